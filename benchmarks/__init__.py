@@ -2,4 +2,5 @@
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread for everybody; read when numpy is imported
+# one thread for everybody; read when numpy is imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

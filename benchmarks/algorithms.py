@@ -1,4 +1,5 @@
-"""A step of every algorithm, next to the peers that have the same one: 10 arms, 20 features, decide and learn."""
+"""A step of every algorithm, next to the peers that have the same one: 10 arms, 20
+features, decide and learn."""
 
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,10 @@ from oddsmith.core import kernels
 ARMS, DIM, STEPS = 10, 20, 200
 RNG = np.random.default_rng(0)
 CONTEXTS, ROWS = RNG.normal(size=(STEPS, DIM)), RNG.normal(size=(STEPS, ARMS, DIM))
-UNIFORMS, REWARDS = RNG.random(STEPS).tolist(), (RNG.random(STEPS) < 0.5).astype(float).tolist()
+UNIFORMS, REWARDS = (
+    RNG.random(STEPS).tolist(),
+    (RNG.random(STEPS) < 0.5).astype(float).tolist(),
+)
 DICTS = [{f"x{i}": float(v) for i, v in enumerate(row)} for row in CONTEXTS]
 
 Loop = Callable[[], int]
@@ -37,7 +41,11 @@ def mabwiser(name: str, contextual: bool) -> Loop:
     from mabwiser.mab import MAB, LearningPolicy
 
     bandit = MAB(list(range(ARMS)), getattr(LearningPolicy, name)(), seed=1)
-    bandit.fit(list(range(ARMS)), [0.0, 1.0] * (ARMS // 2), **({"contexts": CONTEXTS[:ARMS]} if contextual else {}))
+    bandit.fit(
+        list(range(ARMS)),
+        [0.0, 1.0] * (ARMS // 2),
+        **({"contexts": CONTEXTS[:ARMS]} if contextual else {}),
+    )
 
     def run() -> int:
         for t in range(STEPS):
@@ -55,7 +63,9 @@ def river(name: str) -> Loop:
     arms: list[Any] = list(range(ARMS))
     kinds: dict[str, Callable[[], Any]] = {
         "UCB": lambda: bandit.UCB(delta=1, seed=1),
-        "ThompsonSampling": lambda: bandit.ThompsonSampling(reward_obj=proba.Beta(), seed=1),
+        "ThompsonSampling": lambda: bandit.ThompsonSampling(
+            reward_obj=proba.Beta(), seed=1
+        ),
         "LinUCBDisjoint": lambda: bandit.LinUCBDisjoint(seed=1),
     }
     policy, contextual = kinds[name](), name == "LinUCBDisjoint"
@@ -73,7 +83,8 @@ def river(name: str) -> Loop:
 
 
 def river_ad_predictor() -> Loop:
-    """Predicting each arm's clicks and learning one; it does not choose, and sees only which features are there."""
+    """Predicting each arm's clicks and learning one; it does not choose, and sees only
+    which features are there."""
     from river.linear_model import AdPredictor
 
     models = [AdPredictor() for _ in range(ARMS)]
@@ -116,7 +127,9 @@ def contenders() -> dict[str, dict[str, Loop]]:
         "Epoch-Greedy": od.policies.EpochGreedy(experts),
         "elimination": od.policies.RegressorElimination(experts, ROWS[:50]),
     }
-    rows: dict[str, dict[str, Loop]] = {f"{name}, 64 experts": {"oddsmith": ours(p, ROWS)} for name, p in over.items()}
+    rows: dict[str, dict[str, Loop]] = {
+        f"{name}, 64 experts": {"oddsmith": ours(p, ROWS)} for name, p in over.items()
+    }
     rows |= {
         "UCB1": {
             "mabwiser": mabwiser("UCB1", False),
@@ -141,8 +154,12 @@ def contenders() -> dict[str, dict[str, Loop]]:
             "contextualbandits": contextualbandits("LinTS"),
             "oddsmith": ours(od.LinearThompsonSampling(DIM, ARMS), CONTEXTS),
         },
-        "linear Thompson, shared": {"oddsmith": ours(od.LinearThompsonSampling(DIM), ROWS)},
-        "logistic Thompson": {"oddsmith": ours(od.policies.LogisticThompsonSampling(DIM, ARMS), CONTEXTS)},
+        "linear Thompson, shared": {
+            "oddsmith": ours(od.LinearThompsonSampling(DIM), ROWS)
+        },
+        "logistic Thompson": {
+            "oddsmith": ours(od.policies.LogisticThompsonSampling(DIM, ARMS), CONTEXTS)
+        },
         "GLM-UCB": {"oddsmith": ours(od.policies.GLMUCB(DIM, ARMS), CONTEXTS)},
         "adPredictor": {
             "river (predicts only)": river_ad_predictor(),
@@ -157,7 +174,13 @@ def fastest(name: str, mine: float, peers: dict[str, float]) -> Compared:
     theirs, peer = min((us, peer) for peer, us in peers.items())
     package, _, more = peer.partition(" ")
     others = f", the fastest of {len(peers)}" if len(peers) > 1 else ""
-    return Compared(f"decide and learn, {name}", f"{release(package)} {more}".strip() + others, mine, theirs, "µs")
+    return Compared(
+        f"decide and learn, {name}",
+        f"{release(package)} {more}".strip() + others,
+        mine,
+        theirs,
+        "µs",
+    )
 
 
 def report() -> Told:
@@ -169,9 +192,17 @@ def report() -> Told:
             mine = timings.pop("oddsmith").cpu
             rows.append([name, f"{mine:,.1f}", "", ""])
             for peer, timing in timings.items():
-                rows.append([f"— {peer}", "", f"{timing.cpu:,.1f}", f"{timing.cpu / mine:.1f}×"])
+                rows.append(
+                    [f"— {peer}", "", f"{timing.cpu:,.1f}", f"{timing.cpu / mine:.1f}×"]
+                )
             if timings:
-                compared.append(fastest(name, mine, {peer: timing.cpu for peer, timing in timings.items()}))
+                compared.append(
+                    fastest(
+                        name,
+                        mine,
+                        {peer: timing.cpu for peer, timing in timings.items()},
+                    )
+                )
     text = f"""## Every algorithm, next to its peers
 
 {ARMS} arms, {DIM} features, µs of CPU per decision and reward, bare policies, interleaved. Ours return exact odds with

@@ -1,15 +1,19 @@
 """The bake-off: our policies and peers on the same rounds, family by family.
 
-    python -m benchmarks.bakeoff --family labels --data ../shared/data/bakeoff --shuffles 3
+    python -m benchmarks.bakeoff --family labels --data ../shared/data/bakeoff
+        --shuffles 3
     python -m benchmarks.bakeoff --family worlds --shuffles 3
-    python -m benchmarks.bakeoff --family groups --data ../shared/data/choices --shuffles 3
+    python -m benchmarks.bakeoff --family groups --data ../shared/data/choices
+        --shuffles 3
 
-`benchmarks.games` says what a round is, `benchmarks.entries` who takes part, `benchmarks.standings` what is made of it.
-Regret is counted by true means: on labels it is the number of wrong answers, on clicks that number times what a right
-answer is worth. A finished cell (set, shuffle, configuration) is a line of the family's results file, under a hash of
-the data, the library's version (our source, for ours), the shuffle and the cap: run again, only what is missing is
-done. A cell that takes longer than --cell-seconds is a DNF and is charged the regret of uniform play; one that, after a
-fifth of that time, is on its way to more than twice of it is given up at once.
+`benchmarks.games` says what a round is, `benchmarks.entries` who takes part,
+`benchmarks.standings` what is made of it. Regret is counted by true means: on labels it
+is the number of wrong answers, on clicks that number times what a right answer is
+worth. A finished cell (set, shuffle, configuration) is a line of the family's results
+file, under a hash of the data, the library's version (our source, for ours), the
+shuffle and the cap: run again, only what is missing is done. A cell that takes longer
+than --cell-seconds is a DNF and is charged the regret of uniform play; one that, after
+a fifth of that time, is on its way to more than twice of it is given up at once.
 """
 
 import argparse
@@ -52,26 +56,46 @@ class Cell(NamedTuple):
 
     def key(self, data: str, build: str) -> str:
         """A hash of everything the result depends on, the machine's speed aside."""
-        parts = [data, RULES, self.family, self.noise, self.shuffle, self.cap, self.library, self.name, build]
+        parts = [
+            data,
+            RULES,
+            self.family,
+            self.noise,
+            self.shuffle,
+            self.cap,
+            self.library,
+            self.name,
+            build,
+        ]
         return sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
 def build(entry: Entry) -> str:
-    """The version of a library; for ours, a hash of the sources of which a policy is made."""
-    return source(entry.made_of) if entry.library == "oddsmith" else version(entry.library)
+    """The version of a library; for ours, a hash of the sources of which a policy is
+    made."""
+    return (
+        source(entry.made_of) if entry.library == "oddsmith" else version(entry.library)
+    )
 
 
 @lru_cache
 def source(made_of: tuple[str, ...]) -> str:
     root, content = Path(oddsmith.__file__).parent, sha256()
     for name in made_of:
-        for path in [root / name] if name.endswith(".py") else sorted((root / name).rglob("*.py")):
-            content.update(f"{path.relative_to(root).as_posix()} {code(path.read_text())}".encode())
+        for path in (
+            [root / name]
+            if name.endswith(".py")
+            else sorted((root / name).rglob("*.py"))
+        ):
+            content.update(
+                f"{path.relative_to(root).as_posix()} {code(path.read_text())}".encode()
+            )
     return content.hexdigest()[:32]
 
 
 def code(text: str) -> str:
-    """What a source says without its comments and docstrings, which change no result."""
+    """What a source says without its comments and docstrings, which change no
+    result."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -100,7 +124,8 @@ def game(cell: Cell, *, standardised: bool) -> Game:
 
 
 def play(cell: Cell) -> dict[str, Any]:
-    """What a cell came to: its regret, that of uniform play, µs a step, and whether it finished."""
+    """What a cell came to: its regret, that of uniform play, µs a step, and whether it
+    finished."""
     entry = everyone(cell.family)[cell.library, cell.name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of the peers
@@ -116,7 +141,9 @@ def played(given: Game, entry: Entry, seconds: float) -> dict[str, Any]:
         arm = player.act(now, uniforms[t])
         player.learn(float(now.rewards[arm]))
         regrets[t] = now.means.max() - now.means[arm]
-        if t + 1 < n and (late := _late(seconds, time.process_time() - start, (t + 1) / n)):
+        if t + 1 < n and (
+            late := _late(seconds, time.process_time() - start, (t + 1) / n)
+        ):
             break
     spent = time.process_time() - start
     blind = np.array([now.means.max() - now.means.mean() for now in given.rounds])
@@ -154,33 +181,58 @@ def sets(arguments: argparse.Namespace) -> dict[str, str]:
         found = dict.fromkeys(click_worlds.WORLDS, "")
     else:
         found = {str(path): "" for path in sorted(arguments.data.glob("*.npz"))}
-    found = {path: "" for path in found if not arguments.sets or Path(path).stem in arguments.sets}
+    found = {
+        path: ""
+        for path in found
+        if not arguments.sets or Path(path).stem in arguments.sets
+    }
     if not found:
-        sys.exit(f"sets must be .npz files of {arguments.data}, or worlds; got none that were asked for")
-    return {path: click_worlds.digest(path) if arguments.family == "worlds" else _content(path) for path in found}
+        sys.exit(
+            f"sets must be .npz files of {arguments.data}, or worlds; got none that "
+            "were asked for"
+        )
+    return {
+        path: click_worlds.digest(path)
+        if arguments.family == "worlds"
+        else _content(path)
+        for path in found
+    }
 
 
 def _content(path: str) -> str:
     """A hash of a set, with what is written about it."""
     about = Path(path).with_suffix(".json")
-    return sha256(Path(path).read_bytes() + (about.read_bytes() if about.exists() else b"")).hexdigest()
+    return sha256(
+        Path(path).read_bytes() + (about.read_bytes() if about.exists() else b"")
+    ).hexdigest()
 
 
 def cells(arguments: argparse.Namespace) -> Iterator[tuple[str, Cell]]:
-    """All cells asked for, with their keys: the first shuffle of everything before the second."""
+    """All cells asked for, with their keys: the first shuffle of everything before the
+    second."""
     hashes = sets(arguments)
     family = arguments.family
     chosen = [
         entry
         for entry in entries(family, slow=arguments.slow)
-        if not arguments.only or any(word in f"{entry.library} {entry.name}" for word in arguments.only)
+        if not arguments.only
+        or any(word in f"{entry.library} {entry.name}" for word in arguments.only)
     ]
     for shuffle in range(arguments.shuffles):
         for entry in chosen:
             for noise in NOISES if family == "clicks" else ("",):
                 for path, data in hashes.items():
                     seconds = min(entry.seconds, arguments.cell_seconds)
-                    cell = Cell(path, family, noise, shuffle, arguments.cap, entry.library, entry.name, seconds)
+                    cell = Cell(
+                        path,
+                        family,
+                        noise,
+                        shuffle,
+                        arguments.cap,
+                        entry.library,
+                        entry.name,
+                        seconds,
+                    )
                     yield cell.key(data, build(entry)), cell
 
 
@@ -191,7 +243,8 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     missing = [
         key
         for key, cell in wanted.items()
-        if key not in known or not (known[key]["finished"] or known[key]["seconds"] >= cell.seconds)
+        if key not in known
+        or not (known[key]["finished"] or known[key]["seconds"] >= cell.seconds)
     ]
     if arguments.only_known:
         return [known[key] for key in wanted if key in known]
@@ -199,14 +252,23 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return [known[key] for key in wanted]
 
 
-def play_all(wanted: dict[str, Cell], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def play_all(
+    wanted: dict[str, Cell], arguments: argparse.Namespace
+) -> dict[str, dict[str, Any]]:
     """These cells, played now and added to the results file, by key."""
     found, keys = {}, list(wanted)
-    results = each(play, list(wanted.values()), engine=arguments.engine, workers=arguments.workers)
+    results = each(
+        play, list(wanted.values()), engine=arguments.engine, workers=arguments.workers
+    )
     with arguments.results.open("a") as file:
         for place, result in progress(results, len(keys), "cells"):
             cell = wanted[keys[place]]
-            record = {"key": keys[place], "set": Path(cell.path).stem, **cell._asdict(), **result}
+            record = {
+                "key": keys[place],
+                "set": Path(cell.path).stem,
+                **cell._asdict(),
+                **result,
+            }
             del record["path"]
             found[record["key"]] = record
             file.write(json.dumps(record) + "\n")
@@ -216,19 +278,46 @@ def play_all(wanted: dict[str, Cell], arguments: argparse.Namespace) -> dict[str
 
 def parsed(words: list[str] | None = None) -> argparse.Namespace:
     """The arguments of the command line, with what depends on the family filled in."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--family", choices=FAMILIES, default="labels")
-    parser.add_argument("--data", type=Path, help="folder of .npz files, or one with a folder for each family")
-    parser.add_argument("--sets", nargs="*", default=(), help="names of sets (default: all)")
-    parser.add_argument("--only", nargs="*", default=(), help="configurations with one of these words")
-    parser.add_argument("--slow", action="store_true", help="libraries that take hours at 5,000 rows, too")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder of .npz files, or one with a folder for each family",
+    )
+    parser.add_argument(
+        "--sets", nargs="*", default=(), help="names of sets (default: all)"
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=(), help="configurations with one of these words"
+    )
+    parser.add_argument(
+        "--slow",
+        action="store_true",
+        help="libraries that take hours at 5,000 rows, too",
+    )
     parser.add_argument("--shuffles", type=int, default=3)
-    parser.add_argument("--cap", type=int, help="rounds of a set, at most (default: 5000; for choices 2000)")
-    parser.add_argument("--cell-seconds", type=float, default=300.0, help="CPU time of a cell before it is a DNF")
+    parser.add_argument(
+        "--cap",
+        type=int,
+        help="rounds of a set, at most (default: 5000; for choices 2000)",
+    )
+    parser.add_argument(
+        "--cell-seconds",
+        type=float,
+        default=300.0,
+        help="CPU time of a cell before it is a DNF",
+    )
     parser.add_argument("--engine", choices=ENGINES, default="local")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--results", type=Path, help="results, read and added to")
-    parser.add_argument("--only-known", action="store_true", help="tables of what was played, playing nothing")
+    parser.add_argument(
+        "--only-known",
+        action="store_true",
+        help="tables of what was played, playing nothing",
+    )
     parser.add_argument("--out", type=Path, help="folder for tables and figures")
     arguments = parser.parse_args(words)
     family = arguments.family

@@ -1,10 +1,13 @@
-"""The bake-off on our last sources: what earlier ones of ours have played is played again, and the page is written.
+"""The bake-off on our last sources: what earlier ones of ours have played is played
+again, and the page is written.
 
     python -m benchmarks.bakeoff_again [--data ../shared/data] [--count]
 
-A result of a peer holds as long as its version does, and is kept. A result of ours holds as long as the sources that it
-depends on do (`benchmarks.entries`): each cell (set, shuffle, configuration) that some source of ours has played and
-the last one has not is played again, and what earlier sources came to there is then taken out of the results file.
+A result of a peer holds as long as its version does, and is kept. A result of ours
+holds as long as the sources that it depends on do (`benchmarks.entries`): each cell
+(set, shuffle, configuration) that some source of ours has played and the last one has
+not is played again, and what earlier sources came to there is then taken out of the
+results file.
 """
 
 import argparse
@@ -23,7 +26,8 @@ Place = tuple[Any, ...]
 
 
 class Again(NamedTuple):
-    """Cells of a family to be played, by key, and the seconds of CPU that they took an earlier source."""
+    """Cells of a family to be played, by key, and the seconds of CPU that they took an
+    earlier source."""
 
     arguments: argparse.Namespace
     cells: dict[str, Cell]
@@ -32,13 +36,17 @@ class Again(NamedTuple):
 
 def place(record: dict[str, Any]) -> Place:
     """The place of a result, or of a cell's."""
-    return tuple(record[name] for name in ("set", "noise", "shuffle", "cap", "library", "name"))
+    return tuple(
+        record[name] for name in ("set", "noise", "shuffle", "cap", "library", "name")
+    )
 
 
 def wanted(arguments: argparse.Namespace) -> Again:
     """What earlier sources of ours have played, and the last one has not."""
     known = bakeoff.read(arguments.results)
-    spent = {place(record): record["us"] * record["steps"] / 1e6 for record in known.values()}
+    spent = {
+        place(record): record["us"] * record["steps"] / 1e6 for record in known.values()
+    }
     missing = {}
     for key, cell in bakeoff.cells(arguments):
         where = place({"set": Path(cell.path).stem, **cell._asdict()})
@@ -59,10 +67,15 @@ def everything(data: Path) -> Iterator[Again]:
 
 
 def forget(path: Path, current: set[str]) -> None:
-    """Take results of earlier sources of ours out of a file, where the last one has played the same cell."""
+    """Take results of earlier sources of ours out of a file, where the last one has
+    played the same cell."""
     known = bakeoff.read(path)
     done = {place(known[key]) for key in current if key in known}
-    kept = [record for key, record in known.items() if key in current or place(record) not in done]
+    kept = [
+        record
+        for key, record in known.items()
+        if key in current or place(record) not in done
+    ]
     path.write_text("".join(f"{json.dumps(record)}\n" for record in kept))
 
 
@@ -74,24 +87,39 @@ def report(data: Path) -> str | Told:
     for again in everything(data):
         if again.cells:
             bakeoff.play_all(again.cells, again.arguments)
-            forget(again.arguments.results, {key for key, _ in bakeoff.cells(again.arguments)})
+            forget(
+                again.arguments.results,
+                {key for key, _ in bakeoff.cells(again.arguments)},
+            )
     seen = bakeoff_page.standings(data)
     bakeoff_page.write(seen)
-    text = f"{head}`BAKEOFF.md` says what is compared, and has every league.\n\n{bakeoff_page.overview(seen.every)}\n"
+    text = (
+        f"{head}`BAKEOFF.md` says what is compared, and has every league.\n\n"
+        f"{bakeoff_page.overview(seen.every)}\n"
+    )
     return Told(text, tuple(bakeoff_page.compared(seen)))
 
 
 def main() -> None:
     """Play, or count."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=bakeoff.SHARED)
-    parser.add_argument("--count", action="store_true", help="say what would be played, and play nothing")
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="say what would be played, and play nothing",
+    )
     asked = parser.parse_args()
     if not asked.count:
         print(report(asked.data))
         return
     for family, cells, seconds in everything(asked.data):
-        print(f"{family.family}, {family.cap:,} rows: {len(cells):,} cells, {seconds:,.0f} s of CPU")
+        print(
+            f"{family.family}, {family.cap:,} rows: {len(cells):,} cells, "
+            f"{seconds:,.0f} s of CPU"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""BAKEOFF.md, BAKEOFF_SETS.md and their picture, from the results of all families: `python -m benchmarks.bakeoff_page`.
+"""BAKEOFF.md, BAKEOFF_SETS.md and their picture, from the results of all families:
+`python -m benchmarks.bakeoff_page`.
 
-Nothing is played: results of other sources of ours, and configurations that have not played all sets, are left out.
-`make bench` plays what our last sources have not (`benchmarks.bakeoff_again`), and then writes the page.
+Nothing is played: results of other sources of ours, and configurations that have not
+played all sets, are left out. `make bench` plays what our last sources have not
+(`benchmarks.bakeoff_again`), and then writes the page.
 """
 
 import argparse
@@ -85,24 +87,49 @@ def overview(every: list[Field]) -> str:
     for field in every:
         if (a := answers(field)) is None:
             continue
-        own = f"{np.mean(list(a.own.values())):.3f}, {a.own[a.own_worst]:.2f}" if a.own else ""
+        own = (
+            f"{np.mean(list(a.own.values())):.3f}, {a.own[a.own_worst]:.2f}"
+            if a.own
+            else ""
+        )
         small = f"{median_us(field, SMALL):,.0f}" if SMALL in field.runs else ""
         rows.append(
             [
                 field.title,
                 f"{len(field.sets)} × {len({i for _, i in field.runs[AUTO]})}",
                 a.peer,
-                f"**{a.ratio:.3f}**{standing_tables.aimed(field, standing_tables.AIMS)}",
-                f"{a.vowpal_ratio:.3f}{standing_tables.aimed(field, standing_tables.VOWPAL_AIMS)}",
+                (
+                    f"**{a.ratio:.3f}**"
+                    f"{standing_tables.aimed(field, standing_tables.AIMS)}"
+                ),
+                (
+                    f"{a.vowpal_ratio:.3f}"
+                    f"{standing_tables.aimed(field, standing_tables.VOWPAL_AIMS)}"
+                ),
                 f"{a.in_hindsight:.3f}",
                 f"{a.net:+d}",
                 f"{len(a.worse)} of {a.many}",
                 own,
-                f"{median_us(field, AUTO):,.0f}, {small}, {median_us(field, a.peer):,.0f}",
+                (
+                    f"{median_us(field, AUTO):,.0f}, {small}, "
+                    f"{median_us(field, a.peer):,.0f}"
+                ),
             ]
         )
-    header = ["family", "sets × shuffles", "best single peer", "auto ÷ it", "÷ best single VW", "÷ best in hindsight"]
-    header += ["wins − losses", "far behind", "÷ own expert: mean, worst", "µs a step: auto, small, peer"]
+    header = [
+        "family",
+        "sets × shuffles",
+        "best single peer",
+        "auto ÷ it",
+        "÷ best single VW",
+        "÷ best in hindsight",
+    ]
+    header += [
+        "wins − losses",
+        "far behind",
+        "÷ own expert: mean, worst",
+        "µs a step: auto, small, peer",
+    ]
     return table(header, rows)
 
 
@@ -113,7 +140,8 @@ def state() -> str:
 
 
 class Standings(NamedTuple):
-    """All fields, and labels of at most 1,000 rows, where slow libraries have played, too."""
+    """All fields, and labels of at most 1,000 rows, where slow libraries have played,
+    too."""
 
     every: list[Field]
     short: list[Field]
@@ -121,12 +149,17 @@ class Standings(NamedTuple):
 
 def standings(data: Path) -> Standings:
     """What was played by our sources as they are."""
-    every = [field for family in FAMILIES for field in found(data, family, "--shuffles", "5")]
-    return Standings(every, found(data, "labels", "--shuffles", "1", "--cap", "1000", "--slow"))
+    every = [
+        field for family in FAMILIES for field in found(data, family, "--shuffles", "5")
+    ]
+    return Standings(
+        every, found(data, "labels", "--shuffles", "1", "--cap", "1000", "--slow")
+    )
 
 
 def compared(seen: Standings) -> Iterator[Compared]:
-    """Auto beside the best single peer of each family, and beside the best peer of each set in hindsight."""
+    """Auto beside the best single peer of each family, and beside the best peer of each
+    set in hindsight."""
     for field in (*seen.every, *seen.short):
         if (a := answers(field)) is None:
             continue
@@ -134,8 +167,19 @@ def compared(seen: Standings) -> Iterator[Compared]:
         title = "labels, 1,000 rows" if field in seen.short else field.title
         pair = field.pair(AUTO, a.peer)
         means = field.mean(pair.mine), field.mean(pair.theirs)
-        unit = "of uniform play" if field.family == "worlds" else "error" if field.family == "labels" else "a round"
-        yield Compared(f"regret, {title}", f"{release(package)}: {name}, the best of {len(field.peers)}", *means, unit)
+        unit = (
+            "of uniform play"
+            if field.family == "worlds"
+            else "error"
+            if field.family == "labels"
+            else "a round"
+        )
+        yield Compared(
+            f"regret, {title}",
+            f"{release(package)}: {name}, the best of {len(field.peers)}",
+            *means,
+            unit,
+        )
         if field in seen.short:
             continue
         hindsight = f"the best of {len(field.peers)} on each set, in hindsight"
@@ -145,23 +189,47 @@ def compared(seen: Standings) -> Iterator[Compared]:
 def write(seen: Standings) -> None:
     """Write both pages and the picture."""
     every = seen.every
-    worlds = [f"\n{standing_tables.captured(f)}\n" for f in every if f.family == "worlds" and AUTO in f.complete]
+    worlds = [
+        f"\n{standing_tables.captured(f)}\n"
+        for f in every
+        if f.family == "worlds" and AUTO in f.complete
+    ]
     sections = [section(field, field.title) for field in every]
-    sections += [section(field, "labels, 1,000 rows at most, slow libraries too") for field in seen.short]
+    sections += [
+        section(field, "labels, 1,000 rows at most, slow libraries too")
+        for field in seen.short
+    ]
     (HERE / "BAKEOFF.md").write_text(
-        "".join([HEAD.format(state=state()), overview(every), "\n", *worlds, READING, *sections])
+        "".join(
+            [
+                HEAD.format(state=state()),
+                overview(every),
+                "\n",
+                *worlds,
+                READING,
+                *sections,
+            ]
+        )
     )
     sets = "".join(standing_tables.by_set(field) for field in every)
     (HERE / "BAKEOFF_SETS.md").write_text(
-        f"# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n{sets}"
+        "# Bake-off, set by set\n\nRegret a round; `BAKEOFF.md` says what it is.\n"
+        f"{sets}"
     )
     standing_report.draw(every, HERE / "figures" / "bakeoff.svg")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=bakeoff.SHARED)
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write all families as one HTML page, too")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write all families as one HTML page, too",
+    )
     asked = parser.parse_args()
     seen = standings(asked.data)
     write(seen)

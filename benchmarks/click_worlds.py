@@ -1,18 +1,22 @@
-"""Worlds of clicks, made from seeds: the odds of a click are logistic in what is known of a visit.
+"""Worlds of clicks, made from seeds: the odds of a click are logistic in what is known
+of a visit.
 
 Four worlds of each kind, 4 to 10 arms, clicks of 3 to 17 in 100 under uniform play:
 
 * plain: numbers only, each in a unit of its own.
 * categories: numbers, and text of 3, 30 and 12 values, some of them rare.
-* missing: numbers and a category, of which 10 to 30 in 100 are missing; half of them are None, half have no key. What
-  is missing has an effect of its own.
-* interplay: products of numbers, and slopes that depend on a category, next to a smaller linear part.
+* missing: numbers and a category, of which 10 to 30 in 100 are missing; half of them
+  are None, half have no key. What is missing has an effect of its own.
+* interplay: products of numbers, and slopes that depend on a category, next to a
+  smaller linear part.
 * two_good: two arms that differ little, and others that are worse.
-* drifting: the weights turn by a quarter over the run, or all at once somewhere in its middle.
+* drifting: the weights turn by a quarter over the run, or all at once somewhere in its
+  middle.
 * codes: numbers that are codes (12 and 30 of them), next to numbers that are amounts.
 
-Ours are given dicts, as a service is; linear models and peers are given exact one-hot columns, standardised numbers
-with 0 where they are missing, and a column that says so: what their users would have to make themselves.
+Ours are given dicts, as a service is; linear models and peers are given exact one-hot
+columns, standardised numbers with 0 where they are missing, and a column that says so:
+what their users would have to make themselves.
 """
 
 from hashlib import sha256
@@ -24,13 +28,18 @@ from benchmarks.games import Game, Round
 from oddsmith.core.arrays import Array, Bools, Ints
 
 KINDS = ("plain", "categories", "missing", "interplay", "two_good", "drifting", "codes")
-SIZES: dict[str, tuple[int, ...]] = {"categories": (3, 30, 12), "codes": (12, 30), "plain": ()}
+SIZES: dict[str, tuple[int, ...]] = {
+    "categories": (3, 30, 12),
+    "codes": (12, 30),
+    "plain": (),
+}
 """How many values each category has; 3 where nothing is said."""
 WORLDS = tuple(f"{kind}-{number}" for kind in KINDS for number in range(4))
 
 
 class World(NamedTuple):
-    """What stays of a world from shuffle to shuffle; effects are (K, …), one of each for before and after a drift."""
+    """What stays of a world from shuffle to shuffle; effects are (K, …), one of each
+    for before and after a drift."""
 
     kind: str
     number: int
@@ -48,7 +57,8 @@ class World(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """What is known of T visits: numbers (T, d), values of categories (T, c), and which of both are missing."""
+    """What is known of T visits: numbers (T, d), values of categories (T, c), and which
+    of both are missing."""
 
     numbers: Array
     values: Ints
@@ -60,18 +70,25 @@ def world(name: str) -> World:
     kind, number = name.rsplit("-", 1)
     rng = np.random.default_rng([KINDS.index(kind), int(number), 19])
     arms, sizes = int(rng.integers(4, 11)), SIZES.get(kind, (3,))
-    dim = int(rng.integers(3, 6)) if kind in SIZES and sizes else int(rng.integers(4, 11))
+    dim = (
+        int(rng.integers(3, 6)) if kind in SIZES and sizes else int(rng.integers(4, 11))
+    )
     rate = np.exp(rng.uniform(np.log(0.015), np.log(0.10)))
     bases = np.log(rate / (1 - rate)) + 0.3 * rng.normal(size=arms)
     weights = rng.normal(size=(2, arms, dim))
     effects = [rng.normal(size=(2, arms, n)) for n in sizes]
     gone = rng.normal(size=(arms, dim + len(sizes)))
-    products, slopes = rng.normal(size=(arms, dim, dim)), rng.normal(size=(arms, 3, dim))
+    products, slopes = (
+        rng.normal(size=(arms, dim, dim)),
+        rng.normal(size=(arms, 3, dim)),
+    )
     if kind == "two_good":
         bases[:2] = bases[:2].mean() + 0.8
         weights[:, 1] = 0.85 * weights[:, 0] + 0.5 * weights[:, 1]
     units = np.exp(rng.normal(size=(2, dim)) * 2)
-    return World(kind, int(number), bases, weights, effects, gone, products, slopes, units)
+    return World(
+        kind, int(number), bases, weights, effects, gone, products, slopes, units
+    )
 
 
 def game(name: str, *, shuffle: int, cap: int) -> Game:
@@ -85,16 +102,21 @@ def game(name: str, *, shuffle: int, cap: int) -> Game:
     names, none = tuple(f"arm {k}" for k in range(made.arms)), np.zeros((made.arms, 0))
     rounds = [
         Round(x, none, names, reward, mean, context)
-        for x, reward, mean, context in zip(encoded, rewards, means, contexts, strict=True)
+        for x, reward, mean, context in zip(
+            encoded, rewards, means, contexts, strict=True
+        )
     ]
     return Game(rounds, True, shuffle)
 
 
 def digest(name: str) -> str:
-    """A hash of what a world is, by its first visits: results of another one are not taken for these."""
+    """A hash of what a world is, by its first visits: results of another one are not
+    taken for these."""
     found = game(name, shuffle=0, cap=64).rounds
     numbers = np.concatenate([np.append(now.shared, now.means) for now in found])
-    return sha256(numbers.round(9).tobytes() + repr([now.context for now in found[:8]]).encode()).hexdigest()
+    return sha256(
+        numbers.round(9).tobytes() + repr([now.context for now in found[:8]]).encode()
+    ).hexdigest()
 
 
 def _visits(made: World, rng: np.random.Generator, n: int) -> Visits:
@@ -107,7 +129,11 @@ def _visits(made: World, rng: np.random.Generator, n: int) -> Visits:
         values.append(rng.choice(len(odds), n, p=odds / odds.sum()))
     both = dim + len(values)
     share = np.linspace(0.1, 0.3, both) if made.kind == "missing" else np.zeros(both)
-    return Visits(numbers, np.array(values, dtype=np.int64).reshape(-1, n).T, rng.random((n, both)) < share)
+    return Visits(
+        numbers,
+        np.array(values, dtype=np.int64).reshape(-1, n).T,
+        rng.random((n, both)) < share,
+    )
 
 
 def _turn(made: World, n: int) -> Array:
@@ -120,27 +146,40 @@ def _turn(made: World, n: int) -> Array:
 
 
 def _logits(made: World, visits: Visits, turn: Array) -> Array:
-    """Log-odds of a click (T, K): a linear function for each arm, and what is curved."""
+    """Log-odds of a click (T, K): a linear function for each arm, and what is
+    curved."""
     dim, mixed = made.weights.shape[2], (np.cos(turn)[:, None], np.sin(turn)[:, None])
     shown = np.where(visits.missing[:, :dim], 0.0, visits.numbers)
-    linear = sum(part * (shown @ w.T) for part, w in zip(mixed, made.weights, strict=True))
+    linear = sum(
+        part * (shown @ w.T) for part, w in zip(mixed, made.weights, strict=True)
+    )
     for c, effect in enumerate(made.effects):
         known = ~visits.missing[:, dim + c, None]
-        linear = linear + known * sum(part * e.T[visits.values[:, c]] for part, e in zip(mixed, effect, strict=True))
+        linear = linear + known * sum(
+            part * e.T[visits.values[:, c]]
+            for part, e in zip(mixed, effect, strict=True)
+        )
     linear = linear + visits.missing @ made.gone.T
     logits: Array = made.bases + 1.2 * linear / np.sqrt(dim + len(made.effects))
     if made.kind == "interplay":
-        curved = np.einsum("ti,kij,tj->tk", shown, np.triu(made.products, 1), shown) / np.sqrt(dim * (dim - 1) / 2)
-        curved += np.einsum("tkd,td->tk", made.slopes.transpose(1, 0, 2)[visits.values[:, 0]], shown) / np.sqrt(dim)
+        curved = np.einsum(
+            "ti,kij,tj->tk", shown, np.triu(made.products, 1), shown
+        ) / np.sqrt(dim * (dim - 1) / 2)
+        curved += np.einsum(
+            "tkd,td->tk", made.slopes.transpose(1, 0, 2)[visits.values[:, 0]], shown
+        ) / np.sqrt(dim)
         logits = made.bases + 0.4 * (logits - made.bases) + 0.9 * curved
     return logits
 
 
 def _columns(made: World, visits: Visits) -> Array:
-    """What peers are given: standardised numbers, one-hot columns, and columns for what is missing."""
+    """What peers are given: standardised numbers, one-hot columns, and columns for what
+    is missing."""
     dim = made.weights.shape[2]
     known = np.where(visits.missing[:, :dim], np.nan, visits.numbers)
-    blocks = [np.nan_to_num((known - np.nanmean(known, axis=0)) / np.nanstd(known, axis=0))]
+    blocks = [
+        np.nan_to_num((known - np.nanmean(known, axis=0)) / np.nanstd(known, axis=0))
+    ]
     for c, effect in enumerate(made.effects):
         one_hot = np.eye(effect.shape[2])[visits.values[:, c]]
         blocks.append(np.where(visits.missing[:, dim + c, None], 0.0, one_hot))
@@ -149,15 +188,26 @@ def _columns(made: World, visits: Visits) -> Array:
     return np.concatenate(blocks, axis=1)
 
 
-def _dicts(made: World, visits: Visits, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """What ours are given: amounts in their units, text or codes, None or no key where something is missing."""
+def _dicts(
+    made: World, visits: Visits, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """What ours are given: amounts in their units, text or codes, None or no key where
+    something is missing."""
     raw = made.units[0] * visits.numbers + 3 * made.units[1]
-    dim, coded, absent = raw.shape[1], made.kind == "codes", rng.random(visits.missing.shape) < 0.5
+    dim, coded, absent = (
+        raw.shape[1],
+        made.kind == "codes",
+        rng.random(visits.missing.shape) < 0.5,
+    )
     found = []
     for t in range(len(raw)):
-        row: dict[str, Any] = {f"amount {j}": float(f"{raw[t, j]:.6g}") for j in range(dim)}
+        row: dict[str, Any] = {
+            f"amount {j}": float(f"{raw[t, j]:.6g}") for j in range(dim)
+        }
         for c, value in enumerate(visits.values[t].tolist()):
-            row[f"code {c}" if coded else f"kind {c}"] = 100 * (c + 1) + 7 * value % 97 if coded else f"v{value}"
+            row[f"code {c}" if coded else f"kind {c}"] = (
+                100 * (c + 1) + 7 * value % 97 if coded else f"v{value}"
+            )
         for place, name in enumerate(list(row)):
             if visits.missing[t, place]:
                 row[name] = None

@@ -1,9 +1,12 @@
-"""Do intervals cover? Worlds with known values by family, 500 logs each; `python -m benchmarks.coverage [--logs 500]`.
+"""Do intervals cover? Worlds with known values by family, 500 logs each; `python -m
+benchmarks.coverage [--logs 500]`.
 
-The logs of a world are answered together (`coverage_batch`), and some of them by `estimate` itself, which must say the
-same. Refusals are counted, answers cover or not. With a given threshold an interval is for the estimator's own mean,
-which is exact here; with a chosen setting it is for the value, and its mean over all logs is looked at, too.
-Anytime intervals are looked at after every row of every log: one miss at any row is a miss.
+The logs of a world are answered together (`coverage_batch`), and some of them by
+`estimate` itself, which must say the same. Refusals are counted, answers cover or not.
+With a given threshold an interval is for the estimator's own mean, which is exact here;
+with a chosen setting it is for the value, and its mean over all logs is looked at, too.
+Anytime intervals are looked at after every row of every log: one miss at any row is a
+miss.
 """
 
 import argparse
@@ -18,7 +21,18 @@ from benchmarks.coverage_batch import THRESHOLD, Column, Played, columns
 from benchmarks.coverage_worlds import WORLDS, World
 from benchmarks.timing import table
 from benchmarks.told import Compared, Told
-from oddsmith.evaluation import Bets, Terms, clipped_ips, dr, estimate, ips, logged, shrunk_dr, snips, switch_dr
+from oddsmith.evaluation import (
+    Bets,
+    Terms,
+    clipped_ips,
+    dr,
+    estimate,
+    ips,
+    logged,
+    shrunk_dr,
+    snips,
+    switch_dr,
+)
 from oddsmith.evaluation.bets import log_wealth
 from oddsmith.evaluation.intervals import mean_bets
 from oddsmith.evaluation.mean_bounds import Sums, log_evidence, running_sums
@@ -27,18 +41,32 @@ from oddsmith.logs.engines import each
 
 LEVEL = 0.95
 NEEDED = -log((1 - LEVEL) / 2)  # evidence against a value on one side
-SLOW = 2  # worlds of each family with bootstrap intervals, anytime ones of dr and chosen settings
+# worlds of each family with bootstrap intervals, anytime ones of dr and chosen settings
+SLOW = 2
 CHECKED = 3  # logs of each world that `estimate` answers, too
 NUMBERS = 200_000  # rows whose bets are held at once
 BERNSTEIN = ("ips", "dr", "clipped_ips")
 BETS = ("ips", "ips - logged")
 BOOTSTRAP = ("ips", "snips")
-CHOSEN: dict[str, Any] = {"clipped_ips*": clipped_ips, "switch_dr*": switch_dr, "shrunk_dr*": shrunk_dr}
-INTERVALS = ("beta", "normal", "bootstrap", "bernstein", "anytime", "anytime_constant", "plain")
+CHOSEN: dict[str, Any] = {
+    "clipped_ips*": clipped_ips,
+    "switch_dr*": switch_dr,
+    "shrunk_dr*": shrunk_dr,
+}
+INTERVALS = (
+    "beta",
+    "normal",
+    "bootstrap",
+    "bernstein",
+    "anytime",
+    "anytime_constant",
+    "plain",
+)
 
 
 class Tally(NamedTuple):
-    """Of `logs` questions, how many were answered, how many answers covered, and the sum of the answers' widths."""
+    """Of `logs` questions, how many were answered, how many answers covered, and the
+    sum of the answers' widths."""
 
     logs: int
     answered: int
@@ -52,12 +80,18 @@ class Tally(NamedTuple):
     @property
     def holds(self) -> bool:
         """Coverage of at least 0.95, or within two standard errors of it."""
-        return not self.answered or self.coverage >= LEVEL - 2 * sqrt(LEVEL * (1 - LEVEL) / self.answered)
+        return not self.answered or self.coverage >= LEVEL - 2 * sqrt(
+            LEVEL * (1 - LEVEL) / self.answered
+        )
 
     def __str__(self) -> str:
         if not self.answered:
             return "all refused"
-        refused = f" ({1 - self.answered / self.logs:.0%} refused)" if self.answered < 0.995 * self.logs else ""
+        refused = (
+            f" ({1 - self.answered / self.logs:.0%} refused)"
+            if self.answered < 0.995 * self.logs
+            else ""
+        )
         return f"{self.coverage:.3f}{'' if self.holds else ' **below**'}{refused}"
 
 
@@ -70,7 +104,12 @@ def tally(ends: Any, truth: float) -> Tally:
     low, high = np.asarray(ends, float).T
     answered = ~np.isnan(low)
     covered = answered & (low <= truth + 1e-12) & (truth <= high + 1e-12)
-    return Tally(len(low), int(answered.sum()), int(covered.sum()), float((high - low)[answered].sum()))
+    return Tally(
+        len(low),
+        int(answered.sum()),
+        int(covered.sum()),
+        float((high - low)[answered].sum()),
+    )
 
 
 def together(tallies: list[Tally]) -> Tally:
@@ -89,8 +128,16 @@ def log_of(played: Played, i: int) -> Log:
 
 def terms_of(world: World, one: Log, contexts: Any) -> dict[str, Terms]:
     """The terms of all estimators, and of two differences, by name."""
-    target, other, model = world.target[contexts], world.other[contexts], world.model[contexts]
-    made = {"ips": ips(one, target), "dr": dr(one, target, model, beforehand=True), "logged": logged(one)}
+    target, other, model = (
+        world.target[contexts],
+        world.other[contexts],
+        world.model[contexts],
+    )
+    made = {
+        "ips": ips(one, target),
+        "dr": dr(one, target, model, beforehand=True),
+        "logged": logged(one),
+    }
     made["clipped_ips"] = clipped_ips(one, target, THRESHOLD)
     if (weights := made["ips"].weights) is not None and weights.any():
         made["snips"] = snips(one, target)
@@ -102,7 +149,12 @@ def terms_of(world: World, one: Log, contexts: Any) -> dict[str, Terms]:
 def truths(world: World) -> dict[str, Any]:
     """What each estimator's interval is to cover, as the mean of each row (T,)."""
     value, own = world.values(world.target), world.values(world.logger)
-    ratios = np.divide(world.target, world.logger, out=np.zeros_like(world.target), where=world.logger > 0)
+    ratios = np.divide(
+        world.target,
+        world.logger,
+        out=np.zeros_like(world.target),
+        where=world.logger > 0,
+    )
     clipped = world.values(world.logger, np.minimum(ratios, THRESHOLD))
     same = dict.fromkeys(("ips", "dr", "snips"), value)
     apart = {"ips - logged": value - own, "dr - dr": value - world.values(world.other)}
@@ -110,31 +162,51 @@ def truths(world: World) -> dict[str, Any]:
 
 
 def measure(world: World, logs: int, seed: int, slow: int = SLOW) -> Tallies:
-    """The tallies of one world; with bootstrap intervals and chosen settings if its number is below `slow`."""
+    """The tallies of one world; with bootstrap intervals and chosen settings if its
+    number is below `slow`."""
     played, exact = Played(world, *world.draw(logs, seed)), truths(world)
     found, answers = columns(played), {}
     for name, column in found.items():
-        for kind in ("beta", "normal", "bernstein") if name in BERNSTEIN else ("beta", "normal"):
-            ends = column.interval(kind, LEVEL, span(world, name), -1.0 if "-" in name else 0.0)
+        for kind in (
+            ("beta", "normal", "bernstein") if name in BERNSTEIN else ("beta", "normal")
+        ):
+            ends = column.interval(
+                kind, LEVEL, span(world, name), -1.0 if "-" in name else 0.0
+            )
             answers[name, kind] = ends
     check(played, answers)
     answers["ips", "plain"] = found["ips"].interval("plain", LEVEL, (0.0, 1.0), 0.0)
-    tallies = {(name, kind): tally(ends, float(exact[name].mean())) for (name, kind), ends in answers.items()}
+    tallies = {
+        (name, kind): tally(ends, float(exact[name].mean()))
+        for (name, kind), ends in answers.items()
+    }
     for name in (*BETS, "dr") if world.number < slow else BETS:
-        for kind in ("anytime",) if world.drift.any() else ("anytime", "anytime_constant"):
-            missed, answered = misses(bets_of(played, found[name], name), exact[name], kind), ~found[name].any_tail
-            tallies[name, kind] = Tally(logs, int(answered.sum()), int((answered & ~missed).sum()), 0.0)
+        for kind in (
+            ("anytime",) if world.drift.any() else ("anytime", "anytime_constant")
+        ):
+            missed, answered = (
+                misses(bets_of(played, found[name], name), exact[name], kind),
+                ~found[name].any_tail,
+            )
+            tallies[name, kind] = Tally(
+                logs, int(answered.sum()), int((answered & ~missed).sum()), 0.0
+            )
     return tallies | (one_by_one(played) if world.number < slow else {})
 
 
 def span(world: World, name: str) -> tuple[float, float]:
     """The range of terms that `floor` says."""
     most = 1 / world.floor
-    return (-most, 1 + most) if name == "dr" else (0.0, min(most, THRESHOLD) if name == "clipped_ips" else most)
+    return (
+        (-most, 1 + most)
+        if name == "dr"
+        else (0.0, min(most, THRESHOLD) if name == "clipped_ips" else most)
+    )
 
 
 def bets_of(played: Played, column: Column, name: str) -> Bets:
-    """What anytime intervals of ips, of its difference from the logger, and of dr bet on, (logs, T)."""
+    """What anytime intervals of ips, of its difference from the logger, and of dr bet
+    on, (logs, T)."""
     low, high = span(played.world, name)
     if name == "dr":
         return Bets(column.values - low, high - column.values, -low, high)
@@ -150,53 +222,89 @@ def check(played: Played, answers: dict[tuple[str, str], Any]) -> None:
         made = terms_of(played.world, log_of(played, i), played.contexts[i])
         for (name, kind), ends in answers.items():
             if name in made:
-                one = estimate(made[name], level=LEVEL, interval=kind, floor=played.world.floor)
-                np.testing.assert_allclose(ends[i], [one.low, one.high], rtol=0, atol=1e-8, err_msg=f"{name} {kind}")
+                one = estimate(
+                    made[name], level=LEVEL, interval=kind, floor=played.world.floor
+                )
+                np.testing.assert_allclose(
+                    ends[i],
+                    [one.low, one.high],
+                    rtol=0,
+                    atol=1e-8,
+                    err_msg=f"{name} {kind}",
+                )
 
 
 def one_by_one(played: Played) -> Tallies:
-    """The tallies of bootstrap intervals and of chosen settings, one log after the other."""
+    """The tallies of bootstrap intervals and of chosen settings, one log after the
+    other."""
     ends, means = defaultdict(list), defaultdict(list)
     world = played.world
     for i, contexts in enumerate(played.contexts):
-        one, target, model = log_of(played, i), world.target[contexts], world.model[contexts]
+        one, target, model = (
+            log_of(played, i),
+            world.target[contexts],
+            world.model[contexts],
+        )
         made: dict[tuple[str, str], Terms] = {("ips", "bootstrap"): ips(one, target)}
         if (weights := made["ips", "bootstrap"].weights) is not None and weights.any():
             made["snips", "bootstrap"] = snips(one, target)
         for name, make in CHOSEN.items():
-            made[name, "beta"] = make(one, target, *(() if make is clipped_ips else (model,)))
+            made[name, "beta"] = make(
+                one, target, *(() if make is clipped_ips else (model,))
+            )
         for (name, kind), terms in made.items():
             answer = estimate(terms, level=LEVEL, interval=kind)
             ends[name, kind].append((answer.low, answer.high))
             means[name].append(float(terms.values.mean()))
     value = float(truths(world)["ips"].mean())
     found = {key: tally(both, value) for key, both in ends.items()}
-    own = {(f"{name} mean", "beta"): tally(ends[name, "beta"], float(np.mean(means[name]))) for name in CHOSEN}
+    own = {
+        (f"{name} mean", "beta"): tally(ends[name, "beta"], float(np.mean(means[name])))
+        for name in CHOSEN
+    }
     return found | own
 
 
 def misses(bets: Bets, truth: Any, kind: str) -> Any:
-    """For each log (logs,), whether its anytime interval misses the mean of the truth (T,) so far after any row."""
-    running, wrong = np.cumsum(truth) / np.arange(1, len(truth) + 1), np.zeros(len(bets.gain), bool)
+    """For each log (logs,), whether its anytime interval misses the mean of the truth
+    (T,) so far after any row."""
+    running, wrong = (
+        np.cumsum(truth) / np.arange(1, len(truth) + 1),
+        np.zeros(len(bets.gain), bool),
+    )
     gain_bets, loss_bets = mean_bets(bets, 0.0)
-    for part in np.array_split(np.arange(len(wrong)), max(1, 8 * bets.gain.size // NUMBERS)):
+    for part in np.array_split(
+        np.arange(len(wrong)), max(1, 8 * bets.gain.size // NUMBERS)
+    ):
         gain, loss = running + bets.gain_shift, bets.loss_shift - running
-        for column, mean, on in ((bets.gain, gain, gain_bets), (bets.loss, loss, loss_bets)):
+        for column, mean, on in (
+            (bets.gain, gain, gain_bets),
+            (bets.loss, loss, loss_bets),
+        ):
             x = column[part]
             if kind == "anytime":
-                peak = running_peak(running_sums(x, on, every=True), np.broadcast_to(mean, x.shape))
+                peak = running_peak(
+                    running_sums(x, on, every=True), np.broadcast_to(mean, x.shape)
+                )
             else:
-                peak = log_wealth(x, np.full(len(x), mean[-1]), looks=x.shape[1]).max(axis=-1)
+                peak = log_wealth(x, np.full(len(x), mean[-1]), looks=x.shape[1]).max(
+                    axis=-1
+                )
             wrong[part] |= peak >= NEEDED
     return wrong
 
 
 def running_peak(sums: Sums, mean: Any) -> Any:
-    """The largest evidence (logs,) against the running means (logs, T); a bound on it where that is not enough."""
-    peak = (sums.gains - sums.bets.rates * (sums.rows * mean)[..., None]).max(axis=(1, 2))
+    """The largest evidence (logs,) against the running means (logs, T); a bound on it
+    where that is not enough."""
+    peak = (sums.gains - sums.bets.rates * (sums.rows * mean)[..., None]).max(
+        axis=(1, 2)
+    )
     close = peak >= NEEDED
     if close.any():
-        peak[close] = log_evidence(Sums(sums.rows[close], sums.gains[close], sums.bets), mean[close]).max(axis=-1)
+        peak[close] = log_evidence(
+            Sums(sums.rows[close], sums.gains[close], sums.bets), mean[close]
+        ).max(axis=-1)
     return peak
 
 
@@ -206,11 +314,15 @@ def by_family(results: list[Tallies]) -> dict[str, Tallies]:
     for world, result in zip(WORLDS, results, strict=True):
         for key, one in result.items():
             parts.setdefault(world.family, {}).setdefault(key, []).append(one)
-    return {family: {key: together(ones) for key, ones in found.items()} for family, found in parts.items()}
+    return {
+        family: {key: together(ones) for key, ones in found.items()}
+        for family, found in parts.items()
+    }
 
 
 def worst(results: list[Tallies], kind: str) -> str:
-    """The world with the least coverage of an interval, of those with at least 100 answers."""
+    """The world with the least coverage of an interval, of those with at least 100
+    answers."""
     ones = [
         (one.coverage, f"{one} of {name} in {world.family} {world.number}")
         for world, result in zip(WORLDS, results, strict=True)
@@ -221,12 +333,19 @@ def worst(results: list[Tallies], kind: str) -> str:
 
 
 def compared(families: dict[str, Tallies]) -> tuple[Compared, ...]:
-    """Our intervals of ips beside the plain ones: where they fail, and what that costs in width."""
-    ours, plain = ([found["ips", kind] for found in families.values()] for kind in ("beta", "plain"))
+    """Our intervals of ips beside the plain ones: where they fail, and what that costs
+    in width."""
+    ours, plain = (
+        [found["ips", kind] for found in families.values()]
+        for kind in ("beta", "plain")
+    )
     failing = [float(sum(not one.holds for one in ones)) for ones in (ours, plain)]
     answered = [found for found in families.values() if found["ips", "plain"].answered]
     wider = float(np.mean([_wider(found) for found in answered]))
-    below, peer = f"families of worlds, of {len(answered)}, where intervals cover less than 0.95", "mean ± z sd/√T"
+    below, peer = (
+        f"families of worlds, of {len(answered)}, where intervals cover less than 0.95",
+        "mean ± z sd/√T",
+    )
     return (
         Compared(below, peer, failing[0], failing[1], "families"),
         Compared("width of these intervals", peer, wider, 1.0, "× theirs"),
@@ -235,19 +354,44 @@ def compared(families: dict[str, Tallies]) -> tuple[Compared, ...]:
 
 def report(logs: int = 500, engine: str = "local") -> Told:
     """The tables as Markdown."""
-    results = [one for _, one in sorted(each(partial(measure, logs=logs, seed=11), WORLDS, engine=engine))]
+    results = [
+        one
+        for _, one in sorted(
+            each(partial(measure, logs=logs, seed=11), WORLDS, engine=engine)
+        )
+    ]
     families = by_family(results)
-    counts = {family: sum(world.family == family for world in WORLDS) for family in families}
+    counts = {
+        family: sum(world.family == family for world in WORLDS) for family in families
+    }
     parts = []
     for kind in INTERVALS:
-        names = list(dict.fromkeys(name for found in families.values() for name, own in found if own == kind))
+        names = list(
+            dict.fromkeys(
+                name
+                for found in families.values()
+                for name, own in found
+                if own == kind
+            )
+        )
         rows = [
-            [family, str(counts[family]), *(str(found.get((name, kind), "")) for name in names)]
+            [
+                family,
+                str(counts[family]),
+                *(str(found.get((name, kind), "")) for name in names),
+            ]
             for family, found in families.items()
         ]
         shown = table(["family", "worlds", *names], rows)
-        parts.append(f"**{kind}**; the least of a world with 100 answers is {worst(results, kind)}.\n\n{shown}\n")
-    wide = [f"{family} {_wider(found):.2f}" for family, found in families.items() if found["ips", "plain"].answered]
+        parts.append(
+            f"**{kind}**; the least of a world with 100 answers is "
+            f"{worst(results, kind)}.\n\n{shown}\n"
+        )
+    wide = [
+        f"{family} {_wider(found):.2f}"
+        for family, found in families.items()
+        if found["ips", "plain"].answered
+    ]
     text = f"""## Intervals, where the value is known
 
 {len(WORLDS)} worlds, {logs:,} logs each, nominal coverage {LEVEL:g}. An entry is the share of answers that cover, and

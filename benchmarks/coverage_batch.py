@@ -1,6 +1,8 @@
-"""All logs of a world at once: terms (logs, T), their ranges and the rules, as `estimate` has them for one log.
+"""All logs of a world at once: terms (logs, T), their ranges and the rules, as
+`estimate` has them for one log.
 
-`benchmarks.coverage` asks `estimate` itself for some logs of every world and compares: the two must not differ.
+`benchmarks.coverage` asks `estimate` itself for some logs of every world and compares:
+the two must not differ.
 """
 
 from math import log
@@ -17,10 +19,12 @@ THRESHOLD = 5.0  # of clipped_ips
 
 
 class Column(NamedTuple):
-    """An estimator in all logs: terms (logs, T), the ends of their range (logs,), and what two rules refuse (logs,).
+    """An estimator in all logs: terms (logs, T), the ends of their range (logs,), and
+    what two rules refuse (logs,).
 
-    `many` are the rules of beta, normal and bootstrap intervals, `any_tail` those of Bernstein and anytime ones.
-    `outer` are columns whose means are at most and at least the value, whatever was not drawn, for drawn odds alone.
+    `many` are the rules of beta, normal and bootstrap intervals, `any_tail` those of
+    Bernstein and anytime ones. `outer` are columns whose means are at most and at least
+    the value, whatever was not drawn, for drawn odds alone.
     """
 
     values: Any
@@ -30,20 +34,32 @@ class Column(NamedTuple):
     any_tail: Any
     outer: "tuple[Column, ...]" = ()
 
-    def interval(self, kind: str, level: float, span: tuple[float, float], bottom: float) -> Any:
-        """The intervals (logs, 2), NaN where refused; `plain` is mean ± z sd/√T, which is not offered."""
+    def interval(
+        self, kind: str, level: float, span: tuple[float, float], bottom: float
+    ) -> Any:
+        """The intervals (logs, 2), NaN where refused; `plain` is mean ± z sd/√T, which
+        is not offered."""
         if kind == "bernstein":
             n, chance = self.values.shape[1], log(4 / (1 - level))
             reach = np.sqrt(2 * self.values.var(axis=1, ddof=1) * chance / n)
             reach += 7 * (span[1] - span[0]) * chance / (3 * (n - 1))
-            ends = np.stack([self.values.mean(axis=1) - reach, self.values.mean(axis=1) + reach], axis=1)
+            ends = np.stack(
+                [self.values.mean(axis=1) - reach, self.values.mean(axis=1) + reach],
+                axis=1,
+            )
             refused = self.any_tail
         elif kind == "plain":
-            mean, reach = self.values.mean(axis=1), 1.96 * self.values.std(axis=1, ddof=1) / self.values.shape[1] ** 0.5
+            mean, reach = (
+                self.values.mean(axis=1),
+                1.96 * self.values.std(axis=1, ddof=1) / self.values.shape[1] ** 0.5,
+            )
             ends, refused = np.stack([mean - reach, mean + reach], axis=1), self.many
         else:
             make = beta_interval if kind == "beta" else normal_interval
-            parts = [make(one.values, (one.low, one.high), level) for one in (self, *self.outer)]
+            parts = [
+                make(one.values, (one.low, one.high), level)
+                for one in (self, *self.outer)
+            ]
             low, high = parts[0]
             if self.outer:
                 low, high = np.minimum(low, parts[1][0]), np.maximum(high, parts[2][1])
@@ -68,7 +84,8 @@ class Played(NamedTuple):
         return table[self.contexts].mean(axis=1)
 
     def heaviest(self, table: Any) -> Any:
-        """For each log (logs,), the mean of the highest entries of a table (C, K) that one row in T has."""
+        """For each log (logs,), the mean of the highest entries of a table (C, K) that
+        one row in T has."""
         if self.world.drawn:
             return self.at(table).max(axis=1)
         order = np.argsort(-table, axis=None)
@@ -83,15 +100,32 @@ class Played(NamedTuple):
         return np.divide(target, logger, out=np.zeros_like(target), where=logger > 0)
 
     def refused(self, target: Any) -> tuple[Any, Any]:
-        """The rules of `diagnostics` for a target: of beta, normal and bootstrap intervals, and of the others."""
+        """The rules of `diagnostics` for a target: of beta, normal and bootstrap
+        intervals, and of the others."""
         ratios, n = self.ratios(target), self.world.rows
         w = self.at(ratios)
-        sure = self.world.logger >= 1 - 1e-12 if self.world.drawn else self.world.logger == 0
-        lost = np.where(sure, 0.0, target) if self.world.drawn else np.where(sure, target, 0.0)
-        missing = self.by_context((lost * (sure.any(axis=1, keepdims=True) if self.world.drawn else 1)).sum(axis=1))
+        sure = (
+            self.world.logger >= 1 - 1e-12
+            if self.world.drawn
+            else self.world.logger == 0
+        )
+        lost = (
+            np.where(sure, 0.0, target)
+            if self.world.drawn
+            else np.where(sure, target, 0.0)
+        )
+        missing = self.by_context(
+            (lost * (sure.any(axis=1, keepdims=True) if self.world.drawn else 1)).sum(
+                axis=1
+            )
+        )
         mean = w.mean(axis=1)
         if self.world.drawn:
-            ess, share, spread = w.sum(axis=1) ** 2 / (w**2).sum(axis=1), w.max(axis=1) / w.sum(axis=1), w.std(axis=1)
+            ess, share, spread = (
+                w.sum(axis=1) ** 2 / (w**2).sum(axis=1),
+                w.max(axis=1) / w.sum(axis=1),
+                w.std(axis=1),
+            )
         else:
             squares = np.maximum(self.by_context((target * ratios).sum(axis=1)), 1e-300)
             ess, share = n / squares, self.heaviest(ratios) / n
@@ -104,10 +138,17 @@ class Played(NamedTuple):
 
 
 def columns(played: Played) -> dict[str, Column]:
-    """All estimators of a world, and two differences, by name; snips is NaN in logs without any weight."""
+    """All estimators of a world, and two differences, by name; snips is NaN in logs
+    without any weight."""
     world, r = played.world, played.rewards
-    ratios, others, q = played.ratios(world.target), played.ratios(world.other), world.model
-    base, beside = ((odds * q).sum(axis=1, keepdims=True) for odds in (world.target, world.other))
+    ratios, others, q = (
+        played.ratios(world.target),
+        played.ratios(world.other),
+        world.model,
+    )
+    base, beside = (
+        (odds * q).sum(axis=1, keepdims=True) for odds in (world.target, world.other)
+    )
     rules, rest = played.refused(world.target), played.refused(world.other)
     w, none = played.at(ratios), np.zeros_like(ratios)
     tables = {
@@ -126,7 +167,10 @@ def columns(played: Played) -> dict[str, Column]:
     found = {name: _column(played, *line) for name, line in lines.items()}
     outer: dict[str, tuple[Column, ...]] = {}
     if world.drawn:
-        own, apart = _outer(played, ratios, world.target), _outer(played, ratios - others, world.target - world.other)
+        own, apart = (
+            _outer(played, ratios, world.target),
+            _outer(played, ratios - others, world.target - world.other),
+        )
         outer = {"ips": own, "dr": own, "snips": own, "dr - dr": apart}
         outer["ips - logged"] = _beside_logger(played, ratios)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,28 +179,43 @@ def columns(played: Played) -> dict[str, Column]:
         values = value[:, None] + w * (r - value[:, None]) / mean[:, None]
         ends = value - most * value / mean, value + most * (1 - value) / mean
     found["snips"] = Column(values, *_reached(values, *ends), *rules)
-    return {name: column._replace(outer=outer.get(name, ())) for name, column in found.items()}
+    return {
+        name: column._replace(outer=outer.get(name, ()))
+        for name, column in found.items()
+    }
 
 
 def _outer(played: Played, apart: Any, mass: Any) -> tuple[Column, ...]:
-    """The columns of D⁺ r + D⁻ (1 - r) - N and P - D⁺ (1 - r) - D⁻ r, by tables (C, K) of weights and of odds."""
+    """The columns of D⁺ r + D⁻ (1 - r) - N and P - D⁺ (1 - r) - D⁻ r, by tables (C, K)
+    of weights and of odds."""
     up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
-    more, less = (np.maximum(side, 0.0).sum(axis=1, keepdims=True) for side in (mass, -mass))
+    more, less = (
+        np.maximum(side, 0.0).sum(axis=1, keepdims=True) for side in (mass, -mass)
+    )
     none = np.zeros(len(played.arms), bool), np.zeros(len(played.arms), bool)
-    return _column(played, down - less, up - less, none), _column(played, more - up, more - down, none)
+    return _column(played, down - less, up - less, none), _column(
+        played, more - up, more - down, none
+    )
 
 
 def _beside_logger(played: Played, ratios: Any) -> tuple[Column, ...]:
-    """The same of a target less the logger, whose odds of other arms are not known: (w - 1) r and (1 - w) (1 - r)."""
+    """The same of a target less the logger, whose odds of other arms are not known:
+    (w - 1) r and (1 - w) (1 - r)."""
     none = np.zeros(len(played.arms), bool), np.zeros(len(played.arms), bool)
     zero = np.zeros_like(ratios)
-    return _column(played, zero, ratios - 1.0, none), _column(played, 1.0 - ratios, zero, none)
+    return _column(played, zero, ratios - 1.0, none), _column(
+        played, 1.0 - ratios, zero, none
+    )
 
 
 def _column(played: Played, zero: Any, one: Any, rules: tuple[Any, Any]) -> Column:
-    """The column of terms that are a table's entries with reward 0 and with reward 1, and between for other rewards."""
+    """The column of terms that are a table's entries with reward 0 and with reward 1,
+    and between for other rewards."""
     values = played.at(zero) + played.at(one - zero) * played.rewards
-    ends = -played.heaviest(-np.minimum(zero, one)), played.heaviest(np.maximum(zero, one))
+    ends = (
+        -played.heaviest(-np.minimum(zero, one)),
+        played.heaviest(np.maximum(zero, one)),
+    )
     return Column(values, *_reached(values, *ends), *rules)
 
 

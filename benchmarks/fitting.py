@@ -1,4 +1,5 @@
-"""Learning from a log: `fit_log` next to a bare pyarrow-to-numpy loop with the same arithmetic, and its memory."""
+"""Learning from a log: `fit_log` next to a bare pyarrow-to-numpy loop with the same
+arithmetic, and its memory."""
 
 import argparse
 import json
@@ -39,33 +40,43 @@ def generate(path: Path, events: int) -> None:
             "advice": pa.FixedSizeListArray.from_arrays(pa.array(advice), EXPERTS),
         }
         chunk = pa.table(columns)
-        writer = writer or parquet.ParquetWriter(path, chunk.schema, compression="none", use_dictionary=False)
+        writer = writer or parquet.ParquetWriter(
+            path, chunk.schema, compression="none", use_dictionary=False
+        )
         writer.write_table(chunk)
     if writer is not None:
         writer.close()
 
 
 def policy() -> od.GeneralizedThompsonSampling:
-    return od.GeneralizedThompsonSampling(od.GivenExperts([f"expert {i}" for i in range(EXPERTS)]), gamma=0.0)
+    return od.GeneralizedThompsonSampling(
+        od.GivenExperts([f"expert {i}" for i in range(EXPERTS)]), gamma=0.0
+    )
 
 
 def ours(path: Path) -> Any:
     """The log weights by `fit_log`, in one process."""
-    return od.fit_log(policy(), path, reader=od.logs.LogReader(experts=policy().experts.names)).state.log_weights
+    return od.fit_log(
+        policy(), path, reader=od.logs.LogReader(experts=policy().experts.names)
+    ).state.log_weights
 
 
 def bare(path: Path) -> Any:
-    """The same log weights without a library: no check of anything, one logarithm for each prediction."""
+    """The same log weights without a library: no check of anything, one logarithm for
+    each prediction."""
     from pyarrow import parquet
 
     total = np.zeros(EXPERTS)
-    file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20)  # as ours; as it comes it is slower
+    # as ours; as it comes it is slower
+    file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20)
     for batch in file.iter_batches(65_536, columns=["reward", "advice"]):
         advice = batch.column("advice").flatten().to_numpy().reshape(-1, EXPERTS)
         won = batch.column("reward").to_numpy()[:, None] == 1
         for start in range(0, len(advice), 1024):
             rows = slice(start, start + 1024)
-            total += np.log(np.where(won[rows], advice[rows], 1 - advice[rows])).sum(axis=0)
+            total += np.log(np.where(won[rows], advice[rows], 1 - advice[rows])).sum(
+                axis=0
+            )
     log_weights = 0.5 * total
     return log_weights - log_weights.max()
 
@@ -74,7 +85,8 @@ LOOPS: dict[str, Callable[[Path], Any]] = {"fit_log": ours, "bare loop": bare}
 
 
 def measured(path: Path, loop: str) -> dict[str, Any]:
-    """Seconds of wall and CPU, and the peak of memory in MB, in a process of its own."""
+    """Seconds of wall and CPU, and the peak of memory in MB, in a process of its
+    own."""
     command = [sys.executable, "-m", "benchmarks.fitting", str(path), loop]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -87,7 +99,10 @@ def child(path: Path, loop: str) -> dict[str, Any]:
     wall, cpu = time.perf_counter(), time.process_time()
     log_weights = LOOPS[loop](path)
     took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-    return took | {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "weights": log_weights.tolist()}
+    return took | {
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "weights": log_weights.tolist(),
+    }
 
 
 def race(folder: Path, events: int) -> dict[str, dict[str, Any]]:
@@ -100,20 +115,35 @@ def race(folder: Path, events: int) -> dict[str, dict[str, Any]]:
             found.append(measured(path, loop))
     path.unlink()
     return {
-        loop: {key: statistics.median(run[key] for run in found) for key in ("wall", "cpu", "peak")}
+        loop: {
+            key: statistics.median(run[key] for run in found)
+            for key in ("wall", "cpu", "peak")
+        }
         | {"weights": np.array(found[0]["weights"])}
         for loop, found in runs.items()
     }
 
 
 def draw(sizes: list[int], seconds: dict[str, list[float]], path: Path) -> None:
-    from oddsmith.files.reports.style import COLOURS, DASHES, MARKERS, legend, panels, save
+    from oddsmith.files.reports.style import (
+        COLOURS,
+        DASHES,
+        MARKERS,
+        legend,
+        panels,
+        save,
+    )
 
     figure, (panel,) = panels()
     for i, (loop, values) in enumerate(seconds.items()):
         style: Any = {"color": COLOURS[i], "ls": DASHES[i], "marker": MARKERS[i]}
         panel.plot(np.array(sizes) / 1e6, values, ms=6, label=loop, **style)
-    panel.set(xlabel="events, millions", ylabel="seconds of CPU", xlim=(0, None), ylim=(0, None))
+    panel.set(
+        xlabel="events, millions",
+        ylabel="seconds of CPU",
+        xlim=(0, None),
+        ylim=(0, None),
+    )
     panel.set_title(f"Learning from a log, {EXPERTS} experts, one process", fontsize=11)
     legend(panel)
     save(figure, path)
@@ -136,13 +166,32 @@ def report(figures: Path, events: int = EVENTS) -> Told:
             f"{mine['cpu']:.1f}",
             f"{theirs['cpu']:.1f}",
         ]
-        row += [f"{mine['cpu'] / theirs['cpu']:.2f}×", f"{mine['cpu'] / size * 1e6:.2f}", f"{mine['peak']:,.0f}"]
+        row += [
+            f"{mine['cpu'] / theirs['cpu']:.2f}×",
+            f"{mine['cpu'] / size * 1e6:.2f}",
+            f"{mine['peak']:,.0f}",
+        ]
         rows.append(
-            [*row, f"{np.abs(mine['weights'] - theirs['weights']).max() / np.abs(theirs['weights']).max():.0e}"]
+            [
+                *row,
+                (
+                    f"{np.abs(mine['weights'] - theirs['weights']).max() / np.abs(theirs['weights']).max():.0e}"
+                ),
+            ]
         )
-    header = ["events", "fit_log, s", "bare loop, s", "fit_log, CPU s", "bare loop, CPU s", "ratio", "CPU µs/event"]
+    header = [
+        "events",
+        "fit_log, s",
+        "bare loop, s",
+        "fit_log, CPU s",
+        "bare loop, CPU s",
+        "ratio",
+        "CPU µs/event",
+    ]
     peer = f"a bare loop, {release('pyarrow')} to {release('numpy')}"
-    compared = Compared(f"learning from {sizes[-1]:,} events", peer, mine["cpu"], theirs["cpu"], "CPU s")
+    compared = Compared(
+        f"learning from {sizes[-1]:,} events", peer, mine["cpu"], theirs["cpu"], "CPU s"
+    )
     text = f"""## Learning from a log
 
 `fit_log` in one process against a bare loop from pyarrow to numpy that reads the same two columns and adds up the

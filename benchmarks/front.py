@@ -1,4 +1,5 @@
-"""The front page of the benchmarks, and RESULTS.md behind it: both are made of what the parts have told."""
+"""The front page of the benchmarks, and RESULTS.md behind it: both are made of what the
+parts have told."""
 
 import re
 from collections import Counter
@@ -10,7 +11,15 @@ from benchmarks.parts import BY_HAND
 from benchmarks.timing import machine, table
 from benchmarks.told import NEAR, Compared, Verdict
 
-HEADER = ["what is measured", "against whom", "ours", "theirs", "ours ÷ theirs", "", "where"]
+HEADER = [
+    "what is measured",
+    "against whom",
+    "ours",
+    "theirs",
+    "ours ÷ theirs",
+    "",
+    "where",
+]
 
 
 def title(part: Kept) -> str:
@@ -40,16 +49,29 @@ def number(value: float) -> str:
 
 def row(one: Compared, where: str) -> list[str]:
     """A comparison as a row; who is behind stands in bold."""
-    shown = f"**{one.verdict}**" if one.verdict in ("lost", "DIFFERENT") else one.verdict
+    shown = (
+        f"**{one.verdict}**" if one.verdict in ("lost", "DIFFERENT") else one.verdict
+    )
     ratio = "" if one.better == "same" else f"{one.ratio:.2f}"
     theirs = number(one.theirs) if one.better != "same" else f"{one.theirs:g} allowed"
     better = "; more is better" if one.better == "higher" else ""
-    return [f"{one.what} ({one.unit}{better})", one.peer, number(one.ours), theirs, ratio, shown, where]
+    return [
+        f"{one.what} ({one.unit}{better})",
+        one.peer,
+        number(one.ours),
+        theirs,
+        ratio,
+        shown,
+        where,
+    ]
 
 
 def count(parts: Sequence[Kept]) -> str:
     """How many comparisons are won and lost."""
-    found, names = Counter(one.verdict for part in parts for one in part.compared), get_args(Verdict)
+    found, names = (
+        Counter(one.verdict for part in parts for one in part.compared),
+        get_args(Verdict),
+    )
     return ", ".join(f"{found[name]} {name}" for name in names if found[name])
 
 
@@ -57,8 +79,16 @@ def state(parts: Sequence[Kept]) -> str:
     """Of which sources the parts are, and what they took."""
     sources = Counter(part.source for part in parts)
     newest, last = max(part.date for part in parts), parts[-1].source
-    older = [f"{part.name} of source {part.source} ({part.date})" for part in parts if part.source != last]
-    said = f"All of source `{last}`" if len(sources) == 1 else f"Source `{last}`, but for {'; '.join(older)}"
+    older = [
+        f"{part.name} of source {part.source} ({part.date})"
+        for part in parts
+        if part.source != last
+    ]
+    said = (
+        f"All of source `{last}`"
+        if len(sources) == 1
+        else f"Source `{last}`, but for {'; '.join(older)}"
+    )
     minutes = sum(part.seconds for part in parts) / 60
     return f"{said}; {newest}, {minutes:.0f} minutes in all. {machine(PACKAGES)}."
 
@@ -66,12 +96,28 @@ def state(parts: Sequence[Kept]) -> str:
 def front(parts: Sequence[Kept], failed: Mapping[str, str]) -> str:
     """benchmarks/README.md; of parts that failed, why."""
     rows = []
-    for part in sorted(parts, key=lambda part: part.name != "bakeoff"):  # what is learnt, then what it costs
-        file = "BAKEOFF.md" if part.name == "bakeoff" else f"RESULTS.md#{anchor(title(part))}"
+    # what is learnt, then what it costs
+    for part in sorted(parts, key=lambda part: part.name != "bakeoff"):
+        file = (
+            "BAKEOFF.md"
+            if part.name == "bakeoff"
+            else f"RESULTS.md#{anchor(title(part))}"
+        )
         rows += [row(one, f"[{part.name}]({file})") for one in part.compared]
-    without = [f"[{part.name}](RESULTS.md#{anchor(title(part))})" for part in parts if not part.compared]
-    others = f"\nParts that have nobody beside them: {', '.join(without)}.\n" if without else ""
-    missing = [f"\n**Not measured**, for it failed: {name}: {why}\n" for name, why in failed.items()]
+    without = [
+        f"[{part.name}](RESULTS.md#{anchor(title(part))})"
+        for part in parts
+        if not part.compared
+    ]
+    others = (
+        f"\nParts that have nobody beside them: {', '.join(without)}.\n"
+        if without
+        else ""
+    )
+    missing = [
+        f"\n**Not measured**, for it failed: {name}: {why}\n"
+        for name, why in failed.items()
+    ]
     by_hand = ", ".join(f"`{name}`" for name in BY_HAND)
     return f"""# Benchmarks: won and lost
 
@@ -98,5 +144,8 @@ def results(parts: Sequence[Kept]) -> str:
     for part in parts:
         heading, _, rest = part.text.partition("\n")
         sections.append(f"{heading}\n\n{took(part)}\n{rest}")
-    head = f"# Results\n\n[The front page](README.md) says what is won and lost. {state(parts)}\n"
+    head = (
+        "# Results\n\n[The front page](README.md) says what is won and lost. "
+        f"{state(parts)}\n"
+    )
     return "\n".join([head, *sections])

@@ -1,14 +1,20 @@
-"""The games of the bake-off's families: rounds in which one of several arms is chosen, from the sets of a folder.
+"""The games of the bake-off's families: rounds in which one of several arms is chosen,
+from the sets of a folder.
 
-* labels (`X`, `y`): a round is a row, the arms are the classes, the reward is 1 for the right one.
-* clicks: the same, but the reward is a coin: 1 with one probability for the right arm, with another for a wrong one.
+* labels (`X`, `y`): a round is a row, the arms are the classes, the reward is 1 for the
+  right one.
+* clicks: the same, but the reward is a coin: 1 with one probability for the right arm,
+  with another for a wrong one.
 * worlds: made from seeds, `benchmarks.click_worlds` says how.
-* rows (`X`, `y`): a round is ten rows drawn at random, without repeats inside the round; each comes under a fresh name.
-* groups (`X`, `y`, `group`): a round is one group, at its own size, in random order. Columns that the set's .json calls
-  `same_within_group` are the context, the others the items'. Where one of its one-hot blocks tells the items of every
-  group apart (brands, modes of travel), items have those names; else names are fresh.
-* routing (`X` and a table over models): the context is the row, the arms are the models, rewards are the `score`, or
-  `correct`; where the .json suggests cases, the last of them, `correct - cost_weight * cost` on its models, cut at 0.
+* rows (`X`, `y`): a round is ten rows drawn at random, without repeats inside the
+  round; each comes under a fresh name.
+* groups (`X`, `y`, `group`): a round is one group, at its own size, in random order.
+  Columns that the set's .json calls `same_within_group` are the context, the others the
+  items'. Where one of its one-hot blocks tells the items of every group apart (brands,
+  modes of travel), items have those names; else names are fresh.
+* routing (`X` and a table over models): the context is the row, the arms are the
+  models, rewards are the `score`, or `correct`; where the .json suggests cases, the
+  last of them, `correct - cost_weight * cost` on its models, cut at 0.
 """
 
 import json
@@ -32,8 +38,9 @@ CANDIDATES = 10
 class Round(NamedTuple):
     """What is known and what comes of it.
 
-    Numbers that hold for all arms (s), numbers of each (K, d), names of the arms, the reward that each would bring (K),
-    and its mean (K), by which regret is counted. `context`: what holds for all as it comes, if not as numbers.
+    Numbers that hold for all arms (s), numbers of each (K, d), names of the arms, the
+    reward that each would bring (K), and its mean (K), by which regret is counted.
+    `context`: what holds for all as it comes, if not as numbers.
     """
 
     shared: Array
@@ -45,15 +52,19 @@ class Round(NamedTuple):
 
 
 class Game(NamedTuple):
-    """The rounds, whether names mean the same thing from round to round, and the shuffle they belong to."""
+    """The rounds, whether names mean the same thing from round to round, and the
+    shuffle they belong to."""
 
     rounds: list[Round]
     lasting: bool
     shuffle: int = 0
 
 
-def labelled(path: Path, noise: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
-    """The rows of a labelled set as rounds; with `noise`, rewards are coins that every contender sees fall alike."""
+def labelled(
+    path: Path, noise: str, *, shuffle: int, cap: int, standardised: bool
+) -> Game:
+    """The rows of a labelled set as rounds; with `noise`, rewards are coins that every
+    contender sees fall alike."""
     with np.load(path) as arrays:
         x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
     x = _standardised(x) if standardised else x
@@ -63,24 +74,38 @@ def labelled(path: Path, noise: str, *, shuffle: int, cap: int, standardised: bo
     if noise:
         high, low = NOISES[noise]
         means = np.where(right == 1, high, low)
-        rewards = (np.random.default_rng([shuffle, 2020]).random((len(order), 1)) < means).astype(np.float64)
-    names, none = tuple(str(k) for k in range(right.shape[1])), np.zeros((right.shape[1], 0))
-    rounds = [Round(x[i], none, names, rewards[t], means[t]) for t, i in enumerate(order)]
+        rewards = (
+            np.random.default_rng([shuffle, 2020]).random((len(order), 1)) < means
+        ).astype(np.float64)
+    names, none = (
+        tuple(str(k) for k in range(right.shape[1])),
+        np.zeros((right.shape[1], 0)),
+    )
+    rounds = [
+        Round(x[i], none, names, rewards[t], means[t]) for t, i in enumerate(order)
+    ]
     return Game(rounds, True, shuffle)
 
 
-def choices(path: Path, family: str, *, shuffle: int, cap: int, standardised: bool) -> Game:
-    """The rounds of a set, `cap` at most, in the order of a shuffle; with numbers standardised over the whole set."""
+def choices(
+    path: Path, family: str, *, shuffle: int, cap: int, standardised: bool
+) -> Game:
+    """The rounds of a set, `cap` at most, in the order of a shuffle; with numbers
+    standardised over the whole set."""
     about = json.loads(path.with_suffix(".json").read_text())
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files if not name.startswith("text")}
+        arrays = {
+            name: file[name] for name in file.files if not name.startswith("text")
+        }
     x = arrays["X"].astype(np.float64)
     x = _standardised(x) if standardised else x
     rng = np.random.default_rng([shuffle, 2018])
     if family == "rows":
         found = _of_rows(x, arrays["y"].astype(np.float64), rng, cap)
     else:
-        found = (_of_groups if family == "groups" else _of_routing)(x, arrays, about, rng, cap)
+        found = (_of_groups if family == "groups" else _of_routing)(
+            x, arrays, about, rng, cap
+        )
     return found._replace(shuffle=shuffle)
 
 
@@ -94,11 +119,15 @@ def _of_rows(x: Array, y: Array, rng: np.random.Generator, cap: int) -> Game:
     rounds = []
     for t in range(cap):
         drawn = rng.choice(len(y), CANDIDATES, replace=False)
-        rounds.append(Round(np.zeros(0), x[drawn], _fresh(t, CANDIDATES), y[drawn], y[drawn]))
+        rounds.append(
+            Round(np.zeros(0), x[drawn], _fresh(t, CANDIDATES), y[drawn], y[drawn])
+        )
     return Game(rounds, False)
 
 
-def _of_groups(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Generator, cap: int) -> Game:
+def _of_groups(
+    x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Generator, cap: int
+) -> Game:
     same = set(about["same_within_group"])
     is_shared = np.array([column in same for column in about["columns"]])
     labels = _labels(arrays["X"], arrays["group"], about["columns"])
@@ -106,19 +135,37 @@ def _of_groups(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Gene
     blocks, rounds = np.split(np.arange(len(x)), starts[1:]), []
     for t, place in enumerate(rng.permutation(len(blocks))[:cap]):
         rows = rng.permutation(blocks[place])
-        names = _fresh(t, len(rows)) if labels is None else tuple(labels[row] for row in rows)
+        names = (
+            _fresh(t, len(rows))
+            if labels is None
+            else tuple(labels[row] for row in rows)
+        )
         rewards = arrays["y"][rows].astype(np.float64)
-        rounds.append(Round(x[rows[0], is_shared], x[rows][:, ~is_shared], names, rewards, rewards))
+        rounds.append(
+            Round(
+                x[rows[0], is_shared], x[rows][:, ~is_shared], names, rewards, rewards
+            )
+        )
     return Game(rounds, labels is not None)
 
 
-def _of_routing(x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Generator, cap: int) -> Game:
+def _of_routing(
+    x: Array, arrays: dict[str, Any], about: Any, rng: np.random.Generator, cap: int
+) -> Game:
     models, rewards = list(about["models"]), _routing_rewards(arrays, about)
     if "suggested" in about and about["suggested"]["cases"][-1]["models"] != "all":
-        kept = [models.index(model) for model in about["suggested"]["cases"][-1]["models"]]
+        kept = [
+            models.index(model) for model in about["suggested"]["cases"][-1]["models"]
+        ]
         models, rewards = [models[k] for k in kept], rewards[:, kept]
     none, names = np.zeros((len(models), 0)), tuple(models)
-    return Game([Round(x[i], none, names, rewards[i], rewards[i]) for i in rng.permutation(len(x))[:cap]], True)
+    return Game(
+        [
+            Round(x[i], none, names, rewards[i], rewards[i])
+            for i in rng.permutation(len(x))[:cap]
+        ],
+        True,
+    )
 
 
 def _routing_rewards(arrays: dict[str, Any], about: Any) -> Array:
@@ -129,7 +176,9 @@ def _routing_rewards(arrays: dict[str, Any], about: Any) -> Array:
     if "suggested" not in about:
         return correct
     weight = float(about["suggested"]["cases"][-1]["cost_weight"])
-    return np.maximum(correct - weight * np.asarray(arrays["cost"], dtype=np.float64), 0.0)
+    return np.maximum(
+        correct - weight * np.asarray(arrays["cost"], dtype=np.float64), 0.0
+    )
 
 
 def _fresh(t: int, n: int) -> tuple[str, ...]:
@@ -137,7 +186,8 @@ def _fresh(t: int, n: int) -> tuple[str, ...]:
 
 
 def _labels(x: Array, group: Ints, columns: list[str]) -> list[str] | None:
-    """For each row the column of the one-hot block that tells the items of every group apart; None if there is none."""
+    """For each row the column of the one-hot block that tells the items of every group
+    apart; None if there is none."""
     blocks: dict[str, list[int]] = defaultdict(list)
     for place, column in enumerate(columns):
         if "=" in column:

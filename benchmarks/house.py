@@ -1,7 +1,9 @@
-"""The size and the seams of the house, by one script: `python -m benchmarks.house`; `--json FILE` keeps the numbers.
+"""The size and the seams of the house, by one script: `python -m benchmarks.house`;
+`--json FILE` keeps the numbers.
 
-Sizes are read from the sources by their syntax. Walks are traced: every function of ours that runs between a call and
-its answer, in all threads, comprehensions and generator expressions not counted.
+Sizes are read from the sources by their syntax. Walks are traced: every function of
+ours that runs between a call and its answer, in all threads, comprehensions and
+generator expressions not counted.
 """
 
 import argparse
@@ -62,26 +64,45 @@ def sizes(trees: dict[Path, ast.Module]) -> dict[str, float]:
         "lines of a function, median": statistics.median(functions),
         "lines of a function, p90": float(np.percentile(functions, 90)),
         "lines of a function, most": max(functions),
-        "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for t in trees.values() for node in ast.walk(t)),
-        "probes of policies and banks": sum(len(probes(tree)) for tree in trees.values()),
+        "Any": sum(
+            isinstance(node, ast.Name) and node.id == "Any"
+            for t in trees.values()
+            for node in ast.walk(t)
+        ),
+        "probes of policies and banks": sum(
+            len(probes(tree)) for tree in trees.values()
+        ),
         "class names that stand in two files": len(homonyms(trees)),
         "public names": len(oddsmith.__all__),
     }
 
 
 def probes(tree: ast.Module) -> list[str]:
-    """The calls of hasattr and getattr that ask a policy, a bank, a world or a state what it can do.
+    """The calls of hasattr and getattr that ask a policy, a bank, a world or a state
+    what it can do.
 
-    A getattr whose name is a variable reads a field; one with a literal name, or a default, asks what there is.
+    A getattr whose name is a variable reads a field; one with a literal name, or a
+    default, asks what there is.
 
-    >>> probes(ast.parse('hasattr(policy, "experts"); getattr(self, name); getattr(bank.experts, "split", None)'))
+    >>> probes(
+    ...     ast.parse(
+    ...         'hasattr(policy, "experts"); getattr(self, name); getattr(bank.experts, "split", None)'
+    ...     )
+    ... )
     ["hasattr(policy, 'experts')", "getattr(bank.experts, 'split', None)"]
     """
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("hasattr", "getattr")
+        ):
             subject = ast.unparse(node.args[0]).removeprefix("self.").split("(")[0]
-            if any(part in SUBJECTS for part in subject.split(".")) and subject != "self":
+            if (
+                any(part in SUBJECTS for part in subject.split("."))
+                and subject != "self"
+            ):
                 found.append(ast.unparse(node))
     return found
 
@@ -93,24 +114,36 @@ def homonyms(trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
         for node in tree.body:
             names = [node.name] if isinstance(node, ast.ClassDef) else []
             if isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names = [t.id for t in targets if isinstance(t, ast.Name) and t.id[:1].isupper() and not t.id.isupper()]
+                targets = (
+                    node.targets if isinstance(node, ast.Assign) else [node.target]
+                )
+                names = [
+                    t.id
+                    for t in targets
+                    if isinstance(t, ast.Name)
+                    and t.id[:1].isupper()
+                    and not t.id.isupper()
+                ]
             for name in names:
                 places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
     return {name: files for name, files in places.items() if len(files) > 1}
 
 
 class Trace:
-    """The functions of ours that ran since `clear`, in this thread and in those that were started inside the block."""
+    """The functions of ours that ran since `clear`, in this thread and in those that
+    were started inside the block."""
 
     def __init__(self) -> None:
         self._seen: dict[CodeType, None] = {}  # in the order of their first call
 
     def __enter__(self) -> "Trace":
-        if sys.version_info >= (3, 12):  # from then on numba tells of compiled calls only there
+        # from then on numba tells of compiled calls only there
+        if sys.version_info >= (3, 12):
             tools = sys.monitoring
             tools.use_tool_id(tools.PROFILER_ID, "walks")
-            tools.register_callback(tools.PROFILER_ID, tools.events.PY_START, self._started)
+            tools.register_callback(
+                tools.PROFILER_ID, tools.events.PY_START, self._started
+            )
             tools.set_events(tools.PROFILER_ID, tools.events.PY_START)
         else:
             threading.setprofile(self._note)
@@ -137,7 +170,8 @@ class Trace:
         self._seen.clear()
 
     def walk(self, *, without: Walk | None = None) -> Walk:
-        """What ran, without comprehensions, generator expressions and the hops of another walk."""
+        """What ran, without comprehensions, generator expressions and the hops of
+        another walk."""
         hops = dict.fromkeys(
             (str(Path(code.co_filename).relative_to(SOURCE)), code.co_qualname)
             for code in self._seen.copy()
@@ -152,8 +186,15 @@ def library_walks() -> dict[str, Walk]:
     """Decide and learn of an agent over linear experts, after a first call of each."""
     import oddsmith as od
 
-    weights, context = np.random.default_rng(1).normal(size=(4, 3, 2)), np.array([0.3, -0.7])
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.LinearExperts(weights), gamma=0.1), seed=1, arms=["a", "b", "c"])
+    weights, context = (
+        np.random.default_rng(1).normal(size=(4, 3, 2)),
+        np.array([0.3, -0.7]),
+    )
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(od.LinearExperts(weights), gamma=0.1),
+        seed=1,
+        arms=["a", "b", "c"],
+    )
     agent.learn(agent.decide(context), 1.0)
     with Trace() as trace:
         decision = agent.decide(context)
@@ -164,9 +205,11 @@ def library_walks() -> dict[str, Walk]:
 
 
 def service_walks(folder: Path) -> dict[str, Walk]:
-    """Decide, and reward to posterior, of a service on SQLite, from the application's door to the row.
+    """Decide, and reward to posterior, of a service on SQLite, from the application's
+    door to the row.
 
-    What the service does without being called (it looks for new events four times a second) is no hop of a decision.
+    What the service does without being called (it looks for new events four times a
+    second) is no hop of a decision.
     """
     sys.path.insert(0, str(TESTS))
     from server.served import CONTEXT, here, place
@@ -178,7 +221,8 @@ def service_walks(folder: Path) -> dict[str, Walk]:
         trace.clear()
         time.sleep(1.0)
         idle, decides, rewards = trace.walk(), [], []
-        for turn in ("second", "third", "fourth"):  # such a look may fall into it: the smallest walk is without
+        # such a look may fall into it: the smallest walk is without
+        for turn in ("second", "third", "fourth"):
             trace.clear()
             served.post("decide", {"id": turn, "context": CONTEXT})
             decides.append(trace.walk(without=idle))
@@ -188,7 +232,10 @@ def service_walks(folder: Path) -> dict[str, Walk]:
             served.state()
             served.get("/v1/posterior")
             rewards.append(trace.walk())
-        return {"service: decide": min(decides), "service: reward to posterior": min(rewards)}
+        return {
+            "service: decide": min(decides),
+            "service: reward to posterior": min(rewards),
+        }
 
 
 def evaluate_walk(folder: Path) -> Walk:
@@ -201,12 +248,26 @@ def evaluate_walk(folder: Path) -> Walk:
     arm, context = rng.integers(0, 3, 2000), rng.normal(size=(2000, 2))
     reward = (rng.random(2000) < 0.2 + 0.2 * arm).astype(float)
     odds = np.full((2000, 3), 1 / 3)
-    log = Log(arm=arm, reward=reward, propensities=odds, context=context, arms=["a", "b", "c"])
+    log = Log(
+        arm=arm, reward=reward, propensities=odds, context=context, arms=["a", "b", "c"]
+    )
     write_log(log, folder / "log.parquet")
-    np.savez(folder / "lines.npz", weights=rng.normal(size=(4, 3, 2)), names=["k", "l", "m", "n"])
-    lines = 'arms = ["a", "b", "c"]\npolicy.gamma = 0.1\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+    np.savez(
+        folder / "lines.npz",
+        weights=rng.normal(size=(4, 3, 2)),
+        names=["k", "l", "m", "n"],
+    )
+    lines = (
+        'arms = ["a", "b", "c"]\npolicy.gamma = 0.1\n[experts.lines]\nkind = "linear"\n'
+        'file = "lines.npz"\n'
+    )
     (folder / "candidate.toml").write_text(lines)
-    words = ["evaluate", str(folder / "log.parquet"), "--target", str(folder / "candidate.toml")]
+    words = [
+        "evaluate",
+        str(folder / "log.parquet"),
+        "--target",
+        str(folder / "candidate.toml"),
+    ]
     return _command([*words, "--out", str(folder / "report")], main)
 
 
@@ -214,7 +275,18 @@ def reproduce_walk(folder: Path) -> Walk:
     """`oddsmith reproduce` of one claim in its quick form, with a report."""
     from oddsmith.cli.main import main
 
-    return _command(["reproduce", "lemma1", "--quick", "--engine", "serial", "--out", str(folder / "claims")], main)
+    return _command(
+        [
+            "reproduce",
+            "lemma1",
+            "--quick",
+            "--engine",
+            "serial",
+            "--out",
+            str(folder / "claims"),
+        ],
+        main,
+    )
 
 
 def _command(words: list[str], main: Callable[[list[str]], object]) -> Walk:
@@ -228,7 +300,10 @@ def measure() -> dict[str, float]:
     found: dict[str, float] = sizes(sources())
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         walks = library_walks() | service_walks(Path(one))
-        walks |= {"evaluate": evaluate_walk(Path(two)), "reproduce": reproduce_walk(Path(two))}
+        walks |= {
+            "evaluate": evaluate_walk(Path(two)),
+            "reproduce": reproduce_walk(Path(two)),
+        }
     for name, walk in walks.items():
         found |= {f"{name}, functions": walk.functions, f"{name}, files": walk.files}
     return found
@@ -237,18 +312,32 @@ def measure() -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="keep the numbers in this file")
-    parser.add_argument("--before", type=Path, help="numbers that were kept earlier, to stand beside")
-    parser.add_argument("--walks", action="store_true", help="list the hops of a decision")
-    parser.add_argument("--probes", action="store_true", help="list the probes and homonyms")
+    parser.add_argument(
+        "--before", type=Path, help="numbers that were kept earlier, to stand beside"
+    )
+    parser.add_argument(
+        "--walks", action="store_true", help="list the hops of a decision"
+    )
+    parser.add_argument(
+        "--probes", action="store_true", help="list the probes and homonyms"
+    )
     asked = parser.parse_args()
     found = measure()
     before = json.loads(asked.before.read_text()) if asked.before else {}
-    rows = [[name, *([f"{before[name]:g}"] if name in before else []), f"{value:g}"] for name, value in found.items()]
+    rows = [
+        [name, *([f"{before[name]:g}"] if name in before else []), f"{value:g}"]
+        for name, value in found.items()
+    ]
     print(table(["", *(["before"] if before else []), "now"], rows))
     if asked.walks:
         with tempfile.TemporaryDirectory() as folder:
             for name, walk in (library_walks() | service_walks(Path(folder))).items():
-                print("", name, *(f"{file}  {function}" for file, function in walk.hops), sep="\n")
+                print(
+                    "",
+                    name,
+                    *(f"{file}  {function}" for file, function in walk.hops),
+                    sep="\n",
+                )
     if asked.probes:
         for path, tree in sources().items():
             for probe in probes(tree):
@@ -260,5 +349,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")  # read when numba is loaded
+    # read when numba is loaded
+    os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")
     main()

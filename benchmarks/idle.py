@@ -1,10 +1,12 @@
-"""What idle experiments cost: CPU, threads and open files of `oddsmith serve`, with a limit of 1,024 files.
+"""What idle experiments cost: CPU, threads and open files of `oddsmith serve`, with a
+limit of 1,024 files.
 
     python -m benchmarks.idle [--experiments 2000] [--seconds 60]
 
-A third of the experiments have reward windows of ten seconds, a quarter erases contexts that are a second old (looked
-at every twenty seconds here, and hourly otherwise). Each is asked for a decision before; then there is no call for the
-given time, by which windows have closed and contexts are erased; then each is asked again.
+A third of the experiments have reward windows of ten seconds, a quarter erases contexts
+that are a second old (looked at every twenty seconds here, and hourly otherwise). Each
+is asked for a decision before; then there is no call for the given time, by which
+windows have closed and contexts are erased; then each is asked again.
 """
 
 import argparse
@@ -46,24 +48,39 @@ class Cost(NamedTuple):
 
 def policy_files(folder: Path, count: int) -> list[Path]:
     """Policy files of small experiments."""
-    np.savez(folder / "lines.npz", weights=np.random.default_rng(0).normal(size=(4, 3, 2)), names=list("abcd"))
+    np.savez(
+        folder / "lines.npz",
+        weights=np.random.default_rng(0).normal(size=(4, 3, 2)),
+        names=list("abcd"),
+    )
     return [_policy_file(folder, number) for number in range(count)]
 
 
 def _policy_file(folder: Path, number: int) -> Path:
     window = "window_s = 10\n" * (number % 3 == 0)
     erase = "erase_after_days = 1e-5\n" * (number % 4 == 0)
-    text = f'name = "e{number}"\narms = ["a", "b", "c"]\nseed = 5\n[experts.lines]\nkind = "linear"\n'
+    text = (
+        f'name = "e{number}"\narms = ["a", "b", "c"]\nseed = 5\n[experts.lines]\n'
+        'kind = "linear"\n'
+    )
     path = folder / f"e{number}.toml"
-    path.write_text(f'{text}file = "lines.npz"\n[service]\ntimeout_ms = 60000\n{window}{erase}')
+    path.write_text(
+        f'{text}file = "lines.npz"\n[service]\ntimeout_ms = 60000\n{window}{erase}'
+    )
     return path
 
 
 @contextmanager
-def served(files: Sequence[Path], before: str = "") -> Iterator[tuple[httpx.Client, int]]:
-    """`oddsmith serve` with at most 1,024 open files, once it is ready: a client, and its process."""
+def served(
+    files: Sequence[Path], before: str = ""
+) -> Iterator[tuple[httpx.Client, int]]:
+    """`oddsmith serve` with at most 1,024 open files, once it is ready: a client, and
+    its process."""
     log = files[0].with_suffix(".log")
-    code = f"import sys\n{before}from oddsmith.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    code = (
+        f"import sys\n{before}from oddsmith.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
     command = [sys.executable, "-c", code, "serve", *map(str, files), "--port", "0"]
     with open(log, "w") as said:
         server = subprocess.Popen(
@@ -72,11 +89,15 @@ def served(files: Sequence[Path], before: str = "") -> Iterator[tuple[httpx.Clie
             stderr=said,
         )
     try:
-        while not (found := re.search(r"listening on http://\S+:(\d+)", log.read_text())):
+        while not (
+            found := re.search(r"listening on http://\S+:(\d+)", log.read_text())
+        ):
             if server.poll() is not None:
                 raise RuntimeError(log.read_text()[-2000:])
             time.sleep(0.1)
-        with httpx.Client(base_url=f"http://127.0.0.1:{found[1]}", timeout=60) as client:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{found[1]}", timeout=60
+        ) as client:
             while client.get("/readyz").status_code != 200:
                 time.sleep(0.5)
             yield client, server.pid
@@ -98,13 +119,18 @@ def idle(folder: Path, count: int, seconds: float, before: str = "") -> Cost:
         used = cpu_of(pid)
         time.sleep(seconds)
         share = (cpu_of(pid) - used) / seconds
-        threads, open_files = len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd"))
+        threads, open_files = (
+            len(os.listdir(f"/proc/{pid}/task")),
+            len(os.listdir(f"/proc/{pid}/fd")),
+        )
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         left = [_left(folder / f"e{number}.sqlite", number) for number in range(count)]
         refused += sum(not _decide(client, number) for number in range(count))
     memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
     windows, contexts = (sum(column) for column in zip(*left, strict=True))
-    return Cost(started, share, threads, open_files, memory, call_ms, refused, windows, contexts)
+    return Cost(
+        started, share, threads, open_files, memory, call_ms, refused, windows, contexts
+    )
 
 
 _ABOUT = """\
@@ -115,21 +141,29 @@ _REST = 40.0  # seconds until windows have closed and stores rest
 
 
 def _decide(client: httpx.Client, number: int) -> bool:
-    answer = client.post("/v1/decide", json={"experiment": f"e{number}", "context": [0.1, 0.2]})
+    answer = client.post(
+        "/v1/decide", json={"experiment": f"e{number}", "context": [0.1, 0.2]}
+    )
     return answer.status_code == 200
 
 
 def _left(path: Path, number: int) -> tuple[int, int]:
-    """Windows that should be closed and are not, and contexts that should be erased and are there."""
+    """Windows that should be closed and are not, and contexts that should be erased and
+    are there."""
     with SQLiteReader(path) as reader:
-        tally, ((contexts,),) = reader.tally(), reader._read("select count(*) from contexts")
+        tally, ((contexts,),) = (
+            reader.tally(),
+            reader._read("select count(*) from contexts"),
+        )
     is_open = number % 3 == 0 and tally.get("default", 0) < tally["decision"]
     return int(is_open), contexts if number % 4 == 0 else 0
 
 
 def cpu_of(pid: int) -> float:
     """Seconds of CPU that a process has taken."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    user, system = (
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    )
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
@@ -137,13 +171,30 @@ def report(count: int = 2000, seconds: float = 60.0) -> str:
     """The table."""
     with tempfile.TemporaryDirectory() as folder:
         cost = idle(Path(folder), count, seconds)
-    head = "| experiments | ready after s | idle: share of a core | threads | files | MB | ms a call in turn |"
-    row = (
-        f"| {count:,} | {cost.start_s:.0f} | {cost.share:.2%} | {cost.threads} | {cost.files} | "
-        f"{cost.megabytes:,.0f} | {cost.call_ms:.1f} |"
+    head = (
+        "| experiments | ready after s | idle: share of a core | threads | files | MB "
+        "| ms a call in turn |"
     )
-    told = f"Calls without an answer: {cost.unanswered}; windows still open: {cost.open_windows}; contexts not erased: "
-    lines = ["## Idle experiments", "", _ABOUT, "", head, "|" + "---:|" * 7, row, "", f"{told}{cost.contexts}.", ""]
+    row = (
+        f"| {count:,} | {cost.start_s:.0f} | {cost.share:.2%} | {cost.threads} | "
+        f"{cost.files} | {cost.megabytes:,.0f} | {cost.call_ms:.1f} |"
+    )
+    told = (
+        f"Calls without an answer: {cost.unanswered}; windows still open: "
+        f"{cost.open_windows}; contexts not erased: "
+    )
+    lines = [
+        "## Idle experiments",
+        "",
+        _ABOUT,
+        "",
+        head,
+        "|" + "---:|" * 7,
+        row,
+        "",
+        f"{told}{cost.contexts}.",
+        "",
+    ]
     return "\n".join(lines)
 
 

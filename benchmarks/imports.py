@@ -1,4 +1,5 @@
-"""What `import oddsmith` costs next to `import numpy, scipy.special`: fresh processes, interleaved."""
+"""What `import oddsmith` costs next to `import numpy, scipy.special`: fresh processes,
+interleaved."""
 
 import subprocess
 import sys
@@ -11,8 +12,17 @@ ROUNDS = 15
 
 
 def importing(what: str) -> float:
-    code = f"import time; t = time.perf_counter(); import {what}; print(time.perf_counter() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    code = (
+        f"import time; t = time.perf_counter(); import {what}; "
+        "print(time.perf_counter() - t)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     return float(done.stdout)
 
 
@@ -25,11 +35,17 @@ def report() -> Told:
         return 1
 
     interleaved({name: partial(once, name) for name in names}, ROUNDS)
-    middle = {name: sorted(values)[len(values) // 2] for name, values in seconds.items()}
+    middle = {
+        name: sorted(values)[len(values) // 2] for name, values in seconds.items()
+    }
     ratio = middle["oddsmith"] / middle["numpy, scipy.special"]
-    rows = [[f"`import {name}`", f"{1e3 * value:.0f}"] for name, value in middle.items()]
+    rows = [
+        [f"`import {name}`", f"{1e3 * value:.0f}"] for name, value in middle.items()
+    ]
     peer = f"{release('numpy')} and {release('scipy')}'s special"
-    compared = Compared("import", peer, 1e3 * middle[names[1]], 1e3 * middle[names[0]], "ms")
+    compared = Compared(
+        "import", peer, 1e3 * middle[names[1]], 1e3 * middle[names[0]], "ms"
+    )
     text = f"""## Import
 
 Median of {ROUNDS} fresh processes each, interleaved. `import oddsmith` costs **{ratio:.2f} times** as much as numpy and

@@ -1,7 +1,9 @@
-"""What was measured, kept part by part, so that a run that was stopped goes on where it was.
+"""What was measured, kept part by part, so that a run that was stopped goes on where it
+was.
 
-A part holds for the sources of oddsmith (all of them, files of the page as well), for the benchmark's own, and for the
-machine and the packages it ran with. Comments and docstrings do not count. It is not under version control.
+A part holds for the sources of oddsmith (all of them, files of the page as well), for
+the benchmark's own, and for the machine and the packages it ran with. Comments and
+docstrings do not count. It is not under version control.
 """
 
 import ast
@@ -25,13 +27,24 @@ from benchmarks.told import Compared, Told, told
 from oddsmith.files import disk
 
 HERE = Path(__file__).parent
-PACKAGES = ("oddsmith", "numpy", "scipy", "numba", "vowpalwabbit", "mabwiser", "river", "contextualbandits")
+PACKAGES = (
+    "oddsmith",
+    "numpy",
+    "scipy",
+    "numba",
+    "vowpalwabbit",
+    "mabwiser",
+    "river",
+    "contextualbandits",
+)
 
 
 class Kept(NamedTuple):
-    """A part that was measured: its section and comparisons, what it holds for (`key`), and the sources it ran on.
+    """A part that was measured: its section and comparisons, what it holds for (`key`),
+    and the sources it ran on.
 
-    `load` is how much other work the machine had before it, and `seconds` is what it took.
+    `load` is how much other work the machine had before it, and `seconds` is what it
+    took.
     """
 
     name: str
@@ -48,24 +61,44 @@ class Kept(NamedTuple):
 def source() -> str:
     """The sources as they are, in eight digits."""
     root, content = Path(oddsmith.__file__).parent, sha256()
-    for path in sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        said = code(path.read_text()).encode() if path.suffix == ".py" else path.read_bytes()
-        content.update(f"{path.relative_to(root).as_posix()} {sha256(said).hexdigest()}\n".encode())
+    for path in sorted(
+        path
+        for path in root.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ):
+        said = (
+            code(path.read_text()).encode()
+            if path.suffix == ".py"
+            else path.read_bytes()
+        )
+        content.update(
+            f"{path.relative_to(root).as_posix()} {sha256(said).hexdigest()}\n".encode()
+        )
     return content.hexdigest()[:8]
 
 
 def files(first: Path) -> list[Path]:
-    """A file and those of the benchmarks that it imports, or runs as a module, in the order of their names."""
+    """A file and those of the benchmarks that it imports, or runs as a module, in the
+    order of their names."""
     found, left = set[Path](), [first]
     while left:
         found.add(now := left.pop())
         nodes = list(ast.walk(ast.parse(now.read_text())))
         froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-        names = [f"benchmarks.{one.name}" for node in froms if node.module == "benchmarks" for one in node.names]
+        names = [
+            f"benchmarks.{one.name}"
+            for node in froms
+            if node.module == "benchmarks"
+            for one in node.names
+        ]
         names += [node.module for node in froms if node.module]
         names += [str(node.value) for node in nodes if isinstance(node, ast.Constant)]
         own = [name[11:] for name in names if re.fullmatch(r"benchmarks\.\w+", name)]
-        left += [path for name in own if (path := HERE / f"{name}.py") not in found and path.exists()]
+        left += [
+            path
+            for name in own
+            if (path := HERE / f"{name}.py") not in found and path.exists()
+        ]
     return sorted(found)
 
 
@@ -73,7 +106,9 @@ def key(part: Callable[..., Any]) -> str:
     """What the results of a part depend on, the machine's other work aside."""
     first = Path(inspect.getfile(part.func if isinstance(part, partial) else part))
     own = [code(path.read_text()) for path in files(first)]
-    return sha256(json.dumps([source(), machine(PACKAGES), *own]).encode()).hexdigest()[:16]
+    return sha256(json.dumps([source(), machine(PACKAGES), *own]).encode()).hexdigest()[
+        :16
+    ]
 
 
 def measure(name: str, part: Callable[[], str | Told]) -> Kept:
@@ -81,7 +116,16 @@ def measure(name: str, part: Callable[[], str | Told]) -> Kept:
     load, start = os.getloadavg()[0], time.perf_counter()
     text, compared = told(part())
     seconds = time.perf_counter() - start
-    return Kept(name, key(part), text, compared, source(), f"{datetime.date.today():%Y-%m-%d}", load, seconds)
+    return Kept(
+        name,
+        key(part),
+        text,
+        compared,
+        source(),
+        f"{datetime.date.today():%Y-%m-%d}",
+        load,
+        seconds,
+    )
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -101,4 +145,7 @@ def read(folder: Path, name: str) -> Kept | None:
     if not path.exists():
         return None
     content = json.loads(path.read_text())
-    return Kept(**content | {"compared": tuple(Compared(**each) for each in content["compared"])})
+    return Kept(
+        **content
+        | {"compared": tuple(Compared(**each) for each in content["compared"])}
+    )

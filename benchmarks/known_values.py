@@ -1,4 +1,5 @@
-"""Logs with known values: contexts drawn uniformly from a table, Bernoulli rewards, logger and target as tables."""
+"""Logs with known values: contexts drawn uniformly from a table, Bernoulli rewards,
+logger and target as tables."""
 
 from typing import Any, NamedTuple
 
@@ -29,18 +30,30 @@ class Setting(NamedTuple):
 
     def deviation(self, *, modelled: bool) -> float:
         """The exact standard deviation of a term of ips, or of dr."""
-        q, weights = self.model if modelled else np.zeros_like(self.means), self.target / self.logger
+        q, weights = (
+            self.model if modelled else np.zeros_like(self.means),
+            self.target / self.logger,
+        )
         base = (self.target * q).sum(axis=1, keepdims=True)
-        squares = [chance * (base + weights * (r - q)) ** 2 for r, chance in ((1, self.means), (0, 1 - self.means))]
-        return float(np.sqrt((self.logger * sum(squares)).sum(axis=1).mean() - self.value**2))
+        squares = [
+            chance * (base + weights * (r - q)) ** 2
+            for r, chance in ((1, self.means), (0, 1 - self.means))
+        ]
+        return float(
+            np.sqrt((self.logger * sum(squares)).sum(axis=1).mean() - self.value**2)
+        )
 
     def logs(self, repetitions: int, seed: int) -> tuple[Log, Any]:
         """So many logs one after the other as one, and the context of each row."""
         rng = np.random.default_rng(seed)
         contexts = rng.integers(len(self.means), size=repetitions * self.rows)
         odds = self.logger[contexts]
-        arms = (rng.random((len(contexts), 1)) > odds.cumsum(axis=1)[:, :-1]).sum(axis=1)
-        rewards = (rng.random(len(contexts)) < self.means[contexts, arms]).astype(np.float64)
+        arms = (rng.random((len(contexts), 1)) > odds.cumsum(axis=1)[:, :-1]).sum(
+            axis=1
+        )
+        rewards = (rng.random(len(contexts)) < self.means[contexts, arms]).astype(
+            np.float64
+        )
         return Log(arm=arms, reward=rewards, propensities=odds), contexts
 
 
@@ -59,13 +72,25 @@ def light(i: int) -> Setting:
     arms, contexts = (2, 3, 5, 10)[i % 4], (1, 4, 20)[i % 3]
     means = rng.uniform(*((0.05, 0.5), (0.2, 0.9), (0.0, 0.3))[i % 3], (contexts, arms))
     logger = explored(softmax(rng.normal(size=(contexts, arms))), 0.3)
-    target = softmax(2 * rng.normal(size=(contexts, arms)) * (i % 5 > 0)) if i % 2 else explored(best(means), 0.2)
+    target = (
+        softmax(2 * rng.normal(size=(contexts, arms)) * (i % 5 > 0))
+        if i % 2
+        else explored(best(means), 0.2)
+    )
     model = np.clip(means + rng.normal(0, 0.15, means.shape), 0, 1)
-    return Setting(f"light {i}", logger, target, means, model, {2: 800, 3: 800, 5: 2000, 10: 3000}[arms])
+    return Setting(
+        f"light {i}",
+        logger,
+        target,
+        means,
+        model,
+        {2: 800, 3: 800, 5: 2000, 10: 3000}[arms],
+    )
 
 
 def heavy(i: int) -> Setting:
-    """A greedy logger with little exploration, and a target that likes other arms: weights far above 50."""
+    """A greedy logger with little exploration, and a target that likes other arms:
+    weights far above 50."""
     rng = np.random.default_rng([8, i])
     arms, contexts = (4, 10, 20)[i % 3], (1, 8)[i % 2]
     means = rng.uniform(0.2, 0.9, (contexts, arms))

@@ -1,10 +1,14 @@
-"""Late rewards: how far learning lags behind the log where rewards come long after their window, at real time.
+"""Late rewards: how far learning lags behind the log where rewards come long after
+their window, at real time.
 
-    taskset -c 0 python -m benchmarks.late_rewards [--seconds 600] [--rate 200] [--rule arrives]
+    taskset -c 0 python -m benchmarks.late_rewards [--seconds 600] [--rate 200] [--rule
+        arrives]
 
-An experiment of `auto` in this process (no HTTP) on a store in a file: so many visits a second, each with a reward, of
-which a part comes 1 to 10 minutes after the window of 60 seconds. Lag is the time from the commit of a reward until the
-state knows it; rewards that it never came to know count with the time they had. All time is that of one process.
+An experiment of `auto` in this process (no HTTP) on a store in a file: so many visits a
+second, each with a reward, of which a part comes 1 to 10 minutes after the window of 60
+seconds. Lag is the time from the commit of a reward until the state knows it; rewards
+that it never came to know count with the time they had. All time is that of one
+process.
 """
 
 import argparse
@@ -72,7 +76,10 @@ def policy_file(folder: Path, window: float, rule: str) -> Path:
     """`auto` over a few arms."""
     arms = ", ".join(f'"arm {a}"' for a in range(ARMS))
     late = f'late_reward = "{rule}"\n' if rule else ""
-    text = f'arms = [{arms}]\nseed = 7\npolicy.kind = "auto"\n[service]\nwindow_s = {window}\n{late}'
+    text = (
+        f'arms = [{arms}]\nseed = 7\npolicy.kind = "auto"\n[service]\n'
+        f"window_s = {window}\n{late}"
+    )
     (folder / "late.toml").write_text(text)
     return folder / "late.toml"
 
@@ -118,7 +125,9 @@ class Visits:
         heapq.heappush(self._due, (time.monotonic() + wait, answer.id, value))
 
     async def _reward(self, id: str, value: float) -> None:
-        receipt = await self.experiment.append(Reward(id, value, time=self.experiment.clock()))
+        receipt = await self.experiment.append(
+            Reward(id, value, time=self.experiment.clock())
+        )
         self.lag.waiting.append((receipt.position, time.monotonic()))
 
 
@@ -126,7 +135,9 @@ async def measure(given: argparse.Namespace) -> None:
     """One run, and its figures every so often."""
     learning, refolds = Watch("settle"), Watch("recover")
     with tempfile.TemporaryDirectory() as place:
-        (opened,) = open_experiments([policy_file(Path(place), given.window, given.rule)])
+        (opened,) = open_experiments(
+            [policy_file(Path(place), given.window, given.rule)]
+        )
         experiment = Experiment(opened, Clock())
         await experiment.begin()
         visits = Visits(experiment, given)
@@ -138,9 +149,10 @@ async def measure(given: argparse.Namespace) -> None:
             lags = visits.lag.seconds()
             p50, p99 = np.percentile(lags, [50, 99]) if len(lags) else (0.0, 0.0)
             print(
-                f"{took:5.0f} s: {experiment.steps} visits, {len(lags)} rewards, lag p50 {p50:.3f} s p99 {p99:.3f} s, "
-                f"worst {lags.max(initial=0.0):.2f} s, behind {len(visits.lag.waiting)}; CPU {cpu / took:.0%}, "
-                f"learning {learning.seconds / took:.1%}, refolds {refolds.seconds / took:.1%} "
+                f"{took:5.0f} s: {experiment.steps} visits, {len(lags)} rewards, lag "
+                f"p50 {p50:.3f} s p99 {p99:.3f} s, worst {lags.max(initial=0.0):.2f} "
+                f"s, behind {len(visits.lag.waiting)}; CPU {cpu / took:.0%}, learning "
+                f"{learning.seconds / took:.1%}, refolds {refolds.seconds / took:.1%} "
                 f"({experiment.follower.refolds})",
                 flush=True,
             )
@@ -149,11 +161,24 @@ async def measure(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else ""
+    )
     parser.add_argument("--seconds", type=float, default=600.0, help="how long")
     parser.add_argument("--rate", type=float, default=200.0, help="visits a second")
-    parser.add_argument("--window", type=float, default=60.0, help="seconds; late rewards come 1 to 10 of them after")
-    parser.add_argument("--late", type=float, default=0.2, help="part of the rewards that come late")
-    parser.add_argument("--rule", default="", help="late_reward of the store: rewrites or arrives")
-    parser.add_argument("--every", type=float, default=15.0, help="seconds between two lines of figures")
+    parser.add_argument(
+        "--window",
+        type=float,
+        default=60.0,
+        help="seconds; late rewards come 1 to 10 of them after",
+    )
+    parser.add_argument(
+        "--late", type=float, default=0.2, help="part of the rewards that come late"
+    )
+    parser.add_argument(
+        "--rule", default="", help="late_reward of the store: rewrites or arrives"
+    )
+    parser.add_argument(
+        "--every", type=float, default=15.0, help="seconds between two lines of figures"
+    )
     asyncio.run(measure(parser.parse_args()))

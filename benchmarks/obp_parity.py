@@ -1,8 +1,10 @@
-"""The same numbers as Open Bandit Pipeline, to 1e-10, on the Open Bandit logs: `python -m benchmarks.obp_parity`.
+"""The same numbers as Open Bandit Pipeline, to 1e-10, on the Open Bandit logs: `python
+-m benchmarks.obp_parity`.
 
-Its package asks for pins of 2022, and for torch, which its estimators of discrete arms name in annotations only. So it
-is installed without dependencies (requirements/obp.txt), and its two modules are loaded without the rest, with a
-module that holds nothing but that name where torch is absent.
+Its package asks for pins of 2022, and for torch, which its estimators of discrete arms
+name in annotations only. So it is installed without dependencies
+(requirements/obp.txt), and its two modules are loaded without the rest, with a module
+that holds nothing but that name where torch is absent.
 """
 
 import argparse
@@ -61,14 +63,22 @@ def read(data: Path, name: str) -> tuple[Log, Any]:
     import pyarrow.parquet as pq
 
     columns = pq.read_table(
-        data / "logged" / f"obd_{name}.parquet", columns=["action", "reward", "propensity", "position"]
+        data / "logged" / f"obd_{name}.parquet",
+        columns=["action", "reward", "propensity", "position"],
     )
-    arm, reward, propensity, position = (columns[c].to_numpy().astype(np.float64) for c in columns.column_names)
-    return Log(arm=arm.astype(np.int64), reward=reward, propensity=propensity), position.astype(np.int64) - 1
+    arm, reward, propensity, position = (
+        columns[c].to_numpy().astype(np.float64) for c in columns.column_names
+    )
+    return Log(
+        arm=arm.astype(np.int64), reward=reward, propensity=propensity
+    ), position.astype(np.int64) - 1
 
 
-def pairs(log: Log, position: Any, n_arms: int, seed: int = 0) -> dict[str, tuple[float, float]]:
-    """Our number and theirs by estimator, of a random target and random predictions that differ by position."""
+def pairs(
+    log: Log, position: Any, n_arms: int, seed: int = 0
+) -> dict[str, tuple[float, float]]:
+    """Our number and theirs by estimator, of a random target and random predictions
+    that differ by position."""
     rng, rows = np.random.default_rng(seed), np.arange(len(log))
     odds = rng.dirichlet(np.ones(n_arms), size=(len(log), POSITIONS)).transpose(0, 2, 1)
     predicted = rng.uniform(0, 0.02, odds.shape)
@@ -91,19 +101,34 @@ def pairs(log: Log, position: Any, n_arms: int, seed: int = 0) -> dict[str, tupl
     given["estimated_rewards_by_reg_model"] = predicted
     found = {}
     for name, theirs in ESTIMATORS.items():
-        estimator = getattr(module, theirs)(**({"tau": TAU} if name == "switch_dr" else {}))
-        found[name] = float(ours[name].values.mean()), float(estimator.estimate_policy_value(**given))
+        estimator = getattr(module, theirs)(
+            **({"tau": TAU} if name == "switch_dr" else {})
+        )
+        found[name] = (
+            float(ours[name].values.mean()),
+            float(estimator.estimate_policy_value(**given)),
+        )
     return found
 
 
 def report(data: Path) -> str | Told:
     if not (data / "logged").exists():
-        return f"## The same numbers as Open Bandit Pipeline\n\nSkipped: {data / 'logged'} is not there (see --data).\n"
+        return (
+            "## The same numbers as Open Bandit Pipeline\n\n"
+            f"Skipped: {data / 'logged'} is not there (see --data).\n"
+        )
     rows, apart = [], 0.0
     for name, n_arms in LOGS.items():
         log, position = read(data, name)
         for estimator, (our, their) in pairs(log, position, n_arms).items():
-            rows.append([f"{name}: {estimator}", f"{our:.12g}", f"{their:.12g}", f"{abs(our - their):.1e}"])
+            rows.append(
+                [
+                    f"{name}: {estimator}",
+                    f"{our:.12g}",
+                    f"{their:.12g}",
+                    f"{abs(our - their):.1e}",
+                ]
+            )
             apart = max(apart, abs(our - their))
     compared = Compared(
         f"{len(rows)} values by {len(ESTIMATORS)} estimators",

@@ -1,7 +1,9 @@
-"""A decision among arms that come with the call, and its reward: 50 arms of 20 numbers, 10 numbers of context.
+"""A decision among arms that come with the call, and its reward: 50 arms of 20 numbers,
+10 numbers of context.
 
-`auto()` next to Vowpal Wabbit (`--cb_explore_adf --squarecb -q sa`) on the same input, interleaved in one run; then
-both with 10 to 1,000 arms: `python -m benchmarks.offers`, with `--profile` where our time goes.
+`auto()` next to Vowpal Wabbit (`--cb_explore_adf --squarecb -q sa`) on the same input,
+interleaved in one run; then both with 10 to 1,000 arms: `python -m benchmarks.offers`,
+with `--profile` where our time goes.
 """
 
 import argparse
@@ -21,16 +23,22 @@ from benchmarks.told import Compared, Told, release
 
 ARMS, FEATURES, CONTEXT, ROUNDS = 50, 20, 10, 5
 SIZES = (10, 50, 200, 1000)
-OURS, TEXT, FORMATTED = "oddsmith, auto()", "VW, text made beforehand", "VW, text made in the loop"
+OURS, TEXT, FORMATTED = (
+    "oddsmith, auto()",
+    "VW, text made beforehand",
+    "VW, text made in the loop",
+)
 
 
 def steps(n_arms: int) -> int:
-    """Steps of one round of timing: with few arms so many that each round holds a growth of the forest."""
+    """Steps of one round of timing: with few arms so many that each round holds a
+    growth of the forest."""
     return 400 if n_arms <= ARMS else 100
 
 
 class Problem(NamedTuple):
-    """Rounds with rewards of every arm, and uniforms; every arm is one of ten times as many, known by name."""
+    """Rounds with rewards of every arm, and uniforms; every arm is one of ten times as
+    many, known by name."""
 
     rounds: list[Round]
     uniforms: list[float]
@@ -38,18 +46,31 @@ class Problem(NamedTuple):
 
 def problem(n_arms: int, seed: int = 0) -> Problem:
     rng = np.random.default_rng(seed)
-    known, weights = rng.normal(size=(10 * n_arms, FEATURES)), rng.normal(size=(CONTEXT, FEATURES)) / 5
+    known, weights = (
+        rng.normal(size=(10 * n_arms, FEATURES)),
+        rng.normal(size=(CONTEXT, FEATURES)) / 5,
+    )
     rounds = []
     for _ in range(steps(n_arms)):
-        drawn, shared = rng.choice(len(known), n_arms, replace=False), rng.normal(size=CONTEXT)
+        drawn, shared = (
+            rng.choice(len(known), n_arms, replace=False),
+            rng.normal(size=CONTEXT),
+        )
         means = 1 / (1 + np.exp(-(known[drawn] @ (shared @ weights))))
         rewards = (rng.random(n_arms) < means).astype(float)
-        rounds.append(Round(shared, known[drawn], tuple(f"item-{k}" for k in drawn), rewards, means))
+        rounds.append(
+            Round(
+                shared, known[drawn], tuple(f"item-{k}" for k in drawn), rewards, means
+            )
+        )
     return Problem(rounds, rng.random(len(rounds)).tolist())
 
 
-def through_policy(given: Problem, size: str = "normal") -> Callable[[], int | list[int]]:
-    """Offer, odds, draw and update; what was learnt in a round of timing stays for the next."""
+def through_policy(
+    given: Problem, size: str = "normal"
+) -> Callable[[], int | list[int]]:
+    """Offer, odds, draw and update; what was learnt in a round of timing stays for the
+    next."""
     chooser = OursOnOffers(od.auto(size=size))
 
     def run() -> int:
@@ -60,11 +81,15 @@ def through_policy(given: Problem, size: str = "normal") -> Callable[[], int | l
     return run
 
 
-def through_vowpal(given: Problem, texts: list[list[str]] | None) -> Callable[[], int | list[int]]:
+def through_vowpal(
+    given: Problem, texts: list[list[str]] | None
+) -> Callable[[], int | list[int]]:
     """`predict` on text, `learn` on the same text with a label."""
     from vowpalwabbit import Workspace
 
-    space = Workspace("--cb_explore_adf --squarecb -q sa --quiet --cb_min_cost 0 --cb_max_cost 1")
+    space = Workspace(
+        "--cb_explore_adf --squarecb -q sa --quiet --cb_min_cost 0 --cb_max_cost 1"
+    )
 
     def run() -> int:
         for t, now in enumerate(given.rounds):
@@ -83,7 +108,9 @@ def measure(n_arms: int) -> dict[str, Timing]:
     loops = {
         OURS: through_policy(given),
         "oddsmith, auto(size='small')": through_policy(given, "small"),
-        TEXT: through_vowpal(given, [lines_of(now, lasting=True) for now in given.rounds]),
+        TEXT: through_vowpal(
+            given, [lines_of(now, lasting=True) for now in given.rounds]
+        ),
         FORMATTED: through_vowpal(given, None),
     }
     return interleaved(loops, ROUNDS)
@@ -102,10 +129,25 @@ def report(sizes: tuple[int, ...] = SIZES) -> Told:
         for n, times in found.items()
         for name, t in times.items()
     ]
-    header = ["arms", "loop", "CPU µs a round", "wall µs a round", f"÷ {TEXT}", f"÷ {FORMATTED}"]
-    peer = f"{release('vowpalwabbit', 'Vowpal Wabbit')}, squarecb, text made in the loop"
+    header = [
+        "arms",
+        "loop",
+        "CPU µs a round",
+        "wall µs a round",
+        f"÷ {TEXT}",
+        f"÷ {FORMATTED}",
+    ]
+    peer = (
+        f"{release('vowpalwabbit', 'Vowpal Wabbit')}, squarecb, text made in the loop"
+    )
     compared = tuple(
-        Compared(f"decide and learn, auto, {n:,} arms of the call", peer, times[OURS].cpu, times[FORMATTED].cpu, "µs")
+        Compared(
+            f"decide and learn, auto, {n:,} arms of the call",
+            peer,
+            times[OURS].cpu,
+            times[FORMATTED].cpu,
+            "µs",
+        )
         for n, times in found.items()
     )
     text = f"""## A decision among arms of the call, and its reward
@@ -129,7 +171,9 @@ def profile(n_arms: int = ARMS) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arms", type=int, nargs="*", default=SIZES)
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()

@@ -1,9 +1,11 @@
-"""Bytes of a decision among arms of the call in a store: 20 numbers for each arm, 10 of context.
+"""Bytes of a decision among arms of the call in a store: 20 numbers for each arm, 10 of
+context.
 
-    python -m benchmarks.offers_on_disk [--arms 10 50 1000] [--decisions 200] [--url postgresql://…]
+    python -m benchmarks.offers_on_disk [--arms 10 50 1000] [--decisions 200] [--url
+        postgresql://…]
 
-Decisions go through the service, in this process. Bytes are what the file has grown by, after its log was emptied, or
-the tables and their indexes of a database.
+Decisions go through the service, in this process. Bytes are what the file has grown by,
+after its log was emptied, or the tables and their indexes of a database.
 """
 
 import argparse
@@ -40,11 +42,15 @@ PARTS = {
 def policy_file(folder: Path, policy: str, name: str, store: str) -> Path:
     """Experts over one row for each arm, its context included; or learners."""
     rng = np.random.default_rng(0)
-    np.savez(folder / "bank.npz", weights=rng.normal(size=(EXPERTS, CONTEXT + FEATURES)) * 0.1)
+    np.savez(
+        folder / "bank.npz",
+        weights=rng.normal(size=(EXPERTS, CONTEXT + FEATURES)) * 0.1,
+    )
     bank = '[experts.bank]\nkind = "linear"\nfile = "bank.npz"\n'
     experts = '[policy]\nkind = "auto"\n' if policy == "auto" else bank
     (folder / "news.toml").write_text(
-        f'name = "{name}"\nseed = 7\n{experts}[service]\nstore = "{store}"\nsnapshot_every = 1000000\n'
+        f'name = "{name}"\nseed = 7\n{experts}[service]\nstore = "{store}"\n'
+        "snapshot_every = 1000000\n"
     )
     return folder / "news.toml"
 
@@ -53,7 +59,10 @@ def sizes(path: Path) -> dict[str, float]:
     """Bytes of the file, and of the values in it."""
     with closing(sqlite3.connect(path)) as file:
         file.execute("pragma wal_checkpoint(truncate)")
-        parts = {name: float(file.execute(query).fetchone()[0]) for name, query in PARTS.items()}
+        parts = {
+            name: float(file.execute(query).fetchone()[0])
+            for name, query in PARTS.items()
+        }
     return {"all": float(path.stat().st_size), **parts}
 
 
@@ -63,7 +72,9 @@ async def tables(url: str) -> dict[str, float]:
 
     connection = await asyncpg.connect(url)
     try:
-        names = ", ".join(f"pg_total_relation_size('oddsmith.{name}')" for name in TABLES)
+        names = ", ".join(
+            f"pg_total_relation_size('oddsmith.{name}')" for name in TABLES
+        )
         return {"all": float(sum(await connection.fetchrow(f"select {names}")))}
     finally:
         await connection.close()
@@ -83,47 +94,79 @@ async def serving(file: Path) -> AsyncIterator[Experiment]:
         await app.end()
 
 
-async def measured(policy: str, n_arms: int, n: int, url: str | None = None) -> dict[str, dict[str, float]]:
-    """Bytes a decision: with the same list of known arms, with other lists of them, with arms that are new."""
+async def measured(
+    policy: str, n_arms: int, n: int, url: str | None = None
+) -> dict[str, dict[str, float]]:
+    """Bytes a decision: with the same list of known arms, with other lists of them,
+    with arms that are new."""
     known = max(2 * n_arms, 500)
     few = calls_of(1, 1, n_arms=n_arms, known=known, named=False)[0]
     contexts = calls_of(2, n, n_arms=1, known=known, named=False)
-    whole = dict(next(iter(calls_of(3, 1, n_arms=known, known=known, named=False))).arms)
+    whole = dict(
+        next(iter(calls_of(3, 1, n_arms=known, known=known, named=False))).arms
+    )
     groups = {
         "the same known arms": [Asked(call.context, few.arms) for call in contexts],
-        "other lists of known arms": calls_of(4, n, n_arms=n_arms, known=known, named=False),
+        "other lists of known arms": calls_of(
+            4, n, n_arms=n_arms, known=known, named=False
+        ),
         "new arms": [
-            Asked(call.context, {f"{name}/{turn}": [*row[:-1], turn + 0.5] for name, row in few.arms.items()})
+            Asked(
+                call.context,
+                {
+                    f"{name}/{turn}": [*row[:-1], turn + 0.5]
+                    for name, row in few.arms.items()
+                },
+            )
             for turn, call in enumerate(contexts)
         ],
     }
     names = list(whole)
-    parts = [{name: whole[name] for name in names[i : i + 1000]} for i in range(0, known, 1000)]
+    parts = [
+        {name: whole[name] for name in names[i : i + 1000]}
+        for i in range(0, known, 1000)
+    ]
     first = [Asked(few.context, part) for part in parts] + [few]
     found = {}
     with tempfile.TemporaryDirectory() as place:
-        file = policy_file(Path(place), policy, f"{policy.split()[0]}-{n_arms}", url or "news.sqlite")
+        file = policy_file(
+            Path(place), policy, f"{policy.split()[0]}-{n_arms}", url or "news.sqlite"
+        )
         async with serving(file) as experiment:
             before: dict[str, float] = {}
             for name, calls in {"first": first, **groups}.items():
                 for call in calls:
-                    await decide(experiment, Decide(context=call.context, arms=call.arms), "")
+                    await decide(
+                        experiment, Decide(context=call.context, arms=call.arms), ""
+                    )
                 after = await tables(url) if url else sizes(Path(place) / "news.sqlite")
-                found[name] = {part: (after[part] - before.get(part, 0.0)) / len(calls) for part in after}
+                found[name] = {
+                    part: (after[part] - before.get(part, 0.0)) / len(calls)
+                    for part in after
+                }
                 before = after
     return {name: found[name] for name in groups}
 
 
-def report(arms: Sequence[int] = SIZES, decisions: int = 200, url: str | None = None) -> str:
+def report(
+    arms: Sequence[int] = SIZES, decisions: int = 200, url: str | None = None
+) -> str:
     """The section of RESULTS.md."""
     rows = []
     for policy in (f"{EXPERTS} linear experts", "auto"):
         for n_arms in arms:
             found = asyncio.run(measured(policy, n_arms, decisions, url))
             rows += [
-                [f"{n_arms:,}", policy, name, *(f"{part:,.0f}" for part in of.values())] for name, of in found.items()
+                [f"{n_arms:,}", policy, name, *(f"{part:,.0f}" for part in of.values())]
+                for name, of in found.items()
             ]
-            header = ["arms", "policy", "arms of the call", "bytes a decision", *list(next(iter(found.values())))[1:]]
+            header = [
+                "arms",
+                "policy",
+                "arms of the call",
+                "bytes a decision",
+                *list(next(iter(found.values())))[1:],
+            ]
     where = "PostgreSQL: tables and indexes" if url else "SQLite: growth of the file"
     return f"""## Bytes of a decision among arms of the call
 
@@ -136,7 +179,9 @@ values in it: the record is JSON and id, numbers are odds, advice, weights and v
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arms", type=int, nargs="*", default=SIZES)
     parser.add_argument("--decisions", type=int, default=200)
     parser.add_argument("--url", help="an empty database to use instead of a file")

@@ -1,11 +1,13 @@
-"""What a decision among arms of the call costs in the service, next to the same decision in the process.
+"""What a decision among arms of the call costs in the service, next to the same
+decision in the process.
 
     python -m benchmarks.offers_served [--rounds 5] [--seconds 4] [--clients 8]
     python -m benchmarks.offers_served --memory 100000
 
-50 arms of 20 numbers out of 500 known ones, 10 numbers of context, `auto()`, SQLite with synchronous FULL. Server and
-process have learnt as many rewards, and take turns. `--memory`: 10,000 arms come and go during so many decisions, every
-second one with a reward, up to `--rewards`; what the server holds in memory meanwhile.
+50 arms of 20 numbers out of 500 known ones, 10 numbers of context, `auto()`, SQLite
+with synchronous FULL. Server and process have learnt as many rewards, and take turns.
+`--memory`: 10,000 arms come and go during so many decisions, every second one with a
+reward, up to `--rewards`; what the server holds in memory meanwhile.
 """
 
 import argparse
@@ -40,9 +42,15 @@ class Asked(NamedTuple):
     arms: dict[str, Any]
 
 
-def calls_of(seed: int, n: int, *, n_arms: int = ARMS, known: int = KNOWN, named: bool = True) -> list[Asked]:
-    """Calls whose arms are some of those known, with the same features at every call."""
-    features = [_form("x", row, named) for row in np.random.default_rng(0).normal(size=(known, FEATURES)).round(4)]
+def calls_of(
+    seed: int, n: int, *, n_arms: int = ARMS, known: int = KNOWN, named: bool = True
+) -> list[Asked]:
+    """Calls whose arms are some of those known, with the same features at every
+    call."""
+    features = [
+        _form("x", row, named)
+        for row in np.random.default_rng(0).normal(size=(known, FEATURES)).round(4)
+    ]
     rng, calls = np.random.default_rng(seed), []
     for _ in range(n):
         drawn = rng.choice(known, n_arms, replace=False)
@@ -53,19 +61,33 @@ def calls_of(seed: int, n: int, *, n_arms: int = ARMS, known: int = KNOWN, named
 
 def _form(letter: str, row: Any, named: bool) -> Any:
     values = row.tolist()
-    return {f"{letter}{i}": value for i, value in enumerate(values)} if named else values
+    return (
+        {f"{letter}{i}": value for i, value in enumerate(values)} if named else values
+    )
 
 
 class Service(Server):
     """`oddsmith serve` in a process of its own, with a policy file without arms."""
 
     def __init__(self, folder: Path, most_arms: int) -> None:
-        file, policy = folder / "news.toml", f'[policy]\nkind = "auto"\nmost_arms = {most_arms}\n'
-        file.write_text(f'name = "news"\nseed = 7\n{policy}[service]\nstore = "news.sqlite"\n')
-        log, command = folder / "log", [sys.executable, "-m", "oddsmith", "serve", str(file), "--port", "0"]
+        file, policy = (
+            folder / "news.toml",
+            f'[policy]\nkind = "auto"\nmost_arms = {most_arms}\n',
+        )
+        file.write_text(
+            f'name = "news"\nseed = 7\n{policy}[service]\nstore = "news.sqlite"\n'
+        )
+        log, command = (
+            folder / "log",
+            [sys.executable, "-m", "oddsmith", "serve", str(file), "--port", "0"],
+        )
         with open(log, "w") as said:
-            self._process = subprocess.Popen(command, stdout=said, stderr=said, text=True)
-        while not (found := re.search(r"listening on http://\S+:(\d+)", log.read_text())):
+            self._process = subprocess.Popen(
+                command, stdout=said, stderr=said, text=True
+            )
+        while not (
+            found := re.search(r"listening on http://\S+:(\d+)", log.read_text())
+        ):
             if self._process.poll() is not None:
                 raise RuntimeError(log.read_text())
             time.sleep(0.05)
@@ -102,7 +124,13 @@ async def teach(server: Service, calls: Sequence[Asked]) -> None:
         status, body = await answer(reader)
         if status != 200:
             raise RuntimeError(body.decode())
-        writer.write(request("/v1/reward", {"id": json.loads(body)["id"], "reward": turn % 2}, server.port))
+        writer.write(
+            request(
+                "/v1/reward",
+                {"id": json.loads(body)["id"], "reward": turn % 2},
+                server.port,
+            )
+        )
         await answer(reader)
     writer.close()
 
@@ -139,7 +167,9 @@ def measure(named: bool, clients: int, seconds: float, rounds: int) -> list[Turn
         asyncio.run(teach(server, lessons))
         asked = [decide_request(call, server.port) for call in calls]
         for turn in range(rounds + 1):
-            many = asyncio.run(load(server, clients, seconds if turn else 1.0, asked=asked))
+            many = asyncio.run(
+                load(server, clients, seconds if turn else 1.0, asked=asked)
+            )
             alone = in_process(agent, calls)
             one = asyncio.run(load(server, 1, seconds / 2, asked=asked))
             turns.append(Turn(many, one, (alone + in_process(agent, calls)) / 2))
@@ -154,19 +184,45 @@ def row(form: str, turns: Sequence[Turn]) -> list[str]:
 
     loads = [turn.many for turn in turns], [turn.one for turn in turns]
     process = [turn.process_us for turn in turns]
-    ratios = [median(one.cpu_us / us for one, us in zip(of, process, strict=True)) for of in loads]
+    ratios = [
+        median(one.cpu_us / us for one, us in zip(of, process, strict=True))
+        for of in loads
+    ]
     p50 = [f"{median(one.p50_ms for one in of):.1f}" for of in loads]
     tails = [f"{median(one.p99_ms / one.p50_ms for one in of):.1f}" for of in loads]
     cpu = median(one.cpu_us for one in loads[0])
     errors = sum(one.errors for of in loads for one in of)
-    return [form, f"{median(process):,.0f}", f"{cpu:,.0f}", *(f"{r:.2f}" for r in ratios), *p50, *tails, str(errors)]
+    return [
+        form,
+        f"{median(process):,.0f}",
+        f"{cpu:,.0f}",
+        *(f"{r:.2f}" for r in ratios),
+        *p50,
+        *tails,
+        str(errors),
+    ]
 
 
 def report(clients: int = 8, seconds: float = 4.0, rounds: int = 5) -> str:
     """The section of RESULTS.md."""
-    rows = [row(form, measure(named, clients, seconds, rounds)) for form, named in FORMS.items()]
-    header = ["50 arms x 20 numbers", "process, CPU us", "service, CPU us", "ratio", "ratio, 1 client"]
-    header += [f"p50 ms, {clients} clients", "1 client", f"p99/p50, {clients} clients", "1 client", "errors"]
+    rows = [
+        row(form, measure(named, clients, seconds, rounds))
+        for form, named in FORMS.items()
+    ]
+    header = [
+        "50 arms x 20 numbers",
+        "process, CPU us",
+        "service, CPU us",
+        "ratio",
+        "ratio, 1 client",
+    ]
+    header += [
+        f"p50 ms, {clients} clients",
+        "1 client",
+        f"p99/p50, {clients} clients",
+        "1 client",
+        "errors",
+    ]
     return f"""## A decision among arms of the call, over HTTP and on disk
 
 `auto()` after {LEARNT} rewards; arms are {ARMS} of {KNOWN} known ones, another list at each call. CPU is user and
@@ -178,17 +234,24 @@ system time of `oddsmith serve` on SQLite (synchronous FULL), and of `agent.deci
 
 
 def crowd(n: int, arms: int = 10_000, seed: int = 5) -> Iterator[Asked]:
-    """Calls during which so many arms come and go: each offers some of those that are there, the oldest goes first."""
+    """Calls during which so many arms come and go: each offers some of those that are
+    there, the oldest goes first."""
     rng, there = np.random.default_rng(seed), KNOWN
     features = rng.normal(size=(arms, FEATURES)).round(4)
     for turn in range(n):
         first = turn * (arms - there) // n
         drawn = first + rng.choice(there, ARMS, replace=False)
-        yield Asked(rng.normal(size=CONTEXT).round(4).tolist(), {f"item-{k}": features[k].tolist() for k in drawn})
+        yield Asked(
+            rng.normal(size=CONTEXT).round(4).tolist(),
+            {f"item-{k}": features[k].tolist() for k in drawn},
+        )
 
 
-async def held(server: Service, n: int, rewards: int, clients: int = 4, samples: int = 20) -> list[float]:
-    """Megabytes of the server after each part of the decisions, of which every second one has a reward at first."""
+async def held(
+    server: Service, n: int, rewards: int, clients: int = 4, samples: int = 20
+) -> list[float]:
+    """Megabytes of the server after each part of the decisions, of which every second
+    one has a reward at first."""
     calls, found, left = crowd(n), [], iter(range(1, n + 1))
 
     async def client() -> None:
@@ -217,7 +280,10 @@ def memory_report(n: int, most_arms: int, rewards: int) -> str:
         start = time.monotonic()
         found = asyncio.run(held(server, n, rewards))
         took = time.monotonic() - start
-    rows = [[f"{(i + 1) / len(found):.0%}", f"{megabytes:,.0f}"] for i, megabytes in enumerate(found)]
+    rows = [
+        [f"{(i + 1) / len(found):.0%}", f"{megabytes:,.0f}"]
+        for i, megabytes in enumerate(found)
+    ]
     return f"""## Memory of the service while 10,000 arms come and go
 
 {n:,} decisions ({min(rewards, n // 2):,} rewards) in {took:,.0f} s, {ARMS} arms each out of {KNOWN} that are there at a
@@ -229,13 +295,29 @@ time; it remembers at most {most_arms:,} arms.
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--memory", type=int, help="so many decisions while 10,000 arms come and go, instead")
-    parser.add_argument("--most-arms", type=int, default=10_000, help="arms that the learners remember meanwhile")
-    parser.add_argument("--rewards", type=int, default=10**9, help="at most so many, for every second decision")
+    parser.add_argument(
+        "--memory",
+        type=int,
+        help="so many decisions while 10,000 arms come and go, instead",
+    )
+    parser.add_argument(
+        "--most-arms",
+        type=int,
+        default=10_000,
+        help="arms that the learners remember meanwhile",
+    )
+    parser.add_argument(
+        "--rewards",
+        type=int,
+        default=10**9,
+        help="at most so many, for every second decision",
+    )
     asked = parser.parse_args()
     if asked.memory:
         print(memory_report(asked.memory, asked.most_arms, asked.rewards))

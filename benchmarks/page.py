@@ -1,13 +1,18 @@
-"""What the page costs the service: CPU and latencies at 200 decisions a second, without a page, with one, in turns.
+"""What the page costs the service: CPU and latencies at 200 decisions a second, without
+a page, with one, in turns.
 
-    python -m benchmarks.page [--rounds 3] [--seconds 20] [--rate 200] [--policies news,bank]
+    python -m benchmarks.page [--rounds 3] [--seconds 20] [--rate 200] [--policies
+        news,bank]
 
-`oddsmith serve` on SQLite (synchronous FULL). `news` is the README's policy (auto, three articles with each call, a
-click on one of them), `bank` has 64 linear experts and 8 fixed arms; every decision gets a reward. The client is paced:
-eight connections, each decision at its time. "open" is Chromium with the page, at the lowest priority. "one" sends what
-that page had sent, at the same moments and without a browser, which takes time from server and client where they share
-cores. "ten" sends it ten times over, a tenth of a second apart: on a machine with other work the cost of one page is
-less than the noise, and a tenth of the cost of ten is not. The server's CPU is that of /proc/PID/stat.
+`oddsmith serve` on SQLite (synchronous FULL). `news` is the README's policy (auto,
+three articles with each call, a click on one of them), `bank` has 64 linear experts and
+8 fixed arms; every decision gets a reward. The client is paced: eight connections, each
+decision at its time. "open" is Chromium with the page, at the lowest priority. "one"
+sends what that page had sent, at the same moments and without a browser, which takes
+time from server and client where they share cores. "ten" sends it ten times over, a
+tenth of a second apart: on a machine with other work the cost of one page is less than
+the noise, and a tenth of the cost of ten is not. The server's CPU is that of
+/proc/PID/stat.
 """
 
 import argparse
@@ -38,11 +43,17 @@ _ABOUT = """\
 64 linear experts and 8 arms. CPU is the server's. "What it asks" is what the open page had sent, at the same moments,
 without a browser that draws on the same cores; "what ten ask" is that ten times over, and its "more" for one page.
 """.strip()
-_TITLES = {"none": "no page", "open": "a page open", "one": "what it asks, no browser", "ten": "what ten ask"}
+_TITLES = {
+    "none": "no page",
+    "open": "a page open",
+    "one": "what it asks, no browser",
+    "ten": "what ten ask",
+}
 
 
 class Phase(NamedTuple):
-    """Some seconds of load: the server's share of a core, latencies of decisions, decisions and reads a second."""
+    """Some seconds of load: the server's share of a core, latencies of decisions,
+    decisions and reads a second."""
 
     share: float
     p50_ms: float
@@ -68,14 +79,23 @@ def news(folder: Path) -> Path:
 
 def news_traffic() -> Traffic:
     """The README's visitors, who read one article and nothing else."""
-    arms = {"article-17": {"topic": "sports"}, "article-18": {"topic": "tech"}, "article-19": {"topic": "tech"}}
-    return Traffic([{"context": {"hour": i}, "arms": arms} for i in range(24)], lambda arm, _: arm == "article-19")
+    arms = {
+        "article-17": {"topic": "sports"},
+        "article-18": {"topic": "tech"},
+        "article-19": {"topic": "tech"},
+    }
+    return Traffic(
+        [{"context": {"hour": i}, "arms": arms} for i in range(24)],
+        lambda arm, _: arm == "article-19",
+    )
 
 
 def bank_traffic() -> Traffic:
     """Contexts of 16 numbers."""
     rows = np.random.default_rng(1).normal(size=(256, FEATURES)).round(4)
-    return Traffic([{"context": row} for row in rows.tolist()], lambda _, turn: turn % 2)
+    return Traffic(
+        [{"context": row} for row in rows.tolist()], lambda _, turn: turn % 2
+    )
 
 
 POLICIES = {"news": (news, news_traffic), "bank": (policy_file, bank_traffic)}
@@ -113,7 +133,8 @@ class Client:
 
 
 async def ask(port: int, asked: Iterable[tuple[float, bytes]]) -> None:
-    """Send these requests, each so many seconds from now, over as many connections as ten browsers have."""
+    """Send these requests, each so many seconds from now, over as many connections as
+    ten browsers have."""
     start, free = time.perf_counter(), asyncio.Queue[Any]()
     for _ in range(_CONNECTIONS_OF_BROWSERS):
         free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
@@ -130,25 +151,43 @@ async def ask(port: int, asked: Iterable[tuple[float, bytes]]) -> None:
         free.get_nowait()[1].close()
 
 
-async def _phase(pid: int, client: Client, asked: list[tuple[float, bytes]], seconds: float, rate: float) -> Phase:
+async def _phase(
+    pid: int,
+    client: Client,
+    asked: list[tuple[float, bytes]],
+    seconds: float,
+    rate: float,
+) -> Phase:
     before, start = cpu_of(pid), time.perf_counter()
     await asyncio.gather(client.run(seconds, rate), ask(client.port, asked))
     took = time.perf_counter() - start
     share = (cpu_of(pid) - before) / took
-    p50, p99 = (float(value) for value in np.percentile(np.array(client.latencies) * 1000, [50, 99]))
-    return Phase(share, p50, p99, len(client.latencies) / took, len(asked) / took, client.errors)
+    p50, p99 = (
+        float(value)
+        for value in np.percentile(np.array(client.latencies) * 1000, [50, 99])
+    )
+    return Phase(
+        share, p50, p99, len(client.latencies) / took, len(asked) / took, client.errors
+    )
 
 
-def measure(policy: str, rounds: int, seconds: float, rate: float) -> dict[str, list[Phase]]:
+def measure(
+    policy: str, rounds: int, seconds: float, rate: float
+) -> dict[str, list[Phase]]:
     """All kinds of phases in turns, after one to warm up."""
     make, traffic = POLICIES[policy]
     found: dict[str, list[Phase]] = {kind: [] for kind in PAGES}
-    with tempfile.TemporaryDirectory() as place, served([make(Path(place))]) as (http, pid):
+    with (
+        tempfile.TemporaryDirectory() as place,
+        served([make(Path(place))]) as (http, pid),
+    ):
         asked: list[tuple[float, bytes]] = []
         port = httpx.URL(str(http.base_url)).port or 0
 
         def phase(lasts: float, content: list[tuple[float, bytes]]) -> Phase:
-            return asyncio.run(_phase(pid, Client(port, traffic()), content, lasts, rate))
+            return asyncio.run(
+                _phase(pid, Client(port, traffic()), content, lasts, rate)
+            )
 
         phase(5.0, [])
         for _ in range(rounds):
@@ -171,11 +210,16 @@ def _between(asked: list[Asked], start: float, end: float) -> list[tuple[float, 
 
 
 def _copies(asked: list[tuple[float, bytes]], pages: int) -> list[tuple[float, bytes]]:
-    return [(after + page / pages, content) for after, content in asked for page in range(pages)]
+    return [
+        (after + page / pages, content)
+        for after, content in asked
+        for page in range(pages)
+    ]
 
 
 def rows(policy: str, found: dict[str, list[Phase]]) -> list[list[str]]:
-    """Medians over the rounds, and the difference to what as many decisions take without a page."""
+    """Medians over the rounds, and the difference to what as many decisions take
+    without a page."""
     told = []
     for place, (kind, phases) in enumerate(found.items()):
         more = _more(phases, found["none"], place / len(found)) if place else []
@@ -185,7 +229,9 @@ def rows(policy: str, found: dict[str, list[Phase]]) -> list[list[str]]:
             [
                 f"{policy}: {_TITLES[kind]}",
                 f"{_median(one.share for one in phases):.1%}",
-                "" if kind == "none" else f"{_median(more):+.2%} ({min(more):+.2%} … {max(more):+.2%})",
+                ""
+                if kind == "none"
+                else f"{_median(more):+.2%} ({min(more):+.2%} … {max(more):+.2%})",
                 f"{_median(one.reads for one in phases):.1f}",
                 f"{_median(one.p50_ms for one in phases):.2f}",
                 f"{_median(tail):.1f} ({min(tail):.1f} … {max(tail):.1f})",
@@ -197,19 +243,23 @@ def rows(policy: str, found: dict[str, list[Phase]]) -> list[list[str]]:
 
 
 def _more(phases: list[Phase], none: list[Phase], place: float) -> list[float]:
-    """The share beyond that of as many decisions without a page, by the phases before and after: what is learnt makes
-    decisions dearer.
+    """The share beyond that of as many decisions without a page, by the phases before
+    and after: what is learnt makes decisions dearer.
     """
     each = [one.share / one.rate for one in none]
     alone = [(1 - place) * before + place * after for before, after in pairwise(each)]
-    return [one.share - one.rate * cost for one, cost in zip(phases, alone, strict=True)]
+    return [
+        one.share - one.rate * cost for one, cost in zip(phases, alone, strict=True)
+    ]
 
 
 def _median(values: Iterable[float]) -> float:
     return float(np.median(list(values)))
 
 
-def load_report(policies: Iterable[str], rounds: int, seconds: float, rate: float) -> str:
+def load_report(
+    policies: Iterable[str], rounds: int, seconds: float, rate: float
+) -> str:
     """The table of phases."""
     header = [
         "200 decisions/s",
@@ -222,7 +272,11 @@ def load_report(policies: Iterable[str], rounds: int, seconds: float, rate: floa
         "errors",
     ]
     header[0] = f"{rate:.0f} decisions/s"
-    found = [row for policy in policies for row in rows(policy, measure(policy, rounds, seconds, rate))]
+    found = [
+        row
+        for policy in policies
+        for row in rows(policy, measure(policy, rounds, seconds, rate))
+    ]
     return f"""{rounds} rounds of {seconds:.0f} s in turns, medians (lowest … highest). "more" is beyond what as many
 decisions took without a page, before and after. {os.cpu_count()} cores that client, server, browser and others share
 (load {os.getloadavg()[1]:.1f}).
@@ -231,23 +285,37 @@ decisions took without a page, before and after. {os.cpu_count()} cores that cli
 """
 
 
-def report(policies: Iterable[str] = POLICIES, rounds: int = 3, seconds: float = 8.0, rate: float = RATE) -> str:
+def report(
+    policies: Iterable[str] = POLICIES,
+    rounds: int = 3,
+    seconds: float = 8.0,
+    rate: float = RATE,
+) -> str:
     """The section of RESULTS.md."""
     head = f"## The page beside the service\n\n{_ABOUT}\n\n"
     if find_chromium() is None:
-        return f"{head}Not measured: there is no Chromium, or no Playwright (requirements/browser.txt).\n"
-    return f"{head}{load_report(policies, rounds, seconds, rate)}\n{page_million.report()}"
+        return (
+            f"{head}Not measured: there is no Chromium, or no Playwright "
+            "(requirements/browser.txt).\n"
+        )
+    return (
+        f"{head}{load_report(policies, rounds, seconds, rate)}\n{page_million.report()}"
+    )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--policies", default=",".join(POLICIES))
     asked = parser.parse_args()
-    print(load_report(asked.policies.split(","), asked.rounds, asked.seconds, asked.rate))
+    print(
+        load_report(asked.policies.split(","), asked.rounds, asked.seconds, asked.rate)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""A browser that has the service's page open, in a process of its own and at the lowest priority.
+"""A browser that has the service's page open, in a process of its own and at the lowest
+priority.
 
 python -m benchmarks.page_browser URL    # says when it has drawn; a line on its input ends it: what it has asked for
 """
@@ -14,7 +15,17 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_PANELS = ("sentence", "well", "follow", "serve", "worth", "reward", "decisions", "experts", "guarantee")
+_PANELS = (
+    "sentence",
+    "well",
+    "follow",
+    "serve",
+    "worth",
+    "reward",
+    "decisions",
+    "experts",
+    "guarantee",
+)
 _DRAWN = """panels => {
     const drawn = panels.every(id => document.querySelector(`#${id} [data-slot] > *`));
     return drawn && !document.body.innerText.includes('Asking the service') && performance.now();
@@ -30,19 +41,28 @@ class Asked(NamedTuple):
 
 
 class Browser:
-    """The page of a service in Chromium; `paint_ms` and `drawn_ms` count from the moment that its address was given."""
+    """The page of a service in Chromium; `paint_ms` and `drawn_ms` count from the
+    moment that its address was given."""
 
     def __init__(self, url: str) -> None:
         command = [sys.executable, "-m", "benchmarks.page_browser", url]
         self._process = subprocess.Popen(
-            ["nice", "-n", "19", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ["nice", "-n", "19", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.paint_ms, self.drawn_ms = self._said()
 
     def __enter__(self) -> "Browser":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> list[Asked]:
@@ -69,7 +89,9 @@ def find_chromium() -> str | None:
         import playwright  # noqa: F401
     except ImportError:
         return None
-    return os.environ.get("ODDSMITH_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    return os.environ.get("ODDSMITH_CHROMIUM") or next(
+        filter(None, map(shutil.which, _NAMES)), None
+    )
 
 
 def main() -> None:
@@ -78,7 +100,9 @@ def main() -> None:
 
     asked: list[tuple[float, str]] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(), args=["--no-sandbox"]
+        )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.on("request", lambda request: asked.append((time.time(), _head(request))))
         page.goto(sys.argv[1])
@@ -94,7 +118,12 @@ def main() -> None:
 def _head(request: Any) -> str:
     """A request as it goes over the wire."""
     address, _, path = request.url.partition("//")[2].partition("/")
-    names = {"host": address, "connection": "keep-alive", "accept-encoding": "gzip, deflate, br", **request.headers}
+    names = {
+        "host": address,
+        "connection": "keep-alive",
+        "accept-encoding": "gzip, deflate, br",
+        **request.headers,
+    }
     lines = [f"{name}: {value}" for name, value in names.items()]
     return "\r\n".join([f"GET /{path} HTTP/1.1", *lines, "", ""])
 

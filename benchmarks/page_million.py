@@ -1,9 +1,11 @@
-"""The page over a million events: how soon it is painted, and what each route that it reads costs.
+"""The page over a million events: how soon it is painted, and what each route that it
+reads costs.
 
     python -m benchmarks.page_million [--events 1000000] [--store FOLDER]
 
-The store of `benchmarks.restart`, one decision a second up to now, so that all ranges of time are full; the service
-starts from a snapshot 10,000 events back. Times count from the moment that the browser is given the address.
+The store of `benchmarks.restart`, one decision a second up to now, so that all ranges
+of time are full; the service starts from a snapshot 10,000 events back. Times count
+from the moment that the browser is given the address.
 """
 
 import argparse
@@ -36,20 +38,28 @@ _TIMES = 20
 
 
 def route_row(http: httpx.Client, pid: int, name: str) -> list[str]:
-    """Milliseconds, of the server's CPU and until the answer is there, and its bytes."""
+    """Milliseconds, of the server's CPU and until the answer is there, and its
+    bytes."""
     body = http.get(ROUTES[name]).raise_for_status().content
     used, start = cpu_of(pid), time.perf_counter()
     for _ in range(_TIMES):
         http.get(ROUTES[name])
     took, cpu = time.perf_counter() - start, cpu_of(pid) - used
-    return [name, f"{cpu / _TIMES * 1000:.1f}", f"{took / _TIMES * 1000:.1f}", f"{len(body):,}"]
+    return [
+        name,
+        f"{cpu / _TIMES * 1000:.1f}",
+        f"{took / _TIMES * 1000:.1f}",
+        f"{len(body):,}",
+    ]
 
 
 def snapshot_bytes(folder: Path) -> int:
     """The size of the newest snapshot."""
     connection = sqlite3.connect(folder / "load.sqlite")
     try:
-        ((size,),) = connection.execute("select length(content) from snapshots order by position desc limit 1")
+        ((size,),) = connection.execute(
+            "select length(content) from snapshots order by position desc limit 1"
+        )
     finally:
         connection.close()
     return int(size)
@@ -89,7 +99,9 @@ def report(events: int = 1_000_000, looks: int = 3, store: str | None = None) ->
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--looks", type=int, default=3)
     parser.add_argument("--store", help="a folder that was filled before")

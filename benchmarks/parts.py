@@ -1,4 +1,5 @@
-"""The parts of the benchmarks, in the order of RESULTS.md: what is fast first, the bake-off last."""
+"""The parts of the benchmarks, in the order of RESULTS.md: what is fast first, the
+bake-off last."""
 
 from collections.abc import Callable
 from functools import partial
@@ -62,5 +63,14 @@ PARTS: dict[str, Part] = {
 }
 """By name, what measures a part and gives its section."""
 
-BY_HAND = ("ablation", "crossings", "drift", "late_rewards", "late_rules", "proofs", "stores")
-"""Studies without a peer, which `make bench` leaves out: `python -m benchmarks.NAME --help` says what each is."""
+BY_HAND = (
+    "ablation",
+    "crossings",
+    "drift",
+    "late_rewards",
+    "late_rules",
+    "proofs",
+    "stores",
+)
+"""Studies without a peer, which `make bench` leaves out: `python -m benchmarks.NAME
+--help` says what each is."""

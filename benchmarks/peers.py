@@ -1,6 +1,8 @@
-"""Vowpal Wabbit's Python API on the same decisions: its documented loop, and two stronger ones.
+"""Vowpal Wabbit's Python API on the same decisions: its documented loop, and two
+stronger ones.
 
-All of them predict, draw an arm from the returned distribution, and learn from the reward of the drawn arm.
+All of them predict, draw an arm from the returned distribution, and learn from the
+reward of the drawn arm.
 """
 
 from collections.abc import Callable
@@ -11,7 +13,10 @@ ARGUMENTS = "--cb_explore_adf --epsilon 0.02 --quiet"
 
 def lines_of(features: Any) -> list[str]:
     """One decision in VW's text format: a shared line and a line per arm."""
-    arms = ["|f " + " ".join(f"{j}:{value:.6g}" for j, value in enumerate(row)) for row in features.tolist()]
+    arms = [
+        "|f " + " ".join(f"{j}:{value:.6g}" for j, value in enumerate(row))
+        for row in features.tolist()
+    ]
     return ["shared |s", *arms]
 
 
@@ -31,7 +36,9 @@ def contenders(problem: Any) -> dict[str, Callable[[], int]]:
 
     kind = vw.LabelType.CONTEXTUAL_BANDIT
     texts = [lines_of(features) for features in problem.contexts]
-    workspaces = {name: vw.Workspace(ARGUMENTS) for name in ("text", "parsed once", "arrays")}
+    workspaces = {
+        name: vw.Workspace(ARGUMENTS) for name in ("text", "parsed once", "arrays")
+    }
 
     def documented() -> int:
         space, record = workspaces["text"], []
@@ -39,7 +46,9 @@ def contenders(problem: Any) -> dict[str, Callable[[], int]]:
             odds = space.predict(lines)
             arm = pick(odds, problem.uniforms[t])
             labelled = list(lines)
-            labelled[arm + 1] = f"0:{-problem.rewards[t][arm]}:{odds[arm]} {lines[arm + 1]}"
+            labelled[arm + 1] = (
+                f"0:{-problem.rewards[t][arm]}:{odds[arm]} {lines[arm + 1]}"
+            )
             space.learn(labelled)
             record.append((arm, odds))
         return len(record)
@@ -50,7 +59,9 @@ def contenders(problem: Any) -> dict[str, Callable[[], int]]:
             examples = space.parse(lines, kind)
             odds = space.predict(examples)
             arm = pick(odds, problem.uniforms[t])
-            examples[arm + 1].set_label_string(f"0:{-problem.rewards[t][arm]}:{odds[arm]}")
+            examples[arm + 1].set_label_string(
+                f"0:{-problem.rewards[t][arm]}:{odds[arm]}"
+            )
             space.learn(examples)
             space.finish_example(examples)
             record.append((arm, odds))
@@ -61,7 +72,8 @@ def contenders(problem: Any) -> dict[str, Callable[[], int]]:
         numbers = range(1, problem.contexts.shape[-1] + 1)
         for t, features in enumerate(problem.contexts):
             examples = [
-                vw.Example(space, {"f": list(zip(numbers, row, strict=True))}, kind) for row in features.tolist()
+                vw.Example(space, {"f": list(zip(numbers, row, strict=True))}, kind)
+                for row in features.tolist()
             ]
             odds = space.predict(examples)
             arm = pick(odds, problem.uniforms[t])

@@ -1,10 +1,12 @@
-"""What a rank through Personalizer's door costs, next to our own decide with the same offer.
+"""What a rank through Personalizer's door costs, next to our own decide with the same
+offer.
 
     python -m benchmarks.personalizer [--rounds 5] [--seconds 4] [--clients 8]
 
-50 actions with 40 features each (30 numbers, 10 words), 10 numbers of context, out of 500 known actions; `auto()` after
-300 rewards, SQLite with synchronous FULL. One service has all: our own decide, a rank whose features are in one object,
-and one whose features are in objects inside an object, take turns.
+50 actions with 40 features each (30 numbers, 10 words), 10 numbers of context, out of
+500 known actions; `auto()` after 300 rewards, SQLite with synchronous FULL. One service
+has all: our own decide, a rank whose features are in one object, and one whose features
+are in objects inside an object, take turns.
 """
 
 import argparse
@@ -33,21 +35,32 @@ from oddsmith.server.http.app import make_app
 from oddsmith.server.http.server import serve
 
 ACTIONS, NUMBERS, WORDS, CONTEXT, KNOWN, LEARNT, CALLS = 50, 30, 10, 10, 500, 300, 128
-POLICY = 'name = "news"\nseed = 7\n[policy]\nkind = "auto"\n[service]\nstore = "news.sqlite"\n'
+POLICY = (
+    'name = "news"\nseed = 7\n[policy]\nkind = "auto"\n[service]\n'
+    'store = "news.sqlite"\n'
+)
 
 
 def calls_of(seed: int, n: int) -> list[Asked]:
-    """Calls whose actions are some of those known, with the same features at every call."""
+    """Calls whose actions are some of those known, with the same features at every
+    call."""
     rng = np.random.default_rng(0)
-    numbers, words = rng.normal(size=(KNOWN, NUMBERS)).round(4), rng.integers(8, size=(KNOWN, WORDS))
+    numbers, words = (
+        rng.normal(size=(KNOWN, NUMBERS)).round(4),
+        rng.integers(8, size=(KNOWN, WORDS)),
+    )
     features = [
-        {f"sizes.{i}": float(x) for i, x in enumerate(row)} | {f"words.{i}": f"value {w}" for i, w in enumerate(said)}
+        {f"sizes.{i}": float(x) for i, x in enumerate(row)}
+        | {f"words.{i}": f"value {w}" for i, w in enumerate(said)}
         for row, said in zip(numbers, words, strict=True)
     ]
     rng, calls = np.random.default_rng(seed), []
     for _ in range(n):
         drawn = rng.choice(KNOWN, ACTIONS, replace=False)
-        context = {f"context{i}": float(x) for i, x in enumerate(rng.normal(size=CONTEXT).round(4))}
+        context = {
+            f"context{i}": float(x)
+            for i, x in enumerate(rng.normal(size=CONTEXT).round(4))
+        }
         calls.append(Asked(context, {f"item-{k}": features[k] for k in drawn}))
     return calls
 
@@ -55,13 +68,22 @@ def calls_of(seed: int, n: int) -> list[Asked]:
 def rank_request(call: Asked, port: int) -> bytes:
     """The bytes of the same call as Personalizer's programs send it."""
     actions = [{"id": name, "features": [known]} for name, known in call.arms.items()]
-    body: dict[str, Any] = {"contextFeatures": [call.context], "actions": actions, "deferActivation": False}
+    body: dict[str, Any] = {
+        "contextFeatures": [call.context],
+        "actions": actions,
+        "deferActivation": False,
+    }
     return request("/personalizer/v1.0/rank", body, port)
 
 
 def nested_request(call: Asked, port: int) -> bytes:
     """The same with the features of each action in two objects inside one."""
-    return rank_request(Asked(call.context, {name: _nested(known) for name, known in call.arms.items()}), port)
+    return rank_request(
+        Asked(
+            call.context, {name: _nested(known) for name, known in call.arms.items()}
+        ),
+        port,
+    )
 
 
 def _nested(features: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +94,11 @@ def _nested(features: dict[str, Any]) -> dict[str, Any]:
     return nested
 
 
-FORMS = {"decide": decide_request, "rank": rank_request, "rank, objects inside": nested_request}
+FORMS = {
+    "decide": decide_request,
+    "rank": rank_request,
+    "rank, objects inside": nested_request,
+}
 
 
 class Service(Server):
@@ -80,7 +106,13 @@ class Service(Server):
 
     def __init__(self, folder: Path) -> None:
         (folder / "news.toml").write_text(POLICY)
-        command = [sys.executable, "-m", "benchmarks.personalizer", "--serve", str(folder / "news.toml")]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.personalizer",
+            "--serve",
+            str(folder / "news.toml"),
+        ]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
@@ -106,10 +138,15 @@ def measure(clients: int, seconds: float, rounds: int) -> dict[str, list[Load]]:
         while httpx.get(f"http://127.0.0.1:{server.port}/readyz").status_code != 200:
             time.sleep(0.1)  # its state is being restored
         asyncio.run(teach(server, calls_of(1, LEARNT)))  # type: ignore[arg-type]
-        asked = {form: [make(call, server.port) for call in calls] for form, make in FORMS.items()}
+        asked = {
+            form: [make(call, server.port) for call in calls]
+            for form, make in FORMS.items()
+        }
         for turn in range(rounds + 1):
             for form in list(FORMS)[:: 1 if turn % 2 else -1]:
-                one = asyncio.run(load(server, clients, seconds if turn else 1.0, asked=asked[form]))
+                one = asyncio.run(
+                    load(server, clients, seconds if turn else 1.0, asked=asked[form])
+                )
                 found[form] += [one] if turn else []
     return found
 
@@ -118,16 +155,31 @@ def rows_of(clients: int, found: dict[str, list[Load]]) -> list[list[str]]:
     """Medians over the rounds."""
     rows = []
     for form, loads in found.items():
-        ratios = [one.cpu_us / ours.cpu_us for one, ours in zip(loads, found["decide"], strict=True)]
+        ratios = [
+            one.cpu_us / ours.cpu_us
+            for one, ours in zip(loads, found["decide"], strict=True)
+        ]
         cells = [[one.cpu_us for one in loads], ratios, [one.p50_ms for one in loads]]
         cpu, ratio, p50 = (float(np.median(values)) for values in cells)
         tail = float(np.median([one.p99_ms / one.p50_ms for one in loads]))
         errors = sum(one.errors for one in loads)
-        rows.append([form, f"{clients}", f"{cpu:,.0f}", f"{ratio:.2f}", f"{p50:.1f}", f"{tail:.1f}", f"{errors}"])
+        rows.append(
+            [
+                form,
+                f"{clients}",
+                f"{cpu:,.0f}",
+                f"{ratio:.2f}",
+                f"{p50:.1f}",
+                f"{tail:.1f}",
+                f"{errors}",
+            ]
+        )
     return rows
 
 
-def report(seconds: float = 4.0, rounds: int = 5, clients: Sequence[int] = (1, 8)) -> str:
+def report(
+    seconds: float = 4.0, rounds: int = 5, clients: Sequence[int] = (1, 8)
+) -> str:
     """The section of RESULTS.md."""
     header = ["call", "clients", "CPU us", "ratio", "p50 ms", "p99/p50", "errors"]
     rows = [row for n in clients for row in rows_of(n, measure(n, seconds, rounds))]

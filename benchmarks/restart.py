@@ -1,9 +1,11 @@
-"""How long a restart takes over a million events: with a snapshot 10,000 events back, and from the beginning.
+"""How long a restart takes over a million events: with a snapshot 10,000 events back,
+and from the beginning.
 
     python -m benchmarks.restart [--events 1000000]
 
-64 experts and 8 arms, half of the events decisions, half rewards that come late. Times are of opening the file and
-restoring the state, as `oddsmith serve` does before it is ready; the file is in the page cache.
+64 experts and 8 arms, half of the events decisions, half rewards that come late. Times
+are of opening the file and restoring the state, as `oddsmith serve` does before it is
+ready; the file is in the page cache.
 """
 
 import argparse
@@ -25,7 +27,8 @@ _LATE = 700  # decisions between a decision and its reward
 
 
 def events(opened: Opened, total: int, since: float = 0.0) -> Iterator[Event]:
-    """Decisions from one state, which is enough for the work of a restart, one a second, and late rewards."""
+    """Decisions from one state, which is enough for the work of a restart, one a
+    second, and late rewards."""
     rng = np.random.default_rng(0)
     policy, state = opened.policy, opened.policy.init()
     contexts = rng.normal(size=(256, FEATURES)).tolist()
@@ -33,10 +36,14 @@ def events(opened: Opened, total: int, since: float = 0.0) -> Iterator[Event]:
     votes = np.eye(ARMS)[rng.integers(ARMS, size=EXPERTS)]
     for number in range(total // 2):
         which = number % 256
-        decision = draw(odds[which], contexts[which], float(rng.random()), step=number + 1)
+        decision = draw(
+            odds[which], contexts[which], float(rng.random()), step=number + 1
+        )
         yield DecisionMade(f"d{number}", decision, 0, since + number, votes=votes)
         if number >= _LATE:
-            yield Reward(f"d{number - _LATE}", float(rng.random() < 0.3), since + number)
+            yield Reward(
+                f"d{number - _LATE}", float(rng.random() < 0.3), since + number
+            )
 
 
 def fill(folder: Path, total: int, *, snapshot: bool, since: float = 0.0) -> int:
@@ -50,7 +57,9 @@ def fill(folder: Path, total: int, *, snapshot: bool, since: float = 0.0) -> int
             batch = []
     head = opened.store.head()
     if snapshot:
-        save_snapshot(opened.store, restore(opened.store, opened.policy, until=head - 10_000), 0.0)
+        save_snapshot(
+            opened.store, restore(opened.store, opened.policy, until=head - 10_000), 0.0
+        )
     opened.store.close()
     return head
 
@@ -68,7 +77,12 @@ def restart(folder: Path) -> tuple[float, float, Folded]:
 
 def report(total: int = 1_000_000) -> str:
     """The table."""
-    lines = ["## Restart", "", "| events | start | seconds | CPU seconds |", "|---:|---|---:|---:|"]
+    lines = [
+        "## Restart",
+        "",
+        "| events | start | seconds | CPU seconds |",
+        "|---:|---|---:|---:|",
+    ]
     states = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -79,7 +93,14 @@ def report(total: int = 1_000_000) -> str:
             lines.append(f"| {head:,} | {start} | {seconds:.2f} | {used:.2f} |")
             if start.startswith("a snapshot"):
                 _forget(folder)
-    lines += ["", f"Both states are {'the same to the last bit' if len(set(states)) == 1 else 'DIFFERENT'}.", ""]
+    lines += [
+        "",
+        (
+            "Both states are "
+            f"{'the same to the last bit' if len(set(states)) == 1 else 'DIFFERENT'}."
+        ),
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -1,12 +1,14 @@
-"""Run all benchmarks, and write README.md, RESULTS.md, BAKEOFF.md and their figures: `make bench`.
+"""Run all benchmarks, and write README.md, RESULTS.md, BAKEOFF.md and their figures:
+`make bench`.
 
     python -m benchmarks.run              # what is not measured yet for these sources; then the pages
     python -m benchmarks.run step offers  # these parts anew; no page is written
     python -m benchmarks.run --keep       # parts of earlier sources hold, and the pages say so
     python -m benchmarks.run --fresh      # everything anew
 
-A part that is finished is kept in benchmarks/results/parts; a run that was stopped goes on from there. A part that
-fails does not stop the others: it is told at the end, the exit status is 1, and the next run tries it again.
+A part that is finished is kept in benchmarks/results/parts; a run that was stopped goes
+on from there. A part that fails does not stop the others: it is told at the end, the
+exit status is 1, and the next run tries it again.
 """
 
 import argparse
@@ -36,14 +38,23 @@ def held(name: str, part: Part, folder: Path, asked: argparse.Namespace) -> Kept
     return one if asked.keep or one.key == kept.key(part) else None
 
 
-def run(parts: Mapping[str, Part], folder: Path, asked: argparse.Namespace) -> tuple[list[Kept], dict[str, str]]:
+def run(
+    parts: Mapping[str, Part], folder: Path, asked: argparse.Namespace
+) -> tuple[list[Kept], dict[str, str]]:
     """The parts asked for, kept or measured now, and why others failed."""
     found, failed = [], {}
-    wanted = {name: part for name, part in parts.items() if not asked.parts or name in asked.parts}
+    wanted = {
+        name: part
+        for name, part in parts.items()
+        if not asked.parts or name in asked.parts
+    }
     for place, (name, part) in enumerate(wanted.items(), start=1):
         number, before = f"[{place}/{len(wanted)}] {name}", kept.read(folder, name)
         if (one := held(name, part, folder, asked)) is None:
-            say(f"{number} …" + (f" (last time {before.seconds:,.0f} s)" if before else ""))
+            say(
+                f"{number} …"
+                + (f" (last time {before.seconds:,.0f} s)" if before else "")
+            )
             try:
                 one = kept.measure(name, part)
             except (Exception, SystemExit) as error:
@@ -64,17 +75,32 @@ def pages(found: Sequence[Kept], failed: Mapping[str, str], folder: Path) -> Non
     (folder / "RESULTS.md").write_text(front.results(found), encoding="utf-8")
 
 
-def parsed(words: Sequence[str] | None = None, names: Sequence[str] = tuple(PARTS)) -> argparse.Namespace:
+def parsed(
+    words: Sequence[str] | None = None, names: Sequence[str] = tuple(PARTS)
+) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"parts to measure anew and print, of {', '.join(names)}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        help=f"parts to measure anew and print, of {', '.join(names)}",
+    )
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
-    parser.add_argument("--keep", action="store_true", help="parts that were measured on earlier sources hold")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="parts that were measured on earlier sources hold",
+    )
     asked = parser.parse_args(words)
     if unknown := [part for part in asked.parts if part not in names]:
         parser.error(f"parts must be of {', '.join(names)}; got {unknown[0]!r}")
     if asked.fresh and asked.keep:
-        parser.error("--fresh measures everything, --keep as little as possible: give one of them")
+        parser.error(
+            "--fresh measures everything, --keep as little as possible: give one of "
+            "them"
+        )
     return asked
 
 
@@ -82,7 +108,8 @@ def main() -> int:
     """Measure, write, and say what failed."""
     asked = parsed()
     FIGURES.mkdir(exist_ok=True)
-    compileall.compile_dir(Path(oddsmith.__file__).parent, quiet=1)  # as an installed package is
+    # as an installed package is
+    compileall.compile_dir(Path(oddsmith.__file__).parent, quiet=1)
     found, failed = run(PARTS, FOLDER, asked)
     if asked.parts:
         print("\n".join(one.text for one in found))
@@ -92,7 +119,12 @@ def main() -> int:
         print((HERE / "README.md").read_text())
     if failed:
         say(f"failed: {', '.join(failed)}; the next run tries them again")
-    different = [one.what for part in found for one in part.compared if one.verdict == "DIFFERENT"]
+    different = [
+        one.what
+        for part in found
+        for one in part.compared
+        if one.verdict == "DIFFERENT"
+    ]
     if different:
         say(f"not the same as the peer's: {', '.join(different)}")
     return int(bool(failed or different))

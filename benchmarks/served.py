@@ -1,7 +1,9 @@
-"""Served as logged: false alarms on honest logs, power on fifteen ways to be wrong; `python -m benchmarks.served`.
+"""Served as logged: false alarms on honest logs, power on fifteen ways to be wrong;
+`python -m benchmarks.served`.
 
-Wrong logs start from one of two loggers of five arms, whose odds change from row to row and are at least 0.02:
-"spread", 0.9 Dirichlet(1, …, 1) + 0.02, and "steps", 0.6, 0.28, 0.06, 0.04 and 0.02 in random order.
+Wrong logs start from one of two loggers of five arms, whose odds change from row to row
+and are at least 0.02: "spread", 0.9 Dirichlet(1, …, 1) + 0.02, and "steps", 0.6, 0.28,
+0.06, 0.04 and 0.02 in random order.
 """
 
 import argparse
@@ -71,7 +73,8 @@ def pair(rng: Any, n: int) -> tuple[Any, Any]:
 def urn(rng: Any, n: int) -> tuple[Any, Any]:
     """Odds that follow the arms drawn before: a Pólya urn of three arms."""
     counts, odds, state = np.ones(3), np.empty((n, 3)), rng.bit_generator.state
-    for t, u in enumerate(rng.random(n)):  # the same random numbers that arms are drawn with below
+    # the same random numbers that arms are drawn with below
+    for t, u in enumerate(rng.random(n)):
         odds[t] = mixed(counts / counts.sum(), 0.1)
         counts[draw(odds[t : t + 1], np.array([u]))[0]] += 1
     rng.bit_generator.state = state
@@ -123,7 +126,9 @@ def sticky(odds: Any, rng: Any) -> Any:
 
 
 def stuck(odds: Any, rng: Any) -> Any:
-    return draw(odds, np.where(rng.random(len(odds)) < 0.2, 0.37, rng.random(len(odds))))
+    return draw(
+        odds, np.where(rng.random(len(odds)) < 0.2, 0.37, rng.random(len(odds)))
+    )
 
 
 def twins(odds: Any, rng: Any) -> Any:
@@ -142,8 +147,12 @@ def half_filtered(odds: Any, rng: Any) -> Any:
 
 
 WRONG: dict[str, Callable[[Any, Any], Any]] = {
-    "second likeliest arm forced in 20 % of rows": lambda odds, rng: forced(odds, rng, 1, 0.2),
-    "exploration cut off: odds below 0.1 not served": served(lambda odds, _: np.where(odds >= 0.1, odds, 0)),
+    "second likeliest arm forced in 20 % of rows": lambda odds, rng: forced(
+        odds, rng, 1, 0.2
+    ),
+    "exploration cut off: odds below 0.1 not served": served(
+        lambda odds, _: np.where(odds >= 0.1, odds, 0)
+    ),
     "served sharper than logged (p²)": served(lambda odds, _: odds**2),
     "served flatter than logged (√p)": served(lambda odds, _: np.sqrt(odds)),
     "likeliest arm forced in 10 %": lambda odds, rng: forced(odds, rng, 0, 0.1),
@@ -154,7 +163,9 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "arms permuted": served(lambda odds, _: odds[:, [2, 0, 1, 4, 3]]),
     "a filter takes out half of arms 1 to 4": served(half_filtered),
     "exploration logged, not played": served(lambda odds, _: odds - FLOOR),
-    "second likeliest forced in 40 %, last third": lambda odds, rng: forced(odds, rng, 1, 0.4, 2 / 3),
+    "second likeliest forced in 40 %, last third": lambda odds, rng: forced(
+        odds, rng, 1, 0.4, 2 / 3
+    ),
     "a client of 20 % of rows draws with one random number": stuck,
     "random number of the row before in half of rows": twins,
 }
@@ -162,9 +173,15 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
 
 def seen(odds: Any, arm: Any, eligible: Any, view: str) -> Any:
     """The report on this log, as far as `view` shows it."""
-    columns = {"propensities": odds} if view == "all odds" else {"propensity": odds[np.arange(len(arm)), arm]}
+    columns = (
+        {"propensities": odds}
+        if view == "all odds"
+        else {"propensity": odds[np.arange(len(arm)), arm]}
+    )
     names = [f"a{i}" for i in range(odds.shape[1])]
-    played: Any = Log(arm=arm, reward=np.zeros(len(arm)), eligible=eligible, arms=names, **columns)
+    played: Any = Log(
+        arm=arm, reward=np.zeros(len(arm)), eligible=eligible, arms=names, **columns
+    )
     least = float((odds if eligible is None else odds[eligible]).min())
     return served_as_logged(played, floor=least if view.endswith("floor") else 0.0)
 
@@ -194,12 +211,22 @@ def power(case: tuple[str, str, str, int], logs: int) -> int:
 def report(logs: int = 1000, engine: str = "local") -> str:
     kinds, wrong = list(HONEST), logs // 5
     false = dict(each(partial(alarms, logs=logs, rows=1000), kinds, engine=engine))
-    cases = [(way, logger, *look) for way in WRONG for logger in LOGGERS for look in LOOKS]
+    cases = [
+        (way, logger, *look) for way in WRONG for logger in LOGGERS for look in LOOKS
+    ]
     found = dict(each(partial(power, logs=wrong), cases, engine=engine))
     width = len(LOGGERS) * len(LOOKS)
-    shares = [[f"{found[i * width + j] / wrong:.0%}" for j in range(width)] for i in range(len(WRONG))]
-    head = [f"{logger}: {view}, {rows:,} rows" for logger in LOGGERS for view, rows in LOOKS]
-    honest = [[kind, *(f"{count / logs:.1%}" for count in false[i])] for i, kind in enumerate(kinds)]
+    shares = [
+        [f"{found[i * width + j] / wrong:.0%}" for j in range(width)]
+        for i in range(len(WRONG))
+    ]
+    head = [
+        f"{logger}: {view}, {rows:,} rows" for logger in LOGGERS for view, rows in LOOKS
+    ]
+    honest = [
+        [kind, *(f"{count / logs:.1%}" for count in false[i])]
+        for i, kind in enumerate(kinds)
+    ]
     return f"""## Served as logged
 
 False alarms at alpha = 0.05 among {logs:,} honest logs of 1,000 rows, by what the test is shown;

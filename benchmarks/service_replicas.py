@@ -1,9 +1,11 @@
-"""Two replicas on one PostgreSQL under load, decisions and rewards one to one (L2 of the test plan).
+"""Two replicas on one PostgreSQL under load, decisions and rewards one to one (L2 of
+the test plan).
 
     python -m benchmarks.service_replicas [--seconds 60] [--clients 32]
 
-C clients talk to each replica. Afterwards nothing may be lost, and both posteriors must be the full replay's, bit for
-bit; the time until they are is told. Client, both replicas and the database share this machine's cores.
+C clients talk to each replica. Afterwards nothing may be lost, and both posteriors must
+be the full replay's, bit for bit; the time until they are is told. Client, both
+replicas and the database share this machine's cores.
 """
 
 import argparse
@@ -30,7 +32,9 @@ from server.store.samples import WithoutSnapshots
 
 def posterior_at(server: Server) -> Any:
     """What a replica answers."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/posterior", timeout=10) as answer:
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{server.port}/v1/posterior", timeout=10
+    ) as answer:
         return json.load(answer)
 
 
@@ -38,16 +42,25 @@ def ready(server: Server) -> None:
     """Wait until a replica knows its state."""
     end = time.monotonic() + 60
     while True:
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=10):
+        with (
+            suppress(OSError),
+            urllib.request.urlopen(
+                f"http://127.0.0.1:{server.port}/readyz", timeout=10
+            ),
+        ):
             return
         if time.monotonic() > end:
-            raise RuntimeError(f"the replica on port {server.port} was not ready after 60 s")
+            raise RuntimeError(
+                f"the replica on port {server.port} was not ready after 60 s"
+            )
         time.sleep(0.1)
 
 
 async def both(replicas: list[Server], clients: int, seconds: float) -> list[Load]:
     """Load on all replicas at once."""
-    return await asyncio.gather(*(load(replica, clients, seconds, rewards=True) for replica in replicas))
+    return await asyncio.gather(
+        *(load(replica, clients, seconds, rewards=True) for replica in replicas)
+    )
 
 
 def settled(replicas: list[Server], reader: PostgresReader) -> tuple[float, list[Any]]:
@@ -55,7 +68,10 @@ def settled(replicas: list[Server], reader: PostgresReader) -> tuple[float, list
     start, head = time.perf_counter(), reader.head()
     while True:
         said = [posterior_at(replica) for replica in replicas]
-        if all(one["position"] >= head for one in said) or time.perf_counter() - start > 60:
+        if (
+            all(one["position"] >= head for one in said)
+            or time.perf_counter() - start > 60
+        ):
             return time.perf_counter() - start, said
         time.sleep(0.02)
 
@@ -97,14 +113,21 @@ def report(seconds: float = 20.0, clients: int = 32) -> str:
     lines.append("|---|---:|---:|---:|---:|---:|")
     for name, one in zip(("one", "two"), loads, strict=True):
         lines.append(
-            f"| {name} | {one.cpu_us:.0f} | {one.rate:,.0f} | {one.p50_ms:.1f} | {one.p99_ms:.1f} | {one.errors} |"
+            f"| {name} | {one.cpu_us:.0f} | {one.rate:,.0f} | {one.p50_ms:.1f} | "
+            f"{one.p99_ms:.1f} | {one.errors} |"
         )
     together = sum(one.rate for one in loads)
     lines += [
         "",
-        f"Together {together:,.0f} requests/s. {counted['decision']:,} decisions and {counted['reward']:,} rewards.",
+        (
+            f"Together {together:,.0f} requests/s. {counted['decision']:,} decisions "
+            f"and {counted['reward']:,} rewards."
+        ),
     ]
-    lines.append(f"Both at the head after {caught_up:.2f} s; equal to the full replay bit for bit: {equal}.")
+    lines.append(
+        f"Both at the head after {caught_up:.2f} s; equal to the full replay bit for "
+        f"bit: {equal}."
+    )
     return "\n".join([*lines, ""])
 
 

@@ -1,4 +1,5 @@
-"""The service as it is, without a store, and the bare framework: what `service_load` compares.
+"""The service as it is, without a store, and the bare framework: what `service_load`
+compares.
 
 python -m benchmarks.service_variants bare|none|sqlite|URL FOLDER
 """
@@ -46,8 +47,12 @@ class Forgetful:
 
 
 def bare() -> Any:
-    """Starlette, msgspec and nothing else: the same request is parsed, an answer of the same size is written."""
-    decoder, answer = msgspec.json.Decoder(Decide), {"arm": "arm 0", "odds": {f"arm {a}": 0.125 for a in range(8)}}
+    """Starlette, msgspec and nothing else: the same request is parsed, an answer of the
+    same size is written."""
+    decoder, answer = (
+        msgspec.json.Decoder(Decide),
+        {"arm": "arm 0", "odds": {f"arm {a}": 0.125 for a in range(8)}},
+    )
 
     async def decide(request: Request) -> Response:
         decoder.decode(await request.body())
@@ -61,11 +66,15 @@ def main() -> None:
     variant, folder = sys.argv[1], Path(sys.argv[2])
     door = socket.create_server(("127.0.0.1", 0), backlog=1024)
     if variant == "bare":
-        config = uvicorn.Config(bare(), loop="uvloop", http="httptools", log_config=None, access_log=False)
+        config = uvicorn.Config(
+            bare(), loop="uvloop", http="httptools", log_config=None, access_log=False
+        )
         print(door.getsockname()[1], flush=True)
         uvicorn.Server(config).run(sockets=[door])
         return
-    opened = open_experiments([policy_file(folder, variant if "://" in variant else None)])[0]
+    opened = open_experiments(
+        [policy_file(folder, variant if "://" in variant else None)]
+    )[0]
     if variant == "none":
         opened = replace(opened, store=Forgetful(opened.store))
     print(door.getsockname()[1], flush=True)

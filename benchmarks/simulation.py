@@ -1,4 +1,5 @@
-"""A simulated step: the compiled path for finite worlds against numpy over replicates, and against the machine."""
+"""A simulated step: the compiled path for finite worlds against numpy over replicates,
+and against the machine."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,8 +17,10 @@ from oddsmith.lab.worlds import TableWorld
 
 CONTEXTS, ARMS = 20, 10
 EXPERTS = (8, 64, 256, 1_024, 4_096, 16_384, 65_536)
-CACHED, LARGE = 2_048, 4_000_000  # numbers that fit in the first cache, and numbers that fit in none
-BYTES = 16 + 16 + 8 + 8  # an expert's log weight and weight, read and written, its vote and its advice, per step
+# numbers that fit in the first cache, and numbers that fit in none
+CACHED, LARGE = 2_048, 4_000_000
+# an expert's log weight and weight, read and written, its vote and its advice, per step
+BYTES = 16 + 16 + 8 + 8
 
 
 def simulated(policy: Any, world: Any, choice: str, steps: int, runs: int) -> int:
@@ -28,12 +31,15 @@ def simulated(policy: Any, world: Any, choice: str, steps: int, runs: int) -> in
 
 def problem(n: int) -> tuple[Any, Any]:
     experts = np.random.default_rng(0).uniform(0.05, 0.95, (CONTEXTS, n, ARMS))
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(experts), eta=0.01, gamma=0.02)
+    policy = od.GeneralizedThompsonSampling(
+        od.TableExperts(experts), eta=0.01, gamma=0.02
+    )
     return policy, TableWorld(experts[:, 0])
 
 
 def limits() -> dict[str, Callable[[], int]]:
-    """What this machine can do: exponentials of numbers in the cache by our own kernel, and bytes copied."""
+    """What this machine can do: exponentials of numbers in the cache by our own kernel,
+    and bytes copied."""
     from numba import njit
 
     from oddsmith.experts.kernels.vectormath import exp
@@ -65,7 +71,8 @@ def measure() -> dict[int, dict[str, Timing]]:
         policy, world = problem(n)
         steps, runs = (500, 100) if n <= 64 else (100, 20) if n <= 4_096 else (50, 6)
         paths: dict[str, Callable[[], int]] = {
-            choice: partial(simulated, policy, world, choice, steps, runs) for choice in ("numpy", "numba")
+            choice: partial(simulated, policy, world, choice, steps, runs)
+            for choice in ("numpy", "numba")
         }
         measured[n] = interleaved(paths | limits(), rounds=5)
     kernels.use("auto")
@@ -74,11 +81,30 @@ def measure() -> dict[int, dict[str, Timing]]:
 
 def draw(measured: dict[int, dict[str, Timing]], path: Path) -> None:
     figure, (panel,) = panels()
-    for i, (choice, label) in enumerate((("numpy", "numpy, runs as an axis"), ("numba", "compiled"))):
-        panel.plot(EXPERTS, [measured[n][choice].cpu for n in EXPERTS], "os"[i] + "-", color=COLOURS[i], label=label)
+    for i, (choice, label) in enumerate(
+        (("numpy", "numpy, runs as an axis"), ("numba", "compiled"))
+    ):
+        panel.plot(
+            EXPERTS,
+            [measured[n][choice].cpu for n in EXPERTS],
+            "os"[i] + "-",
+            color=COLOURS[i],
+            label=label,
+        )
     last = measured[EXPERTS[-1]]["numba"].cpu
-    panel.plot(EXPERTS, [last * n / EXPERTS[-1] for n in EXPERTS], ":", color=EDGE, label="in proportion to experts")
-    panel.set(xscale="log", yscale="log", xlabel="experts", ylabel="µs per simulated step (CPU)")
+    panel.plot(
+        EXPERTS,
+        [last * n / EXPERTS[-1] for n in EXPERTS],
+        ":",
+        color=EDGE,
+        label="in proportion to experts",
+    )
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlabel="experts",
+        ylabel="µs per simulated step (CPU)",
+    )
     panel.set_title(f"Simulated steps, {ARMS} arms")
     legend(panel)
     save(figure, path)
@@ -91,11 +117,29 @@ def report(figures: Path) -> str:
     for n, timings in measured.items():
         slow, fast = timings["numpy"].cpu, timings["numba"].cpu
         exps, copy = 1 / timings["exp"].cpu * 1e6, 1 / timings["copy"].cpu * 1e6
-        row = [f"{n:,}", f"{slow:.3g}", f"{fast:.3g}", f"{slow / fast:.1f}×", f"{n * ARMS / fast * 1e6:.2g}"]
+        row = [
+            f"{n:,}",
+            f"{slow:.3g}",
+            f"{fast:.3g}",
+            f"{slow / fast:.1f}×",
+            f"{n * ARMS / fast * 1e6:.2g}",
+        ]
         per_second = n / fast * 1e6
-        row += [f"{per_second:.2g}", f"{exps:.2g}", f"{2 * per_second / exps:.0%}", f"{BYTES * per_second / copy:.0%}"]
+        row += [
+            f"{per_second:.2g}",
+            f"{exps:.2g}",
+            f"{2 * per_second / exps:.0%}",
+            f"{BYTES * per_second / copy:.0%}",
+        ]
         rows.append([*row, f"{copy / 1e9:.1f}"])
-    header = ["experts", "numpy, µs", "compiled, µs", "ratio", "expert-arm-steps/s", "expert-steps/s"]
+    header = [
+        "experts",
+        "numpy, µs",
+        "compiled, µs",
+        "ratio",
+        "expert-arm-steps/s",
+        "expert-steps/s",
+    ]
     header += ["exp/s here", "2 exps per expert", "bytes", "copy, GB/s"]
     return f"""## A simulated step
 

@@ -1,8 +1,10 @@
-"""What a family's results come to: auto against single peers, the best of each set in hindsight, and its own experts.
+"""What a family's results come to: auto against single peers, the best of each set in
+hindsight, and its own experts.
 
-What is compared is the regret a round (on labels the share of wrong answers), in worlds the regret over that of uniform
-play. Two configurations are compared on the shuffles that both played. Labels, clicks and worlds are averaged over
-sets; choices, whose rewards have units of their own, by geometric means.
+What is compared is the regret a round (on labels the share of wrong answers), in worlds
+the regret over that of uniform play. Two configurations are compared on the shuffles
+that both played. Labels, clicks and worlds are averaged over sets; choices, whose
+rewards have units of their own, by geometric means.
 """
 
 from collections.abc import Iterable
@@ -23,7 +25,8 @@ Record = dict[str, Any]
 
 
 class Pair(NamedTuple):
-    """Two configurations, set by set, on the shuffles both played: values, squared standard errors, and rounds."""
+    """Two configurations, set by set, on the shuffles both played: values, squared
+    standard errors, and rounds."""
 
     mine: Array
     theirs: Array
@@ -32,9 +35,11 @@ class Pair(NamedTuple):
     rounds: Ints
 
     def wins(self, factor: float = 1.0) -> Array:
-        """1 where mine is significantly below `factor` times theirs, -1 where it is above, else 0 (one-sided, 0.05).
+        """1 where mine is significantly below `factor` times theirs, -1 where it is
+        above, else 0 (one-sided, 0.05).
 
-        As in the study of Bietti, Agarwal and Langford: a z-test with the variances of both, those of a single shuffle.
+        As in the study of Bietti, Agarwal and Langford: a z-test with the variances of
+        both, those of a single shuffle.
         """
         scale = np.sqrt(np.maximum(self.spread + factor**2 * self.other_spread, 1e-300))
         z = (factor * self.theirs - self.mine) / scale
@@ -43,7 +48,8 @@ class Pair(NamedTuple):
 
 
 class Field(NamedTuple):
-    """The runs of a family (of clicks: at one noise): by configuration, then by set and shuffle."""
+    """The runs of a family (of clicks: at one noise): by configuration, then by set and
+    shuffle."""
 
     family: str
     noise: str
@@ -60,7 +66,11 @@ class Field(NamedTuple):
     @property
     def complete(self) -> list[str]:
         """Configurations that have played every set, the best first."""
-        found = [name for name, runs in self.runs.items() if len({s for s, _ in runs}) == len(self.sets)]
+        found = [
+            name
+            for name, runs in self.runs.items()
+            if len({s for s, _ in runs}) == len(self.sets)
+        ]
         return sorted(found, key=self.score)
 
     @property
@@ -71,7 +81,11 @@ class Field(NamedTuple):
     @property
     def own(self) -> list[str]:
         """Complete configurations of ours but auto, the best first."""
-        return [name for name in self.complete if name.startswith("oddsmith") and name != AUTO]
+        return [
+            name
+            for name in self.complete
+            if name.startswith("oddsmith") and name != AUTO
+        ]
 
     def value(self, record: Record) -> float:
         """What is compared of a run."""
@@ -79,7 +93,8 @@ class Field(NamedTuple):
         return float(record["regret"] / by)
 
     def spread(self, record: Record) -> float:
-        """The squared standard error of that value, from the squares of each round's regret."""
+        """The squared standard error of that value, from the squares of each round's
+        regret."""
         n, mean = record["steps"], record["regret"] / record["steps"]
         variance = max(record["squares"] / n - mean**2, 0.0) / max(n - 1, 1)
         return float(variance * (self.value(record) / mean) ** 2) if mean else 0.0
@@ -87,7 +102,12 @@ class Field(NamedTuple):
     def values(self, name: str) -> Array:
         """Means over the shuffles a configuration played, set by set."""
         runs = self.runs[name]
-        return np.array([np.mean([self.value(r) for (s, _), r in runs.items() if s == one]) for one in self.sets])
+        return np.array(
+            [
+                np.mean([self.value(r) for (s, _), r in runs.items() if s == one])
+                for one in self.sets
+            ]
+        )
 
     def score(self, name: str) -> float:
         """What a configuration is ranked by: the mean over sets."""
@@ -111,7 +131,9 @@ class Field(NamedTuple):
             values = [np.mean([self.value(r) for r in found]) for found in both]
             spreads = [np.mean([self.spread(r) for r in found]) for found in both]
             rows.append([*values, *spreads, both[0][0]["steps"]])
-        means, others, spread, other_spread, rounds = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+        means, others, spread, other_spread, rounds = (
+            np.array(rows, dtype=np.float64).reshape(-1, 5).T
+        )
         return Pair(means, others, spread, other_spread, rounds.astype(np.int64))
 
     def ratio(self, mine: str, theirs: str) -> float:
@@ -135,7 +157,8 @@ def fields(records: Iterable[Record]) -> list[Field]:
 
 
 def hindsight(field: Field) -> tuple[Array, list[str]]:
-    """Set by set: auto's ratio to the peer that is the best one there, and that peer."""
+    """Set by set: auto's ratio to the peer that is the best one there, and that
+    peer."""
     values = np.stack([field.values(name) for name in field.peers], axis=1)
     which = [field.peers[k] for k in values.argmin(axis=1)]
     ratios = []
@@ -146,15 +169,19 @@ def hindsight(field: Field) -> tuple[Array, list[str]]:
 
 
 def much_worse(field: Field, peer: str) -> tuple[list[str], int]:
-    """Sets of many rounds where auto is significantly worse than 1.10 times a peer, and how many sets have so many."""
+    """Sets of many rounds where auto is significantly worse than 1.10 times a peer, and
+    how many sets have so many."""
     pair = field.pair(AUTO, peer)
     many = pair.rounds >= MANY_ROUNDS
     worse = many & (pair.wins(MUCH_WORSE) < 0)
-    return [name for name, bad in zip(field.sets, worse, strict=True) if bad], int(many.sum())
+    return [name for name, bad in zip(field.sets, worse, strict=True) if bad], int(
+        many.sum()
+    )
 
 
 def against_own(field: Field) -> dict[str, float]:
-    """By set, auto's regret over that of its best expert alone, on the shuffles that all of them played."""
+    """By set, auto's regret over that of its best expert alone, on the shuffles that
+    all of them played."""
     alone = [runs for name, runs in field.runs.items() if "alone: " in name]
     if AUTO not in field.runs or not alone:
         return {}
@@ -163,13 +190,17 @@ def against_own(field: Field) -> dict[str, float]:
         shared.setdefault(place[0], []).append(place)
     found = {}
     for name, places in shared.items():
-        means = [float(np.mean([field.value(runs[p]) for p in places])) for runs in (field.runs[AUTO], *alone)]
+        means = [
+            float(np.mean([field.value(runs[p]) for p in places]))
+            for runs in (field.runs[AUTO], *alone)
+        ]
         found[name] = means[0] / max(min(means[1:]), 1e-9)
     return found
 
 
 class Answers(NamedTuple):
-    """How auto does in a field: ratios to single peers and to the best of each set in hindsight, wins, own experts."""
+    """How auto does in a field: ratios to single peers and to the best of each set in
+    hindsight, wins, own experts."""
 
     peer: str
     ratio: float
@@ -192,7 +223,10 @@ def answers(field: Field) -> Answers | None:
     """All of that, or None where auto or all peers have not played every set."""
     if AUTO not in field.complete or not field.peers:
         return None
-    best, vowpal = field.peers[0], next((p for p in field.peers if p.startswith("vowpal")), "")
+    best, vowpal = (
+        field.peers[0],
+        next((p for p in field.peers if p.startswith("vowpal")), ""),
+    )
     worse, many = much_worse(field, best)
     return Answers(
         best,

@@ -1,4 +1,5 @@
-"""One decision and one reward: 64 linear experts, 10 arms, 20 features, next to Vowpal Wabbit in the same run."""
+"""One decision and one reward: 64 linear experts, 10 arms, 20 features, next to Vowpal
+Wabbit in the same run."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -77,12 +78,23 @@ def measure() -> dict[str, Timing]:
 
 
 def compared(timings: dict[str, Timing]) -> tuple[Compared, ...]:
-    """Our agent beside the loop that is the fastest of VW's, with compiled code and without."""
-    fastest, best = min((timing.cpu, name) for name, timing in timings.items() if name.startswith("VW"))
+    """Our agent beside the loop that is the fastest of VW's, with compiled code and
+    without."""
+    fastest, best = min(
+        (timing.cpu, name) for name, timing in timings.items() if name.startswith("VW")
+    )
     peer = f"{release('vowpalwabbit', 'Vowpal Wabbit')}: {best.split(', ', 1)[1]}"
-    mine = {choice: timings[f"oddsmith, {choice}, Agent"] for choice in ("numba", "numpy")}
+    mine = {
+        choice: timings[f"oddsmith, {choice}, Agent"] for choice in ("numba", "numpy")
+    }
     return tuple(
-        Compared(f"decide and learn, {EXPERTS} experts{more}", peer, mine[choice].cpu, fastest, "µs")
+        Compared(
+            f"decide and learn, {EXPERTS} experts{more}",
+            peer,
+            mine[choice].cpu,
+            fastest,
+            "µs",
+        )
         for choice, more in (("numba", ""), ("numpy", ", without numba"))
     )
 
@@ -91,9 +103,19 @@ def report() -> Told:
     timings = measure()
     kernels.use("auto")
     vw = [name for name in timings if name.startswith("VW")]
-    header = ["loop", "CPU µs/step", "wall µs/step", *(f"÷ {name.split(', ', 1)[1]}" for name in vw)]
+    header = [
+        "loop",
+        "CPU µs/step",
+        "wall µs/step",
+        *(f"÷ {name.split(', ', 1)[1]}" for name in vw),
+    ]
     rows = [
-        [name, f"{t.cpu:.1f}", f"{t.wall:.1f}", *(f"{timings[peer].cpu / t.cpu:.1f}×" for peer in vw)]
+        [
+            name,
+            f"{t.cpu:.1f}",
+            f"{t.wall:.1f}",
+            *(f"{timings[peer].cpu / t.cpu:.1f}×" for peer in vw),
+        ]
         for name, t in timings.items()
     ]
     text = f"""## A decision and a reward

@@ -1,8 +1,10 @@
-"""What the dearest requests of callers without a key cost the service; `python -m benchmarks.strangers`.
+"""What the dearest requests of callers without a key cost the service; `python -m
+benchmarks.strangers`.
 
-The service runs in a process of its own, with keys. Each request is sent many times, on fresh connections where it ends
-them; CPU is the server's, user and system, a request, the accepting of connections included. Memory is what the server
-holds more after all of them. `/readyz` is asked of a service of 50 experiments.
+The service runs in a process of its own, with keys. Each request is sent many times, on
+fresh connections where it ends them; CPU is the server's, user and system, a request,
+the accepting of connections included. Memory is what the server holds more after all of
+them. `/readyz` is asked of a service of 50 experiments.
 """
 
 import argparse
@@ -25,7 +27,8 @@ system, a request, its connection included; `/readyz` is of a service of 50 expe
 
 
 class Cost(NamedTuple):
-    """Of one request: milliseconds of CPU, bytes that came back, and megabytes held after all of them."""
+    """Of one request: milliseconds of CPU, bytes that came back, and megabytes held
+    after all of them."""
 
     ms: float
     sent: int
@@ -33,7 +36,8 @@ class Cost(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A request, sent so many times; `reads` is false for who does not read the answer."""
+    """A request, sent so many times; `reads` is false for who does not read the
+    answer."""
 
     name: str
     request: bytes
@@ -55,18 +59,40 @@ def cases() -> list[Case]:
     chunks = b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 30_000
     many = b"".join(b"x-%02d: %s\r\n" % (i, b"y" * 200) for i in range(60))
     return [
-        Case("a key of full length that is none", _post(b"/v1/decide", b'{"context": [1]}')),
-        Case("1 MiB of `[],` to a batch", _post(b"/v1/decide/batch", b"[]," * 349_525), 200),
-        Case("30,000 chunks of one byte", b"POST /v1/decide HTTP/1.1\r\n" + HEAD + WRONG + chunks, 200),
-        Case("a body of which nothing comes", _post(b"/v1/decide", b"")[:-5] + b"50000\r\n\r\n"),
+        Case(
+            "a key of full length that is none",
+            _post(b"/v1/decide", b'{"context": [1]}'),
+        ),
+        Case(
+            "1 MiB of `[],` to a batch",
+            _post(b"/v1/decide/batch", b"[]," * 349_525),
+            200,
+        ),
+        Case(
+            "30,000 chunks of one byte",
+            b"POST /v1/decide HTTP/1.1\r\n" + HEAD + WRONG + chunks,
+            200,
+        ),
+        Case(
+            "a body of which nothing comes",
+            _post(b"/v1/decide", b"")[:-5] + b"50000\r\n\r\n",
+        ),
         Case("60 headers of 200 bytes", _get(b"/v1/stats", many)),
         Case("a head of 32 KB", _get(b"/v1/stats", b"x: " + b"y" * 32_000 + b"\r\n")),
         Case("a path of 2,000 bytes that is not known", _get(b"/" + b"v1/decid" * 249)),
-        Case("a path that resembles all others", _get(b"/v1/decisions/x/re/de/po/st/batc")),
+        Case(
+            "a path that resembles all others",
+            _get(b"/v1/decisions/x/re/de/po/st/batc"),
+        ),
         Case("a wrong method", _get(b"/v1/decide", method=b"PUT")),
         Case("HEAD of the document", _get(b"/openapi.json", method=b"HEAD")),
         Case("the document", _get(b"/openapi.json")),
-        Case("400 times the document at once, not read", _get(b"/openapi.json") * 400, 100, reads=False),
+        Case(
+            "400 times the document at once, not read",
+            _get(b"/openapi.json") * 400,
+            100,
+            reads=False,
+        ),
         Case(f"/readyz of {MANY} experiments", _get(b"/readyz")),
         Case("a connection, and nothing", b"", 300, reads=False),
         Case("what is not HTTP", b"\x16\x03\x01" + b"\x00" * 200),
@@ -95,13 +121,16 @@ def _cpu(pid: int) -> float:
 
 
 def _memory(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
 
 
 def _ask(port: int, case: Case) -> tuple[int, socket.socket]:
     """Bytes of the answer, and the connection."""
     line = socket.create_connection(("127.0.0.1", port), timeout=10)
-    with suppress(ConnectionError):  # it has had enough, and its answer can still be read
+    # it has had enough, and its answer can still be read
+    with suppress(ConnectionError):
         line.sendall(case.request)
     return _answered(line, case.request[:4] == b"HEAD") if case.reads else 0, line
 
@@ -113,7 +142,13 @@ def _answered(line: socket.socket, head_only: bool) -> int:
         while part := line.recv(1 << 20):
             taken += part
             head, gap, _ = taken.partition(b"\r\n\r\n")
-            length = 0 if head_only else int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            length = (
+                0
+                if head_only
+                else int(
+                    head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
+                )
+            )
             if gap and len(taken) >= len(head) + 4 + length:
                 break
     return len(taken)
@@ -154,8 +189,17 @@ def report() -> str:
         _idle(pid)
         for case in cases():
             found = cost(port, pid, case)
-            rows.append([case.name, f"{found.ms:.2f}", f"{found.sent:,}", f"{found.megabytes:.1f}"])
-            with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as line:
+            rows.append(
+                [
+                    case.name,
+                    f"{found.ms:.2f}",
+                    f"{found.sent:,}",
+                    f"{found.megabytes:.1f}",
+                ]
+            )
+            with closing(
+                socket.create_connection(("127.0.0.1", port), timeout=10)
+            ) as line:
                 line.sendall(_get(b"/healthz"))
                 assert b" 200 " in line.recv(100), case.name  # it lives, and has room
     header = ["request without a key", "CPU ms", "bytes answered", "MB held after all"]

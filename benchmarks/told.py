@@ -1,4 +1,5 @@
-"""What a part of the benchmarks tells: its section of RESULTS.md, and comparisons for the front page."""
+"""What a part of the benchmarks tells: its section of RESULTS.md, and comparisons for
+the front page."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,7 +15,8 @@ Verdict = Literal["won", "level", "lost", "the same", "DIFFERENT"]
 
 @dataclass(frozen=True)
 class Compared:
-    """One measure of ours beside another's: with `same`, `ours` is the difference and `theirs` the largest allowed."""
+    """One measure of ours beside another's: with `same`, `ours` is the difference and
+    `theirs` the largest allowed."""
 
     what: str
     peer: str
@@ -25,7 +27,10 @@ class Compared:
 
     def __post_init__(self) -> None:
         if not (0 <= self.ours < inf and 0 <= self.theirs < inf):
-            raise ValueError(f"{self.what}: ours and theirs must be at least 0; got {self.ours!r} and {self.theirs!r}")
+            raise ValueError(
+                f"{self.what}: ours and theirs must be at least 0; got {self.ours!r} "
+                f"and {self.theirs!r}"
+            )
 
     @property
     def ratio(self) -> float:
@@ -40,7 +45,10 @@ class Compared:
     def verdict(self) -> Verdict:
         """Who is ahead, by more than 5 %.
 
-        >>> [Compared("a step", "a peer", x, 100.0, "µs").verdict for x in (94, 96, 104, 106)]
+        >>> [
+        ...     Compared("a step", "a peer", x, 100.0, "µs").verdict
+        ...     for x in (94, 96, 104, 106)
+        ... ]
         ['won', 'level', 'level', 'lost']
         >>> Compared("rewards", "a peer", 94.0, 100.0, "", "higher").verdict
         'lost'

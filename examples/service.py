@@ -1,8 +1,10 @@
-"""A service from its first decision to its evaluation: late rewards, a correction, and a proof.
+"""A service from its first decision to its evaluation: late rewards, a correction, and
+a proof.
 
-Starts `oddsmith serve` on a free port in a temporary folder, with four models of what visitors read: one knows them,
-the others do not. A client decides for simulated visitors, whose clicks arrive late and out of order. Then the service
-is stopped, its log verified, exported and asked what other policies would have earned.
+Starts `oddsmith serve` on a free port in a temporary folder, with four models of what
+visitors read: one knows them, the others do not. A client decides for simulated
+visitors, whose clicks arrive late and out of order. Then the service is stopped, its
+log verified, exported and asked what other policies would have earned.
 
 Run it with `python examples/service.py`; it needs the extras service, client and logs.
 """
@@ -39,7 +41,8 @@ file = "models.npz"
 store = "news.sqlite"
 timeout_ms = 2000
 """
-# for each arm: how likely a click is (in logits) for anyone, more so in the evening, more so on a phone
+# for each arm: how likely a click is (in logits) for anyone, more so in the evening,
+# more so on a phone
 TRUTH = np.array([[-2.0, 3.0, 0.0], [-1.0, 0.0, -1.0], [-2.0, 0.0, 3.0]])
 
 
@@ -51,7 +54,11 @@ def write_policy(folder: Path) -> Path:
         "popularity": TRUTH * [1, 0, 0],
         "upside down": -TRUTH,
     }
-    np.savez(folder / "models.npz", weights=np.stack(list(models.values())), names=list(models))
+    np.savez(
+        folder / "models.npz",
+        weights=np.stack(list(models.values())),
+        names=list(models),
+    )
     path = folder / "news.toml"
     path.write_text(POLICY)
     return path
@@ -60,7 +67,11 @@ def write_policy(folder: Path) -> Path:
 @contextmanager
 def service(policy: Path) -> Iterator[str]:
     """The address of a running service; it is asked to stop at the end."""
-    server = subprocess.Popen([*ODDSMITH, "serve", str(policy), "--port", "0"], stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*ODDSMITH, "serve", str(policy), "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert server.stderr is not None
     try:
         said = ""
@@ -76,12 +87,14 @@ def service(policy: Path) -> Iterator[str]:
 
 
 def live(client: od.Client, visits: int, world: np.random.Generator) -> str:
-    """Decide for visitors; each click is reported up to 50 visits later. The id of a clicked decision."""
+    """Decide for visitors; each click is reported up to 50 visits later. The id of a
+    clicked decision."""
     due: list[tuple[int, str, float]] = []
     clicked = ""
     for visit in range(visits):
         context = [1.0, float(world.integers(2)), float(world.integers(2))]
-        decided = client.decide(context, id=f"visit-{visit}")  # else the client makes an id
+        # else the client makes an id
+        decided = client.decide(context, id=f"visit-{visit}")
         chance = 1 / (1 + np.exp(-TRUTH[ARMS.index(decided.arm)] @ context))
         click = float(world.random() < chance)
         heapq.heappush(due, (visit + int(world.integers(5, 50)), decided.id, click))
@@ -110,16 +123,24 @@ def command(*words: str) -> None:
 def walk(folder: Path, visits: int) -> None:
     """All of it, in a folder."""
     with service(write_policy(folder)) as url, od.Client(url) as client:
-        print(f"serving {folder / 'news.toml'} on {url}, ready: {client.ready(wait=30)}")
+        print(
+            f"serving {folder / 'news.toml'} on {url}, ready: {client.ready(wait=30)}"
+        )
         show_posterior(client, "before")
         clicked = live(client, visits, np.random.default_rng(7))
         show_posterior(client, f"after {visits} visits", client.stats()["head"])
         corrected = client.correct(clicked, 0.0)  # it was a robot
         show_posterior(client, "after a correction", corrected.position or 0)
         record = client.decision(clicked, explain=True)
-        print(f"the corrected decision: {record['arm']!r} with odds {record['propensity']:.3f}, voted for by")
+        print(
+            f"the corrected decision: {record['arm']!r} with odds "
+            f"{record['propensity']:.3f}, voted for by"
+        )
         for expert in record["experts"]:
-            print(f"  {expert['expert']:15} weight {expert['weight']:.3f}, {', '.join(expert['votes'])}")
+            print(
+                f"  {expert['expert']:15} weight {expert['weight']:.3f}, "
+                f"{', '.join(expert['votes'])}"
+            )
     store, log = str(folder / "news.sqlite"), str(folder / "log.parquet")
     command("verify", store, "--models", str(folder / "news.toml"))
     command("export", store, "--out", log)
@@ -127,8 +148,12 @@ def walk(folder: Path, visits: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--visits", type=int, default=400, help="how many visitors come (at least 100)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--visits", type=int, default=400, help="how many visitors come (at least 100)"
+    )
     arguments = parser.parse_args()
     if arguments.visits < 100:
         parser.error(f"visits must be at least 100; got {arguments.visits}")

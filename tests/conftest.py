@@ -1,4 +1,5 @@
-"""Fixtures shared by all tests: both kinds of kernels, hypothesis settings that repeat, a PostgreSQL server."""
+"""Fixtures shared by all tests: both kinds of kernels, hypothesis settings that repeat,
+a PostgreSQL server."""
 
 import os
 import signal
@@ -12,9 +13,11 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from server.store.postgres_server import Server
 
-# Tests run in one process for each core, where more threads of linear algebra only spin; numpy reads this when loaded.
+# Tests run in one process for each core, where more threads of linear algebra only
+# spin; numpy reads this when loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Walks are traced through compiled code (test_contributing.py); from Python 3.12 on numba must be told when loaded.
+# Walks are traced through compiled code (test_contributing.py); from Python 3.12 on
+# numba must be told when loaded.
 os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")
 
 _numbers = count()
@@ -32,7 +35,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say which browser the tests in one have used."""
     from browser.chromium import browser_version
 
-    passed = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", [])
+    passed = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get(
+        "failed", []
+    )
     if any(report.nodeid.startswith("tests/browser/") for report in passed):
         terminalreporter.write_line(f"tests/browser: {browser_version()}")
 

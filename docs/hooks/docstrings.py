@@ -1,4 +1,5 @@
-"""An extension of griffe: docstrings as Markdown. Sessions become blocks of code, and marks in formulas stay."""
+"""An extension of griffe: docstrings as Markdown. Sessions become blocks of code, and
+marks in formulas stay."""
 
 import re
 from typing import Any
@@ -13,7 +14,8 @@ _MARKS = re.compile(r"(?<=[^\s*])\*(?!\*)|(?<=\])\[")  # of p*, and of P[s][a]
 
 
 def as_markdown(text: str) -> str:
-    """A docstring as Markdown: `>>>` up to an empty line is a block of code; p* and P[s][a] stay as they are."""
+    """A docstring as Markdown: `>>>` up to an empty line is a block of code; p* and
+    P[s][a] stay as they are."""
     parts = _CODE.split(_SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text))
     parts[::2] = [_MARKS.sub(r"\\\g<0>", part) for part in parts[::2]]
     return "".join(parts)

@@ -1,4 +1,5 @@
-"""A hook of mkdocs: formulas between dollars become MathML when a page is built, and so render without scripts."""
+"""A hook of mkdocs: formulas between dollars become MathML when a page is built, and so
+render without scripts."""
 
 import re
 from typing import Any
@@ -18,7 +19,8 @@ _LONG = 24  # letters and signs of a formula that a narrow screen may have to br
 
 
 def hidden(markdown: str) -> str:
-    """The page with every formula as a word that Markdown leaves alone; code stays as it is."""
+    """The page with every formula as a word that Markdown leaves alone; code stays as
+    it is."""
 
     def word(found: re.Match[str]) -> str:
         block, inline = found.groups()
@@ -31,7 +33,8 @@ def hidden(markdown: str) -> str:
 
 
 def _runs(row: ET.Element) -> list[list[ET.Element]]:
-    """The parts of a row: each begins at a relation, or after a comma, that no bracket encloses."""
+    """The parts of a row: each begins at a relation, or after a comma, that no bracket
+    encloses."""
     runs: list[list[ET.Element]] = [[]]
     depth, comma = 0, False
     for child in row:
@@ -47,7 +50,8 @@ def _runs(row: ET.Element) -> list[list[ET.Element]]:
 
 
 def parted(math: str) -> str:
-    """A long formula within a line as several, so that a line may break between them: browsers break none by itself."""
+    """A long formula within a line as several, so that a line may break between them:
+    browsers break none by itself."""
     ET.register_namespace("", _SPACE)
     root = ET.fromstring(math)
     row = root[0]
@@ -62,12 +66,15 @@ def parted(math: str) -> str:
 
 
 def shown(html: str) -> str:
-    """The page with every such word as MathML; a formula of its own stands in a box that scrolls."""
+    """The page with every such word as MathML; a formula of its own stands in a box
+    that scrolls."""
 
     def math(found: re.Match[str]) -> str:
         kind, formula = found.groups()
         made = str(convert(bytes.fromhex(formula).decode(), display=kind))
-        return f'<span class="formula">{made}</span>' if kind == "block" else parted(made)
+        return (
+            f'<span class="formula">{made}</span>' if kind == "block" else parted(made)
+        )
 
     return _PLACE.sub(math, html)
 

@@ -1,6 +1,8 @@
-"""A hook of mkdocs: llms.txt, the list of pages for programs that read, llms-full.txt, and each page as Markdown.
+"""A hook of mkdocs: llms.txt, the list of pages for programs that read, llms-full.txt,
+and each page as Markdown.
 
-`tutorial/simulate/` is a page, `tutorial/simulate.md` its text. Decisions are left out of llms-full.txt.
+`tutorial/simulate/` is a page, `tutorial/simulate.md` its text. Decisions are left out
+of llms-full.txt.
 """
 
 import inspect
@@ -10,7 +12,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-__all__ = ["described", "expanded", "on_nav", "on_page_markdown", "on_post_build", "outline", "summary"]
+__all__ = [
+    "described",
+    "expanded",
+    "on_nav",
+    "on_page_markdown",
+    "on_post_build",
+    "outline",
+    "summary",
+]
 
 _texts: dict[str, str] = {}
 _sections: list[tuple[str, list[tuple[str, str]]]] = []
@@ -20,9 +30,14 @@ _LEFT_OUT = ("decisions/", "reference/mutants.md", "changelog.md")
 
 
 def summary(markdown: str) -> str:
-    """A page's first paragraph, links as plain words, cut after a sentence; empty if there is none."""
+    """A page's first paragraph, links as plain words, cut after a sentence; empty if
+    there is none."""
     blocks = re.split(r"\n\s*\n", re.sub(r"```.*?```", "", markdown, flags=re.DOTALL))
-    plain = [block for block in blocks if block.strip() and not re.match(r"\s*([#|<!>-]|\* |\d+\.)", block)]
+    plain = [
+        block
+        for block in blocks
+        if block.strip() and not re.match(r"\s*([#|<!>-]|\* |\d+\.)", block)
+    ]
     words = " ".join(_plain(plain[0]).split()) if plain else ""
     said = ""
     for sentence in re.split(r"(?<=[.?!])\s", words):
@@ -33,8 +48,11 @@ def summary(markdown: str) -> str:
 
 
 def described(index: str) -> dict[str, str]:
-    """What a section's first page says of the others, by their paths: the cell after a link, or the words after it."""
-    rows = re.findall(r"^\|[^\n]*?\]\((\S+?\.md)\)[^|\n]*\|([^|\n]*)\|", index, re.MULTILINE)
+    """What a section's first page says of the others, by their paths: the cell after a
+    link, or the words after it."""
+    rows = re.findall(
+        r"^\|[^\n]*?\]\((\S+?\.md)\)[^|\n]*\|([^|\n]*)\|", index, re.MULTILINE
+    )
     items = re.findall(r"^\* \[[^\]]*\]\((\S+?\.md)\): ([^\n]*)", index, re.MULTILINE)
     return {path: _plain(words).strip() for path, words in [*rows, *items]}
 
@@ -60,14 +78,26 @@ def expanded(markdown: str) -> str:
     return _ENTRY.sub(told, markdown)
 
 
-def outline(name: str, lead: str, sections: list[tuple[str, list[tuple[str, str]]]], texts: dict[str, str]) -> str:
-    """llms.txt: the name, what it is, and each section's pages (title and path) with what they are for."""
+def outline(
+    name: str,
+    lead: str,
+    sections: list[tuple[str, list[tuple[str, str]]]],
+    texts: dict[str, str],
+) -> str:
+    """llms.txt: the name, what it is, and each section's pages (title and path) with
+    what they are for."""
     lines = [f"# {name}", "", f"> {lead}", ""]
     for title, pages in sections:
         folder, _, _ = pages[0][1].rpartition("/")
-        known = {posixpath.join(folder, path): said for path, said in described(texts[pages[0][1]]).items()}
+        known = {
+            posixpath.join(folder, path): said
+            for path, said in described(texts[pages[0][1]]).items()
+        }
         lines += [f"## {title}", ""]
-        lines += [f"- [{head}]({path}): {known.get(path) or summary(texts[path])}" for head, path in pages]
+        lines += [
+            f"- [{head}]({path}): {known.get(path) or summary(texts[path])}"
+            for head, path in pages
+        ]
         lines += [""]
     return "\n".join(line.removesuffix(": ") for line in lines)
 
@@ -77,14 +107,23 @@ def on_nav(nav: Any, **_: Any) -> Any:
     _sections.clear()
     for item in nav.items:
         children = item.children or [item]
-        pages = [page for child in children for page in (child.children or [child]) if page.is_page]
-        _sections.append((item.title or "Start", [(page.title, page.file.src_uri) for page in pages]))
+        pages = [
+            page
+            for child in children
+            for page in (child.children or [child])
+            if page.is_page
+        ]
+        _sections.append(
+            (item.title or "Start", [(page.title, page.file.src_uri) for page in pages])
+        )
     return nav
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called by mkdocs for every page, before formulas are made."""
-    _texts[page.file.src_uri] = expanded(markdown) if page.file.src_uri.startswith("api/") else markdown
+    _texts[page.file.src_uri] = (
+        expanded(markdown) if page.file.src_uri.startswith("api/") else markdown
+    )
     return markdown
 
 
@@ -93,11 +132,21 @@ def on_post_build(config: Any, **_: Any) -> None:
     folder = Path(config.site_dir)
     for path, text in _texts.items():
         (folder / path).write_text(text)
-    named = [(title, [(head or _title(path), path) for head, path in pages]) for title, pages in _sections]
+    named = [
+        (title, [(head or _title(path), path) for head, path in pages])
+        for title, pages in _sections
+    ]
     lead = str(config.site_description)
     (folder / "llms.txt").write_text(outline(config.site_name, lead, named, _texts))
-    paths = [path for _, pages in named for _, path in pages if not path.startswith(_LEFT_OUT)]
-    (folder / "llms-full.txt").write_text("\n\n".join(f"<!-- {path} -->\n\n{_texts[path]}" for path in paths))
+    paths = [
+        path
+        for _, pages in named
+        for _, path in pages
+        if not path.startswith(_LEFT_OUT)
+    ]
+    (folder / "llms-full.txt").write_text(
+        "\n\n".join(f"<!-- {path} -->\n\n{_texts[path]}" for path in paths)
+    )
 
 
 def _title(path: str) -> str:

@@ -1,6 +1,8 @@
-"""A hook of mkdocs: pages outside of docs become pages of the site, and links between the two sides lead there.
+"""A hook of mkdocs: pages outside of docs become pages of the site, and links between
+the two sides lead there.
 
-Links are written as they work in the repository. One to a file that is no page leads to the source.
+Links are written as they work in the repository. One to a file that is no page leads to
+the source.
 """
 
 import posixpath
@@ -29,11 +31,16 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 def _on_site(path: str) -> str | None:
     """Where a file of the repository is on the site, or None."""
     inside = path.removeprefix("docs/") if path.startswith("docs/") else None
-    return inside or OUTSIDE.get(path) or (path if path.startswith(f"{_PICTURES}/") else None)
+    return (
+        inside
+        or OUTSIDE.get(path)
+        or (path if path.startswith(f"{_PICTURES}/") else None)
+    )
 
 
 def rewritten(markdown: str, page: str) -> str:
-    """The text of a page of the site with links that lead to places of the site, or to the source."""
+    """The text of a page of the site with links that lead to places of the site, or to
+    the source."""
     folder = posixpath.dirname(_ORIGINS.get(page, f"docs/{page}"))
 
     def link(found: re.Match[str]) -> str:
@@ -42,7 +49,11 @@ def rewritten(markdown: str, page: str) -> str:
             return found[0]
         path = posixpath.normpath(posixpath.join(folder, target))
         there = _on_site(path)
-        to = SOURCE + path if there is None else posixpath.relpath(there, posixpath.dirname(page) or ".")
+        to = (
+            SOURCE + path
+            if there is None
+            else posixpath.relpath(there, posixpath.dirname(page) or ".")
+        )
         return f"{text}({to}{anchor})"
 
     parts = _CODE.split(markdown)
@@ -54,7 +65,10 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     """Called by mkdocs when it has listed docs."""
     root = Path(config.config_file_path).parent
     there = {here: place for here, place in OUTSIDE.items() if (root / here).exists()}
-    there |= {str(path.relative_to(root)): str(path.relative_to(root)) for path in (root / _PICTURES).iterdir()}
+    there |= {
+        str(path.relative_to(root)): str(path.relative_to(root))
+        for path in (root / _PICTURES).iterdir()
+    }
     for here, place in there.items():
         files.append(File.generated(config, place, abs_src_path=str(root / here)))
     return files

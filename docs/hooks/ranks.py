@@ -1,6 +1,8 @@
-"""A hook of mkdocs: which pages come first in the search, and words that people type and pages do not say.
+"""A hook of mkdocs: which pages come first in the search, and words that people type
+and pages do not say.
 
-Blocks of code are not searched: `seed=7` stands on every page. Names in the text, and those of the API, are.
+Blocks of code are not searched: `seed=7` stands on every page. Names in the text, and
+those of the API, are.
 """
 
 import re
@@ -29,13 +31,36 @@ BOOSTS = {  # by how a path begins; the longest beginning counts
 }
 WORDS: dict[str, list[str]] = {  # by page: found by these words, too
     "index.md": ["install", "getting started", "quick start", "picture"],
-    "howto/choose-a-policy.md": ["which algorithm", "epsilon greedy", "UCB", "non-stationary", "drift"],
-    "howto/exploration.md": ["how much exploration", "epsilon", "minimum traffic", "floors"],
-    "howto/rewards.md": ["late rewards", "delayed reward", "conversion", "money", "euros"],
+    "howto/choose-a-policy.md": [
+        "which algorithm",
+        "epsilon greedy",
+        "UCB",
+        "non-stationary",
+        "drift",
+    ],
+    "howto/exploration.md": [
+        "how much exploration",
+        "epsilon",
+        "minimum traffic",
+        "floors",
+    ],
+    "howto/rewards.md": [
+        "late rewards",
+        "delayed reward",
+        "conversion",
+        "money",
+        "euros",
+    ],
     "howto/questions.md": ["FAQ", "reproducible", "seed"],
     "howto/contexts.md": ["data frame", "pandas", "polars", "missing values", "batch"],
     "howto/containers.md": ["Docker", "compose", "image"],
-    "howto/run-the-service.md": ["production", "deploy", "replicas", "PostgreSQL", "backup"],
+    "howto/run-the-service.md": [
+        "production",
+        "deploy",
+        "replicas",
+        "PostgreSQL",
+        "backup",
+    ],
     "howto/pipelines.md": ["scikit-learn", "sklearn", "LightGBM", "XGBoost"],
     "howto/several-slots.md": ["ranking", "slate", "recommendation list", "top k"],
     "howto/no-models.md": ["cold start", "without training data"],
@@ -46,7 +71,12 @@ WORDS: dict[str, list[str]] = {  # by page: found by these words, too
     "howto/logs.md": ["CSV", "Parquet", "dsjson", "warm start"],
     "howto/prove-a-decision.md": ["audit", "reproducible", "verify"],
     "tutorial/first-agent.md": ["scikit-learn", "sklearn", "ONNX"],
-    "tutorial/from-a-log-to-a-decision.md": ["off-policy evaluation", "counterfactual", "CSV", "A/B test"],
+    "tutorial/from-a-log-to-a-decision.md": [
+        "off-policy evaluation",
+        "counterfactual",
+        "CSV",
+        "A/B test",
+    ],
     "tutorial/nothing-but-clicks.md": ["cold start", "web shop", "save and load"],
     "tutorial/run-a-service.md": ["production", "deploy", "replicas"],
     "explanation/why-exact-odds.md": ["propensity", "inverse propensity", "logging"],
@@ -67,7 +97,8 @@ def boost(page: str) -> float:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called by mkdocs for every page; what a page says of itself above its title is kept."""
+    """Called by mkdocs for every page; what a page says of itself above its title is
+    kept."""
     where = page.file.src_uri
     page.meta.setdefault("search", {}).setdefault("boost", boost(where))
     if where in WORDS:
@@ -77,4 +108,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
     """Called by mkdocs after Markdown."""
-    return html if page.file.src_uri.startswith("api/") else _BLOCK.sub('<div data-search-exclude class="', html)
+    return (
+        html
+        if page.file.src_uri.startswith("api/")
+        else _BLOCK.sub('<div data-search-exclude class="', html)
+    )

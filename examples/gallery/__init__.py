@@ -1,1 +1,2 @@
-"""The pictures of docs/gallery, and the small world that they show: `python -m examples.gallery`."""
+"""The pictures of docs/gallery, and the small world that they show: `python -m
+examples.gallery`."""

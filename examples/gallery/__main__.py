@@ -1,7 +1,9 @@
-"""Makes the pictures of docs/gallery: `make gallery`, or `python -m examples.gallery [NAME ...]` for some of them.
+"""Makes the pictures of docs/gallery: `make gallery`, or `python -m examples.gallery
+[NAME ...]` for some of them.
 
-A day of a news site is lived through in a minute, by the service with a clock that is set by hand; its page, and the
-evaluation of its log, are pictures of a browser, which needs Chromium and Playwright. All seeds are fixed.
+A day of a news site is lived through in a minute, by the service with a clock that is
+set by hand; its page, and the evaluation of its log, are pictures of a browser, which
+needs Chromium and Playwright. All seeds are fixed.
 """
 
 import argparse
@@ -16,16 +18,45 @@ from examples.gallery import browser, day, drawn
 import oddsmith as od
 
 ROOT = Path(__file__).parents[2]
-PICTURES = ("idea.svg", "page.png", "page-dark.png", "evaluation.png", "explain.svg", "bakeoff.svg")
+PICTURES = (
+    "idea.svg",
+    "page.png",
+    "page-dark.png",
+    "evaluation.png",
+    "explain.svg",
+    "bakeoff.svg",
+)
 OF_THE_DAY = ("page.png", "page-dark.png", "evaluation.png")
-_PANELS = ("sentence", "well", "follow", "serve", "worth", "reward", "decisions", "experts", "guarantee")
+_PANELS = (
+    "sentence",
+    "well",
+    "follow",
+    "serve",
+    "worth",
+    "reward",
+    "decisions",
+    "experts",
+    "guarantee",
+)
 
 
 def main() -> None:
     """Make what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PICTURES)} (default: all)")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "gallery", help="folder for the pictures")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(PICTURES)} (default: all)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "docs" / "gallery",
+        help="folder for the pictures",
+    )
     asked = parser.parse_args()
     names = asked.names or PICTURES
     if unknown := [name for name in names if name not in PICTURES]:
@@ -42,7 +73,8 @@ def main() -> None:
 
 
 def make(name: str, path: Path) -> None:
-    """A picture without a browser; that of the bake-off is the one that the benchmarks have drawn."""
+    """A picture without a browser; that of the bake-off is the one that the benchmarks
+    have drawn."""
     if name == "bakeoff.svg":
         shutil.copyfile(ROOT / "benchmarks" / "figures" / "bakeoff.svg", path)
     else:
@@ -77,14 +109,22 @@ def evaluation(folder: Path, path: Path) -> None:
     """The report of `oddsmith evaluate` on the log of the day."""
     oddsmith = [sys.executable, "-m", "oddsmith"]
     log, report = folder / "log.parquet", folder / "report"
-    targets = [word for name in ("uniform", "arm:sports", "arm:tech") for word in ("--target", name)]
+    targets = [
+        word
+        for name in ("uniform", "arm:sports", "arm:tech")
+        for word in ("--target", name)
+    ]
     for words in (
         ["export", str(folder / "news.sqlite"), "--out", str(log)],
         ["evaluate", str(log), *targets, "--out", str(report)],
     ):
-        subprocess.run([*oddsmith, *words], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+        subprocess.run(
+            [*oddsmith, *words], check=True, stdout=subprocess.DEVNULL, cwd=ROOT
+        )
     with browser.opened((report / "index.html").as_uri()) as page:
-        browser.keep(browser.above(page, 'nav[aria-label="More on this page"]', "main"), path)
+        browser.keep(
+            browser.above(page, 'nav[aria-label="More on this page"]', "main"), path
+        )
 
 
 if __name__ == "__main__":

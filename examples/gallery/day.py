@@ -1,4 +1,5 @@
-"""A day of the service: the application on a port of this process, with a clock that the script sets."""
+"""A day of the service: the application on a port of this process, with a clock that
+the script sets."""
 
 import threading
 import time
@@ -20,7 +21,8 @@ from oddsmith.server.http.app import make_app
 from oddsmith.server.http.wire import server_config
 
 MORNING, HOURS, VISITS, AT_ONCE = 1_794_805_200.0, 14, 4000, 10
-"""2026-11-16, 6 o'clock in Berlin, in seconds since 1970; how long the day is, and who comes."""
+"""2026-11-16, 6 o'clock in Berlin, in seconds since 1970; how long the day is, and who
+comes."""
 POLICY = f"""arms = {list(ARMS)}
 seed = 7
 policy.gamma = 0.1
@@ -80,7 +82,11 @@ def service(file: Path, hands: Hands) -> Iterator[str]:
 
 def visitors(rng: np.random.Generator, hour: int) -> pd.DataFrame:
     """Some visitors of an hour."""
-    columns = [np.full(AT_ONCE, hour), rng.integers(2, size=AT_ONCE), rng.choice([20, 35, 50, 65], AT_ONCE)]
+    columns = [
+        np.full(AT_ONCE, hour),
+        rng.integers(2, size=AT_ONCE),
+        rng.choice([20, 35, 50, 65], AT_ONCE),
+    ]
     return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
@@ -90,9 +96,27 @@ def live(client: od.Client, hands: Hands, seed: int = 3) -> None:
     for part in progress(range(parts), parts, "tens of visitors"):
         hands.passed = part / parts * HOURS * 3600
         who = visitors(rng, 6 + int(hands.passed // 3600))
-        asked = [{"id": f"visit-{part * AT_ONCE + i}", "context": row} for i, row in enumerate(who.to_dict("records"))]
-        likely, chosen = chances(who), [one for one in client.decide_batch(asked) if isinstance(one, ServedDecision)]
-        clicked = [rng.random() < likely[i, ARMS.index(one.arm)] for i, one in enumerate(chosen)]
-        client.reward_batch([{"id": one.id, "reward": int(yes)} for one, yes in zip(chosen, clicked, strict=True)])
+        asked = [
+            {"id": f"visit-{part * AT_ONCE + i}", "context": row}
+            for i, row in enumerate(who.to_dict("records"))
+        ]
+        likely, chosen = (
+            chances(who),
+            [
+                one
+                for one in client.decide_batch(asked)
+                if isinstance(one, ServedDecision)
+            ],
+        )
+        clicked = [
+            rng.random() < likely[i, ARMS.index(one.arm)]
+            for i, one in enumerate(chosen)
+        ]
+        client.reward_batch(
+            [
+                {"id": one.id, "reward": int(yes)}
+                for one, yes in zip(chosen, clicked, strict=True)
+            ]
+        )
         if part == parts * 6 // HOURS:
             client.add_expert("boosting, a year", share=0.05, key="noon")

@@ -1,27 +1,58 @@
 """oddsmith: contextual bandits with exact odds, that is, propensities.
 
-Experts predict. A Policy turns a state and a context into Odds. Drawing from odds makes a Decision. A Loss turns
-prediction and reward into a penalty. The Log is a table of decisions and rewards; a state is a fold over it.
+Experts predict. A Policy turns a state and a context into Odds. Drawing from odds makes
+a Decision. A Loss turns prediction and reward into a penalty. The Log is a table of
+decisions and rewards; a state is a fold over it.
 
-Names are loaded when they are first used, so that `import oddsmith` takes no time. Further names are in the modules:
-`od.policies`, `od.experts`, `od.losses`, `od.logs`, `od.evaluation`, `od.theory`, `od.lab`, `od.claims`, `od.client`,
-`od.errors`.
+Names are loaded when they are first used, so that `import oddsmith` takes no time.
+Further names are in the modules: `od.policies`, `od.experts`, `od.losses`, `od.logs`,
+`od.evaluation`, `od.theory`, `od.lab`, `od.claims`, `od.client`, `od.errors`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oddsmith import claims, client, evaluation, experts, lab, logs, policies, theory
+    from oddsmith import (
+        claims as claims,
+    )
+    from oddsmith import (
+        client as client,
+    )
+    from oddsmith import (
+        evaluation as evaluation,
+    )
+    from oddsmith import (
+        experts as experts,
+    )
+    from oddsmith import (
+        lab as lab,
+    )
+    from oddsmith import (
+        logs as logs,
+    )
+    from oddsmith import (
+        policies as policies,
+    )
+    from oddsmith import (
+        theory as theory,
+    )
     from oddsmith.agent.agent import Agent
     from oddsmith.agent.slate import Slot
     from oddsmith.client import AsyncClient, Client
     from oddsmith.contexts.offers import offered
     from oddsmith.contexts.rewards import RewardScale, binarize
     from oddsmith.contexts.schema import Schema
-    from oddsmith.core import errors, losses
+    from oddsmith.core import errors as errors
+    from oddsmith.core import losses as losses
     from oddsmith.core.decision import Decision, Odds, draw
-    from oddsmith.core.errors import BadFile, Conflict, InvalidInput, OddsmithError, ServiceError
+    from oddsmith.core.errors import (
+        BadFile,
+        Conflict,
+        InvalidInput,
+        OddsmithError,
+        ServiceError,
+    )
     from oddsmith.core.experts import Experts
     from oddsmith.core.gts import GeneralizedThompsonSampling
     from oddsmith.core.losses import log_loss, square_loss
@@ -147,11 +178,17 @@ _NAMES = {
     "oddsmith.core.policy": "Policy decide fold",
     "oddsmith.core.uniforms": "Uniforms",
     "oddsmith.evaluation.replay": "replay",
-    "oddsmith.experts": "FunctionExperts GivenExperts Guarded LearningExperts LinearExperts ModelExperts OnnxExperts RefittedExperts TableExperts stack",
+    "oddsmith.experts": (
+        "FunctionExperts GivenExperts Guarded LearningExperts LinearExperts "
+        "ModelExperts OnnxExperts RefittedExperts TableExperts stack"
+    ),
     "oddsmith.files.fingerprint": "fingerprint",
     "oddsmith.files.policy": "PolicyFile read_policy",
     "oddsmith.logs": "Log fit_log read_log write_log",
-    "oddsmith.policies": "BetaThompsonSampling Bounded Hedged LinUCB LinearThompsonSampling Windowed auto epsilon_greedy hedged thompson_sampling tuned uniform",
+    "oddsmith.policies": (
+        "BetaThompsonSampling Bounded Hedged LinUCB LinearThompsonSampling Windowed "
+        "auto epsilon_greedy hedged thompson_sampling tuned uniform"
+    ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -18,7 +18,10 @@ WEIGHTS = RNG.normal(size=(16, 5))
 
 def make(seed: int = 7, **settings: Any) -> od.Agent:
     return od.Agent(
-        od.GeneralizedThompsonSampling(od.LinearExperts(WEIGHTS), **({"gamma": 0.05} | settings)), seed=seed
+        od.GeneralizedThompsonSampling(
+            od.LinearExperts(WEIGHTS), **({"gamma": 0.05} | settings)
+        ),
+        seed=seed,
     )
 
 
@@ -49,12 +52,16 @@ def test_a_batch_draws_what_single_decisions_draw(any_kernels: str) -> None:
     batch = many.decide_batch(contexts)
     assert batch.arm.tolist() == [d.arm for d in singles]
     assert batch.step.tolist() == [d.step for d in singles]
-    np.testing.assert_allclose(batch.propensity, [d.propensity for d in singles], atol=1e-14)
+    np.testing.assert_allclose(
+        batch.propensity, [d.propensity for d in singles], atol=1e-14
+    )
     rewards = RNG.random(40)
     for decision, reward in zip(singles, rewards, strict=True):
         one.learn(decision, reward)
     many.learn(batch, rewards)
-    np.testing.assert_allclose(one.state.log_weights, many.state.log_weights, atol=1e-12)
+    np.testing.assert_allclose(
+        one.state.log_weights, many.state.log_weights, atol=1e-12
+    )
 
 
 def test_batches_from_frames_and_lists() -> None:
@@ -64,13 +71,19 @@ def test_batches_from_frames_and_lists() -> None:
         return float(row["age"] / 100 if arm == "old" else row["news"])
 
     agent = od.Agent(
-        od.GeneralizedThompsonSampling(od.FunctionExperts({"f": by_age}, ("old", "new")), gamma=0.1), seed=1
+        od.GeneralizedThompsonSampling(
+            od.FunctionExperts({"f": by_age}, ("old", "new")), gamma=0.1
+        ),
+        seed=1,
     )
     from_frame = agent.decide_batch(frame)
     from_list = agent.decide_batch(frame.to_dict("records"))
     np.testing.assert_array_equal(from_frame.propensities, from_list.propensities)
     assert from_frame.propensities.argmax(axis=1).tolist() == [1, 0, 1]
-    assert od.Decision.from_json(from_frame.rows()[1].to_json()).context == {"age": 60.0, "news": 0.0}
+    assert od.Decision.from_json(from_frame.rows()[1].to_json()).context == {
+        "age": 60.0,
+        "news": 0.0,
+    }
 
 
 def test_names_of_arms_and_eligible_arms() -> None:
@@ -84,7 +97,8 @@ def test_names_of_arms_and_eligible_arms() -> None:
     mask = np.array([True, False, False])
     assert agent.decide(RNG.normal(size=(3, 5)), eligible=mask).arm == "a"
     rows = agent.decide_batch(
-        RNG.normal(size=(2, 3, 5)), eligible=np.array([[True, False, False], [False, False, True]])
+        RNG.normal(size=(2, 3, 5)),
+        eligible=np.array([[True, False, False], [False, False, True]]),
     )
     assert rows.arm.tolist() == ["a", "c"]
     assert str(agent.explain(RNG.normal(size=(3, 5)))).split()[4:7] == ["a", "b", "c"]
@@ -101,7 +115,9 @@ def test_best_does_not_explore_or_count() -> None:
     assert agent.best(np.stack([context, context])).shape == (2,)
 
 
-def test_after_save_and_load_the_next_1000_decisions_are_identical(tmp_path: Path, any_kernels: str) -> None:
+def test_after_save_and_load_the_next_1000_decisions_are_identical(
+    tmp_path: Path, any_kernels: str
+) -> None:
     contexts, path = RNG.normal(size=(1500, 4, 5)), tmp_path / "agent.npz"
     agent = od.Agent(make(share=0.001).policy, seed=21, arms=["a", "b", "c", "d"])
     for context in contexts[:500]:
@@ -136,7 +152,9 @@ def test_8_threads_for_10_seconds_lose_no_reward(any_kernels: str) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(mine, i)) for i, mine in enumerate(kept)]
+    threads = [
+        threading.Thread(target=work, args=(mine, i)) for i, mine in enumerate(kept)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -149,7 +167,9 @@ def test_8_threads_for_10_seconds_lose_no_reward(any_kernels: str) -> None:
     serial = agent.policy.init()
     for decision, reward in learnt:
         serial = agent.policy.update(serial, decision, reward)
-    np.testing.assert_allclose(agent.state.log_weights, serial.log_weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        agent.state.log_weights, serial.log_weights, rtol=1e-9, atol=1e-12
+    )
     posterior = np.exp(serial.log_weights) / np.exp(serial.log_weights).sum()
     np.testing.assert_allclose(list(agent.posterior().values()), posterior, atol=1e-12)
 

@@ -23,14 +23,19 @@ def test_decide_is_for_one_and_decide_batch_for_many() -> None:
     agent = od.Agent(POLICY, seed=1)
     with pytest.raises(od.InvalidInput, match="decide_batch"):
         agent.decide(np.stack([F] * 6))
-    linear = od.Agent(od.GeneralizedThompsonSampling(od.LinearExperts(np.eye(3)), gamma=0.1), seed=1)
+    linear = od.Agent(
+        od.GeneralizedThompsonSampling(od.LinearExperts(np.eye(3)), gamma=0.1), seed=1
+    )
     with pytest.raises(od.InvalidInput, match="one row of odds for each of 7"):
         linear.decide_batch(np.ones((7, 3)))
 
 
 @pytest.mark.parametrize("arms", [None, ["x", "y", "z"], ["x", "y"]])
 def test_a_refused_decision_uses_up_no_step(arms: list[str] | None) -> None:
-    agent, twin = od.Agent(POLICY, seed=1, arms=arms), od.Agent(POLICY, seed=1, arms=arms)
+    agent, twin = (
+        od.Agent(POLICY, seed=1, arms=arms),
+        od.Agent(POLICY, seed=1, arms=arms),
+    )
     wrong = "no numbers", np.ones((5, 3)), np.stack([F] * 6)
     for context in wrong if arms != ["x", "y"] else (*wrong, F):
         with pytest.raises(od.OddsmithError):
@@ -74,16 +79,27 @@ def test_a_step_is_given_back_only_while_it_is_the_last() -> None:
 
 
 def test_models_that_want_named_columns_get_them() -> None:
-    frame = pd.DataFrame({"age": [20, 60, 35, 41] * 10, "city": ["Ulm", "Bern", "Graz", "Ulm"] * 10})
+    frame = pd.DataFrame(
+        {"age": [20, 60, 35, 41] * 10, "city": ["Ulm", "Bern", "Graz", "Ulm"] * 10}
+    )
     model = make_pipeline(
-        make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["city"]), remainder="passthrough"),
+        make_column_transformer(
+            (OneHotEncoder(handle_unknown="ignore"), ["city"]), remainder="passthrough"
+        ),
         LogisticRegression(max_iter=1000),
     ).fit(frame, ["tea", "tea", "ice", "ice"] * 10)
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, ["tea", "ice"]), gamma=0.1), seed=1)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(
+            od.ModelExperts({"m": model}, ["tea", "ice"]), gamma=0.1
+        ),
+        seed=1,
+    )
     batch = agent.decide_batch(frame.iloc[:3])
     for row in (0, 1, 2):
         for one in (frame.iloc[row], frame.iloc[row].to_dict()):
-            np.testing.assert_allclose(agent.decide(one).propensities, batch.propensities[row], atol=1e-12)
+            np.testing.assert_allclose(
+                agent.decide(one).propensities, batch.propensities[row], atol=1e-12
+            )
     agent.learn(Decision.from_json(batch.to_json()), [1, 0, 1])
     assert agent.state.learnt == 3
 
@@ -93,7 +109,11 @@ def test_a_guard_sees_through_a_clip() -> None:
         raise RuntimeError("no")
 
     bank = od.Guarded(
-        od.experts.Clipped(od.FunctionExperts({"fine": lambda c: [0.2, 0.8], "fails": fails}, ["x", "y"]))
+        od.experts.Clipped(
+            od.FunctionExperts(
+                {"fine": lambda c: [0.2, 0.8], "fails": fails}, ["x", "y"]
+            )
+        )
     )
     assert np.isnan(bank.predict(bank.init(), 0)).all(axis=1).tolist() == [False, True]
 
@@ -126,7 +146,10 @@ def test_a_step_of_a_batch_re_derives_its_draw() -> None:
 
 
 def test_a_decision_about_other_arms_is_refused() -> None:
-    one, two = od.Agent(POLICY, seed=1, arms=["a", "b", "c"]), od.Agent(POLICY, seed=1, arms=["x", "y", "z"])
+    one, two = (
+        od.Agent(POLICY, seed=1, arms=["a", "b", "c"]),
+        od.Agent(POLICY, seed=1, arms=["x", "y", "z"]),
+    )
     for decision in (one.decide(F), od.Agent(POLICY, seed=1).decide(F)):
         with pytest.raises(od.InvalidInput, match="must be about the arms"):
             two.learn(decision, 1)
@@ -162,17 +185,24 @@ def test_rows_of_dicts_are_frames_for_models_whatever_the_order_of_keys() -> Non
     bank = od.ModelExperts({"m": model}, ["x", "y", "never seen"])
     rows = [{"b": 5.0, "a": 0.0}, {"b": 1.0, "a": 1.0}]
     np.testing.assert_allclose(bank.predict((), rows), bank.predict((), frame.iloc[:2]))
-    assert (bank.predict((), rows)[..., 2] == 0.01).all()  # an arm the model never saw: probability 0, clipped
+    # an arm the model never saw: probability 0, clipped
+    assert (bank.predict((), rows)[..., 2] == 0.01).all()
 
 
 def test_an_exception_of_a_model_says_whose_it_is() -> None:
     def broken(context: Any) -> Any:
         raise KeyError("nope")
 
-    with pytest.raises(od.errors.ExpertFailed, match=r"^expert 'broken' raised KeyError: 'nope'$") as caught:
-        od.FunctionExperts({"fine": lambda c: [0.1], "broken": broken}, ["x"]).predict((), 0)
+    with pytest.raises(
+        od.errors.ExpertFailed, match=r"^expert 'broken' raised KeyError: 'nope'$"
+    ) as caught:
+        od.FunctionExperts({"fine": lambda c: [0.1], "broken": broken}, ["x"]).predict(
+            (), 0
+        )
     assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(od.errors.ExpertFailed, match=r"^model 'm' raised NotFittedError: .*not fitted"):
+    with pytest.raises(
+        od.errors.ExpertFailed, match=r"^model 'm' raised NotFittedError: .*not fitted"
+    ):
         od.ModelExperts({"m": LogisticRegression()}, ["x", "y"]).predict((), [1.0])
 
 
@@ -198,15 +228,21 @@ def test_learners_that_forget_to_say_so() -> None:
 
 
 def test_times_and_missing_values_survive_json() -> None:
-    frame = pd.DataFrame({"when": pd.to_datetime(["2026-11-15 08:00", None]), "x": [1.0, 2.0]})
+    frame = pd.DataFrame(
+        {"when": pd.to_datetime(["2026-11-15 08:00", None]), "x": [1.0, 2.0]}
+    )
     for row in frame.to_dict("records"):
         decision = od.decide(POLICY, POLICY.init(), F, 0.5)._replace(context=row)
         back = Decision.from_json(decision.to_json()).context
         assert back["x"] == row["x"]
-        assert back["when"] == (None if row["when"] is pd.NaT else row["when"].to_pydatetime())
+        assert back["when"] == (
+            None if row["when"] is pd.NaT else row["when"].to_pydatetime()
+        )
 
 
 def test_long_things_print_shortly() -> None:
     batch = od.Agent(POLICY, seed=1).decide_batch(np.stack([F] * 300))
     assert len(repr(od.Log.of(batch, np.ones(300)))) < 200
-    assert repr(od.Agent(POLICY, seed=3)).startswith("Agent(GeneralizedThompsonSampling, seed=3")
+    assert repr(od.Agent(POLICY, seed=3)).startswith(
+        "Agent(GeneralizedThompsonSampling, seed=3"
+    )

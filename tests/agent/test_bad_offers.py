@@ -36,22 +36,48 @@ ARMS: dict[str, tuple[Any, str]] = {
     "a float": ([1.5], "text or whole numbers"),
     "a list in a list": ([["a"]], "text or whole numbers|one for each of 2 contexts"),
     "a tuple as name": ({("a", "b"): None}, "text or whole numbers"),
-    "1,001 arms": ([f"a{i}" for i in range(1001)], "at most 1,000 in one call; got 1,001"),
-    "dict and numbers": ({"a": {"age": 1}, "b": [1.0]}, "of one kind for all arms; got a dict for 'a' and 1 numbers"),
-    "two widths": ({"a": [1.0, 2.0], "b": [1.0]}, "2 numbers for 'a' and 1 numbers for 'b'"),
-    "text as features": ({"a": "sports"}, "features of arm 'a' must be a dict, numbers or None"),
+    "1,001 arms": (
+        [f"a{i}" for i in range(1001)],
+        "at most 1,000 in one call; got 1,001",
+    ),
+    "dict and numbers": (
+        {"a": {"age": 1}, "b": [1.0]},
+        "of one kind for all arms; got a dict for 'a' and 1 numbers",
+    ),
+    "two widths": (
+        {"a": [1.0, 2.0], "b": [1.0]},
+        "2 numbers for 'a' and 1 numbers for 'b'",
+    ),
+    "text as features": (
+        {"a": "sports"},
+        "features of arm 'a' must be a dict, numbers or None",
+    ),
     "a matrix as features": ({"a": np.zeros((2, 2))}, "numbers in a row; got shape"),
     "words in numbers": ({"a": ["x", 1.0]}, "must be a number"),
-    "a time in numbers": ({"a": [np.datetime64("2026-01-01"), 1.0]}, "must be a number|rows of the same length"),
-    "a frame in a dict": ({"a": pd.DataFrame({"x": [1]})}, "features of arm 'a' must be a dict"),
+    "a time in numbers": (
+        {"a": [np.datetime64("2026-01-01"), 1.0]},
+        "must be a number|rows of the same length",
+    ),
+    "a frame in a dict": (
+        {"a": pd.DataFrame({"x": [1]})},
+        "features of arm 'a' must be a dict",
+    ),
     "a polars frame without names": (pl.DataFrame({"age": [1.0]}), "a column 'arm'"),
-    "an index that is twice": (pd.DataFrame({"age": [1.0, 2.0]}, index=["x", "x"]), "distinct"),
-    "names that are missing": (pd.DataFrame({"arm": ["x", None], "age": [1.0, 2.0]}), "text or whole numbers"),
+    "an index that is twice": (
+        pd.DataFrame({"age": [1.0, 2.0]}, index=["x", "x"]),
+        "distinct",
+    ),
+    "names that are missing": (
+        pd.DataFrame({"arm": ["x", None], "age": [1.0, 2.0]}),
+        "text or whole numbers",
+    ),
 }
 
 DOORS: dict[str, Callable[[od.Agent, Any], object]] = {
     "decide": lambda agent, arms: agent.decide(CONTEXT, arms=arms),
-    "decide_batch": lambda agent, arms: agent.decide_batch([CONTEXT, CONTEXT], arms=arms),
+    "decide_batch": lambda agent, arms: agent.decide_batch(
+        [CONTEXT, CONTEXT], arms=arms
+    ),
     "best": lambda agent, arms: agent.best(CONTEXT, arms=arms),
     "explain": lambda agent, arms: agent.explain(CONTEXT, arms=arms),
 }
@@ -76,10 +102,26 @@ def test_bad_arms_are_refused_in_a_sentence(case: str, door: str) -> None:
 
 
 CALLS: dict[str, tuple[dict[str, Any], type[OddsmithError], str]] = {
-    "eligible that is not offered": ({"arms": GOOD, "eligible": ["c"]}, od.InvalidInput, "'c'"),
-    "eligible of another length": ({"arms": GOOD, "eligible": [True, False, True]}, od.InvalidInput, "mask"),
-    "none eligible": ({"arms": GOOD, "eligible": []}, NoEligibleArm, "at least one arm"),
-    "features that are a nested dict": ({"arms": {"a": {"x": {"y": 1}}}}, od.InvalidInput, "'x.y'"),
+    "eligible that is not offered": (
+        {"arms": GOOD, "eligible": ["c"]},
+        od.InvalidInput,
+        "'c'",
+    ),
+    "eligible of another length": (
+        {"arms": GOOD, "eligible": [True, False, True]},
+        od.InvalidInput,
+        "mask",
+    ),
+    "none eligible": (
+        {"arms": GOOD, "eligible": []},
+        NoEligibleArm,
+        "at least one arm",
+    ),
+    "features that are a nested dict": (
+        {"arms": {"a": {"x": {"y": 1}}}},
+        od.InvalidInput,
+        "'x.y'",
+    ),
     "no arms": ({}, od.InvalidInput, "arms=…"),
 }
 
@@ -107,10 +149,25 @@ def gts(experts: od.Experts) -> od.Policy:
 
 
 POLICIES: dict[str, tuple[od.Policy, dict[str, Any], type[OddsmithError], str]] = {
-    "tables": (gts(od.TableExperts(np.full((1, 1, 2), 0.5))), {"arms": ["a"]}, od.InvalidInput, "TableExperts"),
+    "tables": (
+        gts(od.TableExperts(np.full((1, 1, 2), 0.5))),
+        {"arms": ["a"]},
+        od.InvalidInput,
+        "TableExperts",
+    ),
     "ucb1": (od.policies.UCB1(2), {"arms": ["a", "b"]}, od.InvalidInput, "UCB1"),
-    "linucb of each arm": (od.LinUCB(2, n_arms=2), {"arms": {"a": [1.0, 2.0]}}, od.InvalidInput, "LinUCB"),
-    "an unknown arm of fixed ones": (gts(FIXED), {"arms": ["a", "x"]}, od.InvalidInput, "'x'"),
+    "linucb of each arm": (
+        od.LinUCB(2, n_arms=2),
+        {"arms": {"a": [1.0, 2.0]}},
+        od.InvalidInput,
+        "LinUCB",
+    ),
+    "an unknown arm of fixed ones": (
+        gts(FIXED),
+        {"arms": ["a", "x"]},
+        od.InvalidInput,
+        "'x'",
+    ),
     "floors that cannot hold": (
         od.Bounded(gts(OPEN), floors={"a": 0.6, "b": 0.7, "z": 0.9}),
         {"arms": ["a", "b", "c"]},
@@ -123,7 +180,12 @@ POLICIES: dict[str, tuple[od.Policy, dict[str, Any], type[OddsmithError], str]] 
         Infeasible,
         "'a', 'b'",
     ),
-    "floors for places": (od.Bounded(gts(OPEN), floors=[0.1, 0.2]), {"arms": ["a", "b"]}, od.InvalidInput, "by name"),
+    "floors for places": (
+        od.Bounded(gts(OPEN), floors=[0.1, 0.2]),
+        {"arms": ["a", "b"]},
+        od.InvalidInput,
+        "by name",
+    ),
     "no arms with the call": (gts(OPEN), {}, od.InvalidInput, "arms=…"),
 }
 

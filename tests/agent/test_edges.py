@@ -1,4 +1,5 @@
-"""Edges where arrays, names, types and orders meet: each of them was once wrong somewhere."""
+"""Edges where arrays, names, types and orders meet: each of them was once wrong
+somewhere."""
 
 import json
 from pathlib import Path
@@ -37,21 +38,34 @@ def test_folding_decisions_with_and_without_masks() -> None:
 
 
 @pytest.mark.parametrize("low", [-700.0, -740.0, -1000.0])
-def test_awake_weights_that_underflow_still_make_odds(any_kernels: str, low: float) -> None:
-    policy = od.GeneralizedThompsonSampling(od.GivenExperts(("asleep", "b", "c")), gamma=0.0)
+def test_awake_weights_that_underflow_still_make_odds(
+    any_kernels: str, low: float
+) -> None:
+    policy = od.GeneralizedThompsonSampling(
+        od.GivenExperts(("asleep", "b", "c")), gamma=0.0
+    )
     state = ExpertState(np.array([0.0, low, low - 1]), 0, ())
     f = np.array([[np.nan, np.nan], [0.9, 0.1], [0.1, 0.9]])
     expected = 1 / (1 + np.exp(-1))
-    np.testing.assert_allclose(policy.odds(state, f).propensities, [expected, 1 - expected], rtol=1e-9)
-    batch = policy.odds(ExpertState(np.stack([state.log_weights] * 2), 0, ()), np.stack([f, f])).propensities
+    np.testing.assert_allclose(
+        policy.odds(state, f).propensities, [expected, 1 - expected], rtol=1e-9
+    )
+    batch = policy.odds(
+        ExpertState(np.stack([state.log_weights] * 2), 0, ()), np.stack([f, f])
+    ).propensities
     np.testing.assert_allclose(batch, [[expected, 1 - expected]] * 2, rtol=1e-9)
 
 
 def test_faint_awake_experts_still_teach_each_other(any_kernels: str) -> None:
-    """The leader votes but knows nothing of the drawn arm; two others, 800 nats behind, do."""
-    policy = od.GeneralizedThompsonSampling(od.GivenExperts(("leader", "b", "c")), od.square_loss, eta=1.0, gamma=1.0)
+    """The leader votes but knows nothing of the drawn arm; two others, 800 nats behind,
+    do."""
+    policy = od.GeneralizedThompsonSampling(
+        od.GivenExperts(("leader", "b", "c")), od.square_loss, eta=1.0, gamma=1.0
+    )
     state = ExpertState(np.array([0.0, -800.0, -800.0]), 0, ())
-    decision = od.decide(policy, state, np.array([[0.9, np.nan], [0.5, 0.9], [0.5, 0.2]]), 0.7)
+    decision = od.decide(
+        policy, state, np.array([[0.9, np.nan], [0.5, 0.9], [0.5, 0.2]]), 0.7
+    )
     assert decision.arm == 1
     after = policy.update(state, decision, 1.0).log_weights
     assert after[1] - after[2] == pytest.approx(0.64 - 0.01)
@@ -66,10 +80,16 @@ def test_logistic_of_transposed_batches(any_kernels: str) -> None:
 
 
 def test_one_mask_for_a_whole_batch() -> None:
-    agent = od.Agent(od.GeneralizedThompsonSampling(BANK, gamma=0.1, share=0.1), seed=1, arms=("x", "y", "z"))
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(BANK, gamma=0.1, share=0.1),
+        seed=1,
+        arms=("x", "y", "z"),
+    )
     batch = agent.decide_batch(np.stack([F] * 5), eligible=["x", "z"])
     agent.learn(batch, np.ones(5))
-    assert [row.eligible.tolist() for row in batch.rows() if row.eligible is not None] == [[True, False, True]] * 5
+    assert [
+        row.eligible.tolist() for row in batch.rows() if row.eligible is not None
+    ] == [[True, False, True]] * 5
     assert len(od.Log.of(batch, np.ones(5))) == 5
     per_row = agent.decide_batch(np.stack([F] * 2), eligible=[["x"], ["y", "z"]])
     assert per_row.arm[0] == "x"
@@ -82,7 +102,9 @@ def test_joined_logs_keep_what_learning_needs() -> None:
     sleepy[0] = np.nan
     a = od.Log.of([od.decide(POLICY, POLICY.init(), sleepy, 0.3, step=1)], [1.0])
     b = od.Log.of([decided(step=2)], [0.0])
-    wide = od.Log.of([od.decide(POLICY, POLICY.init(), np.full((2, 5), 0.5), 0.3, step=3)], [0.0])
+    wide = od.Log.of(
+        [od.decide(POLICY, POLICY.init(), np.full((2, 5), 0.5), 0.3, step=3)], [0.0]
+    )
     joined = od.Log.concatenated([a, b, wide])
     assert joined.n_arms == 5
     apart = POLICY.init()
@@ -102,14 +124,24 @@ def zero_one(prediction: Any, reward: Any) -> Any:
 
 
 def test_a_loss_that_swallows_nan_does_not_score_sleepers() -> None:
-    policy = od.GeneralizedThompsonSampling(od.GivenExperts(("asleep", "b", "c")), zero_one, eta=1.0, gamma=0.1)
+    policy = od.GeneralizedThompsonSampling(
+        od.GivenExperts(("asleep", "b", "c")), zero_one, eta=1.0, gamma=0.1
+    )
     decision = od.decide(policy, policy.init(), np.array([[np.nan], [0.9], [0.1]]), 0.3)
-    assert policy.posterior(policy.update(policy.init(), decision, 1.0))[0] == pytest.approx(1 / 3)
+    assert policy.posterior(policy.update(policy.init(), decision, 1.0))[
+        0
+    ] == pytest.approx(1 / 3)
 
 
 def test_fold_takes_only_rewards_that_fit() -> None:
     three = [decided()] * 3
-    for wrong in ([[1.0], [0.0], [1.0]], [5.0, 0, 0], [np.nan, 0, 0], 1.0, ["1", "0", "x"]):
+    for wrong in (
+        [[1.0], [0.0], [1.0]],
+        [5.0, 0, 0],
+        [np.nan, 0, 0],
+        1.0,
+        ["1", "0", "x"],
+    ):
         with pytest.raises(od.InvalidInput, match="reward"):
             od.fold(POLICY, POLICY.init(), three, wrong)
     with pytest.raises(od.InvalidInput, match="state's shape"):
@@ -145,7 +177,9 @@ class Counter(od.Experts):
 
 
 def test_a_batch_that_is_refused_has_not_taught_the_learners() -> None:
-    agent = od.Agent(od.GeneralizedThompsonSampling(Counter(lambda: np.zeros(3)), gamma=0.1), seed=1)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(Counter(lambda: np.zeros(3)), gamma=0.1), seed=1
+    )
     batch = agent.decide_batch(np.stack([F, F]))
     assert batch.advice is not None
     refuted = batch._replace(advice=np.array([batch.advice[0], [1.0, 1.0]]))
@@ -157,9 +191,13 @@ def test_a_batch_that_is_refused_has_not_taught_the_learners() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [{"a": 1}, None, [1, 2], np.array([object()])], ids=["dict", "None", "list", "object"]
+    "state",
+    [{"a": 1}, None, [1, 2], np.array([object()])],
+    ids=["dict", "None", "list", "object"],
 )
-def test_a_state_that_is_no_tree_of_arrays_is_not_saved(state: Any, tmp_path: Path) -> None:
+def test_a_state_that_is_no_tree_of_arrays_is_not_saved(
+    state: Any, tmp_path: Path
+) -> None:
     agent = od.Agent(od.GeneralizedThompsonSampling(Counter(state), gamma=0.1), seed=1)
     with pytest.raises(od.errors.NotPortable, match="tree of arrays"):
         agent.save(tmp_path / "agent.npz")
@@ -186,20 +224,27 @@ def test_fingerprints_tell_policies_apart_and_only_policies() -> None:
     permuted.names = ("b", "a")
     assert od.fingerprint(permuted) != od.fingerprint(Counter(0))
     same = [
-        od.GeneralizedThompsonSampling(BANK, eta=eta, share=share, gamma=0.0) for eta, share in ((1, 0), (1.0, 0.0))
+        od.GeneralizedThompsonSampling(BANK, eta=eta, share=share, gamma=0.0)
+        for eta, share in ((1, 0), (1.0, 0.0))
     ]
     assert od.fingerprint(same[0]) == od.fingerprint(same[1])
 
 
 def test_float32_decisions_learn_the_same_after_json(any_kernels: str) -> None:
-    bank = od.LinearExperts(np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32))
+    bank = od.LinearExperts(
+        np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+    )
     policy = od.GeneralizedThompsonSampling(bank, gamma=0.1, optimism=0.5)
-    decision = od.decide(policy, policy.init(), np.ones((4, 3), np.float32), 0.5, step=1)
+    decision = od.decide(
+        policy, policy.init(), np.ones((4, 3), np.float32), 0.5, step=1
+    )
     back = Decision.from_json(decision.to_json())
     assert back == decision
     assert hash(back) == hash(decision)
     again = policy.update(policy.init(), back, 1.0)
-    np.testing.assert_array_equal(policy.update(policy.init(), decision, 1.0).log_weights, again.log_weights)
+    np.testing.assert_array_equal(
+        policy.update(policy.init(), decision, 1.0).log_weights, again.log_weights
+    )
 
 
 def test_float32_scores_far_out_stay_probabilities(any_kernels: str) -> None:
@@ -220,22 +265,30 @@ def test_classes_that_are_not_the_arms_are_refused() -> None:
 def test_predictions_of_unusual_types(any_kernels: str, dtype: Any) -> None:
     odd = F.astype(dtype)
     np.testing.assert_allclose(
-        POLICY.odds(POLICY.init(), odd).propensities, POLICY.odds(POLICY.init(), odd.astype(float))[0]
+        POLICY.odds(POLICY.init(), odd).propensities,
+        POLICY.odds(POLICY.init(), odd.astype(float))[0],
     )
 
 
 def test_schedule_with_an_array_of_steps_for_one_context(any_kernels: str) -> None:
-    policy = od.GeneralizedThompsonSampling(od.LinearExperts(np.eye(2)), gamma=od.policies.PowerSchedule(1.0, 1.0))
-    odds = policy.odds(policy.init(), np.array([[1.0, 1.0], [0.0, 0.0]]), step=np.array([1, 2, 4])).propensities
+    policy = od.GeneralizedThompsonSampling(
+        od.LinearExperts(np.eye(2)), gamma=od.policies.PowerSchedule(1.0, 1.0)
+    )
+    odds = policy.odds(
+        policy.init(), np.array([[1.0, 1.0], [0.0, 0.0]]), step=np.array([1, 2, 4])
+    ).propensities
     np.testing.assert_allclose(odds[:, 1], [0.5, 0.25, 0.125])
 
 
 def test_caps_hold_for_odds_that_underflow() -> None:
-    np.testing.assert_allclose(project(np.array([1.0, 1e-310]), np.zeros(2), np.array([0.5, 1.0])), [0.5, 0.5])
+    np.testing.assert_allclose(
+        project(np.array([1.0, 1e-310]), np.zeros(2), np.array([0.5, 1.0])), [0.5, 0.5]
+    )
 
 
 def test_fold_and_update_agree_about_what_is_refuted() -> None:
-    """Nobody slept on the drawn arm, so the reward refutes one expert only, however little weight the other has."""
+    """Nobody slept on the drawn arm, so the reward refutes one expert only, however
+    little weight the other has."""
     policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, eta=1.0, gamma=0.5)
     state = ExpertState(np.array([0.0, -800.0]), 0, ())
     first = od.decide(policy, state, np.array([[1.0, np.nan], [0.5, 0.5]]), 0.1)

@@ -1,4 +1,5 @@
-"""The house rules that a machine can hold: sizes, names, imports, randomness, storage."""
+"""The house rules that a machine can hold: sizes, names, imports, randomness,
+storage."""
 
 import ast
 import importlib
@@ -17,10 +18,21 @@ SOURCE = Path(oddsmith.__file__).parent
 REPOSITORY = SOURCE.parent.parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 ALL_FILES = sorted(
-    p for folder in ("src", "tests", "benchmarks", "examples") for p in (REPOSITORY / folder).rglob("*.py")
+    p
+    for folder in ("src", "tests", "benchmarks", "examples")
+    for p in (REPOSITORY / folder).rglob("*.py")
 )
 
-RUNS_WHAT_IT_READS = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "eval", "exec", "__import__"}
+RUNS_WHAT_IT_READS = {
+    "pickle",
+    "cloudpickle",
+    "dill",
+    "marshal",
+    "shelve",
+    "eval",
+    "exec",
+    "__import__",
+}
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -30,7 +42,8 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def names_used(path: Path) -> set[str]:
-    """Every name and attribute chain in the code of a file (not in its strings and comments)."""
+    """Every name and attribute chain in the code of a file (not in its strings and
+    comments)."""
     chains = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute | ast.Name):
@@ -46,8 +59,13 @@ def test_public_functions_take_no_kwargs() -> None:
     wrong = []
     for path in MODULES:
         for node in functions(path):
-            # Log.of takes further columns by name: they are the fields of the dataclass, checked there
-            if not node.name.startswith("_") and node.args.kwarg is not None and node.name != "of":
+            # Log.of takes further columns by name: they are the fields of the
+            # dataclass, checked there
+            if (
+                not node.name.startswith("_")
+                and node.args.kwarg is not None
+                and node.name != "of"
+            ):
                 wrong.append(f"{path.name}:{node.name}")
     assert not wrong
 
@@ -60,7 +78,10 @@ def test_every_module_says_what_it_is_for(path: Path) -> None:
 
 
 def test_all_is_sorted_and_exact() -> None:
-    modules = [oddsmith.__name__, *(m.name for m in pkgutil.walk_packages(oddsmith.__path__, "oddsmith."))]
+    modules = [
+        oddsmith.__name__,
+        *(m.name for m in pkgutil.walk_packages(oddsmith.__path__, "oddsmith.")),
+    ]
     for name in modules:
         module = importlib.import_module(name)
         exported = module.__all__
@@ -70,17 +91,34 @@ def test_all_is_sorted_and_exact() -> None:
 
 
 def test_the_front_door_is_small_lazy_and_known_to_type_checkers() -> None:
-    """Names are written down three times: for programs, for type checkers, and for `import *`."""
-    (block,) = [node for node in ast.parse((SOURCE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
+    """Names are written down three times: for programs, for type checkers, and for
+    `import *`."""
+    (block,) = [
+        node
+        for node in ast.parse((SOURCE / "__init__.py").read_text()).body
+        if isinstance(node, ast.If)
+    ]
     imported = {
-        alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
     assert set(oddsmith._HOMES) == set(oddsmith.__all__)
     assert set(imported) == set(oddsmith.__all__) | set(oddsmith._MODULES)
     assert {name: imported[name] for name in oddsmith.__all__} == oddsmith._HOMES
     assert len(oddsmith.__all__) <= 60
-    code = "import sys, oddsmith; print([name for name in sys.modules if name.startswith('oddsmith.')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    code = (
+        "import sys, oddsmith; print([name for name in sys.modules if "
+        "name.startswith('oddsmith.')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -95,10 +133,21 @@ def test_no_global_randomness_no_pickle_no_eval() -> None:
     for path in ALL_FILES:
         used = names_used(path)
         random = {n for n in used if n.startswith(("np.random.", "numpy.random."))}
-        assert all(n.startswith(("np.random.default_rng", "np.random.Generator")) for n in random), path
+        assert all(
+            n.startswith(("np.random.default_rng", "np.random.Generator"))
+            for n in random
+        ), path
         assert not {n.split(".")[0] for n in used} & RUNS_WHAT_IT_READS, path
-        assert not used & {"joblib.dump", "joblib.load", "torch.load", "yaml.load", "random.random"}, path
-        assert "allow_pickle=True" not in path.read_text().replace('"allow_pickle=True"', ""), path
+        assert not used & {
+            "joblib.dump",
+            "joblib.load",
+            "torch.load",
+            "yaml.load",
+            "random.random",
+        }, path
+        assert "allow_pickle=True" not in path.read_text().replace(
+            '"allow_pickle=True"', ""
+        ), path
 
 
 def test_every_load_of_arrays_refuses_pickle() -> None:
@@ -106,11 +155,14 @@ def test_every_load_of_arrays_refuses_pickle() -> None:
         (path, node)
         for path in MODULES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load", "np.savez", "np.save")
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("np.load", "numpy.load", "np.savez", "np.save")
     ]
     assert len(calls) >= 4
     for path, call in calls:
-        assert "allow_pickle=False" in [ast.unparse(keyword) for keyword in call.keywords], path
+        assert "allow_pickle=False" in [
+            ast.unparse(keyword) for keyword in call.keywords
+        ], path
 
 
 def test_forbidden_module_names() -> None:
@@ -121,18 +173,43 @@ def test_the_core_imports_numpy_scipy_and_itself_only() -> None:
     allowed = {"numpy", "scipy", *sys.stdlib_module_names}
     for path in (SOURCE / "core").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
             modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             for module in modules:
-                assert module.split(".")[0] in allowed or module.startswith("oddsmith.core"), f"{path.name}: {module}"
+                assert module.split(".")[0] in allowed or module.startswith(
+                    "oddsmith.core"
+                ), f"{path.name}: {module}"
 
 
 def test_names_of_the_front_door_load_nothing_heavy() -> None:
     """In a fresh process, every root name loads numpy alone of what is installed."""
-    heavy = ("numba", "sklearn", "pandas", "matplotlib", "onnxruntime", "pyarrow", "httpx", "asyncio", "scipy")
+    heavy = (
+        "numba",
+        "sklearn",
+        "pandas",
+        "matplotlib",
+        "onnxruntime",
+        "pyarrow",
+        "httpx",
+        "asyncio",
+        "scipy",
+    )
     names = "[getattr(oddsmith, name) for name in oddsmith.__all__]"
-    code = f"import sys, oddsmith; {names}; print([m for m in {heavy!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    code = (
+        f"import sys, oddsmith; {names}; print([m for m in {heavy!r} if m in "
+        "sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -140,5 +217,11 @@ def test_comments_do_not_postpone() -> None:
     words = {"TO" + "DO", "FIX" + "ME", "XX" + "X"}
     for path in ALL_FILES:
         with open(path, "rb") as file:
-            comments = [t.string for t in tokenize.tokenize(file.readline) if t.type == tokenize.COMMENT]
-        assert not [c for c in comments if words & set(c.replace(":", " ").split())], path
+            comments = [
+                t.string
+                for t in tokenize.tokenize(file.readline)
+                if t.type == tokenize.COMMENT
+            ]
+        assert not [c for c in comments if words & set(c.replace(":", " ").split())], (
+            path
+        )

@@ -1,4 +1,5 @@
-"""The benchmark with real ground truth, on a bundled set: errors are exact, and DR is not far from the best."""
+"""The benchmark with real ground truth, on a bundled set: errors are exact, and DR is
+not far from the best."""
 
 from pathlib import Path
 

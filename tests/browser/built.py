@@ -29,26 +29,48 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 def built(folder: Path) -> Path:
-    """The site, built into a folder; the test is skipped where mkdocs and its plugins are not installed."""
+    """The site, built into a folder; the test is skipped where mkdocs and its plugins
+    are not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip(f"{missing[0]} is not installed: requirements/docs.txt has it")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr  # with --quiet, what is only a warning would pass
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        str(folder),
+    ]
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    # with --quiet, what is only a warning would pass
+    assert done.returncode == 0, done.stderr
     return folder
 
 
 def pages_of(folder: Path) -> list[str]:
     """Paths of all pages, as a browser asks for them."""
-    found = [path.parent.relative_to(folder).as_posix() for path in folder.rglob("index.html")]
+    found = [
+        path.parent.relative_to(folder).as_posix()
+        for path in folder.rglob("index.html")
+    ]
     return sorted("" if path == "." else f"{path}/" for path in found)
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a server of the folder on 127.0.0.1; it ends with the block."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))
+    )
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

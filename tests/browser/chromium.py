@@ -1,4 +1,5 @@
-"""A Chromium that is on this machine, driven by Playwright, and pages whose console is listened to."""
+"""A Chromium that is on this machine, driven by Playwright, and pages whose console is
+listened to."""
 
 import os
 import shutil
@@ -11,13 +12,16 @@ from typing import Any
 __all__ = ["Chromium", "browser_version", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_EXPECTED = "Failed to load resource"  # the browser says this of every status that is an error, also of one we expect
+# the browser says this of every status that is an error, also of one we expect
+_EXPECTED = "Failed to load resource"
 
 
 @cache
 def find_chromium() -> str | None:
     """The path of a Chromium, if there is one."""
-    return os.environ.get("ODDSMITH_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    return os.environ.get("ODDSMITH_CHROMIUM") or next(
+        filter(None, map(shutil.which, _NAMES)), None
+    )
 
 
 def browser_version() -> str:
@@ -25,7 +29,9 @@ def browser_version() -> str:
     found = find_chromium()
     if found is None:
         return "none"
-    said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(
+        [found, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
     return said.stdout.strip() or "a Chromium that does not say its version"
 
 
@@ -36,23 +42,33 @@ class Chromium:
         from playwright.sync_api import sync_playwright
 
         self._playwright = sync_playwright().start()
-        self._browser = self._playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        self._browser = self._playwright.chromium.launch(
+            executable_path=find_chromium(), args=["--no-sandbox"]
+        )
 
     def close(self) -> None:
         self._browser.close()
         self._playwright.stop()
 
     @contextmanager
-    def page(self, *, width: int = 1280, theme: str = "light", refusals: bool = False) -> Iterator[Any]:
-        """A page in a window of its own; at its end nothing may have been said on its console.
+    def page(
+        self, *, width: int = 1280, theme: str = "light", refusals: bool = False
+    ) -> Iterator[Any]:
+        """A page in a window of its own; at its end nothing may have been said on its
+        console.
 
-        With `refusals`, answers that are errors are part of the test, and what the browser says of them is no fault.
+        With `refusals`, answers that are errors are part of the test, and what the
+        browser says of them is no fault.
         """
         window = {"width": width, "height": 900}
-        context = self._browser.new_context(viewport=window, color_scheme=theme, timezone_id="Europe/Berlin")
+        context = self._browser.new_context(
+            viewport=window, color_scheme=theme, timezone_id="Europe/Berlin"
+        )
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page, said = context.new_page(), list[str]()
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on(
+            "console", lambda message: said.append(f"{message.type}: {message.text}")
+        )
         page.on("pageerror", lambda error: said.append(str(error)))
         try:
             yield page

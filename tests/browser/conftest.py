@@ -1,4 +1,5 @@
-"""A browser for tests: Chromium by ODDSMITH_CHROMIUM or from the path; any message on its console fails the test."""
+"""A browser for tests: Chromium by ODDSMITH_CHROMIUM or from the path; any message on
+its console fails the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ _started: list[Chromium] = []
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Close the browser after the last of these tests: while it is open no other test can have a loop of asyncio."""
+    """Close the browser after the last of these tests: while it is open no other test
+    can have a loop of asyncio."""
     if _started and (nextitem is None or "browser" not in nextitem.path.parts):
         _started.pop().close()
 
@@ -22,9 +24,14 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 @pytest.fixture
 def chromium() -> Chromium:
     """The browser, the same one for all tests of a process."""
-    pytest.importorskip("playwright", reason="Playwright is not installed: requirements/browser.txt has it")
+    pytest.importorskip(
+        "playwright",
+        reason="Playwright is not installed: requirements/browser.txt has it",
+    )
     if find_chromium() is None:
-        pytest.skip("there is no Chromium: set ODDSMITH_CHROMIUM, or put chromium on the path")
+        pytest.skip(
+            "there is no Chromium: set ODDSMITH_CHROMIUM, or put chromium on the path"
+        )
     if not _started:
         _started.append(Chromium())
     return _started[0]
@@ -32,7 +39,8 @@ def chromium() -> Chromium:
 
 @pytest.fixture
 def page(chromium: Chromium) -> Iterator[Any]:
-    """A page of its own, 1280 wide and light; what it says on its console must be nothing."""
+    """A page of its own, 1280 wide and light; what it says on its console must be
+    nothing."""
     with chromium.page() as opened:
         yield opened
 

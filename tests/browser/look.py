@@ -7,11 +7,22 @@ from browser.site import Site
 
 __all__ = ["axe_faults", "numbers", "open_page", "rows", "seen", "worths"]
 
-_PANELS = ("sentence", "well", "follow", "serve", "worth", "reward", "decisions", "experts", "guarantee")
+_PANELS = (
+    "sentence",
+    "well",
+    "follow",
+    "serve",
+    "worth",
+    "reward",
+    "decisions",
+    "experts",
+    "guarantee",
+)
 
 
 def open_page(page: Any, site: Site, **address: str) -> None:
-    """Open it, with an experiment, a range or a decision, and wait until every panel has drawn."""
+    """Open it, with an experiment, a range or a decision, and wait until every panel
+    has drawn."""
     page.goto(f"{site.url}/dashboard/#{urlencode(address)}")
     for panel in _PANELS:
         page.locator(f"#{panel} [data-slot] > *").first.wait_for(state="attached")
@@ -25,11 +36,14 @@ def seen(page: Any, where: str) -> str:
 
 def numbers(page: Any, where: str) -> list[float]:
     """The exact numbers of a place; each is written next to them, rounded."""
-    return [float(one.get_attribute("value")) for one in page.locator(f"{where} data").all()]
+    return [
+        float(one.get_attribute("value")) for one in page.locator(f"{where} data").all()
+    ]
 
 
 def rows(page: Any, where: str) -> dict[str, list[Any]]:
-    """The rows of a table, by their heads: numbers where a cell has an exact one, else its text."""
+    """The rows of a table, by their heads: numbers where a cell has an exact one, else
+    its text."""
     code = """tables => {
         const told = cell => {
             const exact = [...cell.querySelectorAll('data')].map(one => Number(one.value));
@@ -42,7 +56,8 @@ def rows(page: Any, where: str) -> dict[str, list[Any]]:
 
 
 def worths(values: list[dict[str, Any]]) -> list[list[float]]:
-    """What the page tells of the API's values: value and interval, or the interval alone, if the value is beyond it."""
+    """What the page tells of the API's values: value and interval, or the interval
+    alone, if the value is beyond it."""
     told = [one for one in values if one["value"] is not None]
     inside = [one["low"] <= one["value"] <= one["high"] for one in told]
     return [

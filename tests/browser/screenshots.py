@@ -1,7 +1,9 @@
-"""Pictures of every panel, in both themes, wide and narrow: python -m browser.screenshots FOLDER, from tests, by hand.
+"""Pictures of every panel, in both themes, wide and narrow: python -m
+browser.screenshots FOLDER, from tests, by hand.
 
-Four experiments are lived through first, thirty hours in a minute: fixed arms and an expert that joins, arms that come
-with calls, shadow mode, and one that was not asked yet.
+Four experiments are lived through first, thirty hours in a minute: fixed arms and an
+expert that joins, arms that come with calls, shadow mode, and one that was not asked
+yet.
 """
 
 import sys
@@ -17,9 +19,23 @@ from browser.site import Site, site
 from server.offering import ARMS
 from server.served import BENCH, Hands, place
 
-PANELS = ("sentence", "well", "switch", "follow", "worth", "serve", "reward", "decisions", "experts", "guarantee")
+PANELS = (
+    "sentence",
+    "well",
+    "switch",
+    "follow",
+    "worth",
+    "serve",
+    "reward",
+    "decisions",
+    "experts",
+    "guarantee",
+)
 STEPS, AT_ONCE = 180, 10
-_AUTO = 'seed = 5\n[policy]\nkind = "auto"\n[service]\nwindow_s = 600\ndefault_reward = 0\nstore = "shop.sqlite"\n'
+_AUTO = (
+    'seed = 5\n[policy]\nkind = "auto"\n[service]\nwindow_s = 600\ndefault_reward = 0\n'
+    'store = "shop.sqlite"\n'
+)
 
 
 def policies(folder: Path) -> list[Path]:
@@ -41,15 +57,33 @@ def live(served: Site, hands: Hands, rng: np.random.Generator) -> None:
     hours = np.sort(rng.uniform(0, 30, STEPS))
     for step, pause in enumerate(np.diff(hours, prepend=0.0) * 30 / hours[-1]):
         hands.pass_by(3600 * float(pause))
-        for name, entry, value in (("news", _plain, _news), ("shop", _offer, _shop), ("trial", _shadow, _news)):
-            asked = [entry(rng, step) | {"id": f"{name}-{step}-{i}"} for i in range(AT_ONCE)]
-            drawn = served.post("decide/batch", {"experiment": name, "decisions": asked})["results"]
+        for name, entry, value in (
+            ("news", _plain, _news),
+            ("shop", _offer, _shop),
+            ("trial", _shadow, _news),
+        ):
+            asked = [
+                entry(rng, step) | {"id": f"{name}-{step}-{i}"} for i in range(AT_ONCE)
+            ]
+            drawn = served.post(
+                "decide/batch", {"experiment": name, "decisions": asked}
+            )["results"]
             came = [one for one in drawn if rng.random() < 0.85]
-            rewards = [{"id": one["id"], "reward": float(rng.random() < value(one["arm"]))} for one in came]
+            rewards = [
+                {"id": one["id"], "reward": float(rng.random() < value(one["arm"]))}
+                for one in came
+            ]
             served.post("reward/batch", {"experiment": name, "rewards": rewards})
         if step == STEPS // 2:
             served.post(
-                "experts", {"experiment": "news", "expert": "late", "change": "added", "share": 0.05, "key": "k"}
+                "experts",
+                {
+                    "experiment": "news",
+                    "expert": "late",
+                    "change": "added",
+                    "share": 0.05,
+                    "key": "k",
+                },
             )
     hands.wall = time.time()
 
@@ -60,13 +94,22 @@ def _plain(rng: np.random.Generator, step: int) -> dict[str, Any]:
 
 def _shadow(rng: np.random.Generator, step: int) -> dict[str, Any]:
     odds = {"sports": 0.6, "politics": 0.2, "tech": 0.2}
-    return _plain(rng, step) | {"incumbent": str(rng.choice(ARMS, p=[0.6, 0.2, 0.2])), "incumbent_odds": odds}
+    return _plain(rng, step) | {
+        "incumbent": str(rng.choice(ARMS, p=[0.6, 0.2, 0.2])),
+        "incumbent_odds": odds,
+    }
 
 
 def _offer(rng: np.random.Generator, step: int) -> dict[str, Any]:
     first = step // 8
-    arms = {f"article-{i}": {"topic": ("tech", "sports", "culture")[i % 3]} for i in range(first, first + 8)}
-    return {"context": {"hour": step % 24, "device": str(rng.choice(["phone", "desk"]))}, "arms": arms}
+    arms = {
+        f"article-{i}": {"topic": ("tech", "sports", "culture")[i % 3]}
+        for i in range(first, first + 8)
+    }
+    return {
+        "context": {"hour": step % 24, "device": str(rng.choice(["phone", "desk"]))},
+        "arms": arms,
+    }
 
 
 def _news(arm: str) -> float:

@@ -42,12 +42,20 @@ class Site:
         return answer.json()
 
     def live(self, number: int, *, since: int = 0, **more: Any) -> None:
-        """So many decisions and rewards, three of four rewarded; ids go on from `since`."""
+        """So many decisions and rewards, three of four rewarded; ids go on from
+        `since`."""
         for i in range(since, since + number):
             body = {"id": f"visit-{i}", "context": [i % 7 / 7 - 0.5, i % 5 / 5 - 0.4]}
             decided = self.post("decide", body | more)
             if i % 4:
-                self.post("reward", {"id": decided["id"], "reward": float(len(decided["arm"]) % 3 == i % 3)} | more)
+                self.post(
+                    "reward",
+                    {
+                        "id": decided["id"],
+                        "reward": float(len(decided["arm"]) % 3 == i % 3),
+                    }
+                    | more,
+                )
 
     def settle(self) -> int:
         """The position once the state knows all that is in the log."""
@@ -57,9 +65,15 @@ class Site:
 
 
 @contextmanager
-def site(*files: Path, keys: Path | None = None, clock: Clock | None = None, port: int = 0) -> Iterator[Site]:
+def site(
+    *files: Path, keys: Path | None = None, clock: Clock | None = None, port: int = 0
+) -> Iterator[Site]:
     """The service of these policy files, once it is ready."""
-    app = make_app(open_experiments(files), keys=None if keys is None else KeyRing.read(keys), clock=clock)
+    app = make_app(
+        open_experiments(files),
+        keys=None if keys is None else KeyRing.read(keys),
+        clock=clock,
+    )
     with served_by(app, port) as served:
         yield served
 

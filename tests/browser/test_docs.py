@@ -1,4 +1,5 @@
-"""The API for people in a browser: every route is told, and every form makes its call."""
+"""The API for people in a browser: every route is told, and every form makes its
+call."""
 
 import json
 from pathlib import Path
@@ -43,7 +44,9 @@ def test_calls_are_made_from_forms(chromium: Chromium, tmp_path: Path) -> None:
     with site(place(tmp_path)) as served, chromium.page(refusals=True) as page:
         page.goto(f"{served.url}/docs")
         form = try_it(page, "decide")
-        form.locator("textarea").fill(json.dumps({"context": CONTEXT, "id": "a/b <i>?"}))
+        form.locator("textarea").fill(
+            json.dumps({"context": CONTEXT, "id": "a/b <i>?"})
+        )
         form.locator("button").click()
         arm = json.loads(said(page, "decide", "200 answered"))["arm"]
         form = try_it(page, "decision")
@@ -51,7 +54,11 @@ def test_calls_are_made_from_forms(chromium: Chromium, tmp_path: Path) -> None:
         form.locator("[name=explain]").select_option("true")
         form.locator("button").press("Enter")
         record = json.loads(said(page, "decision", "200 answered"))
-        assert (record["id"], record["arm"], len(record["experts"])) == ("a/b <i>?", arm, 4)
+        assert (record["id"], record["arm"], len(record["experts"])) == (
+            "a/b <i>?",
+            arm,
+            4,
+        )
         form.locator("[name=id]").fill("nobody")
         form.locator("[name=id]").press("Enter")
         assert json.loads(said(page, "decision", "404 refused"))["code"] == "not_found"
@@ -59,7 +66,10 @@ def test_calls_are_made_from_forms(chromium: Chromium, tmp_path: Path) -> None:
         form.locator("[name=limit]").fill("1")
         form.locator("[name=reward]").select_option("")
         form.locator("button").click()
-        assert [one["id"] for one in json.loads(said(page, "decisions", "200 answered"))["decisions"]] == ["a/b <i>?"]
+        assert [
+            one["id"]
+            for one in json.loads(said(page, "decisions", "200 answered"))["decisions"]
+        ] == ["a/b <i>?"]
         try_it(page, "metrics").locator("button").click()
         assert "oddsmith_answers_total" in said(page, "metrics", "200 answered")
         form = try_it(page, "reward")
@@ -70,13 +80,18 @@ def test_calls_are_made_from_forms(chromium: Chromium, tmp_path: Path) -> None:
 
 def test_the_key_is_that_of_the_page(chromium: Chromium, tmp_path: Path) -> None:
     token = create(tmp_path / "keys.json", "reader", ["read"])
-    with site(place(tmp_path), keys=tmp_path / "keys.json") as served, chromium.page(refusals=True) as page:
+    with (
+        site(place(tmp_path), keys=tmp_path / "keys.json") as served,
+        chromium.page(refusals=True) as page,
+    ):
         page.goto(f"{served.url}/docs")
         try_it(page, "posterior").locator("button").click()
         said(page, "posterior", "401 refused")
         page.locator("#key-text").fill(token)
         page.locator("#posterior form.try button").click()
-        assert json.loads(said(page, "posterior", "200 answered"))["posterior"].keys() == set(EXPERTS)
+        assert json.loads(said(page, "posterior", "200 answered"))[
+            "posterior"
+        ].keys() == set(EXPERTS)
         assert token not in page.url
         try_it(page, "correct").locator("button").click()
         assert json.loads(said(page, "correct", "403 refused"))["code"] == "forbidden"
@@ -94,7 +109,9 @@ def test_it_fits_a_narrow_screen(chromium: Chromium, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_everybody_can_read_it(chromium: Chromium, tmp_path: Path, theme: str) -> None:
-    pytest.importorskip("axe_playwright_python", reason="requirements/browser.txt has axe")
+    pytest.importorskip(
+        "axe_playwright_python", reason="requirements/browser.txt has axe"
+    )
     with site(place(tmp_path)) as served, chromium.page(width=400, theme=theme) as page:
         page.goto(f"{served.url}/docs")
         for part in page.locator("details").all():

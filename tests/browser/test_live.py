@@ -1,4 +1,5 @@
-"""The page beside a service at work: news without a reload, replicas, a store in trouble. Run by `make soak`."""
+"""The page beside a service at work: news without a reload, replicas, a store in
+trouble. Run by `make soak`."""
 
 import time
 from contextlib import ExitStack
@@ -19,7 +20,9 @@ from server.store.postgres_server import Server
 pytestmark = pytest.mark.soak
 
 
-def test_a_decision_is_there_within_two_seconds_without_a_reload(page: Any, tmp_path: Path) -> None:
+def test_a_decision_is_there_within_two_seconds_without_a_reload(
+    page: Any, tmp_path: Path
+) -> None:
     with site(place(tmp_path)) as served:
         served.live(20)
         served.settle()
@@ -44,7 +47,9 @@ HIDE = """hidden => {
 
 
 @pytest.mark.parametrize("how", ["paused", "hidden"])
-def test_a_page_in_the_background_or_paused_asks_for_nothing(page: Any, tmp_path: Path, how: str) -> None:
+def test_a_page_in_the_background_or_paused_asks_for_nothing(
+    page: Any, tmp_path: Path, how: str
+) -> None:
     def rest(yes: bool) -> None:
         if how == "hidden":
             page.evaluate(HIDE, yes)
@@ -66,7 +71,9 @@ def test_a_page_in_the_background_or_paused_asks_for_nothing(page: Any, tmp_path
         page.goto("about:blank")
 
 
-def test_experiments_are_chosen_and_the_address_keeps_them(page: Any, tmp_path: Path) -> None:
+def test_experiments_are_chosen_and_the_address_keeps_them(
+    page: Any, tmp_path: Path
+) -> None:
     (tmp_path / "shop").mkdir()
     with site(place(tmp_path, "news"), place(tmp_path / "shop", "shop")) as served:
         served.live(6, experiment="news")
@@ -82,7 +89,10 @@ def test_experiments_are_chosen_and_the_address_keeps_them(page: Any, tmp_path: 
         page.reload()
         page.locator('[data-decision="visit-108"]').wait_for()
         assert seen(page, "h1") == "shop"
-        assert page.get_by_role("button", name="7 d").get_attribute("aria-pressed") == "true"
+        assert (
+            page.get_by_role("button", name="7 d").get_attribute("aria-pressed")
+            == "true"
+        )
         page.goto(f"{served.url}/?experiment=shop&range=hour&other=1")
         page.locator('[data-decision="visit-108"]').wait_for()
         assert page.url.endswith("/dashboard/#experiment=shop&range=hour")
@@ -114,7 +124,9 @@ def _shown(chromium: Chromium, served: Site) -> Any:
     return found
 
 
-def test_a_store_that_cannot_be_written_is_said_and_the_page_recovers(chromium: Chromium, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_said_and_the_page_recovers(
+    chromium: Chromium, tmp_path: Path
+) -> None:
     with site(place(tmp_path)) as served, chromium.page(refusals=True) as page:
         served.live(10)
         open_page(page, served)

@@ -1,4 +1,5 @@
-"""Reports in a browser: both themes, paper, a phone, no network, and what a checker of accessibility says."""
+"""Reports in a browser: both themes, paper, a phone, no network, and what a checker of
+accessibility says."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,19 +36,29 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     rng, odds = np.random.default_rng(3), np.tile([0.5, 0.3, 0.2], (400, 1))
     arm = rng.choice(3, 400, p=odds[0])
     log = od.Log(
-        arm=arm, reward=(rng.random(400) < 0.2 + 0.2 * arm).astype(np.float64), propensities=odds, arms=["a", "b", "c"]
+        arm=arm,
+        reward=(rng.random(400) < 0.2 + 0.2 * arm).astype(np.float64),
+        propensities=odds,
+        arms=["a", "b", "c"],
     )
-    write_report(assess(log, {"uniform": uniform_target(log)}), folder / "evaluate.html", "Evaluation")
+    write_report(
+        assess(log, {"uniform": uniform_target(log)}),
+        folder / "evaluate.html",
+        "Evaluation",
+    )
     (folder / "study.toml").write_text(STUDY)
     read_study(folder / "study.toml").run(folder / "simulate", engine="serial")
-    reproduce(folder / "reproduce", ["thompson", "conditions"], quick=True, engine="serial")
+    reproduce(
+        folder / "reproduce", ["thompson", "conditions"], quick=True, engine="serial"
+    )
     pages = {name: folder / name / "index.html" for name in ("simulate", "reproduce")}
     return {"evaluate": folder / "evaluate.html"} | pages
 
 
 @contextmanager
 def shown(chromium: Any, path: Path, **window: Any) -> Iterator[Any]:
-    """A page with a file; that it fetches anything, or says anything on the console, is an error."""
+    """A page with a file; that it fetches anything, or says anything on the console, is
+    an error."""
     with chromium.page(**window) as page:
         fetched: list[str] = []
         page.on("request", lambda request: fetched.append(request.url))
@@ -66,8 +77,13 @@ NAMES = ("evaluate", "simulate", "reproduce")
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_in_the_way_of_anybody(name: str, theme: str, reports: dict[str, Path], chromium: Any) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="requirements/browser.txt has axe")
+def test_nothing_is_in_the_way_of_anybody(
+    name: str, theme: str, reports: dict[str, Path], chromium: Any
+) -> None:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="requirements/browser.txt has axe",
+    )
     with shown(chromium, reports[name], theme=theme) as page:
         for summary in page.locator("summary").all():
             summary.click()
@@ -76,18 +92,27 @@ def test_nothing_is_in_the_way_of_anybody(name: str, theme: str, reports: dict[s
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_phone_shows_all_of_it(name: str, reports: dict[str, Path], chromium: Any) -> None:
+def test_a_phone_shows_all_of_it(
+    name: str, reports: dict[str, Path], chromium: Any
+) -> None:
     with shown(chromium, reports[name], width=400) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == 400
         assert page.locator("svg text").evaluate_all(BEYOND) == []
-        scale = "all => all.map(e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)"
+        scale = (
+            "all => all.map(e => e.getBoundingClientRect().width / "
+            "e.viewBox.baseVal.width)"
+        )
         assert min(page.locator("svg").evaluate_all(scale)) * 10 > 8  # px of a label
 
 
 def colour(page: Any, selector: str, part: str) -> str:
     """As the browser shows it."""
-    found: str = page.locator(selector).first.evaluate(f"e => getComputedStyle(e).{part}")
-    return "#" + "".join(f"{int(n):02x}" for n in found.removeprefix("rgb(").removesuffix(")").split(","))
+    found: str = page.locator(selector).first.evaluate(
+        f"e => getComputedStyle(e).{part}"
+    )
+    return "#" + "".join(
+        f"{int(n):02x}" for n in found.removeprefix("rgb(").removesuffix(")").split(",")
+    )
 
 
 @pytest.mark.parametrize(("theme", "place"), [("light", 0), ("dark", 1)])
@@ -107,7 +132,9 @@ def test_figures_follow_the_theme_and_paper_is_light(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_details_are_folded_on_a_screen_and_open_on_paper(name: str, reports: dict[str, Path], chromium: Any) -> None:
+def test_details_are_folded_on_a_screen_and_open_on_paper(
+    name: str, reports: dict[str, Path], chromium: Any
+) -> None:
     with shown(chromium, reports[name]) as page:
         words = page.locator("details p").first
         seen = "e => e.checkVisibility({contentVisibilityAuto: true})"

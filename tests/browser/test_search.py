@@ -1,4 +1,5 @@
-"""The search of the site: twenty questions of new users, each answered on the first screen, by mouse or by keyboard."""
+"""The search of the site: twenty questions of new users, each answered on the first
+screen, by mouse or by keyboard."""
 
 from typing import Any
 
@@ -8,7 +9,9 @@ from browser.chromium import Chromium
 
 pytestmark = pytest.mark.soak
 RESULT = ".md-search-result__item > .md-search-result__link"
-QUESTIONS = {  # what a new user types, and the pages that answer: one of them must be on the first screen
+# what a new user types, and the pages that answer: one of them must be on the first
+# screen
+QUESTIONS = {
     "late rewards": ["howto/rewards/"],
     "new arm": ["howto/add-an-arm/"],
     "how much exploration": ["howto/exploration/"],
@@ -33,11 +36,13 @@ QUESTIONS = {  # what a new user types, and the pages that answer: one of them m
 
 
 def found(page: Any, address: str, question: str) -> list[str]:
-    """Paths of the pages that a question finds, those that are seen without scrolling, the first first."""
+    """Paths of the pages that a question finds, those that are seen without scrolling,
+    the first first."""
     page.goto(address)
     page.locator(".md-search__input").click()
     page.locator(".md-search__input").fill(question)
-    page.locator(".md-search__input").press("End")  # what was filled in is one question, asked once
+    # what was filled in is one question, asked once
+    page.locator(".md-search__input").press("End")
     page.locator(".md-search-result__meta", has_text="matching document").wait_for()
     seen = """links => links.filter(one => one.querySelector('h1, h2').getBoundingClientRect().bottom
         <= document.querySelector('.md-search__scrollwrap').getBoundingClientRect().bottom)

@@ -1,4 +1,5 @@
-"""Pages of the site in a browser: wide and narrow, both themes, by keyboard, and nothing fetched from elsewhere."""
+"""Pages of the site in a browser: wide and narrow, both themes, by keyboard, and
+nothing fetched from elsewhere."""
 
 import os
 import re
@@ -35,39 +36,62 @@ BEYOND = """() => {
 
 
 @pytest.mark.parametrize("width", [400, 1280])
-def test_no_page_is_wider_than_the_screen(chromium: Chromium, docs_folder: Path, docs_address: str, width: int) -> None:
-    """Nor does anything stand beyond it that no box of its own scrolls; nothing comes from another host."""
+def test_no_page_is_wider_than_the_screen(
+    chromium: Chromium, docs_folder: Path, docs_address: str, width: int
+) -> None:
+    """Nor does anything stand beyond it that no box of its own scrolls; nothing comes
+    from another host."""
     fetched: set[str] = set()
     wide = {}
-    pages = [path for path in pages_of(docs_folder) if not path.startswith("decisions/0")] if width == 400 else MAIN
+    pages = (
+        [path for path in pages_of(docs_folder) if not path.startswith("decisions/0")]
+        if width == 400
+        else MAIN
+    )
     with chromium.page(width=width) as page:
         page.on("request", lambda request: fetched.add(request.url))
         for path in pages:
             page.goto(docs_address + path)
             beyond = page.evaluate(BEYOND)
-            if beyond or page.evaluate("() => document.documentElement.scrollWidth") > width:
+            if (
+                beyond
+                or page.evaluate("() => document.documentElement.scrollWidth") > width
+            ):
                 wide[path] = beyond[:3]
     assert wide == {}
     assert len(fetched) > len(pages)
     assert [url for url in fetched if not url.startswith(docs_address)] == []
 
 
-def test_a_wide_formula_scrolls_in_its_own_box(chromium: Chromium, docs_address: str) -> None:
+def test_a_wide_formula_scrolls_in_its_own_box(
+    chromium: Chromium, docs_address: str
+) -> None:
     with chromium.page(width=400) as page:
         page.goto(f"{docs_address}math/bounds/")
-        sizes = page.locator(".formula").evaluate_all("all => all.map(one => [one.scrollWidth, one.clientWidth])")
+        sizes = page.locator(".formula").evaluate_all(
+            "all => all.map(one => [one.scrollWidth, one.clientWidth])"
+        )
         assert any(inner > outer for inner, outer in sizes)
         assert all(outer <= 400 for _, outer in sizes)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_read_it(chromium: Chromium, docs_address: str, theme: str) -> None:
-    pytest.importorskip("axe_playwright_python", reason="requirements/browser.txt has axe")
+def test_everybody_can_read_it(
+    chromium: Chromium, docs_address: str, theme: str
+) -> None:
+    pytest.importorskip(
+        "axe_playwright_python", reason="requirements/browser.txt has axe"
+    )
     faults = {}
     with chromium.page(theme=theme) as page:
         for path in MAIN if theme == "light" else MAIN[::3]:
             page.goto(docs_address + path)
-            own = (fault for fault in axe_faults(page) if not fault.startswith("landmark-unique"))  # the theme's
+            # the theme's
+            own = (
+                fault
+                for fault in axe_faults(page)
+                if not fault.startswith("landmark-unique")
+            )
             faults[path] = list(own)
     assert {path: found for path, found in faults.items() if found} == {}
 
@@ -102,21 +126,35 @@ def test_pages_for_programs(docs_folder: Path) -> None:
     for path in paths:
         assert (docs_folder / path).read_text().strip(), path
     whole = (docs_folder / "llms-full.txt").read_text()
-    assert "Algorithm 1: follow an expert drawn from the posterior" in whole  # a docstring
+    # a docstring
+    assert "Algorithm 1: follow an expert drawn from the posterior" in whole
     assert "formulablockx" not in whole
 
 
 def test_versions(chromium: Chromium, tmp_path: Path) -> None:
-    """A release is published as the page on the site says, in a clone; its header has the list of versions."""
-    pytest.importorskip("mike", reason="mike is not installed: requirements/docs.txt has it")
+    """A release is published as the page on the site says, in a clone; its header has
+    the list of versions."""
+    pytest.importorskip(
+        "mike", reason="mike is not installed: requirements/docs.txt has it"
+    )
     clone, branch = tmp_path / "clone", tmp_path / "branch"
-    who = {f"GIT_{role}_{part}": "docs@localhost" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    who = {
+        f"GIT_{role}_{part}": "docs@localhost"
+        for role in ("AUTHOR", "COMMITTER")
+        for part in ("NAME", "EMAIL")
+    }
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     settings = os.environ | who | {"PATH": paths, "NO_MKDOCS_2_WARNING": "1"}
 
     def run(*command: str, folder: Path = clone) -> None:
         done = subprocess.run(
-            command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=300
+            command,
+            cwd=folder,
+            env=settings,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,5 @@
-"""The page where something is in the way: keys, hostile names, a store that fails, a service that is gone."""
+"""The page where something is in the way: keys, hostile names, a store that fails, a
+service that is gone."""
 
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,31 @@ from oddsmith.server.http.keys import create
 from server.offering import bringing
 from server.served import place, place_for_anything
 
-HOSTILE = ("<img src=x onerror=alert(1)>", "'\"><script>alert(2)</script>", "\u202eevil", "{{7*7}}", "x" * 256)
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    "'\"><script>alert(2)</script>",
+    "\u202eevil",
+    "{{7*7}}",
+    "x" * 256,
+)
 
 
-def test_keys_are_asked_for_and_refusals_say_what_is_missing(chromium: Chromium, tmp_path: Path) -> None:
+def test_keys_are_asked_for_and_refusals_say_what_is_missing(
+    chromium: Chromium, tmp_path: Path
+) -> None:
     ring = tmp_path / "keys.json"
     reader, shop = create(ring, "dashboard", ["read"]), create(ring, "shop", ["decide"])
-    with site(place(tmp_path), keys=ring) as served, chromium.page(refusals=True) as page:
+    with (
+        site(place(tmp_path), keys=ring) as served,
+        chromium.page(refusals=True) as page,
+    ):
         page.goto(f"{served.url}/dashboard/")
         page.get_by_text("This service has keys.").wait_for()
         assert axe_faults(page) == []
-        for token, answer in (("od_wrong", "not in force"), (shop, "must have the scope read")):
+        for token, answer in (
+            ("od_wrong", "not in force"),
+            (shop, "must have the scope read"),
+        ):
             page.get_by_role("textbox", name="Key").fill(token)
             page.keyboard.press("Enter")
             page.get_by_text(answer).wait_for()
@@ -43,24 +58,36 @@ def test_hostile_names_are_text(page: Any, tmp_path: Path) -> None:
     with bringing("changing"), site(place_for_anything(tmp_path)) as served:
         for i, name in enumerate(HOSTILE * 4):
             context = {name: [name, {name: 1}]}
-            served.post("decide", {"id": f"{name[:200]}{i}", "context": context, "arms": [name]})
+            served.post(
+                "decide", {"id": f"{name[:200]}{i}", "context": context, "arms": [name]}
+            )
             served.post("reward", {"id": f"{name[:200]}{i}", "reward": 1})
         served.settle()
         open_page(page, served, range="all")
         for name in HOSTILE[:2]:
-            assert page.locator("#decisions td").get_by_text(name, exact=True).count() >= 4
-        assert page.locator("#decisions td").get_by_text("\\u202eevil", exact=True).count() >= 4
+            assert (
+                page.locator("#decisions td").get_by_text(name, exact=True).count() >= 4
+            )
+        assert (
+            page.locator("#decisions td").get_by_text("\\u202eevil", exact=True).count()
+            >= 4
+        )
         page.locator("#decisions tbody button").nth(3).click()
         page.locator("#why[open]").wait_for()
         assert axe_faults(page) == []
-        assert page.locator("main img, main script, dialog img, dialog script").count() == 0
+        assert (
+            page.locator("main img, main script, dialog img, dialog script").count()
+            == 0
+        )
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         page.goto("about:blank")
     assert dialogs == []
 
 
 @pytest.mark.soak
-def test_a_service_that_is_gone_is_said_and_comes_back(chromium: Chromium, tmp_path: Path) -> None:
+def test_a_service_that_is_gone_is_said_and_comes_back(
+    chromium: Chromium, tmp_path: Path
+) -> None:
     with chromium.page(refusals=True) as page:
         file = place(tmp_path)
         with site(file) as served:

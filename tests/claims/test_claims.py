@@ -1,4 +1,5 @@
-"""Claims can fail: rules are stated first, judgements err as often as they state, errors made on purpose are caught."""
+"""Claims can fail: rules are stated first, judgements err as often as they state,
+errors made on purpose are caught."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,16 +13,34 @@ from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
 from oddsmith.claims.reproduce import broken, chosen
 from oddsmith.cli.main import main
 
-CLAIMING = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.rules}
-QUICK = ("thompson", "conditions", "elimination", "condition2", "lemma1-paper", "corollary2", "floor")
+CLAIMING = {
+    name: experiment for name, experiment in EXPERIMENTS.items() if experiment.rules
+}
+QUICK = (
+    "thompson",
+    "conditions",
+    "elimination",
+    "condition2",
+    "lemma1-paper",
+    "corollary2",
+    "floor",
+)
 
 
 def check_power(names: tuple[str, ...], workers: int = 1) -> None:
     """Every error is caught by a statement, and every statement rejects an error."""
-    rejected = broken(names, engine="local" if workers > 1 else "serial", workers=workers)
+    rejected = broken(
+        names, engine="local" if workers > 1 else "serial", workers=workers
+    )
     assert not [key for key, statements in rejected.items() if not statements]
-    seen = {(name, statement) for (name, _), statements in rejected.items() for statement in statements}
-    assert {(name, rule.statement) for name in names for rule in EXPERIMENTS[name].rules} == seen
+    seen = {
+        (name, statement)
+        for (name, _), statements in rejected.items()
+        for statement in statements
+    }
+    assert {
+        (name, rule.statement) for name in names for rule in EXPERIMENTS[name].rules
+    } == seen
 
 
 def test_errors_are_caught_where_that_is_quick() -> None:
@@ -43,39 +62,75 @@ def test_every_rule_is_whole() -> None:
         assert (rule.false_alarm is None) is (rule.false_pass is not None)
         assert 0 <= rule.level <= 0.05
     assert all(experiment.breaks for experiment in CLAIMING.values())
-    assert not [name for name, experiment in EXPERIMENTS.items() if experiment.breaks and not experiment.rules]
+    assert not [
+        name
+        for name, experiment in EXPERIMENTS.items()
+        if experiment.breaks and not experiment.rules
+    ]
 
 
-def test_rules_are_printed_before_anything_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rules_are_printed_before_anything_is_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["reproduce", "--rules"]) == 0
     printed = capsys.readouterr().out
-    assert all(rule.statement in printed for experiment in CLAIMING.values() for rule in experiment.rules)
+    assert all(
+        rule.statement in printed
+        for experiment in CLAIMING.values()
+        for rule in experiment.rules
+    )
     assert main(["reproduce", "horizon", "--rules"]) == 0
-    assert capsys.readouterr().out == "These experiments show figures and claim nothing.\n"
+    assert (
+        capsys.readouterr().out == "These experiments show figures and claim nothing.\n"
+    )
 
 
 def test_a_name_is_one_experiment_or_a_family() -> None:
     assert chosen(["lemma1"]) == ["lemma1"]
-    assert chosen(["gallery"]) == [name for name in EXPERIMENTS if name.startswith("gallery-")]
+    assert chosen(["gallery"]) == [
+        name for name in EXPERIMENTS if name.startswith("gallery-")
+    ]
     assert chosen([]) == list(EXPERIMENTS)
 
 
-def test_what_is_not_caught_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    assert main(["reproduce", "thompson", "--broken", "--quick", "--engine", "serial"]) == 0
-    told = "2 of 2 errors made on purpose are caught; 2 of 2 statements reject at least one.\n"
+def test_what_is_not_caught_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    assert (
+        main(["reproduce", "thompson", "--broken", "--quick", "--engine", "serial"])
+        == 0
+    )
+    told = (
+        "2 of 2 errors made on purpose are caught; 2 of 2 statements reject at least "
+        "one.\n"
+    )
     assert capsys.readouterr().out.startswith(told)
     blind = Rule("anything goes", "nowhere", "always")
-    always = Experiment(lambda _: Outcome("", "", (Claim(blind, "", "", "", True),), ()), (blind,), (Break("nothing"),))
+    always = Experiment(
+        lambda _: Outcome("", "", (Claim(blind, "", "", "", True),), ()),
+        (blind,),
+        (Break("nothing"),),
+    )
     monkeypatch.setitem(EXPERIMENTS, "phase", always)
     assert main(["reproduce", "phase", "--broken", "--engine", "serial"]) == 3
     printed = capsys.readouterr().out
-    assert "0 of 1 errors made on purpose are caught; 0 of 1 statements reject at least one." in printed
+    assert (
+        "0 of 1 errors made on purpose are caught; 0 of 1 statements reject at least "
+        "one."
+    ) in printed
     assert "no error makes this fail: anything goes" in printed
 
 
 def test_cases_beyond_those_stated_are_refused() -> None:
     rule = Rule("s", "w", "a", cases=1)
-    twice = Experiment(lambda _: Outcome("t", "", (Claim(rule, "1", "", "", True), Claim(rule, "2", "", "", True)), ()))
+    twice = Experiment(
+        lambda _: Outcome(
+            "t",
+            "",
+            (Claim(rule, "1", "", "", True), Claim(rule, "2", "", "", True)),
+            (),
+        )
+    )
     for rules in ((rule,), ()):
         with pytest.raises(AssertionError, match="2 cases, of 1 stated"):
             Experiment(twice.run, rules)(Setup(quick=True))
@@ -86,24 +141,41 @@ SAMPLES: dict[str, Callable[[np.random.Generator], Claim]] = {
     "mean_is, exact error": lambda rng: judging.mean_is(
         Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 30), 1.0, error=2 / np.sqrt(30)
     ),
-    "mean_is, own error": lambda rng: judging.mean_is(Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 8), 1.0),
-    "mean_most": lambda rng: judging.mean_most(Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 8), 1.0),
-    "mean_least": lambda rng: judging.mean_least(Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 8), 1.0),
+    "mean_is, own error": lambda rng: judging.mean_is(
+        Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 8), 1.0
+    ),
+    "mean_most": lambda rng: judging.mean_most(
+        Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 8), 1.0
+    ),
+    "mean_least": lambda rng: judging.mean_least(
+        Rule("", "", "", RATE), "", rng.normal(1.0, 2.0, 8), 1.0
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_judgements_err_as_often_as_their_rule_states(name: str) -> None:
-    """At the edge, where the mean is the bound: a binomial test that itself errs once in 10,000, both ways."""
+    """At the edge, where the mean is the bound: a binomial test that itself errs once
+    in 10,000, both ways."""
     rng = np.random.default_rng(5)
     alarms = sum(not SAMPLES[name](rng).holds for _ in range(TRIES))
     assert abs(alarms - RATE * TRIES) <= 3.9 * np.sqrt(TRIES * RATE * (1 - RATE))
 
 
 def test_rare_events_and_differences_err_no_more_than_stated() -> None:
-    rng, rare, apart = np.random.default_rng(6), Rule("", "", "", RATE), Rule("", "", "", None, 1, RATE)
-    alarms = sum(not judging.rare(rare, "", rng.random(200) < 0.1, 0.1).holds for _ in range(TRIES))
-    passes = sum(judging.above_zero(apart, "", rng.normal(0.0, 1.0, 8)).holds for _ in range(TRIES))
+    rng, rare, apart = (
+        np.random.default_rng(6),
+        Rule("", "", "", RATE),
+        Rule("", "", "", None, 1, RATE),
+    )
+    alarms = sum(
+        not judging.rare(rare, "", rng.random(200) < 0.1, 0.1).holds
+        for _ in range(TRIES)
+    )
+    passes = sum(
+        judging.above_zero(apart, "", rng.normal(0.0, 1.0, 8)).holds
+        for _ in range(TRIES)
+    )
     most = RATE * TRIES + 3.7 * np.sqrt(TRIES * RATE * (1 - RATE))
     assert alarms <= most
     assert RATE * TRIES / 2 <= passes <= most

@@ -1,4 +1,5 @@
-"""What the experiment on articles measures: the captured share, a policy without memory, and claims that can fail."""
+"""What the experiment on articles measures: the captured share, a policy without
+memory, and claims that can fail."""
 
 from typing import Any
 
@@ -26,7 +27,9 @@ class Oracle(od.Policy):
     def init(self, shape: tuple[int, ...] = ()) -> Any:
         return ()
 
-    def odds(self, state: Any, context: Any, *, eligible: Any = None, step: Any = None) -> od.Odds:
+    def odds(
+        self, state: Any, context: Any, *, eligible: Any = None, step: Any = None
+    ) -> od.Odds:
         means = self.world.means(step, [context])[0, : len(context.arms)]
         return od.Odds((np.arange(len(means)) == means.argmax()).astype(float))
 
@@ -37,7 +40,9 @@ class Oracle(od.Policy):
 def test_an_oracle_captures_all_and_chance_nothing() -> None:
     best = simulate(Oracle(WORLD.for_seed(4)), WORLD, steps=50, seed=4)
     np.testing.assert_allclose(news.captured(best), 1.0, atol=1e-12)
-    even = simulate(od.uniform(od.LinearExperts(np.ones((1, 7)))), WORLD, steps=50, runs=3)
+    even = simulate(
+        od.uniform(od.LinearExperts(np.ones((1, 7)))), WORLD, steps=50, runs=3
+    )
     np.testing.assert_allclose(news.captured(even), 0.0, atol=1e-12)
 
 
@@ -52,4 +57,8 @@ def test_without_memory_names_alone_are_all_alike(size: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("experiment", [news.MEMORY, news.LIVES])
 def test_every_claim_holds_in_full(experiment: Any) -> None:
-    assert [f"{c.case}; {c.measured}" for c in experiment(Setup(quick=False)).claims if not c.holds] == []
+    assert [
+        f"{c.case}; {c.measured}"
+        for c in experiment(Setup(quick=False)).claims
+        if not c.holds
+    ] == []

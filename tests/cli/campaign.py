@@ -15,7 +15,9 @@ def campaign(n: int = 1500, *, seed: int = 1) -> od.Log:
     context = rng.normal(size=(n, 2))
     odds = rng.dirichlet([4, 3, 2], size=n) * 0.7 + 0.1
     arm = (rng.random(n)[:, None] > odds.cumsum(axis=1)).sum(axis=1)
-    means = 1 / (1 + np.exp(1 - np.stack([context[:, 0], context[:, 1], -context[:, 0]], axis=1)))
+    means = 1 / (
+        1 + np.exp(1 - np.stack([context[:, 0], context[:, 1], -context[:, 0]], axis=1))
+    )
     reward = (rng.random(n) < means[np.arange(n), arm]).astype(np.float64)
     return od.Log(arm=arm, reward=reward, propensities=odds, context=context, arms=ARMS)
 
@@ -28,6 +30,7 @@ def place(folder: Path) -> od.Log:
     weights[0, 0, 0], weights[0, 1, 1], weights[0, 2, 0] = 1, 1, -1
     np.savez(folder / "lines.npz", weights=weights, names=["good", "flat"])
     (folder / "news.toml").write_text(
-        f'arms = {ARMS}\npolicy.gamma = 0.1\nseed = 5\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+        f"arms = {ARMS}\npolicy.gamma = 0.1\nseed = 5\n[experts.lines]\n"
+        'kind = "linear"\nfile = "lines.npz"\n'
     )
     return log

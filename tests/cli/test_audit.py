@@ -1,4 +1,5 @@
-"""`oddsmith verify | export | doctor`, from a policy file to an evaluation, with their exit codes."""
+"""`oddsmith verify | export | doctor`, from a policy file to an evaluation, with their
+exit codes."""
 
 import json
 import shutil
@@ -25,7 +26,11 @@ def made(tmp_path_factory: Any) -> Path:
     place(folder)
     page = (folder / "news.toml").read_text()
     (folder / "news.toml").write_text(page.replace("seed = 5", f"seed = {SEED}"))
-    lived(Served(folder / "news.sqlite", od.read_policy(folder / "news.toml").policy), 150, rosters=False).store.close()
+    lived(
+        Served(folder / "news.sqlite", od.read_policy(folder / "news.toml").policy),
+        150,
+        rosters=False,
+    ).store.close()
     return folder
 
 
@@ -43,7 +48,9 @@ def asked(capsys: Any, *arguments: str, code: int = 0) -> Any:
 
 
 def test_verify(news: Path, capsys: Any) -> None:
-    found = asked(capsys, "verify", "news.sqlite", "--models", "news.toml", "--experiment", "news")
+    found = asked(
+        capsys, "verify", "news.sqlite", "--models", "news.toml", "--experiment", "news"
+    )
     assert found["holds"]
     nothing: dict[str, Any] = {"untested": {}, "misses": [], "lacking": 0, "worst": 0.0}
     assert found["levels"]["experts"] == {"checked": 150, "followed": 150} | nothing
@@ -56,7 +63,10 @@ def test_verify(news: Path, capsys: Any) -> None:
 
 def test_verify_says_no_with_exit_code_3(news: Path, capsys: Any) -> None:
     with closing(sqlite3.connect("news.sqlite")) as connection, connection:
-        connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
+        connection.execute(
+            "update events set value = 1 - value where kind = 'reward' and position < "
+            "20"
+        )
     connection.close()
     assert main(["verify", "news.sqlite"]) == 3
     printed = capsys.readouterr().out
@@ -66,20 +76,31 @@ def test_verify_says_no_with_exit_code_3(news: Path, capsys: Any) -> None:
     assert (found["holds"], found["rounding"]) == (False, False)
 
 
-def test_strict_exits_with_1_where_something_was_left_out(news: Path, capsys: Any) -> None:
+def test_strict_exits_with_1_where_something_was_left_out(
+    news: Path, capsys: Any
+) -> None:
     """The incumbents of this store are no facts of it."""
     assert asked(capsys, "verify", "news.sqlite")["complete"] is False
     assert main(["verify", "news.sqlite"]) == 0
-    assert "left out that a whole store allows: with --strict this exits with 1." in capsys.readouterr().out
+    assert (
+        "left out that a whole store allows: with --strict this exits with 1."
+        in capsys.readouterr().out
+    )
     assert main(["verify", "news.sqlite", "--strict"]) == 1
     capsys.readouterr()
     with closing(sqlite3.connect("news.sqlite")) as connection, connection:
-        connection.execute("update meta set value = json_set(value, '$.shadow', json('true')) where name = 'about'")
+        connection.execute(
+            "update meta set value = json_set(value, '$.shadow', json('true')) where "
+            "name = 'about'"
+        )
     connection.close()
     assert main(["verify", "news.sqlite", "--strict", "--models", "news.toml"]) == 0
     assert "--strict" not in capsys.readouterr().out
     with closing(sqlite3.connect("news.sqlite")) as connection, connection:
-        connection.execute("update events set value = 1 - value where kind = 'reward' and position < 20")
+        connection.execute(
+            "update events set value = 1 - value where kind = 'reward' and position < "
+            "20"
+        )
     connection.close()
     assert main(["verify", "news.sqlite", "--strict"]) == 3
 
@@ -87,12 +108,19 @@ def test_strict_exits_with_1_where_something_was_left_out(news: Path, capsys: An
 def test_bad_questions_exit_with_2(news: Path, capsys: Any) -> None:
     assert main(["verify", "nowhere.sqlite"]) == 2
     assert "there is no such file" in capsys.readouterr().err
-    Path("other.toml").write_text(Path("news.toml").read_text().replace("gamma = 0.1", "gamma = 0.2"))
+    Path("other.toml").write_text(
+        Path("news.toml").read_text().replace("gamma = 0.1", "gamma = 0.2")
+    )
     assert main(["verify", "news.sqlite", "--models", "other.toml"]) == 2
     assert "policy.gamma was 0.1, is 0.2" in capsys.readouterr().err
-    Path("other.toml").write_text(Path("news.toml").read_text().replace(f"seed = {SEED}", "seed = 6"))
+    Path("other.toml").write_text(
+        Path("news.toml").read_text().replace(f"seed = {SEED}", "seed = 6")
+    )
     assert main(["verify", "news.sqlite", "--models", "other.toml"]) == 3
-    assert f"facts, position 0 'seed': recorded seed {SEED}; 6 follows" in capsys.readouterr().out
+    assert (
+        f"facts, position 0 'seed': recorded seed {SEED}; 6 follows"
+        in capsys.readouterr().out
+    )
     assert main(["export", "news.sqlite", "--out", "nowhere/log.parquet"]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
     assert main(["verify", "news.sqlite", "--experiment", "sport"]) == 2
@@ -106,14 +134,26 @@ def test_an_exported_log_is_evaluated_and_fitted(news: Path, capsys: Any) -> Non
     assert "were deferred and never activated: left out" in printed
     assert "were an incumbent's, with its odds" in printed
     assert asked(capsys, "export", "news.sqlite", "--out", "log.parquet")["rows"] > 100
-    fitted = asked(capsys, "fit", "log.parquet", "--policy", "news.toml", "--out", "state.npz")
+    fitted = asked(
+        capsys, "fit", "log.parquet", "--policy", "news.toml", "--out", "state.npz"
+    )
     mine: Any = od.read_policy("news.toml").policy
     with Served(news / "news.sqlite", mine).store as store:
         folded = restore(store, mine)
     expected = dict(zip(mine.experts.names, mine.posterior(folded.state), strict=True))
     assert fitted["learnt"] == folded.state.learnt
     assert fitted["posterior"] == pytest.approx(expected, abs=1e-12)
-    question = ("evaluate", "log.parquet", "--target", "news.toml", "--model", "none", "--overrule", "ess", "overlap")
+    question = (
+        "evaluate",
+        "log.parquet",
+        "--target",
+        "news.toml",
+        "--model",
+        "none",
+        "--overrule",
+        "ess",
+        "overlap",
+    )
     found = asked(capsys, *question)
     assert found["rows"] > 100
     assert np.isfinite(found["targets"]["news.toml"]["snips"]["value"])
@@ -121,14 +161,27 @@ def test_an_exported_log_is_evaluated_and_fitted(news: Path, capsys: Any) -> Non
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_other_formats_say_the_same(news: Path, capsys: Any, suffix: str) -> None:
-    """An exported log is read back to the same numbers: values, intervals, the posterior."""
+    """An exported log is read back to the same numbers: values, intervals, the
+    posterior."""
     found = []
     for name in ("log.parquet", f"log.{suffix}"):
         exported = asked(capsys, "export", "news.sqlite", "--out", name)
-        question = ("--target", "news.toml", "--model", "none", "--overrule", "ess", "overlap")
+        question = (
+            "--target",
+            "news.toml",
+            "--model",
+            "none",
+            "--overrule",
+            "ess",
+            "overlap",
+        )
         answer = asked(capsys, "evaluate", name, *question)
-        fitted = asked(capsys, "fit", name, "--policy", "news.toml", "--out", "state.npz")
-        found.append((exported, answer["targets"], answer["served"], fitted["posterior"]))
+        fitted = asked(
+            capsys, "fit", name, "--policy", "news.toml", "--out", "state.npz"
+        )
+        found.append(
+            (exported, answer["targets"], answer["served"], fitted["posterior"])
+        )
     assert found[0] == found[1]
     first, second = od.read_log("log.parquet"), od.read_log(f"log.{suffix}")
     assert_same(second, first, "context")
@@ -143,8 +196,14 @@ def test_doctor(news: Path, capsys: Any) -> None:
     assert printed[2] == "news.sqlite"
     assert printed[3].startswith("ok      file        the file is sound")
     Served(news / "sound.sqlite", policy()).store.close()
-    assert {finding["level"] for finding in asked(capsys, "doctor", "sound.sqlite")} == {"ok"}
+    assert {
+        finding["level"] for finding in asked(capsys, "doctor", "sound.sqlite")
+    } == {"ok"}
     found = asked(capsys, "doctor", "sound.sqlite", "news.toml", code=3)
-    assert [finding["check"] for finding in found if finding["level"] == "problem"] == ["file"]
+    assert [finding["check"] for finding in found if finding["level"] == "problem"] == [
+        "file"
+    ]
     assert main(["doctor", "sound.sqlite", "news.toml"]) == 3
-    assert capsys.readouterr().out.startswith("Something is wrong with news.toml: it cannot be read")
+    assert capsys.readouterr().out.startswith(
+        "Something is wrong with news.toml: it cannot be read"
+    )

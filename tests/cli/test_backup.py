@@ -9,7 +9,13 @@ import pytest
 import oddsmith as od
 from cli.campaign import place
 from oddsmith.cli.main import main
-from oddsmith.server.store import Activation, DecisionMade, Reward, SQLiteReader, SQLiteStore
+from oddsmith.server.store import (
+    Activation,
+    DecisionMade,
+    Reward,
+    SQLiteReader,
+    SQLiteStore,
+)
 from server.audit.served import SEED, Served, lived
 from server.store.samples import append
 
@@ -20,7 +26,9 @@ def news(tmp_path: Path, monkeypatch: Any) -> Path:
     place(tmp_path)
     page = (tmp_path / "news.toml").read_text()
     (tmp_path / "news.toml").write_text(page.replace("seed = 5", f"seed = {SEED}"))
-    served = Served(tmp_path / "news.sqlite", od.read_policy(tmp_path / "news.toml").policy)
+    served = Served(
+        tmp_path / "news.sqlite", od.read_policy(tmp_path / "news.toml").policy
+    )
     lived(served, 20, rosters=False).store.close()
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -34,9 +42,16 @@ def asked(capsys: Any, *arguments: str) -> Any:
 def test_backup_and_restore(news: Path, capsys: Any) -> None:
     with SQLiteReader(news / "news.sqlite") as reader:
         head, tally = reader.head(), dict(reader.tally())
-    assert main(["backup", "news.sqlite", "--out", "backup.sqlite", "--experiment", "news"]) == 0
+    assert (
+        main(
+            ["backup", "news.sqlite", "--out", "backup.sqlite", "--experiment", "news"]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
-    assert printed.startswith(f"news has {sum(tally.values())} events up to position {head}, the last one of ")
+    assert printed.startswith(
+        f"news has {sum(tally.values())} events up to position {head}, the last one of "
+    )
     assert "\n\nbackup: backup.sqlite, of epoch " in printed
     held = asked(capsys, "backup", "news.sqlite", "--out", "other.sqlite")
     assert (held["head"], held["events"]) == (head, tally)
@@ -57,7 +72,9 @@ def test_backup_and_restore(news: Path, capsys: Any) -> None:
 def restored_says(capsys: Any, store: str) -> str:
     main(["doctor", store, "--json"])
     found = json.loads(capsys.readouterr().out)
-    return next(f"{one['what']}. {one['advice']}" for one in found if one["check"] == "restored")
+    return next(
+        f"{one['what']}. {one['advice']}" for one in found if one["check"] == "restored"
+    )
 
 
 def test_refusals(news: Path, capsys: Any) -> None:
@@ -90,13 +107,21 @@ def test_doctor_names_what_was_lost(news: Path, capsys: Any) -> None:
     assert said.endswith("; what came after it in the original is not here. ")
     lost = [f"lost{i}" for i in range(7)]
     with SQLiteStore("again.sqlite", od.read_policy("news.toml").policy) as store:
-        append(store, *(Reward(id, 1.0, 0.0) for id in lost[:6]), Activation(lost[6], 0.0))
-        assert "7 decisions are missing that something came for since: 'lost0', 'lost1'" in restored_says(
-            capsys, "again.sqlite"
+        append(
+            store, *(Reward(id, 1.0, 0.0) for id in lost[:6]), Activation(lost[6], 0.0)
+        )
+        assert (
+            "7 decisions are missing that something came for since: 'lost0', 'lost1'"
+            in restored_says(capsys, "again.sqlite")
         )
         assert "'lost4' and 2 more" in restored_says(capsys, "again.sqlite")
-        (decision,) = store.decisions([line.position for line in store.lines(0, head) if line.kind == "decision"][:1])
+        (decision,) = store.decisions(
+            [line.position for line in store.lines(0, head) if line.kind == "decision"][
+                :1
+            ]
+        )
         append(store, *(DecisionMade(id, decision, 0, 0.0) for id in lost[:6]))
-        assert "1 decision is missing that something came for since: 'lost6'. They" in restored_says(
-            capsys, "again.sqlite"
+        assert (
+            "1 decision is missing that something came for since: 'lost6'. They"
+            in restored_says(capsys, "again.sqlite")
         )

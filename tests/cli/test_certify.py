@@ -11,7 +11,8 @@ from oddsmith.cli.main import main
 
 def test_certify_own_losses(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     (tmp_path / "my_losses.py").write_text(
-        "def good(g, r):\n    return 3 * (g - r) ** 2\n\n\ndef bad(g, r):\n    return abs(g - r)\n\n\nnumber = 3\n"
+        "def good(g, r):\n    return 3 * (g - r) ** 2\n\n\ndef bad(g, r):\n"
+        "    return abs(g - r)\n\n\nnumber = 3\n"
     )
     monkeypatch.chdir(tmp_path)
     assert main(["certify", "my_losses:good", "--json"]) == 0
@@ -32,7 +33,14 @@ def test_certify_own_losses(tmp_path: Path, monkeypatch: Any, capsys: Any) -> No
         "C4": None,
     }
     (tmp_path / "broken.py").write_text("def f(:\n")
-    for wrong in ("my_losses:missing", "nowhere:f", "my_losses", "my_losses:number", "broken:f", ".my_losses:good"):
+    for wrong in (
+        "my_losses:missing",
+        "nowhere:f",
+        "my_losses",
+        "my_losses:number",
+        "broken:f",
+        ".my_losses:good",
+    ):
         assert main(["certify", wrong]) == 2
         error = capsys.readouterr().err
         assert error.startswith("oddsmith: loss must be")
@@ -44,7 +52,10 @@ def test_every_condition_has_a_line_that_says_what_it_is(capsys: Any) -> None:
     said = capsys.readouterr().out
     assert said.startswith("square satisfies C1 to C4")
     for line in (
-        "C1  holds   consistency: the true mean has the least expected loss, E lhat >= 0",
+        (
+            "C1  holds   consistency: the true mean has the least expected loss, E "
+            "lhat >= 0"
+        ),
         "C2  holds   informativeness",
         "C3  holds   boundedness",
         "C4  holds   self-boundedness",
@@ -60,9 +71,12 @@ def test_log_loss_up_to_0_and_1_is_unbounded(capsys: Any) -> None:
     assert "C1  ?       consistency" in said
 
 
-def test_a_loss_that_cannot_tell_predictions_apart_breaks_c2(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_a_loss_that_cannot_tell_predictions_apart_breaks_c2(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
     (tmp_path / "flat.py").write_text(
-        "import numpy as np\n\n\ndef f(g, r):\n    return (np.clip(g, 0.3, 0.7) - r) ** 2\n"
+        "import numpy as np\n\n\ndef f(g, r):\n    return (np.clip(g, 0.3, 0.7) - r) "
+        "** 2\n"
     )
     monkeypatch.chdir(tmp_path)
     assert main(["certify", "flat:f"]) == 3

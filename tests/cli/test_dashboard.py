@@ -25,18 +25,28 @@ def test_the_page_of_a_store(tmp_path: Path, what: str) -> None:
     with (
         open(tmp_path / "wrong", "w") as wrong,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=wrong, text=True, env=os.environ | {"PYTHONPATH": path}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=wrong,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path},
         ) as shown,
     ):
         try:
             assert shown.stdout is not None
             line = shown.stdout.readline()
-            found = re.fullmatch(r"news: (http://127\.0\.0\.1:\d+)/dashboard/ \(Ctrl-C ends it\)\n", line)
+            found = re.fullmatch(
+                r"news: (http://127\.0\.0\.1:\d+)/dashboard/ \(Ctrl-C ends it\)\n", line
+            )
             assert found is not None, line + (tmp_path / "wrong").read_text()
             with httpx.Client(base_url=found[1], timeout=30) as client:
                 wait(lambda: client.get("/readyz").status_code == 200)
-                assert client.get("/", follow_redirects=True).text.startswith("<!doctype html>")
-                assert [one["id"] for one in client.get("/v1/decisions").json()["decisions"]] == ["d1"]
+                assert client.get("/", follow_redirects=True).text.startswith(
+                    "<!doctype html>"
+                )
+                assert [
+                    one["id"] for one in client.get("/v1/decisions").json()["decisions"]
+                ] == ["d1"]
         finally:
             shown.send_signal(signal.SIGINT)
             assert shown.wait(30) == 0
@@ -53,7 +63,11 @@ def test_the_page_of_a_store(tmp_path: Path, what: str) -> None:
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, words: list[str], match: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    words: list[str],
+    match: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["dashboard", *words]) == 2

@@ -15,6 +15,8 @@ def test_what_cannot_be_drawn_is_said_before_the_log_is_read(
     asked = ["evaluate", str(tmp_path / "log.jsonl"), "--target", "uniform"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main([*asked, "--out", str(tmp_path / "report")]) == 2
-    assert "reports with figures need the extra oddsmith[lab]" in capsys.readouterr().err
+    assert (
+        "reports with figures need the extra oddsmith[lab]" in capsys.readouterr().err
+    )
     assert main(asked) == 2
     assert "log.jsonl" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""`oddsmith import personalizer`: rewards outside of the scale are a wrong scale, and stop it; slots are counted."""
+"""`oddsmith import personalizer`: rewards outside of the scale are a wrong scale, and
+stop it; slots are counted."""
 
 import json
 import shlex
@@ -22,11 +23,17 @@ def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _import(*arguments: str) -> int:
-    return main(["import", "personalizer", "log.json", "--report", "report.jsonl", *arguments])
+    return main(
+        ["import", "personalizer", "log.json", "--report", "report.jsonl", *arguments]
+    )
 
 
 def _log(*rewards: float) -> None:
-    write(Path("log.json"), "{", *(event(str(i), TWO, [0.5, 0.5], reward=one) for i, one in enumerate(rewards)))
+    write(
+        Path("log.json"),
+        "{",
+        *(event(str(i), TWO, [0.5, 0.5], reward=one) for i, one in enumerate(rewards)),
+    )
 
 
 def _cured(said: str) -> str:
@@ -35,13 +42,18 @@ def _cured(said: str) -> str:
 
 
 @pytest.mark.parametrize("place", ["log.parquet", "news.sqlite"])
-def test_a_wrong_scale_leaves_nothing_behind_and_its_cure_works(capsys: Any, place: str) -> None:
+def test_a_wrong_scale_leaves_nothing_behind_and_its_cure_works(
+    capsys: Any, place: str
+) -> None:
     _log(*[1.0] * 120, -1.0, 0.0, -0.5)
     Path("news.toml").write_text(PLAIN)
     before = set(Path().iterdir())
     assert _import("--to", place, "--policy", "news.toml") == 2
     said = capsys.readouterr().err
-    assert said.startswith("oddsmith: log.json, line 122: the reward must be in [0, 1]; got -1 (and so in 1 line more)")
+    assert said.startswith(
+        "oddsmith: log.json, line 122: the reward must be in [0, 1]; got -1 (and so in "
+        "1 line more)"
+    )
     assert "Nothing was written" in said
     assert "new one" not in said
     assert set(Path().iterdir()) == before
@@ -51,23 +63,35 @@ def test_a_wrong_scale_leaves_nothing_behind_and_its_cure_works(capsys: Any, pla
     assert "123 of 124 lines are events, 123 with a reward" in capsys.readouterr().out
 
 
-def test_a_store_that_was_begun_stays_as_it_is_and_a_new_one_is_asked_for(capsys: Any) -> None:
+def test_a_store_that_was_begun_stays_as_it_is_and_a_new_one_is_asked_for(
+    capsys: Any,
+) -> None:
     _log(1.0, 0.0)
     Path("news.toml").write_text(PLAIN)
     assert _import("--to", "news.sqlite", "--policy", "news.toml") == 0
     _log(1.0, 0.0, 1.0, -1.0)
     assert _import("--to", "news.sqlite", "--policy", "news.toml") == 2
     said = capsys.readouterr().err
-    assert "The store was begun before: with other units a new one is needed, another store in [service]" in said
+    assert (
+        "The store was begun before: with other units a new one is needed, another "
+        "store in [service]"
+    ) in said
     assert main(["verify", "news.sqlite", "--json"]) == 0
     assert main(["export", "news.sqlite", "--out", "back.parquet"]) == 0
     assert len(od.read_log("back.parquet")) == 2
-    Path("news.toml").write_text(f'{PLAIN}\n{_cured(said)}\n[service]\nstore = "new.sqlite"\n')
+    Path("news.toml").write_text(
+        f'{PLAIN}\n{_cured(said)}\n[service]\nstore = "new.sqlite"\n'
+    )
     assert _import("--to", "new.sqlite", "--policy", "news.toml") == 0
 
 
-@pytest.mark.parametrize(("rewards", "cure"), [([2.5, -1.0, 1234567.5], "-1 1234567.5"), ([0.0, -3.0], "-3 1")])
-def test_without_a_policy_the_option_is_the_cure(capsys: Any, rewards: list[float], cure: str) -> None:
+@pytest.mark.parametrize(
+    ("rewards", "cure"),
+    [([2.5, -1.0, 1234567.5], "-1 1234567.5"), ([0.0, -3.0], "-3 1")],
+)
+def test_without_a_policy_the_option_is_the_cure(
+    capsys: Any, rewards: list[float], cure: str
+) -> None:
     _log(*rewards)
     assert _import("--to", "log.parquet") == 2
     said = capsys.readouterr().err
@@ -101,11 +125,19 @@ def test_events_and_their_decisions_are_told_apart(capsys: Any) -> None:
     assert _import(*asked) == 0
     told = (
         "5 of 6 lines are events; the others are told below.\n"
-        "They are 13 decisions, 12 with a reward: an event of several slots is one for each.\n"
+        "They are 13 decisions, 12 with a reward: an event of several slots is one for "
+        "each.\n"
     )
     assert capsys.readouterr().out.startswith(told)
     assert _import(*asked) == 0
-    assert capsys.readouterr().out.startswith(f"{told}5 of 5 events were in the store before.\n")
+    assert capsys.readouterr().out.startswith(
+        f"{told}5 of 5 events were in the store before.\n"
+    )
     assert _import(*asked, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["read"], found["known"], found["decisions"], found["rewarded"]) == (5, 5, 13, 12)
+    assert (found["read"], found["known"], found["decisions"], found["rewarded"]) == (
+        5,
+        5,
+        13,
+        12,
+    )

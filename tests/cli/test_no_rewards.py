@@ -23,7 +23,9 @@ def asked(capsys: Any, *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_state_without_a_reward_has_learnt_nothing_either(log: od.Log, capsys: Any) -> None:
+def test_a_state_without_a_reward_has_learnt_nothing_either(
+    log: od.Log, capsys: Any
+) -> None:
     od.Agent(od.read_policy("news.toml").policy, seed=1, arms=ARMS).save("fresh.npz")
     question = ["evaluate", "log.parquet", "--target", "news.toml", "--model", "none"]
     without = asked(capsys, *question)["notes"]
@@ -31,17 +33,27 @@ def test_a_state_without_a_reward_has_learnt_nothing_either(log: od.Log, capsys:
     assert asked(capsys, *question, "--state", "fresh.npz")["notes"] == without
 
 
-def test_a_log_without_rewards_is_told_so_by_every_command(log: od.Log, capsys: Any) -> None:
+def test_a_log_without_rewards_is_told_so_by_every_command(
+    log: od.Log, capsys: Any
+) -> None:
     waiting = od.Log(
-        arm=log.arm, reward=log.reward * np.nan, propensities=log.propensities, context=log.context, arms=ARMS
+        arm=log.arm,
+        reward=log.reward * np.nan,
+        propensities=log.propensities,
+        context=log.context,
+        arms=ARMS,
     )
     od.write_log(waiting[:600], "waiting.parquet")
     for command, words in {
         "evaluate --target news.toml": "log must have rewards; got none in 600 rows",
-        "evaluate --target news.toml --model linear": "log must have rewards; got none in 600 rows",
+        ("evaluate --target news.toml --model linear"): (
+            "log must have rewards; got none in 600 rows"
+        ),
         "replay --policy news.toml": "log must have rewards; got none in 600 rows",
-        "fit --policy news.toml --out state.npz": "log must have rewards to learn from; got none in 600 rows: "
-        "nothing was written",
+        "fit --policy news.toml --out state.npz": (
+            "log must have rewards to learn from; got none in 600 rows: nothing was "
+            "written"
+        ),
     }.items():
         name, *options = command.split()
         assert main([name, "waiting.parquet", *options]) == 2
@@ -52,7 +64,9 @@ def test_a_log_without_rewards_is_told_so_by_every_command(log: od.Log, capsys: 
 
 def test_one_reward_is_no_plural(log: od.Log, capsys: Any) -> None:
     od.write_log(log[:1], "one.parquet")
-    assert main(["fit", "one.parquet", "--policy", "news.toml", "--out", "state.npz"]) == 0
+    assert (
+        main(["fit", "one.parquet", "--policy", "news.toml", "--out", "state.npz"]) == 0
+    )
     printed = capsys.readouterr().out
     assert printed.startswith("After 1 reward ")
     assert "\n1 reward learnt, 0 still waiting." in printed

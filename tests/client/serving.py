@@ -1,4 +1,5 @@
-"""What the client's tests talk to: `oddsmith serve` in another process, and a proxy that loses answers."""
+"""What the client's tests talk to: `oddsmith serve` in another process, and a proxy
+that loses answers."""
 
 import asyncio
 import os
@@ -17,7 +18,8 @@ import numpy as np
 import oddsmith
 
 ARMS = ("sports", "politics", "tech")
-HASTY: dict[str, Any] = {"timeout": 30.0, "retries": 0}  # one try, which a proxy ends at once
+# one try, which a proxy ends at once
+HASTY: dict[str, Any] = {"timeout": 30.0, "retries": 0}
 _EXPERTS = """
 [experts.lines]
 kind = "linear"
@@ -35,21 +37,43 @@ def policy_file(folder: Path, name: str, service: str = "", reward: str = "") ->
     np.savez(folder / "lines.npz", weights=weights[:4], names=["a", "b", "c", "d"])
     np.savez(folder / "late.npz", weights=weights[4:], names=["late"])
     path = folder / f"{name}.toml"
-    path.write_text(f"arms = {list(ARMS)}\nseed = 5\n{_EXPERTS}{reward}[service]\ntimeout_ms = 60000\n{service}")
+    path.write_text(
+        f"arms = {list(ARMS)}\nseed = 5\n{_EXPERTS}{reward}[service]\ntimeout_ms = "
+        f"60000\n{service}"
+    )
     return path
 
 
 @contextmanager
 def service(*files: Path, keys: Path | None = None) -> Iterator[str]:
-    """The address of a service of these policy files that is ready; it is stopped at the end, its stores closed."""
-    command = [sys.executable, "-m", "oddsmith", "serve", *map(str, files), "--port", "0"]
+    """The address of a service of these policy files that is ready; it is stopped at
+    the end, its stores closed."""
+    command = [
+        sys.executable,
+        "-m",
+        "oddsmith",
+        "serve",
+        *map(str, files),
+        "--port",
+        "0",
+    ]
     command += [] if keys is None else ["--keys", str(keys)]
     environment = os.environ | {"PYTHONPATH": str(Path(oddsmith.__file__).parents[1])}
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment)
+    server = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
     assert server.stderr is not None
     try:
         lines = iter(server.stderr.readline, "")
-        url = next(found[1] for line in lines if (found := re.search(r"listening on (\S+)", line)))
+        url = next(
+            found[1]
+            for line in lines
+            if (found := re.search(r"listening on (\S+)", line))
+        )
         with oddsmith.Client(url) as client:
             assert client.ready(wait=60)
         yield url
@@ -62,14 +86,21 @@ def service(*files: Path, keys: Path | None = None) -> Iterator[str]:
 def events(store: Path, kind: str) -> list[str]:
     """The ids of all events of a kind in a store's file, read by SQLite alone."""
     with closing(sqlite3.connect(store)) as file:
-        return [id for (id,) in file.execute("select id from events where kind = ? order by position", (kind,))]
+        return [
+            id
+            for (id,) in file.execute(
+                "select id from events where kind = ? order by position", (kind,)
+            )
+        ]
 
 
 class FlakyProxy:
-    """Stands between client and service, and fails as networks do, in turns drawn from a seed.
+    """Stands between client and service, and fails as networks do, in turns drawn from
+    a seed.
 
-    `before` the service: hangs up, the request is lost. `after`: the service has answered, and nobody hears it.
-    `half`: the connection breaks inside the answer. `busy`: says 503 itself. What is left goes `through`.
+    `before` the service: hangs up, the request is lost. `after`: the service has
+    answered, and nobody hears it. `half`: the connection breaks inside the answer.
+    `busy`: says 503 itself. What is left goes `through`.
     """
 
     KINDS = ("before", "after", "half", "busy", "through")
@@ -106,9 +137,13 @@ class FlakyProxy:
             thread.join()
             loop.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """One connection: requests, each with its fate, until one breaks it."""
-        with suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+        with suppress(
+            asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError
+        ):
             while True:
                 request = await _message(reader)
                 fate = self._fate()
@@ -116,12 +151,17 @@ class FlakyProxy:
                 if fate == "before":
                     break
                 if fate == "busy":
-                    writer.write(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n")
+                    writer.write(
+                        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\n"
+                        b"content-length: 0\r\n\r\n"
+                    )
                     continue
                 answer = await self._ask(request)
                 if fate == "after":
                     break
-                writer.write(answer if fate == "through" else answer[: len(answer) // 2])
+                writer.write(
+                    answer if fate == "through" else answer[: len(answer) // 2]
+                )
                 await writer.drain()
                 if fate == "half":
                     break
@@ -157,7 +197,8 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
 
 
 class Line(NamedTuple):
-    """A client behind a proxy, one that talks to the service itself, and the store of the experiment."""
+    """A client behind a proxy, one that talks to the service itself, and the store of
+    the experiment."""
 
     proxy: SteeredProxy
     client: Any
@@ -166,10 +207,15 @@ class Line(NamedTuple):
 
 
 @contextmanager
-def line_to(served: tuple[str, Path], name: str, kind: Any = oddsmith.Client) -> Iterator[Line]:
+def line_to(
+    served: tuple[str, Path], name: str, kind: Any = oddsmith.Client
+) -> Iterator[Line]:
     """What a test of this experiment needs, at a service with its folder of stores."""
     url, folder = served
-    with SteeredProxy(url).running() as proxy, kind(proxy.url, experiment=name, **HASTY) as client:
+    with (
+        SteeredProxy(url).running() as proxy,
+        kind(proxy.url, experiment=name, **HASTY) as client,
+    ):
         assert isinstance(proxy, SteeredProxy)
         with oddsmith.Client(url, experiment=name, timeout=60) as near:
             yield Line(proxy, client, near, folder / f"{name}.sqlite")

@@ -1,4 +1,5 @@
-"""Every call of both clients against a real service: what is answered is what is in the log."""
+"""Every call of both clients against a real service: what is answered is what is in the
+log."""
 
 import inspect
 import sys
@@ -35,15 +36,31 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     assert news.correct(decided.id, 0.5).new
     record = news.decision(decided.id, explain=True)
     assert record["reward"] == 0.5
-    assert [event["kind"] for event in record["events"]] == ["decision", "reward", "correction", "correction"]
-    votes = {arm: sum(e["weight"] * e["votes"].get(arm, 0) for e in record["experts"]) for arm in ARMS}
-    mixed = {arm: 0.98 * votes[arm] + 0.01 * (arm in ("sports", "tech")) for arm in ARMS}  # gamma is 0.02
+    assert [event["kind"] for event in record["events"]] == [
+        "decision",
+        "reward",
+        "correction",
+        "correction",
+    ]
+    votes = {
+        arm: sum(e["weight"] * e["votes"].get(arm, 0) for e in record["experts"])
+        for arm in ARMS
+    }
+    # gamma is 0.02
+    mixed = {
+        arm: 0.98 * votes[arm] + 0.01 * (arm in ("sports", "tech")) for arm in ARMS
+    }
     assert decided.odds == pytest.approx(mixed, abs=1e-12)
 
 
 def test_contexts_of_many_kinds_are_the_same_context(client: Any) -> None:
     news = client()
-    for context in ([0.5, 2.0], (0.5, 2), np.array([0.5, 2.0]), [np.float32(0.5), np.int64(2)]):
+    for context in (
+        [0.5, 2.0],
+        (0.5, 2),
+        np.array([0.5, 2.0]),
+        [np.float32(0.5), np.int64(2)],
+    ):
         id = news.decide(context).id
         assert news.decision(id)["context"] == [0.5, 2.0]
     for unknown in ([float("nan"), 1.0], np.array([np.nan, 1.0]), [None, 1]):
@@ -57,7 +74,11 @@ def test_contexts_of_many_kinds_are_the_same_context(client: Any) -> None:
 def test_batches_answer_every_entry(client: Any) -> None:
     news = client()
     good, bad, named = news.decide_batch(
-        [{"context": [1.0, 2.0]}, {"context": [1.0, 2.0], "eligible": ["chess"]}, {"context": [1.0, 2.0], "id": "mine"}]
+        [
+            {"context": [1.0, 2.0]},
+            {"context": [1.0, 2.0], "eligible": ["chess"]},
+            {"context": [1.0, 2.0], "id": "mine"},
+        ]
     )
     assert isinstance(good, ServedDecision)
     assert good.id != named.id == "mine"
@@ -65,7 +86,11 @@ def test_batches_answer_every_entry(client: Any) -> None:
     assert "chess" in str(bad)
     news.reward_batch([{"id": "mine", "reward": 1}])
     kept, refused, parked = news.reward_batch(
-        [{"id": good.id, "reward": 1}, {"id": "mine", "reward": 0}, {"id": f"later-{good.id}", "reward": 1}]
+        [
+            {"id": good.id, "reward": 1},
+            {"id": "mine", "reward": 0},
+            {"id": f"later-{good.id}", "reward": 1},
+        ]
     )
     assert kept.new
     assert isinstance(refused, od.Conflict)
@@ -103,7 +128,9 @@ def test_sticky_units_and_summed_rewards_in_euros(client: Any, request: Any) -> 
 def test_arms_come_with_the_call(client: Any) -> None:
     pandas = pytest.importorskip("pandas")
     site = client("site")
-    frame = pandas.DataFrame({"topic": ["sports", "tech"], "age": [2.0, 0.5]}, index=["a/17", "a/18"])
+    frame = pandas.DataFrame(
+        {"topic": ["sports", "tech"], "age": [2.0, 0.5]}, index=["a/17", "a/18"]
+    )
     decided = site.decide({"hour": 9}, arms=frame)
     assert set(decided.odds) == {"a/17", "a/18"}
     assert site.reward(decided.id, 1).new
@@ -111,13 +138,18 @@ def test_arms_come_with_the_call(client: Any) -> None:
     assert (again.arm, again.new) == (decided.arm, False)
     with pytest.raises(od.Conflict, match="not among those offered now"):
         site.decide({"hour": 9}, arms=["else"], id=decided.id)
-    batch = [{"context": {"hour": 1}}, {"context": {"hour": 2}, "arms": {"x": {"age": np.float64(1.5)}, "y": None}}]
+    batch = [
+        {"context": {"hour": 1}},
+        {"context": {"hour": 2}, "arms": {"x": {"age": np.float64(1.5)}, "y": None}},
+    ]
     results = site.decide_batch(batch, arms=["a/17"])
     assert [set(one.odds) for one in results] == [{"a/17"}, {"x", "y"}]
 
 
 def test_an_incumbent_acts_and_we_watch(client: Any) -> None:
-    decided = client("watched").decide([1.0, 0.0], incumbent="tech", incumbent_odds={"tech": 0.75, "sports": 0.25})
+    decided = client("watched").decide(
+        [1.0, 0.0], incumbent="tech", incumbent_odds={"tech": 0.75, "sports": 0.25}
+    )
     assert (decided.arm, decided.propensity) == ("tech", 0.75)
     assert decided.would in ARMS
 
@@ -147,15 +179,21 @@ def test_lists_and_changes(client: Any) -> None:
     news.reward(ids[1], 1)
     page = news.decisions(limit=2)
     assert [one["id"] for one in page["decisions"]] == ids[:0:-1]
-    assert news.decisions(before=page["before"], limit=1)["decisions"][0]["id"] == ids[0]
-    first = news.decisions(limit=1, reward="some", arm=page["decisions"][1]["arm"])["decisions"]
+    assert (
+        news.decisions(before=page["before"], limit=1)["decisions"][0]["id"] == ids[0]
+    )
+    first = news.decisions(limit=1, reward="some", arm=page["decisions"][1]["arm"])[
+        "decisions"
+    ]
     assert [one["id"] for one in first] == [ids[1]]
     assert news.changes(after=page["position"] - 1)["head"] >= page["position"]
     last = news.changes(after=10**9, wait=0.01)
     assert last["experiment"] == "news"
 
 
-def test_refusals_have_types_and_the_services_own_sentence(client: Any, places: dict[str, str]) -> None:
+def test_refusals_have_types_and_the_services_own_sentence(
+    client: Any, places: dict[str, str]
+) -> None:
     refused: list[tuple[Callable[[], object], int, str]] = [
         (lambda: client(key=None).stats(), 401, "unauthorized"),
         (lambda: client(key=places["little"]).stats(), 403, "forbidden"),
@@ -169,7 +207,9 @@ def test_refusals_have_types_and_the_services_own_sentence(client: Any, places: 
             wrong()
         assert (caught.value.status, caught.value.code) == (status, code)
         assert str(caught.value)
-    with pytest.raises(od.InvalidInput, match="experiment must be given where there are 4"):
+    with pytest.raises(
+        od.InvalidInput, match="experiment must be given where there are 4"
+    ):
         client(None).posterior()
     with pytest.raises(od.InvalidInput, match="arms"):
         client().decide([1.0, 1.0], eligible=["chess"])
@@ -179,7 +219,8 @@ def test_nobody_answers(client: Any) -> None:
     with od.Client("http://127.0.0.1:9", retries=1) as lonely:
         assert lonely.ready() is False
         with pytest.raises(
-            od.ServiceError, match=r"no answer after 2 tries: http://127.0.0.1:9, ConnectError"
+            od.ServiceError,
+            match=r"no answer after 2 tries: http://127.0.0.1:9, ConnectError",
         ) as caught:
             lonely.posterior()
     assert caught.value.status == 0
@@ -196,7 +237,9 @@ def test_nobody_answers(client: Any) -> None:
         ({"retries": -1}, "retries"),
     ],
 )
-def test_wrong_settings_are_refused_without_telling_secrets(settings: dict[str, Any], match: str) -> None:
+def test_wrong_settings_are_refused_without_telling_secrets(
+    settings: dict[str, Any], match: str
+) -> None:
     for kind in (od.Client, od.AsyncClient):
         with pytest.raises(od.InvalidInput, match=match):
             kind(**{"url": "http://127.0.0.1:8000", **settings})
@@ -209,13 +252,20 @@ def test_a_key_is_not_shown() -> None:
 
 def test_without_httpx_the_extra_is_named(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(od.errors.MissingExtra, match=r"AsyncClient needs the extra oddsmith\[client\]"):
+    with pytest.raises(
+        od.errors.MissingExtra, match=r"AsyncClient needs the extra oddsmith\[client\]"
+    ):
         od.AsyncClient("http://127.0.0.1:8000")
 
 
 def test_both_clients_have_the_same_calls() -> None:
-    calls = [name for name in vars(od.Client) if not name.startswith("_") and name != "close"]
-    assert len(calls) == 22, "a call came or went: change this number, and The client in docs/reference/service.md"
+    calls = [
+        name for name in vars(od.Client) if not name.startswith("_") and name != "close"
+    ]
+    assert len(calls) == 22, (
+        "a call came or went: change this number, and The client in "
+        "docs/reference/service.md"
+    )
     for name in calls:
         now, later = getattr(od.Client, name), getattr(od.AsyncClient, name)
         assert inspect.signature(now) == inspect.signature(later)

@@ -1,4 +1,5 @@
-"""Where the service does not answer, the caller's arm is shown; what the log says was shown is what was shown."""
+"""Where the service does not answer, the caller's arm is shown; what the log says was
+shown is what was shown."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +11,15 @@ import pytest
 
 import oddsmith as od
 from client.conftest import Awaited
-from client.serving import ARMS, HASTY, FlakyProxy, events, line_to, policy_file, service
+from client.serving import (
+    ARMS,
+    HASTY,
+    FlakyProxy,
+    events,
+    line_to,
+    policy_file,
+    service,
+)
 from oddsmith.client import Reported, ServedDecision
 from oddsmith.logs import read_log
 from oddsmith.server.audit import export
@@ -25,20 +34,36 @@ SETTINGS |= {"loyal": "sticky = true\n"} | dict.fromkeys(
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A service of an experiment for each test: its address, and the folder of the stores."""
+    """A service of an experiment for each test: its address, and the folder of the
+    stores."""
     folder = tmp_path_factory.mktemp("fallback")
-    with service(*(policy_file(folder, name, settings) for name, settings in SETTINGS.items())) as url:
+    with service(
+        *(policy_file(folder, name, settings) for name, settings in SETTINGS.items())
+    ) as url:
         yield url, folder
 
 
 @pytest.mark.parametrize("kind", [od.Client, Awaited])
-def test_a_fallback_is_reported_as_an_incumbents_decision_with_its_reward(served: Any, kind: Any) -> None:
+def test_a_fallback_is_reported_as_an_incumbents_decision_with_its_reward(
+    served: Any, kind: Any
+) -> None:
     name = kind.__name__.lower()
     with line_to(served, name, kind) as (proxy, client, near, _):
         proxy.fate = "before"
         shown = client.decide([0.5, 1.0], fallback="tech")
         odds = {"tech": 1.0}
-        expected = ServedDecision(shown.id, name, "tech", 1.0, None, None, None, True, odds=odds, fallback=True)
+        expected = ServedDecision(
+            shown.id,
+            name,
+            "tech",
+            1.0,
+            None,
+            None,
+            None,
+            True,
+            odds=odds,
+            fallback=True,
+        )
         assert shown == expected
         kept = client.reward(shown.id, 1)
         assert (kept.id, kept.position, kept.parked) == (shown.id, None, True)
@@ -48,32 +73,47 @@ def test_a_fallback_is_reported_as_an_incumbents_decision_with_its_reward(served
         assert not first.fallback
         assert client.report() == Reported(sent=2, waiting=0, refused=0, dropped=0)
         record = near.decision(shown.id)
-        assert (record["arm"], record["propensity"], record["shadow"], record["reward"]) == ("tech", 1.0, True, 1.0)
+        assert (
+            record["arm"],
+            record["propensity"],
+            record["shadow"],
+            record["reward"],
+        ) == ("tech", 1.0, True, 1.0)
         assert (record["context"], record["deferred"]) == ([0.5, 1.0], False)
         assert client.reward(shown.id, 1).new is False
 
 
 @pytest.mark.parametrize("fate", FAILING)
-def test_what_was_decided_and_not_heard_never_counts(served: Any, tmp_path: Path, fate: str) -> None:
-    """The service has decided, the answer is lost, and the caller shows another arm: or, by luck, the same one."""
+def test_what_was_decided_and_not_heard_never_counts(
+    served: Any, tmp_path: Path, fate: str
+) -> None:
+    """The service has decided, the answer is lost, and the caller shows another arm:
+    or, by luck, the same one."""
     with line_to(served, f"lost-{fate}") as (proxy, client, near, store):
         proxy.fate = fate
         shown = [client.decide([0.5, 1.0], fallback=arm) for arm in ARMS]
         proxy.fate = "through"
         assert client.report() == Reported(3, 0, 0, 0)
         end = time.monotonic() + 30
-        while near.stats()["events"].get("default", 0) < len(shown):  # a window closes for each that was shown
+        # a window closes for each that was shown
+        while near.stats()["events"].get("default", 0) < len(shown):
             assert time.monotonic() < end
         assert len(events(store, "decision")) == (6 if fate in ("after", "half") else 3)
         assert sorted(events(store, "default")) == sorted(one.id for one in shown)
         with SQLiteReader(store) as reader:
             counts = export(reader, tmp_path / "log.jsonl")
-        assert (counts.rows, counts.shadows, counts.unshown) == (3, 3, len(events(store, "decision")) - 3)
+        assert (counts.rows, counts.shadows, counts.unshown) == (
+            3,
+            3,
+            len(events(store, "decision")) - 3,
+        )
         log = read_log(tmp_path / "log.jsonl")
         assert [(log.arms or ())[arm] for arm in log.arm] == list(ARMS)
 
 
-def test_an_answer_that_is_heard_counts_even_if_its_activation_is_late(served: Any) -> None:
+def test_an_answer_that_is_heard_counts_even_if_its_activation_is_late(
+    served: Any,
+) -> None:
     with line_to(served, "late") as (_, client, near, _):
         steps = client._calls.decide([0.5, 1.0], fallback="tech")
         near_steps = next(steps)
@@ -89,18 +129,27 @@ def test_an_answer_that_is_heard_counts_even_if_its_activation_is_late(served: A
         assert client.report() == Reported(1, 0, 0, 0)
         record = near.decision(decided.id)
         assert record["counts_since"] is not None
-        assert [event["kind"] for event in record["events"]] == ["decision", "activation", "reward"]
+        assert [event["kind"] for event in record["events"]] == [
+            "decision",
+            "activation",
+            "reward",
+        ]
 
 
 def test_a_deferred_fallback_counts_once_the_caller_activates_it(served: Any) -> None:
     with line_to(served, "deferred") as (proxy, client, near, _):
         heard = client.decide([0.5, 1.0], deferred=True, fallback="tech")
-        assert [event["kind"] for event in near.decision(heard.id)["events"]] == ["decision"]
+        assert [event["kind"] for event in near.decision(heard.id)["events"]] == [
+            "decision"
+        ]
         proxy.fate = "after"
-        shown, unseen = (client.decide([0.5, 1.0], deferred=True, fallback="tech") for _ in range(2))
+        shown, unseen = (
+            client.decide([0.5, 1.0], deferred=True, fallback="tech") for _ in range(2)
+        )
         assert client.activate(shown.id).parked
         proxy.fate = "through"
-        assert client.reward(shown.id, 1).position is not None  # reports what is before it, then is sent
+        # reports what is before it, then is sent
+        assert client.reward(shown.id, 1).position is not None
         assert near.decision(shown.id)["counts_since"] is not None
         client.reward(unseen.id, 1)
         assert near.decision(unseen.id)["counts_since"] is None
@@ -115,11 +164,16 @@ def test_an_id_of_the_callers_stays_and_what_the_service_has_for_it_is_not_overr
         proxy.fate = "before"
         assert client.decide([0.5, 1.0], id="unheard", fallback="tech").id == "unheard"
         proxy.fate = "after"
-        lost = client.decide([0.5, 1.0], id="decided", fallback="tech", eligible=["tech", "sports"])
+        lost = client.decide(
+            [0.5, 1.0], id="decided", fallback="tech", eligible=["tech", "sports"]
+        )
         assert (lost.id, lost.fallback) == ("decided", True)
         proxy.fate = "through"
         assert client.report() == Reported(sent=1, waiting=0, refused=1, dropped=0)
-        assert "'decided' is not in the log: its id has another decision there" in caplog.text
+        assert (
+            "'decided' is not in the log: its id has another decision there"
+            in caplog.text
+        )
         client.reward("decided", 1)
         client.reward("unheard", 1)
         assert near.decision("unheard")["shadow"]
@@ -155,8 +209,11 @@ def test_refusals_are_raised_and_nothing_is_shown(places: dict[str, str]) -> Non
             assert client.report() == Reported(0, 0, 0, 0)
 
 
-def test_threads_behind_a_network_that_fails_show_what_the_log_says(served: Any, tmp_path: Path) -> None:
-    """Six tries of ten fail, in all ways: at the decision, at its activation or at a report."""
+def test_threads_behind_a_network_that_fails_show_what_the_log_says(
+    served: Any, tmp_path: Path
+) -> None:
+    """Six tries of ten fail, in all ways: at the decision, at its activation or at a
+    report."""
 
     def one(number: int) -> ServedDecision:
         return client.decide([0.1 * number, 1.0], fallback=dict.fromkeys(ARMS, 1 / 3))
@@ -164,7 +221,10 @@ def test_threads_behind_a_network_that_fails_show_what_the_log_says(served: Any,
     url, folder = served
     with FlakyProxy(url, seed=4).running() as proxy:
         proxy.ODDS = (0.15, 0.2, 0.1, 0.15, 0.4)
-        with od.Client(proxy.url, experiment="threads", **HASTY) as client, ThreadPoolExecutor(6) as threads:
+        with (
+            od.Client(proxy.url, experiment="threads", **HASTY) as client,
+            ThreadPoolExecutor(6) as threads,
+        ):
             shown = list(threads.map(one, range(90)))
             proxy.ODDS = (0, 0, 0, 0, 1)
             assert client.report()[1:] == (0, 0, 0)
@@ -172,7 +232,10 @@ def test_threads_behind_a_network_that_fails_show_what_the_log_says(served: Any,
     with od.Client(url, experiment="threads", timeout=60) as near:
         for decided in shown:
             record = near.decision(decided.id)
-            assert (record["arm"], record["propensity"]) == (decided.arm, decided.propensity)
+            assert (record["arm"], record["propensity"]) == (
+                decided.arm,
+                decided.propensity,
+            )
             assert record["shadow"] == decided.fallback
     with SQLiteReader(folder / "threads.sqlite") as reader:
         counts = export(reader, tmp_path / "log.jsonl")

@@ -1,4 +1,5 @@
-"""A service that is killed between the commit of a decision and its answer, and comes back on the same port."""
+"""A service that is killed between the commit of a decision and its answer, and comes
+back on the same port."""
 
 import socket
 from pathlib import Path
@@ -28,7 +29,9 @@ def free_port() -> str:
 
 
 @pytest.mark.soak
-def test_what_was_committed_before_the_kill_is_not_what_was_shown(tmp_path: Path) -> None:
+def test_what_was_committed_before_the_kill_is_not_what_was_shown(
+    tmp_path: Path,
+) -> None:
     file, port = place(tmp_path), ["--port", free_port()]
     with process(file, before=DIES, more=port) as served:
         client = od.Client(f"http://127.0.0.1:{served.port}", timeout=60, retries=2)
@@ -41,4 +44,9 @@ def test_what_was_committed_before_the_kill_is_not_what_was_shown(tmp_path: Path
         assert client.stats()["events"] == {"decision": 2, "reward": 1}
     with SQLiteReader(tmp_path / "news.sqlite") as reader:
         counts = export(reader, tmp_path / "log.jsonl")
-    assert (counts.rows, counts.rewarded, counts.shadows, counts.unshown) == (1, 1, 1, 1)
+    assert (counts.rows, counts.rewarded, counts.shadows, counts.unshown) == (
+        1,
+        1,
+        1,
+        1,
+    )

@@ -1,4 +1,5 @@
-"""The queue of what a client owes: its end, its order, and entries that are refused; and what a fallback may be."""
+"""The queue of what a client owes: its end, its order, and entries that are refused;
+and what a fallback may be."""
 
 import json
 from collections import Counter
@@ -16,17 +17,24 @@ PATIENCE = Patience(5.0, 0, clock=lambda: 0.0)
 
 
 def entry(id: str, **more: Any) -> bytes:
-    return json.dumps({"id": id, "incumbent": "a", "incumbent_odds": {"a": 1.0}} | more).encode()
+    return json.dumps(
+        {"id": id, "incumbent": "a", "incumbent_odds": {"a": 1.0}} | more
+    ).encode()
 
 
-def drive(outbox: Outbox, answer: Any, experiment: str | None = None, **settings: Any) -> list[Request]:
-    """Send what is kept to `answer`, a function of the path and the body; returns the requests."""
+def drive(
+    outbox: Outbox, answer: Any, experiment: str | None = None, **settings: Any
+) -> list[Request]:
+    """Send what is kept to `answer`, a function of the path and the body; returns the
+    requests."""
     steps, sent = outbox.send(experiment, PATIENCE, **settings), list[Request]()
     try:
         attempt = next(steps)
         while True:
             sent.append(attempt.request)
-            attempt = steps.send(answer(attempt.request.path, json.loads(attempt.request.body or b"")))
+            attempt = steps.send(
+                answer(attempt.request.path, json.loads(attempt.request.body or b""))
+            )
     except StopIteration:
         return sent
 
@@ -34,7 +42,10 @@ def drive(outbox: Outbox, answer: Any, experiment: str | None = None, **settings
 def fine(path: str, body: Any) -> Reply:
     entries = body.get("decisions", body.get("rewards", []))
     results = [{"id": one["id"], "arm": "a", "propensity": 1.0} for one in entries]
-    return Reply(200, json.dumps({"results": results} if entries else {"id": body["id"]}).encode())
+    return Reply(
+        200,
+        json.dumps({"results": results} if entries else {"id": body["id"]}).encode(),
+    )
 
 
 def test_order_is_kept_and_kinds_go_together() -> None:
@@ -45,14 +56,19 @@ def test_order_is_kept_and_kinds_go_together() -> None:
     outbox.keep("activation", "d1", b'{"id":"d1"}')
     outbox.keep("reward", "d0", b'{"id":"d0","reward":1}')
     outbox.keep("decision", "d3", entry("d3"))
-    assert [request.path for request in drive(outbox, fine, chunks=1)] == ["/v1/decide/batch"]
+    assert [request.path for request in drive(outbox, fine, chunks=1)] == [
+        "/v1/decide/batch"
+    ]
     assert outbox.reported() == Reported(3, 4, 0, 0)
     assert outbox.holds("d0")
     requests = drive(outbox, fine, experiment='n"ews')
     paths = ["/v1/activate", "/v1/activate", "/v1/reward/batch", "/v1/decide/batch"]
     assert [request.path for request in requests] == paths
     assert json.loads(requests[0].body or b"") == {"experiment": 'n"ews', "id": "d0"}
-    assert json.loads(requests[2].body or b"") == {"experiment": 'n"ews', "rewards": [{"id": "d0", "reward": 1}]}
+    assert json.loads(requests[2].body or b"") == {
+        "experiment": 'n"ews',
+        "rewards": [{"id": "d0", "reward": 1}],
+    }
     assert not outbox
     assert not outbox.holds("d0")
 
@@ -71,7 +87,9 @@ def test_without_an_answer_all_stay() -> None:
     assert outbox.reported() == Reported(1, 0, 0, 0)
 
 
-def test_the_oldest_are_dropped_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_oldest_are_dropped_counted_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     outbox = Outbox(most=3)
     for number in range(7):
         outbox.keep("decision", f"d{number}", entry(f"d{number}"))
@@ -88,13 +106,25 @@ def test_the_oldest_are_dropped_counted_and_told(caplog: pytest.LogCaptureFixtur
     assert narrow.reported() == Reported(2, 2, 0, 2)
 
 
-def test_one_that_is_refused_does_not_keep_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_is_refused_does_not_keep_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def picky(path: str, body: Any) -> Reply:
         ids = [one["id"] for one in body["decisions"]]
         if "bad" in ids:
-            return Reply(422, b'{"error": "context must be numbers", "code": "invalid"}')
-        results = [{"error": "no arm 'a'", "code": "invalid"} if id == "worse" else {} for id in ids]
-        return Reply(200, json.dumps({"results": [{"arm": "a", "propensity": 1.0} | one for one in results]}).encode())
+            return Reply(
+                422, b'{"error": "context must be numbers", "code": "invalid"}'
+            )
+        results = [
+            {"error": "no arm 'a'", "code": "invalid"} if id == "worse" else {}
+            for id in ids
+        ]
+        return Reply(
+            200,
+            json.dumps(
+                {"results": [{"arm": "a", "propensity": 1.0} | one for one in results]}
+            ).encode(),
+        )
 
     outbox = Outbox()
     for id in ("d0", "bad", "worse", "d1"):
@@ -105,7 +135,20 @@ def test_one_that_is_refused_does_not_keep_the_others(caplog: pytest.LogCaptureF
     assert "no arm 'a'" in caplog.text
 
 
-@pytest.mark.parametrize("wrong", ["", "c", {}, {"a": 0.5}, {"a": 2, "b": -1}, {"a": "much"}, {1: 1.0}, 7, {"c": 1.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "c",
+        {},
+        {"a": 0.5},
+        {"a": 2, "b": -1},
+        {"a": "much"},
+        {1: 1.0},
+        7,
+        {"c": 1.0},
+    ],
+)
 def test_a_fallback_must_be_an_arm_or_odds_of_arms(wrong: Any) -> None:
     with pytest.raises(od.InvalidInput, match="fallback"):
         read_fallback(wrong, ["a", "b"])

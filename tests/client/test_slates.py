@@ -36,15 +36,35 @@ def sent(steps: Any) -> dict[str, Any]:
 
 
 def test_slots_are_sent_as_plain_json() -> None:
-    slots = [od.Slot("top", pd.Series({"size": np.float32(2), "wide": None}), eligible=("a", "b")), {"name": "side"}]
-    body = sent(CALLS.decide_slate({"hour": 9}, arms=["a", "b", "c"], slots=slots, deferred=True, id="p"))
-    first = {"name": "top", "features": {"size": 2.0, "wide": None}, "eligible": ["a", "b"]}
+    slots = [
+        od.Slot(
+            "top", pd.Series({"size": np.float32(2), "wide": None}), eligible=("a", "b")
+        ),
+        {"name": "side"},
+    ]
+    body = sent(
+        CALLS.decide_slate(
+            {"hour": 9}, arms=["a", "b", "c"], slots=slots, deferred=True, id="p"
+        )
+    )
+    first = {
+        "name": "top",
+        "features": {"size": 2.0, "wide": None},
+        "eligible": ["a", "b"],
+    }
     assert body.pop("slots") == [first, {"name": "side"}]
-    assert body == {"context": {"hour": 9}, "arms": ["a", "b", "c"], "deferred": True, "id": "p"}
+    assert body == {
+        "context": {"hour": 9},
+        "arms": ["a", "b", "c"],
+        "deferred": True,
+        "id": "p",
+    }
     plain = sent(CALLS.decide_slate(None))
     assert len(plain.pop("id")) > 20
     assert plain == {"context": None, "slots": 3}
-    with pytest.raises(od.InvalidInput, match="slots must be a whole number, or a list of Slot"):
+    with pytest.raises(
+        od.InvalidInput, match="slots must be a whole number, or a list of Slot"
+    ):
         CALLS.decide_slate({}, slots=["top"])
 
 
@@ -64,22 +84,38 @@ def test_a_slate_is_decided_again_activated_and_rewarded(tmp_path: Path) -> None
         assert page.slots[1].odds is not None
         assert page.slots[1].odds[page.slots[0].arm] == 0
         again = answered(served, CALLS.decide_slate({"hour": 9}, **ask))
-        assert again == page._replace(new=False, slots=[slot._replace(new=False) for slot in page.slots])
-        assert answered(served, CALLS.activate_slate("page")) == StoredEvent("page", 4, True)
+        assert again == page._replace(
+            new=False, slots=[slot._replace(new=False) for slot in page.slots]
+        )
+        assert answered(served, CALLS.activate_slate("page")) == StoredEvent(
+            "page", 4, True
+        )
         assert answered(served, CALLS.reward(page.slots[1].id, 1)).new
-        with pytest.raises(od.Conflict, match="slate 'page' was decided before, with other slots"):
+        with pytest.raises(
+            od.Conflict, match="slate 'page' was decided before, with other slots"
+        ):
             answered(served, CALLS.decide_slate({"hour": 9}, **ask | {"slots": 1}))
-        with pytest.raises(od.InvalidInput, match="slots must be at most the arms that may be shown, 3; got 4"):
-            answered(served, CALLS.decide_slate({"hour": 9}, arms=["a", "b", "c"], slots=4))
+        with pytest.raises(
+            od.InvalidInput,
+            match="slots must be at most the arms that may be shown, 3; got 4",
+        ):
+            answered(
+                served, CALLS.decide_slate({"hour": 9}, arms=["a", "b", "c"], slots=4)
+            )
 
 
 def test_a_slot_is_rewarded_by_slate_and_name(tmp_path: Path) -> None:
     with here(news(tmp_path)) as served:
         page = answered(
-            served, CALLS.decide_slate({}, arms=["a", "b", "c"], slots=[od.Slot("top"), od.Slot("2")], id="p")
+            served,
+            CALLS.decide_slate(
+                {}, arms=["a", "b", "c"], slots=[od.Slot("top"), od.Slot("2")], id="p"
+            ),
         )
         top, second = (slot.id for slot in page.slots)
-        assert answered(served, CALLS.reward(slate="p", slot="top", reward=1)) == StoredEvent(top, 3, True)
+        assert answered(
+            served, CALLS.reward(slate="p", slot="top", reward=1)
+        ) == StoredEvent(top, 3, True)
         rewards: list[dict[str, Any]] = [
             {"slate": "p", "slot": 2, "reward": 0},
             {"slate": "p", "slot": "x", "reward": 0},
@@ -87,9 +123,15 @@ def test_a_slot_is_rewarded_by_slate_and_name(tmp_path: Path) -> None:
         kept, refused = answered(served, CALLS.reward_batch(rewards))
         assert kept == StoredEvent(second, 4, True)
         assert isinstance(refused, od.InvalidInput)
-        with pytest.raises(od.InvalidInput, match="got 'p', which is a slate with 2 slots of other names"):
+        with pytest.raises(
+            od.InvalidInput,
+            match="got 'p', which is a slate with 2 slots of other names",
+        ):
             answered(served, CALLS.reward("p", 1))
-        with pytest.raises(od.InvalidInput, match="id must be given, or slate and slot in its place; got slate"):
+        with pytest.raises(
+            od.InvalidInput,
+            match="id must be given, or slate and slot in its place; got slate",
+        ):
             answered(served, CALLS.reward(slate="p", reward=1))
         with pytest.raises(od.InvalidInput, match="reward must be given"):
             answered(served, CALLS.reward(slate="p", slot="top"))

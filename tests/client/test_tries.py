@@ -1,4 +1,5 @@
-"""When a call is tried again, how long it waits and when it gives up, with a clock that only sleeping moves."""
+"""When a call is tried again, how long it waits and when it gives up, with a clock that
+only sleeping moves."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -15,9 +16,12 @@ from oddsmith.client.tries import AGAIN, Patience, Reply, Request, Steps, Try, p
 
 
 class World:
-    """A network that gives these replies in turn, each after `takes` seconds, the last one for ever."""
+    """A network that gives these replies in turn, each after `takes` seconds, the last
+    one for ever."""
 
-    def __init__(self, *replies: Reply, takes: float = 0.0, chance: float = 0.5) -> None:
+    def __init__(
+        self, *replies: Reply, takes: float = 0.0, chance: float = 0.5
+    ) -> None:
         self.replies, self.takes, self.now, self.chance = replies, takes, 0.0, chance
         self.tries: list[Try] = []
 
@@ -37,7 +41,11 @@ class World:
 
     def call(self, timeout: float = 5.0, retries: int | None = None) -> object:
         return self.run(
-            persist(Request("POST", "/v1/decide", b"{}"), lambda answer: answer, self.patience(timeout, retries))
+            persist(
+                Request("POST", "/v1/decide", b"{}"),
+                lambda answer: answer,
+                self.patience(timeout, retries),
+            )
         )
 
 
@@ -46,17 +54,23 @@ LOST = Reply(0, b"nowhere, ConnectError")
 
 
 @pytest.mark.parametrize("status", sorted(AGAIN))
-def test_what_another_try_may_change_is_tried_again_with_the_same_bytes(status: int) -> None:
+def test_what_another_try_may_change_is_tried_again_with_the_same_bytes(
+    status: int,
+) -> None:
     world = World(Reply(status, b""), Reply(status, b""), GOOD)
     assert world.call() == {"position": 3}
     assert len({attempt.request for attempt in world.tries}) == 1
     assert len(world.tries) == 3
 
 
-@pytest.mark.parametrize("status", sorted({300, 307, 400, 401, 403, 404, 405, 409, 413, 422, 431, 500, 501}))
+@pytest.mark.parametrize(
+    "status", sorted({300, 307, 400, 401, 403, 404, 405, 409, 413, 422, 431, 500, 501})
+)
 def test_what_stays_refused_is_asked_once(status: int) -> None:
     world = World(Reply(status, b'{"error": "no", "code": "so"}'), GOOD)
-    kind = {400: od.InvalidInput, 409: od.Conflict, 422: od.InvalidInput}.get(status, od.ServiceError)
+    kind = {400: od.InvalidInput, 409: od.Conflict, 422: od.InvalidInput}.get(
+        status, od.ServiceError
+    )
     with pytest.raises(kind, match=r"^no$"):
         world.call()
     assert len(world.tries) == 1
@@ -67,7 +81,9 @@ def test_tries_and_time_are_bounded() -> None:
         for takes in (0.0, 0.3, 100.0):
             for timeout in (0.2, 5.0):
                 world = World(LOST, takes=takes, chance=0.999)
-                with pytest.raises(od.ServiceError, match=r"no answer after \d+ tr(y|ies): nowhere"):
+                with pytest.raises(
+                    od.ServiceError, match=r"no answer after \d+ tr(y|ies): nowhere"
+                ):
                     world.call(timeout, retries)
                 assert len(world.tries) <= (60 if retries is None else retries + 1)
                 assert world.now <= timeout
@@ -75,7 +91,8 @@ def test_tries_and_time_are_bounded() -> None:
 
 
 def test_where_nothing_listens_it_is_tried_until_the_timeout() -> None:
-    """Connections that are refused at once used up a fixed number of tries within a second."""
+    """Connections that are refused at once used up a fixed number of tries within a
+    second."""
     world = World(LOST)
     with pytest.raises(od.ServiceError, match="no answer after 17 tries"):
         world.call(timeout=20.0)
@@ -91,7 +108,10 @@ def test_where_nothing_listens_it_is_tried_until_the_timeout() -> None:
 
 def test_no_answer_in_time_names_the_timeout() -> None:
     slow = World(Reply(0, b"http://127.0.0.1:9, ReadTimeout timed out"), takes=100.0)
-    with pytest.raises(od.ServiceError, match=r"timed out; give a timeout above 3 s: the first try has half of it"):
+    with pytest.raises(
+        od.ServiceError,
+        match=r"timed out; give a timeout above 3 s: the first try has half of it",
+    ):
         slow.call(timeout=3.0)
 
 
@@ -101,7 +121,9 @@ def test_a_try_that_hangs_leaves_time_for_others_and_the_last_has_all_of_it() ->
     first, second, last = world.tries
     assert first.timeout == 4.0
     assert second.timeout == pytest.approx((8 - 4 - second.pause) / 2)
-    assert last.timeout == pytest.approx(8 - 4 - second.pause - second.timeout - last.pause)
+    assert last.timeout == pytest.approx(
+        8 - 4 - second.pause - second.timeout - last.pause
+    )
 
 
 def test_pauses_double_and_differ_between_clients() -> None:
@@ -109,7 +131,9 @@ def test_pauses_double_and_differ_between_clients() -> None:
     low.call()
     high.call()
     assert 0.05 == low.tries[1].pause < high.tries[1].pause < 0.1
-    pauses = [Patience(60, 9, chance=lambda: 0.0).pause(tries) for tries in range(1, 10)]
+    pauses = [
+        Patience(60, 9, chance=lambda: 0.0).pause(tries) for tries in range(1, 10)
+    ]
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0]
     assert 0 <= Patience(1, 1).chance() < 1
 
@@ -126,7 +150,9 @@ def test_retry_after_is_waited_for_or_the_call_is_given_up_at_once() -> None:
         assert world.now == 0
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"id": "a"}', b"null", b'{"results": 3}'])
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b'{"id": "a"}', b"null", b'{"results": 3}']
+)
 def test_an_answer_of_something_else_is_said_to_be_so(body: bytes) -> None:
     world = World(Reply(200, body))
     calls = Calls(None, world.patience())
@@ -137,7 +163,11 @@ def test_an_answer_of_something_else_is_said_to_be_so(body: bytes) -> None:
 def test_what_stands_in_between_has_no_sentence() -> None:
     error = refusal(302, b"<html>moved</html>")
     assert isinstance(error, od.ServiceError)
-    assert (str(error), error.status, error.code) == ("the service answered 302", 302, "")
+    assert (str(error), error.status, error.code) == (
+        "the service answered 302",
+        302,
+        "",
+    )
 
 
 def test_rows_of_data_frames_are_sent_as_dicts() -> None:
@@ -163,7 +193,8 @@ def test_ids_are_new_and_sorted_by_time() -> None:
 
 
 def test_a_call_with_a_fallback_gives_up_soon_where_nothing_listens() -> None:
-    """Five tries at most and about a second, however long the call may take; a number that is given stays."""
+    """Five tries at most and about a second, however long the call may take; a number
+    that is given stays."""
     for retries, most in ((None, 5), (0, 1), (9, 10)):
         world = World(LOST)
         calls = Calls(None, world.patience(timeout=60.0, retries=retries))

@@ -10,11 +10,21 @@ import yaml
 
 import oddsmith as od
 
-__all__ = ["COMPOSE", "IMAGE", "REPOSITORY", "Step", "health_command", "image_environment", "interpolated"]
+__all__ = [
+    "COMPOSE",
+    "IMAGE",
+    "REPOSITORY",
+    "Step",
+    "health_command",
+    "image_environment",
+    "interpolated",
+]
 __all__ += ["last"]
 
 REPOSITORY = Path(od.__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "containers" / "compose.yaml").read_text())
+COMPOSE: dict[str, Any] = yaml.safe_load(
+    (REPOSITORY / "containers" / "compose.yaml").read_text()
+)
 
 
 class Step(NamedTuple):
@@ -26,8 +36,11 @@ class Step(NamedTuple):
 
 
 def _steps(text: str) -> list[Step]:
-    """All instructions; lines that end in a backslash go on, and comments are left out."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    """All instructions; lines that end in a backslash go on, and comments are left
+    out."""
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.startswith("#")
+    ]
     stage, found = -1, list[Step]()
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
         name, _, rest = line.partition(" ")
@@ -41,7 +54,11 @@ IMAGE = _steps((REPOSITORY / "Dockerfile").read_text())
 
 def last(name: str) -> list[str]:
     """What instructions of this name say in the last stage, which the image is."""
-    return [step.text for step in IMAGE if step.name == name and step.stage == IMAGE[-1].stage]
+    return [
+        step.text
+        for step in IMAGE
+        if step.name == name and step.stage == IMAGE[-1].stage
+    ]
 
 
 def health_command() -> list[str]:

@@ -1,4 +1,5 @@
-"""What the matrix of doors is made of: contexts complete and not, forms of them, and policies that read them."""
+"""What the matrix of doors is made of: contexts complete and not, forms of them, and
+policies that read them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -29,7 +30,14 @@ def with_values(**values: Any) -> list[dict[str, Any]]:
 
 def renamed(old: str, new: str | None) -> list[dict[str, Any]]:
     """The rows with another name for a column, or without it."""
-    return [{new if name == old else name: value for name, value in row.items() if name != old or new} for row in ROWS]  # type: ignore[misc]
+    return [
+        {
+            new if name == old else name: value  # type: ignore[misc]
+            for name, value in row.items()
+            if name != old or new
+        }
+        for row in ROWS
+    ]
 
 
 CONDITIONS: dict[str, list[dict[str, Any]]] = {
@@ -42,7 +50,9 @@ CONDITIONS: dict[str, list[dict[str, Any]]] = {
     "column missing": renamed("visits", None),
     "column too many": [row | {"shop": "north", "margin": 0.5} for row in ROWS],
     "misspelt": renamed("city", "citty"),
-    "timestamp": [row | {"age": datetime(2026, 1, day + 1)} for day, row in enumerate(ROWS)],
+    "timestamp": [
+        row | {"age": datetime(2026, 1, day + 1)} for day, row in enumerate(ROWS)
+    ],
     "NaT": [row | {"age": pd.NaT} for row in ROWS],
     "nested": [row | {"age": {"years": 3}} for row in ROWS],
     "text for a number": with_values(age="old"),
@@ -55,11 +65,20 @@ def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows as polars and pyarrow take them: None is what is missing."""
-    return [{name: None if pd.api.types.is_scalar(v) and pd.isna(v) else v for name, v in r.items()} for r in rows]
+    return [
+        {
+            name: None if pd.api.types.is_scalar(v) and pd.isna(v) else v
+            for name, v in r.items()
+        }
+        for r in rows
+    ]
 
 
 def structured(rows: list[dict[str, Any]]) -> Any:
-    return np.array([tuple(row.values()) for row in rows], dtype=[(name, object) for name in rows[0]])
+    return np.array(
+        [tuple(row.values()) for row in rows],
+        dtype=[(name, object) for name in rows[0]],
+    )
 
 
 FORMS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
@@ -91,7 +110,12 @@ class Shares:
 
     def predict(self, x: Any) -> Any:
         assert list(x.columns) == list(self.feature_names_in_)
-        young = pd.to_numeric(pd.Series([np.nan if v is None else v for v in x["age"]])).fillna(30.0) < 40
+        young = (
+            pd.to_numeric(
+                pd.Series([np.nan if v is None else v for v in x["age"]])
+            ).fillna(30.0)
+            < 40
+        )
         return np.where(young, 0.3, 0.6)[:, None] + [[0.0, 0.1]]
 
 
@@ -108,7 +132,10 @@ class Middle:
 
 FUNCTIONS = od.FunctionExperts({"by hand": by_hand, "by city": by_city}, ARMS)
 MODELS = od.ModelExperts({"shares": Shares()}, ARMS)
-LINES = od.experts.Encoded(od.LinearExperts(np.linspace(-0.1, 0.1, 3 * 2 * 7).reshape(3, 2, 7), arms=ARMS), SCHEMA)
+LINES = od.experts.Encoded(
+    od.LinearExperts(np.linspace(-0.1, 0.1, 3 * 2 * 7).reshape(3, 2, 7), arms=ARMS),
+    SCHEMA,
+)
 REFITTED = od.RefittedExperts(ARMS, {"middle": Middle()}, first=2, schema=SCHEMA)
 
 
@@ -116,11 +143,13 @@ def weighed(bank: Any) -> Any:
     return od.GeneralizedThompsonSampling(bank, gamma=0.1)
 
 
-FEW = ("complete", "None", "NA", "new category", "misspelt")  # for policies that leave reading to a bank named above
+# for policies that leave reading to a bank named above
+FEW = ("complete", "None", "NA", "new category", "misspelt")
 
 
 class Door(NamedTuple):
-    """A policy that reads contexts with names, and how: by a schema, by all names, as a model or function likes."""
+    """A policy that reads contexts with names, and how: by a schema, by all names, as a
+    model or function likes."""
 
     make: Callable[[], Any]
     reads: str
@@ -143,20 +172,33 @@ DOORS: dict[str, Door] = {
     "fastcb": Door(lambda: od.policies.FastCB(FUNCTIONS, 10.0), "any", FEW),
     "epoch greedy": Door(lambda: od.policies.EpochGreedy(FUNCTIONS), "any", FEW),
     "windowed": Door(lambda: od.Windowed(weighed(FUNCTIONS), 2), "any", FEW),
-    "bounded": Door(lambda: od.Bounded(od.LinUCB(n_arms=2, schema=SCHEMA), 0.1), "schema", FEW),
+    "bounded": Door(
+        lambda: od.Bounded(od.LinUCB(n_arms=2, schema=SCHEMA), 0.1), "schema", FEW
+    ),
     "auto": Door(lambda: od.auto(ARMS, size="small"), "names"),
     "auto, schema": Door(lambda: od.auto(ARMS, schema=SCHEMA), "schema"),
     "linucb": Door(lambda: od.LinUCB(n_arms=2, schema=SCHEMA), "schema"),
     "glm ucb": Door(lambda: od.policies.GLMUCB(n_arms=2, schema=SCHEMA), "schema"),
-    "linear thompson": Door(lambda: od.LinearThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
-    "logistic thompson": Door(
-        lambda: od.policies.LogisticThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"
+    "linear thompson": Door(
+        lambda: od.LinearThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"
     ),
-    "probit thompson": Door(lambda: od.policies.ProbitThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1), "schema"),
-    "beta thompson": Door(lambda: od.BetaThompsonSampling(2, gamma=0.1), "nothing", FEW),
+    "logistic thompson": Door(
+        lambda: od.policies.LogisticThompsonSampling(
+            n_arms=2, schema=SCHEMA, gamma=0.1
+        ),
+        "schema",
+    ),
+    "probit thompson": Door(
+        lambda: od.policies.ProbitThompsonSampling(n_arms=2, schema=SCHEMA, gamma=0.1),
+        "schema",
+    ),
+    "beta thompson": Door(
+        lambda: od.BetaThompsonSampling(2, gamma=0.1), "nothing", FEW
+    ),
     "ucb1": Door(lambda: od.policies.UCB1(2), "nothing", FEW),
 }
-REFUSED: dict[str, dict[str, str]] = {  # by what a door reads: the conditions it refuses, and the words it says
+# by what a door reads: the conditions it refuses, and the words it says
+REFUSED: dict[str, dict[str, str]] = {
     "any": {},
     "nothing": {},
     "model": {
@@ -170,7 +212,10 @@ REFUSED: dict[str, dict[str, str]] = {  # by what a door reads: the conditions i
         "nested": "column 'age'.*'age.years'",
         "text for a number": "column 'age'.*'old'.*None",
     },
-    "names": {"timestamp": "column 'age'.*hour and weekday", "nested": "column 'age'.*'age.years'"},
+    "names": {
+        "timestamp": "column 'age'.*hour and weekday",
+        "nested": "column 'age'.*'age.years'",
+    },
 }
 
 
@@ -179,9 +224,15 @@ NAMES = ["age", "visits", "member"]
 LINEAR = np.linspace(-0.01, 0.02, 3 * 2 * 3).reshape(3, 2, 3)
 ARRAY_DOORS: dict[str, tuple[Callable[[], Any], bool]] = {  # and whether it takes NaN
     "linear experts": (lambda: weighed(od.LinearExperts(LINEAR, arms=ARMS)), True),
-    "functions of arrays": (lambda: weighed(od.FunctionExperts({"f": lambda x: [0.2, 0.3]}, ARMS)), True),
+    "functions of arrays": (
+        lambda: weighed(od.FunctionExperts({"f": lambda x: [0.2, 0.3]}, ARMS)),
+        True,
+    ),
     "auto": (lambda: od.auto(ARMS, size="small"), True),
-    "refitted": (lambda: weighed(od.RefittedExperts(ARMS, {"middle": Middle()}, first=2)), True),
+    "refitted": (
+        lambda: weighed(od.RefittedExperts(ARMS, {"middle": Middle()}, first=2)),
+        True,
+    ),
     "models": (lambda: weighed(od.ModelExperts({"s": Sums()}, ARMS)), True),
     "linucb": (lambda: od.LinUCB(3, 2), False),
     "linear thompson": (lambda: od.LinearThompsonSampling(3, 2), False),
@@ -196,7 +247,9 @@ ARRAY_FORMS: dict[str, Callable[[Any], Any]] = {
     "rows": lambda rows: list(np.array(rows, dtype=np.float64)),
     "pandas": lambda rows: pd.DataFrame(rows, columns=NAMES[: len(rows[0])]),
     "pandas without names": pd.DataFrame,
-    "polars": lambda rows: pl.DataFrame(rows, schema=NAMES[: len(rows[0])], orient="row"),
+    "polars": lambda rows: pl.DataFrame(
+        rows, schema=NAMES[: len(rows[0])], orient="row"
+    ),
 }
 
 
@@ -204,4 +257,6 @@ class Sums:
     """A model of arrays, or of whatever becomes one."""
 
     def predict(self, x: Any) -> Any:
-        return np.nan_to_num(np.asarray(x, dtype=np.float64)).sum(axis=1)[:, None] * [[0.005, 0.004]]
+        return np.nan_to_num(np.asarray(x, dtype=np.float64)).sum(axis=1)[:, None] * [
+            [0.005, 0.004]
+        ]

@@ -1,4 +1,5 @@
-"""Contexts as people bring them: forms, missing values, spelling; and what an agent says where it is misused."""
+"""Contexts as people bring them: forms, missing values, spelling; and what an agent
+says where it is misused."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -12,12 +13,25 @@ import pytest
 import oddsmith as od
 from oddsmith.contexts.numbers import numbers
 from oddsmith.contexts.values import check_columns
-from oddsmith.core.contexts import NamedRow, has_names, is_batch, joined, length, one, rows, taken
+from oddsmith.core.contexts import (
+    NamedRow,
+    has_names,
+    is_batch,
+    joined,
+    length,
+    one,
+    rows,
+    taken,
+)
 from oddsmith.core.exact_json import decode, encode
 from oddsmith.core.names import resembling
 
 TABLE = pd.DataFrame({"age": [3.0, None, 5.5], "city": ["Rome", "Oslo", None]})
-RECORDS = [{"age": 3.0, "city": "Rome"}, {"age": None, "city": "Oslo"}, {"age": 5.5, "city": None}]
+RECORDS = [
+    {"age": 3.0, "city": "Rome"},
+    {"age": None, "city": "Oslo"},
+    {"age": 5.5, "city": None},
+]
 TABLES = [
     TABLE,
     TABLE.convert_dtypes(),
@@ -27,7 +41,9 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda t: type(t).__module__.split(".")[0])
+@pytest.mark.parametrize(
+    "table", TABLES, ids=lambda t: type(t).__module__.split(".")[0]
+)
 def test_all_tables_have_the_same_rows(table: Any) -> None:
     assert is_batch(table)
     assert has_names(table)
@@ -43,12 +59,17 @@ def test_one_row_of_each() -> None:
     assert one(TABLE.iloc[1]) == one(TABLES[4][1]) == RECORDS[1]
     assert one({"a": pd.NA, "b": pd.NaT, "c": 1}) == {"a": None, "b": None, "c": 1}
     assert not is_batch(TABLE.iloc[1])
-    np.testing.assert_array_equal(one(pd.Series([1.0, 2.0])), [1, 2])  # numbered: an array
+    # numbered: an array
+    np.testing.assert_array_equal(one(pd.Series([1.0, 2.0])), [1, 2])
     assert one("home") == "home"
 
 
 def test_times_of_numpy_become_times() -> None:
-    (row,) = rows(np.array([(np.datetime64("2026-01-02T03:04:05", "ns"),)], dtype=[("when", "M8[ns]")]))
+    (row,) = rows(
+        np.array(
+            [(np.datetime64("2026-01-02T03:04:05", "ns"),)], dtype=[("when", "M8[ns]")]
+        )
+    )
     assert row == {"when": datetime(2026, 1, 2, 3, 4, 5)}
 
 
@@ -57,7 +78,10 @@ def test_times_of_numpy_become_times() -> None:
     [
         ([1, None, True], [1, np.nan, 1]),
         (np.array([1.0, pd.NA], dtype=object), [1, np.nan]),
-        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [True, False]}), [[1, 1], [np.nan, 0]]),
+        (
+            pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [True, False]}),
+            [[1, 1], [np.nan, 0]],
+        ),
         (pl.DataFrame({"a": [1, None]}), [[1], [np.nan]]),
         (pa.table({"a": [1, None]}), [[1], [np.nan]]),
         (pd.Series({"a": 1, "b": None}), [1, np.nan]),
@@ -72,17 +96,41 @@ def test_numbers(context: Any, found: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: numbers([[1, 2], [3]]), "context must be rows of the same length; got"),
-        (lambda: numbers(TABLE), "context column 'city' must be a number; got 'Rome': make it a category of a Schema"),
-        (lambda: numbers([RECORDS[0]]), "context must be numbers in an array; got a dict: give a Schema"),
+        (
+            lambda: numbers([[1, 2], [3]]),
+            "context must be rows of the same length; got",
+        ),
+        (
+            lambda: numbers(TABLE),
+            (
+                "context column 'city' must be a number; got 'Rome': make it a "
+                "category of a Schema"
+            ),
+        ),
+        (
+            lambda: numbers([RECORDS[0]]),
+            "context must be numbers in an array; got a dict: give a Schema",
+        ),
         (
             lambda: numbers([pd.Series({"a": 1}), pd.Series({"a": 1, "b": 2})]),
             "the same many numbers each; got 1 and 2",
         ),
-        (lambda: rows(pd.DataFrame([[1, 2]], columns=["a", "a"])), "distinct names; got 'a' twice: rename one"),
-        (lambda: length(iter([1])), r"contexts must be rows: .*\(decide takes one context\)"),
-        (lambda: od.Schema(("age",)).encode({"age": np.timedelta64(3, "ns")}), "column 'age'.*got the time"),
-        (lambda: od.Schema(categories=("city",)).encode({"city": ["Rome"]}), "column 'city' must be text.*got a list"),
+        (
+            lambda: rows(pd.DataFrame([[1, 2]], columns=["a", "a"])),
+            "distinct names; got 'a' twice: rename one",
+        ),
+        (
+            lambda: length(iter([1])),
+            r"contexts must be rows: .*\(decide takes one context\)",
+        ),
+        (
+            lambda: od.Schema(("age",)).encode({"age": np.timedelta64(3, "ns")}),
+            "column 'age'.*got the time",
+        ),
+        (
+            lambda: od.Schema(categories=("city",)).encode({"city": ["Rome"]}),
+            "column 'city' must be text.*got a list",
+        ),
     ],
 )
 def test_one_sentence(make: Any, message: str) -> None:
@@ -108,7 +156,10 @@ def test_one_sentence(make: Any, message: str) -> None:
 def test_a_slip_is_told_from_another_column(name: str, known: str, meant: bool) -> None:
     assert (resembling(name, [known]) == known) is meant
     if meant:
-        with pytest.raises(od.InvalidInput, match=f"has no column '{known}', but '{name}'; did you mean {known}"):
+        with pytest.raises(
+            od.InvalidInput,
+            match=f"has no column '{known}', but '{name}'; did you mean {known}",
+        ):
             check_columns((known,), (name,))
         check_columns((known,), (name, known))  # both are there: nothing was meant
     else:
@@ -118,15 +169,21 @@ def test_a_slip_is_told_from_another_column(name: str, known: str, meant: bool) 
 def test_whole_numbers_with_a_gap_are_the_same_categories() -> None:
     schema = od.Schema(categories=("shop",), buckets=64)
     table = pd.DataFrame({"shop": [7, None, 12]})  # which makes them floats
-    np.testing.assert_array_equal(schema.encode(table), schema.encode([{"shop": 7}, {"shop": None}, {"shop": 12}]))
+    np.testing.assert_array_equal(
+        schema.encode(table), schema.encode([{"shop": 7}, {"shop": None}, {"shop": 12}])
+    )
 
 
 def test_decisions_of_tables_come_back_from_json_as_rows() -> None:
-    decision = od.Decision(np.arange(3), TABLE, None, np.zeros(3, dtype=np.int64), np.full((3, 2), 0.5))
+    decision = od.Decision(
+        np.arange(3), TABLE, None, np.zeros(3, dtype=np.int64), np.full((3, 2), 0.5)
+    )
     again = od.Decision.from_json(decision.to_json())
     assert again.context == RECORDS
     assert again == decision
-    assert [row.context for row in again.rows()] == [row.context for row in decision.rows()]
+    assert [row.context for row in again.rows()] == [
+        row.context for row in decision.rows()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +202,10 @@ def test_times_go_through_json(value: Any) -> None:
     if isinstance(value, datetime):
         stamp = pd.Timestamp(value) + pd.Timedelta(8, "ns")
         assert decode(encode(stamp)) == value  # Python knows no nanoseconds
-        assert decode(encode(pd.DataFrame({"when": [value, None]}))) == [{"when": value}, {"when": None}]
+        assert decode(encode(pd.DataFrame({"when": [value, None]}))) == [
+            {"when": value},
+            {"when": None},
+        ]
 
 
 def test_times_of_numpy_and_pandas_go_through_json() -> None:
@@ -156,16 +216,29 @@ def test_times_of_numpy_and_pandas_go_through_json() -> None:
         == decode(encode(pd.Timedelta(1, "us")))
         == timedelta(microseconds=1)
     )
-    assert encode([pd.NaT, pd.NA, np.datetime64("NaT"), np.timedelta64("NaT")]) == [None] * 4
+    assert (
+        encode([pd.NaT, pd.NA, np.datetime64("NaT"), np.timedelta64("NaT")])
+        == [None] * 4
+    )
 
 
 def test_an_agent_says_what_was_meant() -> None:
     policy = od.auto(["a", "b"])
-    with pytest.raises(od.InvalidInput, match=r"seed must be given: choose any whole number, seed=7 say"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"seed must be given: choose any whole number, seed=7 say",
+    ):
         od.Agent(policy)
     agent = od.Agent(policy, seed=7)
-    for name, meant in {"predict": "decide or best", "fit": "learn", "lern": "learn", "decied": "decide"}.items():
-        with pytest.raises(AttributeError, match=rf"has no '{name}'; did you mean {meant}\?"):
+    for name, meant in {
+        "predict": "decide or best",
+        "fit": "learn",
+        "lern": "learn",
+        "decied": "decide",
+    }.items():
+        with pytest.raises(
+            AttributeError, match=rf"has no '{name}'; did you mean {meant}\?"
+        ):
             getattr(agent, name)
     with pytest.raises(AttributeError, match=r"an Agent has no 'zzz'\. It has"):
         _ = agent.zzz

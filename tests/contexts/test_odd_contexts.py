@@ -1,4 +1,5 @@
-"""Odd contexts at every door: each is read, or refused in one sentence by an error of the library."""
+"""Odd contexts at every door: each is read, or refused in one sentence by an error of
+the library."""
 
 import warnings
 from collections import deque
@@ -26,7 +27,10 @@ Make = Callable[[], Any]
 
 
 def people(*ages: Any) -> list[dict[str, Any]]:
-    return [{"age": age, "visits": i, "city": "Rome", "member": True} for i, age in enumerate(ages)]
+    return [
+        {"age": age, "visits": i, "city": "Rome", "member": True}
+        for i, age in enumerate(ages)
+    ]
 
 
 def endless() -> list[Any]:
@@ -43,10 +47,16 @@ BATCHES: dict[str, Make] = {
     "array without rows": lambda: np.zeros((0, 3)),
     "one row": lambda: pd.DataFrame(people(3)),
     "a name twice": lambda: pd.DataFrame([[1, 2], [3, 4]], columns=["age", "age"]),
-    "a name twice, pyarrow": lambda: pa.table([pa.array([1]), pa.array([2])], names=["age", "age"]),
-    "names of two levels": lambda: pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+    "a name twice, pyarrow": lambda: pa.table(
+        [pa.array([1]), pa.array([2])], names=["age", "age"]
+    ),
+    "names of two levels": lambda: pd.DataFrame(
+        [[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
+    ),
     "numbers for names": lambda: pd.DataFrame([[1, 2, 0], [3, 4, 1]]),
-    "text and numbers for names": lambda: pd.DataFrame([[1, 2], [3, 4]], columns=["age", 0]),
+    "text and numbers for names": lambda: pd.DataFrame(
+        [[1, 2], [3, 4]], columns=["age", 0]
+    ),
     "ragged": lambda: [[1, 2], [3]],
     "three axes": lambda: [[[1, 2, 3]], [[4, 5, 6]]],
     "set": lambda: {1, 2, 3},
@@ -69,26 +79,52 @@ BATCHES: dict[str, Make] = {
     "spans": lambda: np.ones((2, 3), dtype="m8[s]"),
     "bytes": lambda: np.array([[b"a", b"b", b"c"]]),
     "sparse columns": lambda: pd.DataFrame({"age": pd.arrays.SparseArray([0, 1.0])}),
-    "categories that are numbers": lambda: pd.DataFrame({"age": pd.Categorical([1, 2]), "visits": 1}),
-    "time zone": lambda: pd.DataFrame({"age": pd.date_range("2026-01-01", periods=2, tz="UTC")}),
+    "categories that are numbers": lambda: pd.DataFrame(
+        {"age": pd.Categorical([1, 2]), "visits": 1}
+    ),
+    "time zone": lambda: pd.DataFrame(
+        {"age": pd.date_range("2026-01-01", periods=2, tz="UTC")}
+    ),
     "cut": lambda: pd.DataFrame({"age": pd.cut([1, 50], [0, 18, 99]), "visits": 1}),
     "polars decimals": lambda: pl.DataFrame({"age": [Decimal("1.1"), None]}),
     "polars lists": lambda: pl.DataFrame({"age": [[1], None]}),
     "pyarrow nanoseconds": lambda: pa.table({"age": pa.array([1], pa.time64("ns"))}),
-    "pyarrow dictionary": lambda: pa.table({"age": pa.array([1, 2]).dictionary_encode()}),
+    "pyarrow dictionary": lambda: pa.table(
+        {"age": pa.array([1, 2]).dictionary_encode()}
+    ),
     "surrogate": lambda: people("\ud800"),
     "huge": lambda: people(10**400, Decimal("1e400"), Fraction(10**400)),
-    "uncommon": lambda: people(Decimal("1.1"), Decimal("sNaN"), Fraction(1, 3), np.float16(2), np.array(2.0)),
+    "uncommon": lambda: people(
+        Decimal("1.1"), Decimal("sNaN"), Fraction(1, 3), np.float16(2), np.array(2.0)
+    ),
     "labels": lambda: people(pd.Period("2026-01"), pd.Interval(0, 1), UUID(int=3)),
-    "no values": lambda: people(b"x", {1}, 1j, len, [], np.ones(1), timedelta(3), date(2026, 1, 1)),
+    "no values": lambda: people(
+        b"x", {1}, 1j, len, [], np.ones(1), timedelta(3), date(2026, 1, 1)
+    ),
     "keys that are numbers": lambda: [{0: 1.0, 1: "a"}],
 }
-FEW = ("functions", "models", "encoded lines", "refitted", "guarded", "auto", "auto, schema", "linucb", "ucb1")
+FEW = (
+    "functions",
+    "models",
+    "encoded lines",
+    "refitted",
+    "guarded",
+    "auto",
+    "auto, schema",
+    "linucb",
+    "ucb1",
+)
 MAKES: dict[str, Make] = {
     **{name: DOORS[name].make for name in FEW},
-    **{f"{name}, numbers": make for name, (make, _) in ARRAY_DOORS.items() if "ucb" not in name},
+    **{
+        f"{name}, numbers": make
+        for name, (make, _) in ARRAY_DOORS.items()
+        if "ucb" not in name
+    },
     "tables": lambda: weighed(od.TableExperts(np.full((3, 2, 2), 0.3))),
-    "features of arms": lambda: weighed(od.ModelExperts({"m": Flat()}, ARMS, arm_features=np.eye(2))),
+    "features of arms": lambda: weighed(
+        od.ModelExperts({"m": Flat()}, ARMS, arm_features=np.eye(2))
+    ),
     "shared": lambda: od.LinUCB(3),
 }
 
@@ -106,7 +142,8 @@ def first(contexts: Any) -> Any:
 
 
 def tell(act: Callable[[], Any]) -> Any:
-    """What it gives, or None where it is refused in a sentence; anything else is raised."""
+    """What it gives, or None where it is refused in a sentence; anything else is
+    raised."""
     try:
         return act()
     except od.OddsmithError as error:
@@ -123,7 +160,8 @@ def test_read_or_refused(door: str) -> None:
         agent = od.Agent(MAKES[door](), seed=1, arms=ARMS)
         decision = tell(lambda agent=agent, make=make: agent.decide_batch(make()))  # type: ignore[misc]
         if decision is not None:
-            agent.learn(decision, np.ones(len(decision.propensities)))  # what was decided is learnt
+            # what was decided is learnt
+            agent.learn(decision, np.ones(len(decision.propensities)))
             if (text := tell(decision.to_json)) is not None:
                 assert od.Decision.from_json(text) == decision, name
         for verb in (agent.decide, agent.best, agent.explain):
@@ -136,8 +174,14 @@ def test_read_or_refused(door: str) -> None:
     ("make", "words"),
     [
         (lambda: od.auto(ARMS), "at least one number; got none"),
-        (lambda: weighed(od.ModelExperts({"m": Flat()}, ARMS)), "at least one number; got none"),
-        (lambda: weighed(od.RefittedExperts(ARMS, {"m": Flatter()})), "at least one number; got none"),
+        (
+            lambda: weighed(od.ModelExperts({"m": Flat()}, ARMS)),
+            "at least one number; got none",
+        ),
+        (
+            lambda: weighed(od.RefittedExperts(ARMS, {"m": Flatter()})),
+            "at least one number; got none",
+        ),
     ],
 )
 def test_contexts_without_numbers(make: Make, words: str) -> None:
@@ -154,7 +198,10 @@ class Flatter(Flat):
 
 def test_ragged_contexts_of_models() -> None:
     agent = od.Agent(weighed(od.ModelExperts({"m": Flat()}, ARMS)), seed=1)
-    with pytest.raises(od.InvalidInput, match=r"rows of the same length; got \[\[1, 2\], \[3\]\]: give every context"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"rows of the same length; got \[\[1, 2\], \[3\]\]: give every context",
+    ):
         agent.decide_batch([[1, 2], [3]])
 
 
@@ -171,11 +218,16 @@ def test_ragged_contexts_of_models() -> None:
     ],
     ids=repr,
 )
-def test_uncommon_values_are_the_same_at_every_door(value: Any, number: float | None, written: Any) -> None:
-    """Numbers where numbers are read, text as categories and in JSON; a bare text is what they are equal to."""
+def test_uncommon_values_are_the_same_at_every_door(
+    value: Any, number: float | None, written: Any
+) -> None:
+    """Numbers where numbers are read, text as categories and in JSON; a bare text is
+    what they are equal to."""
     schema = od.Schema(("x",))
     if number is None:
-        with pytest.raises(od.InvalidInput, match="context column 'x' must be a number; got"):
+        with pytest.raises(
+            od.InvalidInput, match="context column 'x' must be a number; got"
+        ):
             schema.encode({"x": value})
     else:
         np.testing.assert_array_equal(schema.encode({"x": value}), [number])
@@ -183,10 +235,16 @@ def test_uncommon_values_are_the_same_at_every_door(value: Any, number: float | 
     assert decode(encode({"x": value})) == {"x": written}
     labels, hashed = od.Schema(categories=("x",), buckets=64), od.Schema()
     for reads in (labels, hashed):
-        np.testing.assert_array_equal(reads.encode({"x": value}), reads.encode({"x": written}))
+        np.testing.assert_array_equal(
+            reads.encode({"x": value}), reads.encode({"x": written})
+        )
     frame = pd.DataFrame({"x": pd.Series([value, value], dtype=object)})
-    np.testing.assert_array_equal(labels.encode(frame), labels.encode([{"x": written}] * 2))
-    assert od.Schema.of(frame).categories == (("x",) if isinstance(written, str) else ())
+    np.testing.assert_array_equal(
+        labels.encode(frame), labels.encode([{"x": written}] * 2)
+    )
+    assert od.Schema.of(frame).categories == (
+        ("x",) if isinstance(written, str) else ()
+    )
 
 
 @pytest.mark.parametrize("unit", ["ns", "us", "s", "D"])
@@ -201,7 +259,10 @@ def test_arrays_of_times_are_no_numbers_and_go_through_json(unit: str) -> None:
 
 
 def test_what_json_cannot_hold_is_said() -> None:
-    with pytest.raises(od.InvalidInput, match=r"what JSON can, numbers, text, .*; got \{1\}: give what matters of it"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"what JSON can, numbers, text, .*; got \{1\}: give what matters of it",
+    ):
         encode({"x": {1}})
 
 
@@ -215,9 +276,17 @@ def test_what_columns_stand_for_is_saved(tmp_path: Any) -> None:
     def said(of: od.Agent, context: Any) -> Any:
         return od.auto(ARMS).experts.predict(of.state.experts, context)
 
-    for context in ({"age": 3, "city": "Rome"}, {"city": "Oslo"}, {"city": "Lima"}, np.zeros(3)):
+    for context in (
+        {"age": 3, "city": "Rome"},
+        {"city": "Oslo"},
+        {"city": "Lima"},
+        np.zeros(3),
+    ):
         np.testing.assert_array_equal(said(again, context), said(agent, context))
-    assert (said(again, {"age": 3, "city": "Rome"}) != said(again, {"age": 3, "city": "Oslo"})).any()
+    assert (
+        said(again, {"age": 3, "city": "Rome"})
+        != said(again, {"age": 3, "city": "Oslo"})
+    ).any()
 
 
 def test_a_schema_of_numbered_columns() -> None:
@@ -225,17 +294,24 @@ def test_a_schema_of_numbered_columns() -> None:
     schema = od.Schema.of(contexts)
     assert schema == od.Schema(("0",), ("1",), values={"1": ["Oslo", "Rome"]})
     np.testing.assert_array_equal(
-        schema.encode(contexts), schema.encode([{"0": 1.5, "1": "Rome"}, {"0": 2.5, "1": "Oslo"}])
+        schema.encode(contexts),
+        schema.encode([{"0": 1.5, "1": "Rome"}, {"0": 2.5, "1": "Oslo"}]),
     )
     assert schema.encode(contexts)[1, 0] == 2.5
-    with pytest.raises(od.InvalidInput, match="with names; got a DataFrame: name its columns by text"):
+    with pytest.raises(
+        od.InvalidInput, match="with names; got a DataFrame: name its columns by text"
+    ):
         od.Schema.of(pd.DataFrame(contexts))
 
 
-@pytest.mark.parametrize("form", [lambda frame: frame, pa.Table.from_pandas], ids=["pandas", "pyarrow"])
+@pytest.mark.parametrize(
+    "form", [lambda frame: frame, pa.Table.from_pandas], ids=["pandas", "pyarrow"]
+)
 def test_categories_that_are_numbers_are_categories(form: Any) -> None:
     table = form(pd.DataFrame({"shop": pd.Categorical([7, 12]), "age": [3, 4]}))
-    assert od.Schema.of(table) == od.Schema(("age",), ("shop",), values={"shop": [12, 7]})
+    assert od.Schema.of(table) == od.Schema(
+        ("age",), ("shop",), values={"shop": [12, 7]}
+    )
 
 
 def test_a_list_of_numbers_is_one_context_of_a_function() -> None:
@@ -259,7 +335,11 @@ def test_no_expert_awake_is_no_excuse_for_one_context_as_a_batch() -> None:
 def test_reward_models_of_contexts_without_numbers() -> None:
     from sklearn.linear_model import Ridge
 
-    log = od.Log(arm=np.tile([0, 1], 10), reward=np.tile([0.0, 1.0], 10), context=np.zeros((20, 0)))
+    log = od.Log(
+        arm=np.tile([0, 1], 10),
+        reward=np.tile([0.0, 1.0], 10),
+        context=np.zeros((20, 0)),
+    )
     with pytest.raises(od.InvalidInput, match="at least one number; got none"):
         cross_fit(log, Ridge())
 
@@ -274,11 +354,18 @@ def test_linear_scores_are_called_so() -> None:
     explained: Any = agent.explain([3.0])
     assert explained.mean.max() > 1
     assert "mean linear score" in str(explained)
-    particles = od.policies.ParticleThompsonSampling(od.policies.LinearFamily(), 1, n_particles=64)
-    assert "mean linear score" in str(particles.explain(particles.init(), np.ones((2, 1))))
+    particles = od.policies.ParticleThompsonSampling(
+        od.policies.LinearFamily(), 1, n_particles=64
+    )
+    assert "mean linear score" in str(
+        particles.explain(particles.init(), np.ones((2, 1)))
+    )
 
 
-@pytest.mark.parametrize(("verb", "meant"), [("sample", "decide"), ("draw", "decide"), ("learn_one", "learn")])
+@pytest.mark.parametrize(
+    ("verb", "meant"),
+    [("sample", "decide"), ("draw", "decide"), ("learn_one", "learn")],
+)
 def test_verbs_of_other_libraries(verb: str, meant: str) -> None:
     with pytest.raises(AttributeError, match=rf"did you mean {meant}\? It has"):
         getattr(od.Agent(od.auto(ARMS), seed=1), verb)

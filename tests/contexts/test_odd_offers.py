@@ -1,4 +1,5 @@
-"""Odd offers: what is eligible in all its forms, records whose parts do not belong together, arms added meanwhile."""
+"""Odd offers: what is eligible in all its forms, records whose parts do not belong
+together, arms added meanwhile."""
 
 import json
 import sys
@@ -28,7 +29,11 @@ BY_ROW: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("form", BY_ROW)
-@pytest.mark.parametrize("arms", [None, ARMS, [ARMS, ARMS]], ids=["fixed", "one offer", "an offer for each row"])
+@pytest.mark.parametrize(
+    "arms",
+    [None, ARMS, [ARMS, ARMS]],
+    ids=["fixed", "one offer", "an offer for each row"],
+)
 def test_eligible_arms_of_each_row_in_every_form(form: str, arms: Any) -> None:
     agent = od.Agent(od.auto() if arms is not None else od.auto(list(ARMS)), seed=1)
     eligible = iter(BY_ROW[form]) if form == "a generator" else BY_ROW[form]
@@ -47,7 +52,11 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-@pytest.mark.parametrize("arms", [None, ARMS, [ARMS, ARMS]], ids=["fixed", "one offer", "an offer for each row"])
+@pytest.mark.parametrize(
+    "arms",
+    [None, ARMS, [ARMS, ARMS]],
+    ids=["fixed", "one offer", "an offer for each row"],
+)
 def test_eligible_arms_that_are_none_are_refused(case: str, arms: Any) -> None:
     agent = od.Agent(od.auto() if arms is not None else od.auto(list(ARMS)), seed=1)
     with pytest.raises(od.InvalidInput, match="eligible"):
@@ -58,7 +67,12 @@ def test_eligible_arms_that_are_none_are_refused(case: str, arms: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "arms", [[np.array(["a", "b"]), np.array(["c", "d"])], np.array([["a", "b"], ["c", "d"]]), (("a", "b"), ("c", "d"))]
+    "arms",
+    [
+        [np.array(["a", "b"]), np.array(["c", "d"])],
+        np.array([["a", "b"], ["c", "d"]]),
+        (("a", "b"), ("c", "d")),
+    ],
 )
 def test_names_for_each_row_in_every_form(arms: Any) -> None:
     many = od.Agent(od.auto(), seed=1).decide_batch([None, None], arms=arms)
@@ -91,8 +105,12 @@ def test_a_record_whose_parts_do_not_belong_together_is_not_learnt(case: str) ->
     assert agent.state.learnt == 0
 
 
-@pytest.mark.parametrize("part", [{"arms": [["a", "b"]]}, {"index": [0, 1]}, {"arms": ["a", "c"]}])
-def test_a_batch_whose_parts_do_not_belong_together_is_not_learnt(part: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "part", [{"arms": [["a", "b"]]}, {"index": [0, 1]}, {"arms": ["a", "c"]}]
+)
+def test_a_batch_whose_parts_do_not_belong_together_is_not_learnt(
+    part: dict[str, Any],
+) -> None:
     agent = od.Agent(od.auto(), seed=1)
     many = agent.decide_batch([[1.0], [2.0]], arms=[["a", "b"], ["c"]])
     record = json.loads(many.to_json()) | part
@@ -105,13 +123,17 @@ def test_a_batch_whose_parts_do_not_belong_together_is_not_learnt(part: dict[str
 def test_an_offer_of_more_arms_than_an_agent_has() -> None:
     fixed = od.Agent(od.auto(["a", "b"]), seed=1)
     for seed in range(4):
-        decision = od.Agent(od.auto(), seed=seed).decide([1.0], arms=[f"arm {i}" for i in range(9)])
+        decision = od.Agent(od.auto(), seed=seed).decide(
+            [1.0], arms=[f"arm {i}" for i in range(9)]
+        )
         with pytest.raises(od.InvalidInput, match="about the arms"):
             fixed.learn(decision, 1)
 
 
 def test_a_batch_whose_contexts_were_erased() -> None:
-    many = od.Agent(od.auto(), seed=1).decide_batch([[1.0], [2.0]], arms=[["a", "b"], ["c", "d"]])
+    many = od.Agent(od.auto(), seed=1).decide_batch(
+        [[1.0], [2.0]], arms=[["a", "b"], ["c", "d"]]
+    )
     assert many._replace(context=None).question.context == [None, None]
 
 
@@ -122,15 +144,21 @@ LATER: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("form", LATER)
-def test_the_drawn_arm_alone_is_learnt_from_also_where_nothing_is_known_of_it(form: str) -> None:
+def test_the_drawn_arm_alone_is_learnt_from_also_where_nothing_is_known_of_it(
+    form: str,
+) -> None:
     arms, context = LATER[form]
     for seed in range(6):  # either arm comes first
-        all_known, drawn_known = (od.Agent(od.auto(size="small"), seed=seed) for _ in range(2))
+        all_known, drawn_known = (
+            od.Agent(od.auto(size="small"), seed=seed) for _ in range(2)
+        )
         for reward in (1, 0, 1, 1, 0):
             decision = all_known.decide(context, arms=arms)
             assert drawn_known.decide(context, arms=arms) == decision
             all_known.learn(decision, reward)
-            drawn_known.learn(decision._replace(features={decision.arm: arms[decision.arm]}), reward)
+            drawn_known.learn(
+                decision._replace(features={decision.arm: arms[decision.arm]}), reward
+            )
 
 
 def test_features_may_come_later_and_memories_of_arms_stay() -> None:
@@ -140,10 +168,13 @@ def test_features_may_come_later_and_memories_of_arms_stay() -> None:
     for _ in range(30):
         decision = agent.decide(None, arms=["good", "bad"])
         agent.learn(decision, decision.arm == "good")
-    before = bank.predict(agent.state.experts, od.offered(None, ["good", "bad", "new"]))[0]
+    before = bank.predict(
+        agent.state.experts, od.offered(None, ["good", "bad", "new"])
+    )[0]
     features = {"good": [1.0, 0.0], "bad": [0.0, 1.0], "new": [1.0, 1.0]}
     ignored = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
-    np.testing.assert_array_equal(ignored, before)  # of numbers nothing has been learnt yet
+    # of numbers nothing has been learnt yet
+    np.testing.assert_array_equal(ignored, before)
     agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 1)
     after = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
     assert after[0] > after[1] + 0.3  # what was learnt by name stays
@@ -154,9 +185,13 @@ def test_features_may_come_later_and_memories_of_arms_stay() -> None:
     assert np.isfinite(agent.decide([9.0], arms={"a": [1.0]}).propensities).all()
 
 
-@pytest.mark.parametrize("many", [[{"x": 1}], [[1.0], [2.0]], pd.DataFrame({"x": [1.0]})])
+@pytest.mark.parametrize(
+    "many", [[{"x": 1}], [[1.0], [2.0]], pd.DataFrame({"x": [1.0]})]
+)
 def test_many_contexts_are_not_one(many: Any) -> None:
-    with pytest.raises(od.InvalidInput, match="must be one dict or row of numbers each; got shape"):
+    with pytest.raises(
+        od.InvalidInput, match="must be one dict or row of numbers each; got shape"
+    ):
         od.Agent(od.auto(), seed=1).decide(many, arms=ARMS)
 
 
@@ -170,7 +205,8 @@ def test_a_record_without_the_drawn_arms_features_is_not_learnt() -> None:
 
 
 def test_arms_are_added_while_others_decide() -> None:
-    """Without one view of arms, policy and state, 30 additions beside two threads fail a few times."""
+    """Without one view of arms, policy and state, 30 additions beside two threads fail
+    a few times."""
     agent = od.Agent(od.auto(["a", "b"], size="small", gamma=0.1), seed=1)
     failures, done = list[Exception](), threading.Event()
 
@@ -184,7 +220,10 @@ def test_arms_are_added_while_others_decide() -> None:
             except Exception as error:  # whatever it is, it is what this test is about
                 failures.append(error)
 
-    threads = [threading.Thread(target=use, args=(eligible,)) for eligible in (None, ["a", "b"])]
+    threads = [
+        threading.Thread(target=use, args=(eligible,))
+        for eligible in (None, ["a", "b"])
+    ]
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -209,7 +248,9 @@ def test_an_explanation_of_a_thousand_arms_fits_on_a_screen() -> None:
     assert "… 988 more" in lines[0]
     assert sum(map(float, lines[-1].split()[1:])) == pytest.approx(1, abs=1e-3)
     linear = od.Agent(od.LinearThompsonSampling(1, directions=64), seed=1)
-    lines = str(linear.explain(None, arms={name: [i / 1000] for i, name in enumerate(names)})).splitlines()
+    lines = str(
+        linear.explain(None, arms={name: [i / 1000] for i, name in enumerate(names)})
+    ).splitlines()
     assert len(lines) == 42
     assert lines[-1].startswith("… 960 more")
 

@@ -1,4 +1,5 @@
-"""Arms that come with the call: their forms, sleepers, bounds, arms that are added, agents that are saved."""
+"""Arms that come with the call: their forms, sleepers, bounds, arms that are added,
+agents that are saved."""
 
 from typing import Any
 
@@ -13,9 +14,14 @@ from oddsmith.contexts.offers import arm_records, arm_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::oddsmith.core.errors.NoExploration")
 
-FRAME = pd.DataFrame({"topic": ["sports", "tech"], "age": [2.0, 0.5]}, index=["article-17", "article-18"])
+FRAME = pd.DataFrame(
+    {"topic": ["sports", "tech"], "age": [2.0, 0.5]}, index=["article-17", "article-18"]
+)
 FORMS: dict[str, Any] = {
-    "dict": {"article-17": {"topic": "sports", "age": 2.0}, "article-18": {"topic": "tech", "age": 0.5}},
+    "dict": {
+        "article-17": {"topic": "sports", "age": 2.0},
+        "article-18": {"topic": "tech", "age": 0.5},
+    },
     "pandas": FRAME,
     "pandas with names": FRAME.rename_axis("arm").reset_index(),
     "polars": pl.from_pandas(FRAME.rename_axis("arm").reset_index()),
@@ -40,16 +46,26 @@ def test_every_form_of_arms_gives_the_same_odds(form: str) -> None:
 def test_an_offer_says_what_there_is_to_choose_from() -> None:
     offer = od.offered({"hour": 9}, FORMS["dict"])
     assert isinstance(offer, od.Offer)
-    assert arm_records(offer) == [{"hour": 9, "topic": "sports", "age": 2.0}, {"hour": 9, "topic": "tech", "age": 0.5}]
+    assert arm_records(offer) == [
+        {"hour": 9, "topic": "sports", "age": 2.0},
+        {"hour": 9, "topic": "tech", "age": 0.5},
+    ]
     with pytest.raises(od.InvalidInput, match="'hour' in both"):
         arm_records(od.offered({"hour": 9}, {"a": {"hour": 3}}))
-    schemas = od.Schema(numbers=("hour",)), od.Schema(numbers=("age",), categories=("topic",), buckets=2)
+    schemas = (
+        od.Schema(numbers=("hour",)),
+        od.Schema(numbers=("age",), categories=("topic",), buckets=2),
+    )
     assert arm_rows(offer, *schemas)[:, :2].tolist() == [[9.0, 2.0], [9.0, 0.5]]
-    assert arm_rows(od.offered([1.0], {"a": [2.0, None], "b": None}))[0].tolist()[:2] == [1.0, 2.0]
+    assert arm_rows(od.offered([1.0], {"a": [2.0, None], "b": None}))[0].tolist()[
+        :2
+    ] == [1.0, 2.0]
 
 
 def test_sleepers_and_the_only_arm() -> None:
-    bank = od.FunctionExperts({"knows": by_name, "sleeps": lambda context, arm: float("nan")})
+    bank = od.FunctionExperts(
+        {"knows": by_name, "sleeps": lambda context, arm: float("nan")}
+    )
     agent = od.Agent(gts(bank), seed=2)
     decision = agent.decide(0, arms=["only"])
     assert decision.propensity == 1
@@ -64,19 +80,29 @@ def test_all_experts_failing_is_uniform_over_the_offer() -> None:
         raise RuntimeError
 
     agent = od.Agent(gts(od.Guarded(od.FunctionExperts({"broken": broken}))), seed=2)
-    assert agent.decide(0, arms=["a", "b", "c", "d"]).propensities.tolist() == [0.25] * 4
+    assert (
+        agent.decide(0, arms=["a", "b", "c", "d"]).propensities.tolist() == [0.25] * 4
+    )
     many = agent.decide_batch([0, 0], arms=[["a", "b"], ["a", "b", "c"]])
     assert many.propensities.tolist() == [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]
 
 
 def test_bounds_on_offers() -> None:
-    policy = od.Bounded(gts(od.FunctionExperts({"name": by_name})), floors=0.3, caps=0.4)
+    policy = od.Bounded(
+        gts(od.FunctionExperts({"name": by_name})), floors=0.3, caps=0.4
+    )
     agent = od.Agent(policy, seed=1)
     for n in (1, 2, 3, 7, 50):
         odds = agent.decide(0, arms=[f"arm {i}" for i in range(n)]).propensities
         assert odds.min() >= min(0.3, 1 / n) - 1e-12
         assert odds.max() <= max(0.4, 1 / n) + 1e-12
-    named = od.Agent(od.Bounded(gts(od.FunctionExperts({"name": by_name})), floors={"new": 0.25, "gone": 0.9}), seed=1)
+    named = od.Agent(
+        od.Bounded(
+            gts(od.FunctionExperts({"name": by_name})),
+            floors={"new": 0.25, "gone": 0.9},
+        ),
+        seed=1,
+    )
     decision = named.decide(0, arms=["old", "new", "other"])
     assert dict(zip(decision.arms, decision.propensities, strict=True))["new"] >= 0.25
     batch = named.decide_batch([0, 0], arms=[["old", "new"], ["old", "other", "x"]])

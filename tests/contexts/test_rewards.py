@@ -11,7 +11,9 @@ import oddsmith as od
 def test_there_and_back(low: float, width: float, part: float) -> None:
     scale = od.RewardScale(low, low + width)
     value = low + part * (scale.high - low)
-    assert float(np.abs(scale.value(scale.reward(value)) - value)) <= 1e-9 * (1 + abs(low) + width)
+    assert float(np.abs(scale.value(scale.reward(value)) - value)) <= 1e-9 * (
+        1 + abs(low) + width
+    )
 
 
 def test_arrays_stay_arrays_and_numbers_numbers() -> None:
@@ -22,7 +24,10 @@ def test_arrays_stay_arrays_and_numbers_numbers() -> None:
 
 
 def test_binarize_keeps_the_mean() -> None:
-    """50,000 flips at 0.3; the mean is off by more than 5 standard errors once in two million runs."""
-    flips = np.asarray(od.binarize(np.full(50_000, 0.3), np.random.default_rng(0).random(50_000)))
+    """50,000 flips at 0.3; the mean is off by more than 5 standard errors once in two
+    million runs."""
+    flips = np.asarray(
+        od.binarize(np.full(50_000, 0.3), np.random.default_rng(0).random(50_000))
+    )
     assert set(flips.tolist()) == {0.0, 1.0}
     assert abs(flips.mean() - 0.3) < 5 * np.sqrt(0.21 / 50_000)

@@ -25,7 +25,11 @@ def test_every_arm_has_a_number_and_a_mask() -> None:
     for number, name in enumerate(NAMES):
         assert ARMS.number(name) == ARMS.number(number) == number
         alone = [name == one for one in NAMES]
-        assert ARMS.mask([name]).tolist() == ARMS.mask([np.int64(number)]).tolist() == alone
+        assert (
+            ARMS.mask([name]).tolist()
+            == ARMS.mask([np.int64(number)]).tolist()
+            == alone
+        )
     assert ARMS.mask(NAMES).all()
     assert not ARMS.mask([]).any()
 
@@ -34,10 +38,19 @@ def test_every_arm_has_a_number_and_a_mask() -> None:
     ("act", "sentence"),
     [
         (lambda: Arms("sports"), "arms must be a sequence of names; got 'sports'"),
-        (lambda: Arms(["a", "a"]), "arms must be distinct; got 'a' twice: rename one of them"),
+        (
+            lambda: Arms(["a", "a"]),
+            "arms must be distinct; got 'a' twice: rename one of them",
+        ),
         (lambda: Arms([]), "arms must be at least 1 names; got 0"),
-        (lambda: ARMS.mask(["tech", "tecj"]), f"eligible must be among the arms {list(NAMES)}; got 'tecj'"),
-        (lambda: ARMS.number(3, "incumbent"), f"incumbent must be among the arms {list(NAMES)}; got 3"),
+        (
+            lambda: ARMS.mask(["tech", "tecj"]),
+            f"eligible must be among the arms {list(NAMES)}; got 'tecj'",
+        ),
+        (
+            lambda: ARMS.number(3, "incumbent"),
+            f"incumbent must be among the arms {list(NAMES)}; got 3",
+        ),
         (lambda: ARMS.number("polytics"), "got 'polytics'; did you mean politics?"),
     ],
 )

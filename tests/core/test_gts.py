@@ -22,12 +22,16 @@ def test_gamma_schedule_counts_decisions_or_else_rewards(any_kernels: str) -> No
         state = policy.update(state, decision, 1.0)
     assert policy.odds(state, one_sided).propensities[1] == pytest.approx(0.25)
     steps = np.array([1, 4, 100])
-    batch = policy.odds(state, np.broadcast_to(one_sided, (3, 3, 2)), step=steps).propensities
+    batch = policy.odds(
+        state, np.broadcast_to(one_sided, (3, 3, 2)), step=steps
+    ).propensities
     np.testing.assert_allclose(batch[:, 1], [0.5, 0.25, 0.05])
 
 
 def test_prior_by_name_is_prior_by_place() -> None:
-    by_name = od.GeneralizedThompsonSampling(BANK, prior={"c": 0.5, "a": 0.2, "b": 0.3}, gamma=0.0)
+    by_name = od.GeneralizedThompsonSampling(
+        BANK, prior={"c": 0.5, "a": 0.2, "b": 0.3}, gamma=0.0
+    )
     np.testing.assert_array_equal(by_name.prior, [0.2, 0.3, 0.5])
     np.testing.assert_allclose(by_name.posterior(by_name.init()), [0.2, 0.3, 0.5])
 
@@ -40,7 +44,11 @@ def test_an_expert_votes_for_its_best_eligible_arm(any_kernels: str) -> None:
 
 def test_nobody_awake_is_uniform_and_teaches_nothing(any_kernels: str) -> None:
     policy = od.GeneralizedThompsonSampling(BANK, gamma=0.1, prior=[0.5, 0.5, 0.0])
-    for asleep in (np.full((3, 3), np.nan), np.vstack([np.full((2, 3), np.nan), F[2:]])):  # only c, without weight
+    # only c, without weight
+    for asleep in (
+        np.full((3, 3), np.nan),
+        np.vstack([np.full((2, 3), np.nan), F[2:]]),
+    ):
         decision = od.decide(policy, policy.init(), asleep, 0.5)
         np.testing.assert_allclose(decision.propensities, 1 / 3)
         after = policy.update(policy.init(), decision, 1.0)
@@ -49,17 +57,28 @@ def test_nobody_awake_is_uniform_and_teaches_nothing(any_kernels: str) -> None:
 
 
 def test_a_sleeper_neither_gains_nor_loses_on_average(any_kernels: str) -> None:
-    """Charged the mix loss at once, the awake keep their total: the sleeper's posterior does not move."""
-    policy = od.GeneralizedThompsonSampling(BANK, od.square_loss, eta=1.0, gamma=0.1, prior=[0.2, 0.3, 0.5])
+    """Charged the mix loss at once, the awake keep their total: the sleeper's posterior
+    does not move."""
+    policy = od.GeneralizedThompsonSampling(
+        BANK, od.square_loss, eta=1.0, gamma=0.1, prior=[0.2, 0.3, 0.5]
+    )
     f = np.vstack([F[:2], np.full((1, 3), np.nan)])
     decision = od.decide(policy, policy.init(), f, 0.3)
-    assert policy.posterior(policy.update(policy.init(), decision, 1.0))[2] == pytest.approx(0.5, abs=1e-15)
+    assert policy.posterior(policy.update(policy.init(), decision, 1.0))[
+        2
+    ] == pytest.approx(0.5, abs=1e-15)
 
 
-def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: str) -> None:
-    policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, eta=1.0, prior=[0.5, 0.5, 0.0], gamma=0.0)
+def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(
+    any_kernels: str,
+) -> None:
+    policy = od.GeneralizedThompsonSampling(
+        BANK, od.log_loss, eta=1.0, prior=[0.5, 0.5, 0.0], gamma=0.0
+    )
     sure = np.array([[1.0, 0.5], [0.5, 0.5], [0.5, 0.5]])
-    state = policy.update(policy.init(), od.decide(policy, policy.init(), sure, 0.1), 0.0)
+    state = policy.update(
+        policy.init(), od.decide(policy, policy.init(), sure, 0.1), 0.0
+    )
     np.testing.assert_array_equal(policy.posterior(state), [0, 1, 0])
     wrong = np.array([[0.5, 0.5], [1.0, 0.5], [0.5, 0.5]])
     decision = od.decide(policy, state, wrong, 0.1)
@@ -71,7 +90,9 @@ def test_zero_weight_stays_zero_and_a_hopeless_reward_is_refused(any_kernels: st
 
 def test_own_loss_that_leaves_its_domain_is_named(any_kernels: str) -> None:
     policy = od.GeneralizedThompsonSampling(BANK, od.log_loss, gamma=0.0)
-    decision = od.decide(policy, policy.init(), np.array([[1.2, 0.5], [0.5, 0.5], [0.2, 0.1]]), 0.1)
+    decision = od.decide(
+        policy, policy.init(), np.array([[1.2, 0.5], [0.5, 0.5], [0.2, 0.1]]), 0.1
+    )
     with pytest.raises(od.errors.OutOfDomain, match=r"NaN for 1\.2 of expert 'a'"):
         policy.update(policy.init(), decision, 1.0)
 
@@ -93,12 +114,25 @@ def test_explain_takes_the_odds_apart(any_kernels: str) -> None:
     table = str(parts)
     assert "asleep" in table
     assert "exploration" in table
-    assert table.splitlines()[0].split() == ["expert", "weight", "votes", "for", "0", "1", "2"]
+    assert table.splitlines()[0].split() == [
+        "expert",
+        "weight",
+        "votes",
+        "for",
+        "0",
+        "1",
+        "2",
+    ]
 
 
 def test_thompson_sampling_is_a_recipe() -> None:
     recipe = od.thompson_sampling(BANK)
-    assert (recipe.loss, recipe.eta, recipe.gamma, recipe.share) == (od.log_loss, 1.0, 0.0, 0.0)
+    assert (recipe.loss, recipe.eta, recipe.gamma, recipe.share) == (
+        od.log_loss,
+        1.0,
+        0.0,
+        0.0,
+    )
     assert type(replace(recipe, gamma=0.1)) is od.GeneralizedThompsonSampling
 
 

@@ -18,7 +18,9 @@ def test_choices() -> None:
     kernels.use("auto")
 
 
-def test_without_numba_auto_is_numpy_and_numba_says_what_to_install(monkeypatch: Any) -> None:
+def test_without_numba_auto_is_numpy_and_numba_says_what_to_install(
+    monkeypatch: Any,
+) -> None:
     monkeypatch.setitem(sys.modules, "oddsmith.experts.kernels.twins", None)
     kernels.use("auto")
     assert kernels.compiled() is None

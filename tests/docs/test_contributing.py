@@ -1,4 +1,5 @@
-"""CONTRIBUTING is true: its map is the import rule, its walks are those of a decision, its files exist."""
+"""CONTRIBUTING is true: its map is the import rule, its walks are those of a decision,
+its files exist."""
 
 import re
 import tomllib
@@ -14,7 +15,9 @@ PAGE = (REPOSITORY / "CONTRIBUTING.md").read_text()
 
 def import_map() -> str:
     """The layers of the import rule, the highest first."""
-    rules = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    rules = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"][
+        "importlinter"
+    ]["contracts"]
     layers = next(rule["layers"] for rule in rules if rule["type"] == "layers")
     return "\n".join(layer.replace(" : ", "  ") for layer in layers)
 
@@ -31,7 +34,9 @@ def files(walk: Walk) -> list[str]:
 
 
 def test_the_map_is_the_import_rule() -> None:
-    assert f"<!-- map -->\n```text\n{import_map()}\n```\n<!-- /map -->" in PAGE, import_map()
+    assert f"<!-- map -->\n```text\n{import_map()}\n```\n<!-- /map -->" in PAGE, (
+        import_map()
+    )
 
 
 def test_the_walk_of_a_decision_in_the_library() -> None:
@@ -51,5 +56,9 @@ def test_the_walk_of_a_decision_in_the_service(tmp_path: Path) -> None:
 
 def test_every_file_that_is_named_exists() -> None:
     for name in re.findall(r"`((?:[\w]+/)*[\w]+(?:\.py|\.sql|/))`", PAGE):
-        places = (REPOSITORY / "src" / "oddsmith" / name, REPOSITORY / name, *(REPOSITORY / "src").rglob(name))
+        places = (
+            REPOSITORY / "src" / "oddsmith" / name,
+            REPOSITORY / name,
+            *(REPOSITORY / "src").rglob(name),
+        )
         assert any(place.exists() for place in places), name

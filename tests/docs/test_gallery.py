@@ -1,4 +1,5 @@
-"""The gallery: every picture is there, is shown with words for those who do not see it, and comes from the script."""
+"""The gallery: every picture is there, is shown with words for those who do not see it,
+and comes from the script."""
 
 import re
 import struct
@@ -17,12 +18,19 @@ README, PAGE = REPOSITORY / "README.md", REPOSITORY / "docs" / "gallery.md"
 
 def images(page: Path) -> dict[Path, str]:
     """The pictures of the gallery that a page shows, with their words."""
-    shown = {(page.parent / path).resolve(): words for words, path in IMAGE.findall(page.read_text())}
+    shown = {
+        (page.parent / path).resolve(): words
+        for words, path in IMAGE.findall(page.read_text())
+    }
     return {path: words for path, words in shown.items() if path.parent == FOLDER}
 
 
 def test_the_page_shows_every_picture_that_the_script_makes_and_no_other() -> None:
-    listed = re.search(r"^PICTURES = \((.*?)\)", (REPOSITORY / "examples/gallery/__main__.py").read_text(), re.M | re.S)
+    listed = re.search(
+        r"^PICTURES = \((.*?)\)",
+        (REPOSITORY / "examples/gallery/__main__.py").read_text(),
+        re.M | re.S,
+    )
     assert listed is not None
     names = set(re.findall(r'"([^"]+)"', listed[1]))
     assert {path.name for path in FOLDER.iterdir()} == names
@@ -42,7 +50,9 @@ def test_every_picture_of_the_page_has_what_is_seen_and_what_makes_it() -> None:
     """Below each picture stands a text; each section names a command."""
     sections = PAGE.read_text().split("\n## ")[1:]
     for section in sections:
-        assert re.search(r"`(python|oddsmith|make|print)[^`]*`", IMAGE.sub("", section)), section
+        assert re.search(
+            r"`(python|oddsmith|make|print)[^`]*`", IMAGE.sub("", section)
+        ), section
         for after in re.split(r"!\[[^\n]*\n", section)[1:]:
             assert len(after.partition("![")[0].split()) > 10, section
 
@@ -65,4 +75,6 @@ def test_pictures_are_small_and_whole(path: Path) -> None:
 def test_the_picture_of_the_bake_off_is_that_of_the_benchmarks() -> None:
     drawn = REPOSITORY / "benchmarks" / "figures" / "bakeoff.svg"
     same = (FOLDER / "bakeoff.svg").read_bytes() == drawn.read_bytes()
-    assert same, "run `python -m examples.gallery bakeoff.svg`, which takes the last one"
+    assert same, (
+        "run `python -m examples.gallery bakeoff.svg`, which takes the last one"
+    )

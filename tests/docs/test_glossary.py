@@ -15,25 +15,45 @@ LINES = re.findall(r"^\| (?!-)(.+?) \| (.+) \|$", PAGE, re.MULTILINE)
 def section(title: str) -> list[str]:
     """The first cells of the table under a heading."""
     text = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
-    return [cell.strip("`") for cell, _ in re.findall(r"^\| (?!-)(.+?) \| (.+) \|$", text, re.MULTILINE)][1:]
+    return [
+        cell.strip("`")
+        for cell, _ in re.findall(r"^\| (?!-)(.+?) \| (.+) \|$", text, re.MULTILINE)
+    ][1:]
 
 
 def test_every_exported_name_has_a_line() -> None:
     exported = section("What the package exports")
-    assert exported == list(od.__all__), "docs/reference/glossary.md must have a line for each, in the order of __all__"
+    assert exported == list(od.__all__), (
+        "docs/reference/glossary.md must have a line for each, in the order of __all__"
+    )
 
 
 def test_every_key_and_kind_of_a_policy_file_has_a_line(tmp_path: Path) -> None:
-    (tmp_path / "news.toml").write_text('strange = 1\narms = ["a", "b"]\npolicy.kind = "ucb1"\n')
+    (tmp_path / "news.toml").write_text(
+        'strange = 1\narms = ["a", "b"]\npolicy.kind = "ucb1"\n'
+    )
     with pytest.raises(od.InvalidInput, match="Allowed: ") as caught:
         od.read_policy(tmp_path / "news.toml")
-    assert section("Keys of a policy file") == str(caught.value).split("Allowed: ")[1].split(", ")
+    assert section("Keys of a policy file") == str(caught.value).split("Allowed: ")[
+        1
+    ].split(", ")
     assert section("Kinds of policies") == list(KINDS)
 
 
 def test_every_policy_and_its_verbs_are_words_of_the_glossary() -> None:
     verbs = section("Verbs")
-    for verb in ("decide", "learn", "predict", "advise", "merge", "explain", "weigh", "fold", "draw", "replay"):
+    for verb in (
+        "decide",
+        "learn",
+        "predict",
+        "advise",
+        "merge",
+        "explain",
+        "weigh",
+        "fold",
+        "draw",
+        "replay",
+    ):
         assert verb in verbs
 
 

@@ -1,4 +1,5 @@
-"""Every link within the repository leads to a file, and its anchor to a heading of that file."""
+"""Every link within the repository leads to a file, and its anchor to a heading of that
+file."""
 
 import re
 import unicodedata
@@ -11,7 +12,11 @@ import oddsmith as od
 
 REPOSITORY = Path(od.__file__).parents[2]
 PAGES = sorted(
-    [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").glob("*.md")]
+    [
+        *REPOSITORY.glob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *(REPOSITORY / "benchmarks").glob("*.md"),
+    ]
 )
 FENCED = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`[^`\n]*`")
@@ -28,7 +33,8 @@ def text_of(page: Path) -> str:
 
 
 def slug(heading: str) -> str:
-    """The anchor that the site gives to a heading: letters, digits and dashes, in lower case."""
+    """The anchor that the site gives to a heading: letters, digits and dashes, in lower
+    case."""
     words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
@@ -36,7 +42,8 @@ def slug(heading: str) -> str:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """What a link to this page may name after #: headings (repeated ones with _1), ids, names of the API."""
+    """What a link to this page may name after #: headings (repeated ones with _1), ids,
+    names of the API."""
     found: dict[str, int] = {}
     text, names = FENCED.sub("", page.read_text()), set()
     for heading in re.findall(r"^#+ +(.+?)(?: +#+)?$", text, re.MULTILINE):
@@ -58,7 +65,9 @@ def faults(page: Path) -> list[str]:
         there = page.parent / path if path else page
         if not there.exists() or (path.startswith("/")):
             wrong.append(f"{target}: no such file")
-        elif anchor and (there.suffix != ".md" or anchor not in anchors(there.resolve())):
+        elif anchor and (
+            there.suffix != ".md" or anchor not in anchors(there.resolve())
+        ):
             wrong.append(f"{target}: no such heading")
     return wrong
 
@@ -71,8 +80,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_teeth_wrong_files_and_anchors_are_found_out(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "# A *title*, with `code()`\n\n[1](#a-title-with-code) [2](#nothing) [3](other.md) [4](page.md#a-title)\n\n"
-        '<a href="none.html">5</a> `[6](code.md)` [7](https://example.org/x#y)\n\n[8]: gone.md\n\n'
+        "# A *title*, with `code()`\n\n[1](#a-title-with-code) [2](#nothing) "
+        "[3](other.md) [4](page.md#a-title)\n\n"
+        '<a href="none.html">5</a> `[6](code.md)` [7](https://example.org/x#y)\n\n'
+        "[8]: gone.md\n\n"
         "```md\n[9](fenced.md)\n```\n"
     )
     assert [fault.partition(":")[0] for fault in faults(page)] == [

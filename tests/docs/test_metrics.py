@@ -1,4 +1,5 @@
-"""The page of metrics and the alert rules are about what a running service exports, no more and no less."""
+"""The page of metrics and the alert rules are about what a running service exports, no
+more and no less."""
 
 import re
 from pathlib import Path
@@ -14,17 +15,22 @@ from server.served import here, place
 REFERENCE = Path(od.__file__).parents[2] / "docs" / "reference"
 PAGE = (REFERENCE / "metrics.md").read_text()
 RULES: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load((REFERENCE / "alerts.yml").read_text())["groups"] for rule in group["rules"]
+    rule
+    for group in yaml.safe_load((REFERENCE / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
 ]
 METRIC = re.compile(r"\b(?:oddsmith|process)_[a-z_]+\b")
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The types of the metrics of a running service, by the names that they have in a query."""
+    """The types of the metrics of a running service, by the names that they have in a
+    query."""
     with here(place(tmp_path_factory.mktemp("served"))) as served:
         families = text_string_to_metric_families(served.ask("GET", "/metrics").text)
-        return {one.name + "_total" * (one.type == "counter"): one.type for one in families}
+        return {
+            one.name + "_total" * (one.type == "counter"): one.type for one in families
+        }
 
 
 def described() -> list[str]:
@@ -45,7 +51,9 @@ def test_every_metric_is_described_and_nothing_else(exported: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_rules_are_whole_and_about_metrics_that_there_are(rule: dict[str, Any], exported: dict[str, str]) -> None:
+def test_rules_are_whole_and_about_metrics_that_there_are(
+    rule: dict[str, Any], exported: dict[str, str]
+) -> None:
     assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"Oddsmith[A-Z][A-Za-z]+", rule["alert"])
     assert re.fullmatch(r"\d+[smh]", rule["for"])

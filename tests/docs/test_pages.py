@@ -16,9 +16,17 @@ from docs.test_tutorials import WALKED
 
 REPOSITORY = Path(od.__file__).parents[2]
 PAGES = sorted(
-    [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").glob("*.md")]
+    [
+        *REPOSITORY.glob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *(REPOSITORY / "benchmarks").glob("*.md"),
+    ]
 )
-NOT_WALKED = [page for page in PAGES if page not in {REPOSITORY / "docs" / name for name in WALKED}]
+NOT_WALKED = [
+    page
+    for page in PAGES
+    if page not in {REPOSITORY / "docs" / name for name in WALKED}
+]
 SESSION = re.compile(r"^```pycon\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -29,11 +37,18 @@ class Anything:
         return np.tile([0.2, 0.3, 0.5], (len(rows), 1))
 
 
-GIVEN = {"README.md": {name: Anything() for name in ("logistic", "forest", "boosting")} | {"context": np.zeros(4)}}
+GIVEN = {
+    "README.md": {name: Anything() for name in ("logistic", "forest", "boosting")}
+    | {"context": np.zeros(4)}
+}
 
 
-@pytest.mark.parametrize("page", NOT_WALKED, ids=lambda p: str(p.relative_to(REPOSITORY)))
-def test_the_python_of_a_page_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    "page", NOT_WALKED, ids=lambda p: str(p.relative_to(REPOSITORY))
+)
+def test_the_python_of_a_page_runs_and_prints_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     for said, shown in spoken(page.read_text(), tmp_path, GIVEN.get(page.name)):
         assert shown is None or follows(said, shown), said
@@ -47,7 +62,9 @@ def test_teeth_a_page_that_shows_another_number_is_found_out(tmp_path: Path) -> 
     assert not follows(said, spoken(page.format(7), tmp_path)[0][1] or "")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if SESSION.search(p.read_text())], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if SESSION.search(p.read_text())], ids=lambda p: p.name
+)
 def test_a_session_on_a_page_prints_what_it_says(page: Path) -> None:
     text = "\n".join(SESSION.findall(page.read_text()))
     session = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
@@ -56,7 +73,10 @@ def test_a_session_on_a_page_prints_what_it_says(page: Path) -> None:
 
 
 def test_the_readme_has_a_session_with_arms_of_the_call() -> None:
-    assert any("arms={" in text for text in SESSION.findall((REPOSITORY / "README.md").read_text()))
+    assert any(
+        "arms={" in text
+        for text in SESSION.findall((REPOSITORY / "README.md").read_text())
+    )
 
 
 def test_every_decision_page_is_listed_and_complete() -> None:
@@ -80,7 +100,14 @@ def test_the_changelog_has_this_version() -> None:
 
 def test_the_readme_names_every_bank_and_policy() -> None:
     readme = (REPOSITORY / "README.md").read_text()
-    for name in ("GivenExperts", "TableExperts", "FunctionExperts", "ModelExperts", "OnnxExperts", "LinearExperts"):
+    for name in (
+        "GivenExperts",
+        "TableExperts",
+        "FunctionExperts",
+        "ModelExperts",
+        "OnnxExperts",
+        "LinearExperts",
+    ):
         assert name in readme
 
 
@@ -93,9 +120,14 @@ def test_every_formula_renders_and_every_slip_has_its_test() -> None:
         assert "$" not in re.sub(r"`[^`]*`", "", html), page
         assert "<merror" not in html
         written = [unescape(one) for one in re.findall(r"<m[ion][^>]*>([^<]*)<", html)]
-        assert not any("\\" in one for one in written), page  # a command that the converter does not know
+        # a command that the converter does not know
+        assert not any("\\" in one for one in written), page
     assert count > 100
-    slips = re.findall(r"^\| (E\d+) \|", (REPOSITORY / "docs" / "math" / "errata.md").read_text(), re.MULTILINE)
+    slips = re.findall(
+        r"^\| (E\d+) \|",
+        (REPOSITORY / "docs" / "math" / "errata.md").read_text(),
+        re.MULTILINE,
+    )
     tests = (REPOSITORY / "tests" / "theory" / "test_errata.py").read_text()
     assert slips == [f"E{i}" for i in range(1, 23)]
     assert all(f"def test_{slip.lower()}_" in tests for slip in slips)

@@ -20,7 +20,9 @@ from oddsmith.server.http.routes import ROUTES
 
 REPOSITORY = Path(od.__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+needs_curl = pytest.mark.skipif(
+    shutil.which("curl") is None, reason="curl is not installed"
+)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -31,7 +33,13 @@ def environment(**more: str) -> dict[str, str]:
 
 def printed(*command: str, folder: Path | None = None) -> str:
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=300, env=environment()
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -39,7 +47,9 @@ def printed(*command: str, folder: Path | None = None) -> str:
 
 def test_the_walk_in_python() -> None:
     said = printed(sys.executable, str(EXAMPLES / "service.py"))
-    weights = [float(share) for share in re.findall(r"\): knows visitors ([\d.]+),", said)]
+    weights = [
+        float(share) for share in re.findall(r"\): knows visitors ([\d.]+),", said)
+    ]
     assert weights[0] == 0.25
     assert min(weights[1:]) > 0.9
     assert len(weights) == 3
@@ -50,7 +60,9 @@ def test_the_walk_in_python() -> None:
 @needs_curl
 def test_the_walk_with_curl() -> None:
     said = printed("sh", str(EXAMPLES / "service.sh"))
-    first, second = (int(clicks) for clicks in re.findall(r"day \d: +(\d+) of 80", said))
+    first, second = (
+        int(clicks) for clicks in re.findall(r"day \d: +(\d+) of 80", said)
+    )
     assert second > first
     assert '"new":false' in said
     assert "Every checked decision was reproduced." in said
@@ -59,11 +71,15 @@ def test_the_walk_with_curl() -> None:
 
 @contextmanager
 def served(folder: Path, command: str) -> Iterator[str]:
-    """The port of a page's `oddsmith serve …`: a free one, where 8000 is taken, as it may be on this machine."""
+    """The port of a page's `oddsmith serve …`: a free one, where 8000 is taken, as it
+    may be on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     server = subprocess.Popen(
-        ["sh", "-c", f"exec {command}"], cwd=folder, env=environment(ODDSMITH_PORT=port), stderr=subprocess.DEVNULL
+        ["sh", "-c", f"exec {command}"],
+        cwd=folder,
+        env=environment(ODDSMITH_PORT=port),
+        stderr=subprocess.DEVNULL,
     )
     try:
         with od.Client(f"http://127.0.0.1:{port}") as client:
@@ -75,9 +91,17 @@ def served(folder: Path, command: str) -> Iterator[str]:
 
 
 @needs_curl
-def test_the_readmes_commands_lead_to_a_posterior_that_has_learnt(tmp_path: Path) -> None:
-    """With seeds drawn anew; in a process, 600 of 600 seeds ended with odds of 0.997."""
-    text = (REPOSITORY / "README.md").read_text().partition("\n## As a service\n")[2].partition("\n## ")[0]
+def test_the_readmes_commands_lead_to_a_posterior_that_has_learnt(
+    tmp_path: Path,
+) -> None:
+    """With seeds drawn anew; in a process, 600 of 600 seeds ended with odds of
+    0.997."""
+    text = (
+        (REPOSITORY / "README.md")
+        .read_text()
+        .partition("\n## As a service\n")[2]
+        .partition("\n## ")[0]
+    )
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert [language for language, _ in blocks] == ["toml", "sh", "sh", "py"]
     policy, serve, ask, program = (block for _, block in blocks)
@@ -86,31 +110,49 @@ def test_the_readmes_commands_lead_to_a_posterior_that_has_learnt(tmp_path: Path
     assert (ask.count(":8000/"), program.count(":8000")) == (1, 1)
     with served(tmp_path, serve) as port:
         said = printed("sh", "-c", ask.replace(":8000", f":{port}"))
-        printed(sys.executable, "-c", "import oddsmith as od\n" + program.replace(":8000", f":{port}"))
+        printed(
+            sys.executable,
+            "-c",
+            "import oddsmith as od\n" + program.replace(":8000", f":{port}"),
+        )
         with od.Client(f"http://127.0.0.1:{port}") as client:
             assert client.stats()["events"] == {"decision": 103, "reward": 102}
-    first, kept, posterior, last = map(json.loads, said.replace("}{", "}\n{").splitlines())
+    first, kept, posterior, last = map(
+        json.loads, said.replace("}{", "}\n{").splitlines()
+    )
     assert (first["id"], kept["id"], last["id"]) == ("visit-0", "visit-0", "visit-101")
     assert first["odds"] == {"article-17": 0.5, "article-18": 0.5}
-    assert posterior["learnt"] >= 100  # the last reward may still be on its way into the state
+    # the last reward may still be on its way into the state
+    assert posterior["learnt"] >= 100
     assert sum(posterior["posterior"].values()) == pytest.approx(1)
     assert round(last["odds"]["article-19"], 3) == 0.997
 
 
 def test_the_news_site_says_what_its_page_says(tmp_path: Path) -> None:
-    """Files and commands of the tutorial, in order; a line … stands for what is printed further."""
+    """Files and commands of the tutorial, in order; a line … stands for what is printed
+    further."""
     text = (REPOSITORY / "docs" / "tutorial" / "news-site.md").read_text()
-    files = re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    files = re.findall(
+        r"`([\w.]+)`:\n\n```\w+\n(.*?)^```", text, re.DOTALL | re.MULTILINE
+    )
     assert [name for name, _ in files] == ["news.toml", "site.py", "learnt.py"]
     assert "arms" not in tomllib.loads(files[0][1])
-    serve, *shown = re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |^```)", text, re.DOTALL | re.MULTILINE)
+    serve, *shown = re.findall(
+        r"^\$ ([^\n]*)\n(.*?)(?=^\$ |^```)", text, re.DOTALL | re.MULTILINE
+    )
     (tmp_path / "news.toml").write_text(files[0][1])
     with served(tmp_path, serve[0]) as port:
         for name, content in files[1:]:
             (tmp_path / name).write_text(content.replace(":8000", f":{port}"))
         for command, page in shown:
             assert follows(printed("sh", "-c", command, folder=tmp_path), page), command
-    assert [command.split()[1] for command, _ in shown] == ["site.py", "learnt.py", "export", "evaluate", "verify"]
+    assert [command.split()[1] for command, _ in shown] == [
+        "site.py",
+        "learnt.py",
+        "export",
+        "evaluate",
+        "verify",
+    ]
     first, *_, last = shown[0][1].splitlines()
     assert "storm-warning" not in first
     assert "{'storm-warning': 35, " in last  # the most often of all
@@ -130,15 +172,29 @@ def test_the_reference_names_every_route_status_and_setting() -> None:
     for route, (_, _, scopes, takes) in zip(ROUTES, rows, strict=True):
         assert scopes.partition(",")[0] == (" or ".join(sorted(route.scopes)) or "none")
         fields = () if route.message is None else route.message.__struct_fields__
-        named = {*re.findall(r"[`?](\w+)", takes), *re.findall(r"\{(\w+)\}", route.path)}
+        named = {
+            *re.findall(r"[`?](\w+)", takes),
+            *re.findall(r"\{(\w+)\}", route.path),
+        }
         assert set(fields) - {"experiment"} <= named
-        assert all(re.search(rf"^\| .*\b{status}\b", page, re.MULTILINE) for status in route.statuses)
-    (limit,) = {route.body_bytes for route in ROUTES if not route.path.endswith("/batch")}
+        assert all(
+            re.search(rf"^\| .*\b{status}\b", page, re.MULTILINE)
+            for status in route.statuses
+        )
+    (limit,) = {
+        route.body_bytes for route in ROUTES if not route.path.endswith("/batch")
+    }
     (batch,) = {route.body_bytes for route in ROUTES if route.path.endswith("/batch")}
-    assert f"at most {limit >> 10} KiB, those of batches {batch >> 20} MiB" in " ".join(page.split())
-    source = (REPOSITORY / "src" / "oddsmith" / "server" / "experiment" / "settings.py").read_text()
+    assert f"at most {limit >> 10} KiB, those of batches {batch >> 20} MiB" in " ".join(
+        page.split()
+    )
+    source = (
+        REPOSITORY / "src" / "oddsmith" / "server" / "experiment" / "settings.py"
+    ).read_text()
     settings = re.findall(r"""(?:keys\.\w+\(|\(keys, )"(\w+)\"""", source)
     assert len(settings) == 12
     assert all(f"| `{key}` |" in page for key in settings)
-    calls = [name for name in vars(od.Client) if not name.startswith("_") and name != "close"]
+    calls = [
+        name for name in vars(od.Client) if not name.startswith("_") and name != "close"
+    ]
     assert all(f"`{name}`" in page for name in calls)

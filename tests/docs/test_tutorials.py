@@ -26,7 +26,8 @@ COMMAND = re.compile(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |^```)", re.DOTALL | re.MULTILI
 
 
 def said_by(command: str, folder: Path) -> str:
-    """What a command prints: one of ours alone in this process, which is quicker, any other one in a shell."""
+    """What a command prints: one of ours alone in this process, which is quicker, any
+    other one in a shell."""
     program, *words = shlex.split(command)
     if program != "oddsmith" or "|" in words:
         return printed("sh", "-c", command, folder=folder)
@@ -36,7 +37,8 @@ def said_by(command: str, folder: Path) -> str:
 
 
 def walk(page: str, folder: Path) -> list[str]:
-    """The commands of a page, after its files were written and its Python was run; each prints what the page shows."""
+    """The commands of a page, after its files were written and its Python was run; each
+    prints what the page shows."""
     for name, content in FILE.findall(page):
         (folder / name).write_text(content)
     for said, shown in spoken(page, folder):
@@ -56,7 +58,9 @@ def walk(page: str, folder: Path) -> list[str]:
 
 @needs_curl
 @pytest.mark.parametrize("name", WALKED)
-def test_a_walk_does_what_its_page_says(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_walk_does_what_its_page_says(
+    name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
@@ -64,13 +68,17 @@ def test_a_walk_does_what_its_page_says(name: str, tmp_path: Path, monkeypatch: 
         commands = walk((REPOSITORY / "docs" / name).read_text(), tmp_path)
     finally:
         for module in set(sys.modules) - before:
-            if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
+            if str(getattr(sys.modules[module], "__file__", "")).startswith(
+                str(tmp_path)
+            ):
                 del sys.modules[module]
     assert any(command.startswith("oddsmith serve") for command in commands)
     assert any(command.startswith("oddsmith verify") for command in commands)
 
 
-def test_teeth_a_command_that_prints_something_else_is_found_out(tmp_path: Path) -> None:
+def test_teeth_a_command_that_prints_something_else_is_found_out(
+    tmp_path: Path,
+) -> None:
     page = "`a.txt`:\n\n```text\nhello\n```\n\n```console\n$ cat a.txt\n{}\n```\n"
     assert walk(page.format("hello"), tmp_path) == ["cat a.txt"]
     with pytest.raises(AssertionError, match="hello"):

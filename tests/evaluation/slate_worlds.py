@@ -1,4 +1,5 @@
-"""Slates of three slots out of six arms, small enough to enumerate: all 120 orders with their odds."""
+"""Slates of three slots out of six arms, small enough to enumerate: all 120 orders with
+their odds."""
 
 from collections.abc import Callable
 from itertools import permutations
@@ -18,14 +19,18 @@ Table = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def odds_left(appeal: Table, slot: int, taken: tuple[int, ...]) -> Table:
-    """Odds in proportion to the appeal of the arms that are left for a slot (from 0)."""
+    """Odds in proportion to the appeal of the arms that are left for a slot (from
+    0)."""
     left = np.array([0.0 if arm in taken else appeal[slot][arm] for arm in range(ARMS)])
     return np.asarray(left / left.sum())
 
 
 def chance(appeals: list[Table], order: tuple[int, ...]) -> float:
     """The chance of an order, each slot drawn by its own appeal."""
-    steps = [odds_left(appeal, slot, order[:slot])[order[slot]] for slot, appeal in enumerate(appeals)]
+    steps = [
+        odds_left(appeal, slot, order[:slot])[order[slot]]
+        for slot, appeal in enumerate(appeals)
+    ]
     return float(np.prod(steps))
 
 
@@ -37,19 +42,41 @@ def apart(order: tuple[int, ...]) -> Table:
 def mingled(order: tuple[int, ...]) -> Table:
     """Rewards that depend on the arms of all slots, those behind included."""
     shown = CLICKS[list(order)]
-    return np.array([shown[0] * (1 - shown[2] / 2), shown[1] * shown[0], abs(shown[2] - shown[0])])
+    return np.array(
+        [shown[0] * (1 - shown[2] / 2), shown[1] * shown[0], abs(shown[2] - shown[0])]
+    )
 
 
 def slot_values(rewards: Callable[[tuple[int, ...]], Table]) -> Table:
-    """The value (3,) of a slot that the target draws, all others drawn by the logger: by enumeration."""
-    drawn = [[TARGET if slot == own else LOGGER for slot in range(SLOTS)] for own in range(SLOTS)]
-    return np.array([sum(chance(by, o) * rewards(o)[own] for o in ORDERS) for own, by in enumerate(drawn)])
+    """The value (3,) of a slot that the target draws, all others drawn by the logger:
+    by enumeration."""
+    drawn = [
+        [TARGET if slot == own else LOGGER for slot in range(SLOTS)]
+        for own in range(SLOTS)
+    ]
+    return np.array(
+        [
+            sum(chance(by, o) * rewards(o)[own] for o in ORDERS)
+            for own, by in enumerate(drawn)
+        ]
+    )
 
 
-def slate_log(orders: list[tuple[int, ...]], rewards: Table, *, drawn_only: bool = False) -> tuple[od.Log, Table]:
-    """A log of these slates (n) with their rewards (n, 3), and the target's odds in each row."""
-    odds = [odds_left(LOGGER, slot, order[:slot]) for order in orders for slot in range(SLOTS)]
-    target = [odds_left(TARGET, slot, order[:slot]) for order in orders for slot in range(SLOTS)]
+def slate_log(
+    orders: list[tuple[int, ...]], rewards: Table, *, drawn_only: bool = False
+) -> tuple[od.Log, Table]:
+    """A log of these slates (n) with their rewards (n, 3), and the target's odds in
+    each row."""
+    odds = [
+        odds_left(LOGGER, slot, order[:slot])
+        for order in orders
+        for slot in range(SLOTS)
+    ]
+    target = [
+        odds_left(TARGET, slot, order[:slot])
+        for order in orders
+        for slot in range(SLOTS)
+    ]
     arm = np.array(orders).ravel()
     known: Any = {"propensities": np.array(odds)}
     if drawn_only:

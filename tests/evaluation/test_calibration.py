@@ -1,4 +1,5 @@
-"""Calibration: wealth by hand, the martingale by enumeration, false alarms and power by simulation."""
+"""Calibration: wealth by hand, the martingale by enumeration, false alarms and power by
+simulation."""
 
 import json
 from itertools import product
@@ -17,7 +18,14 @@ STAKES = (-0.9, -0.3, -0.1, -0.03, 0.03, 0.1, 0.3, 0.9)
 def said(advice: Any) -> od.Decision:
     """A decision with this advice (…, N) on the drawn arm."""
     values = np.asarray(advice, dtype=np.float64)
-    return od.Decision(1, None, None, np.zeros(values.shape[:-1], np.int64), np.ones((*values.shape[:-1], 1)), values)
+    return od.Decision(
+        1,
+        None,
+        None,
+        np.zeros(values.shape[:-1], np.int64),
+        np.ones((*values.shape[:-1], 1)),
+        values,
+    )
 
 
 def e_values(state: CalibrationState) -> Any:
@@ -28,15 +36,23 @@ def logit(p: Any) -> Any:
     return np.log(p / (1 - p))
 
 
-def simulated(predictions: Any, means: Any, seed: int) -> od.evaluation.CalibrationReport:
-    """The report on one expert whose predictions (T,) meet rewards of these means (T,)."""
+def simulated(
+    predictions: Any, means: Any, seed: int
+) -> od.evaluation.CalibrationReport:
+    """The report on one expert whose predictions (T,) meet rewards of these means
+    (T,)."""
     rewards = np.random.default_rng(seed).random(len(means)) < means
-    log = od.Log(arm=np.zeros(len(means), np.int64), reward=rewards.astype(np.float64), advice=predictions[:, None])
+    log = od.Log(
+        arm=np.zeros(len(means), np.int64),
+        reward=rewards.astype(np.float64),
+        advice=predictions[:, None],
+    )
     return od.evaluation.check_calibration(log, ["only"])
 
 
 def test_wealth_by_hand() -> None:
-    """Three steps of the log loss, whose own direction is ln((1 - f) / f) over its largest size so far."""
+    """Three steps of the log loss, whose own direction is ln((1 - f) / f) over its
+    largest size so far."""
     predictions, rewards = (0.6, 0.2, 0.9), (1.0, 0.25, 0.0)
     own, sizes = [], []
     for f in predictions:
@@ -44,7 +60,10 @@ def test_wealth_by_hand() -> None:
         own.append(log((1 - f) / f) / max(sizes))
     directions = [(1.0,) * 3, tuple(2 * f - 1 for f in predictions), tuple(own)]
     bets = [
-        prod(1 + stake * d * (r - f) for d, r, f in zip(direction, rewards, predictions, strict=True))
+        prod(
+            1 + stake * d * (r - f)
+            for d, r, f in zip(direction, rewards, predictions, strict=True)
+        )
         for direction in directions
         for stake in STAKES
     ]
@@ -57,22 +76,31 @@ def test_wealth_by_hand() -> None:
     assert isinstance(report, od.evaluation.CalibrationReport)
     np.testing.assert_allclose(report.e_values, [sum(bets) / 24], rtol=1e-13)
     np.testing.assert_allclose(report.number, 1 / peak, rtol=1e-13)
-    losses = [-r * log(f) - (1 - r) * log(1 - f) for f, r in zip(predictions, rewards, strict=True)]
+    losses = [
+        -r * log(f) - (1 - r) * log(1 - f)
+        for f, r in zip(predictions, rewards, strict=True)
+    ]
     np.testing.assert_allclose(report.losses, [sum(losses) / 3])
 
 
 @pytest.mark.parametrize("loss", [od.log_loss, od.square_loss])
 def test_wealth_is_a_martingale_on_every_path(loss: Any) -> None:
-    """Over all 64 paths of six rewards, with predictions that depend on the path, the mean wealth is exactly 1."""
+    """Over all 64 paths of six rewards, with predictions that depend on the path, the
+    mean wealth is exactly 1."""
     paths = np.array(list(product((0.0, 1.0), repeat=6)))
     monitor = od.evaluation.CalibrationMonitor(["awake", "at times"], loss)
     state, chance = monitor.init((64,)), np.ones(64)
     for t in range(6):
         past = paths[:, :t].sum(axis=1)
         f = (0.1 + 0.3 * past + 0.17 * t) % 0.9 + 0.05
-        state = monitor.update(state, said(np.stack([f, np.where(past > 1, np.nan, f)], axis=1)), paths[:, t])
+        state = monitor.update(
+            state,
+            said(np.stack([f, np.where(past > 1, np.nan, f)], axis=1)),
+            paths[:, t],
+        )
         chance = chance * np.where(paths[:, t] == 1, f, 1 - f)
-        mean = (chance[:, None] * e_values(state)).sum(axis=0) / 2 ** (5 - t)  # so many paths begin alike
+        # so many paths begin alike
+        mean = (chance[:, None] * e_values(state)).sum(axis=0) / 2 ** (5 - t)
         np.testing.assert_allclose(mean, 1, rtol=0, atol=1e-12)
     assert chance.sum() == pytest.approx(1, abs=1e-12)
 
@@ -120,7 +148,9 @@ def test_folding_is_updating_one_by_one() -> None:
         state = monitor.update(state, said(row), float(reward))
     folded = monitor.fold(monitor.init(), said(advice), rewards)
     for name in CalibrationState._fields:
-        np.testing.assert_allclose(getattr(folded, name), getattr(state, name), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(
+            getattr(folded, name), getattr(state, name), rtol=1e-11, atol=1e-11
+        )
     assert monitor.fold(state, said(np.ones((0, 3))), []) is state
 
 
@@ -139,7 +169,11 @@ def test_a_sleeper_keeps_its_wealth() -> None:
 
 def test_a_million_steps_do_not_overflow() -> None:
     steps = 1_000_000
-    log = od.Log(arm=np.zeros(steps, np.int64), reward=np.ones(steps), advice=np.full((steps, 1), 0.01))
+    log = od.Log(
+        arm=np.zeros(steps, np.int64),
+        reward=np.ones(steps),
+        advice=np.full((steps, 1), 0.01),
+    )
     report = od.evaluation.check_calibration(log)
     assert np.isfinite(report.e_values).all()
     assert report.e_values[0] > 1e308
@@ -148,7 +182,8 @@ def test_a_million_steps_do_not_overflow() -> None:
 
 
 def test_sure_predictions_are_bet_against_too() -> None:
-    """A prediction of 0 has an infinite log loss on a reward of 1; the wealth stays a number and grows."""
+    """A prediction of 0 has an infinite log loss on a reward of 1; the wealth stays a
+    number and grows."""
     monitor = od.evaluation.CalibrationMonitor(["never", "always"])
     state = monitor.init()
     for _ in range(20):
@@ -167,30 +202,54 @@ def test_the_report_says_it_in_a_sentence() -> None:
     rewards[::10] = np.nan  # these have not come
     log = od.Log(arm=np.zeros(800, np.int64), reward=rewards, advice=advice)
     report = od.evaluation.check_calibration(log, ["true", "rosy", "mad"])
-    page = {"best": report.best, "consistent": report.consistent, "number": report.number, "said": report.sentence}
+    page = {
+        "best": report.best,
+        "consistent": report.consistent,
+        "number": report.number,
+        "said": report.sentence,
+    }
     assert json.loads(json.dumps(page, allow_nan=False)) == page
     assert report.best == "true"
     assert report.consistent
     assert report.refuted.tolist() == [False, True, True]
-    assert report.sentence.startswith("1 of 3 experts withstands the test at level 0.05 after 720 rewards; the best, ")
-    assert od.evaluation.check_calibration(log).names == ("expert 0", "expert 1", "expert 2")
-    wrong = od.evaluation.check_calibration(od.Log(arm=log.arm, reward=rewards, advice=advice[:, 1:]), ["rosy", "mad"])
+    assert report.sentence.startswith(
+        "1 of 3 experts withstands the test at level 0.05 after 720 rewards; the best, "
+    )
+    assert od.evaluation.check_calibration(log).names == (
+        "expert 0",
+        "expert 1",
+        "expert 2",
+    )
+    wrong = od.evaluation.check_calibration(
+        od.Log(arm=log.arm, reward=rewards, advice=advice[:, 1:]), ["rosy", "mad"]
+    )
     assert not wrong.consistent
     assert wrong.sentence.startswith("0 of 2 experts withstand")
-    empty = od.evaluation.CalibrationMonitor(["a"]).report(od.evaluation.CalibrationMonitor(["a"]).init())
+    empty = od.evaluation.CalibrationMonitor(["a"]).report(
+        od.evaluation.CalibrationMonitor(["a"]).init()
+    )
     assert (empty.best, empty.consistent, empty.number) == (None, True, 1.0)
 
 
 def test_it_reads_an_agents_decisions() -> None:
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), gamma=0.1), seed=1, arms=["x", "y"])
-    monitor, rng = od.evaluation.CalibrationMonitor(["a", "b"]), np.random.default_rng(0)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), gamma=0.1),
+        seed=1,
+        arms=["x", "y"],
+    )
+    monitor, rng = (
+        od.evaluation.CalibrationMonitor(["a", "b"]),
+        np.random.default_rng(0),
+    )
     state, decisions, rewards = monitor.init(), [], []
     for _ in range(50):
         decisions.append(agent.decide(rng.uniform(0.1, 0.9, (2, 2))))
         rewards.append(float(rng.random() < 0.5))
         state = monitor.update(state, decisions[-1], rewards[-1])
     whole = od.evaluation.check_calibration(od.Log.of(decisions, rewards), ["a", "b"])
-    np.testing.assert_allclose(whole.e_values, monitor.report(state).e_values, rtol=1e-12)
+    np.testing.assert_allclose(
+        whole.e_values, monitor.report(state).e_values, rtol=1e-12
+    )
 
 
 def test_wrong_input_is_refused_in_a_sentence() -> None:
@@ -200,20 +259,39 @@ def test_wrong_input_is_refused_in_a_sentence() -> None:
     log = od.Log(arm=zero, reward=one, advice=np.array([[0.2, 0.4]]))
     wrong: dict[str, Any] = {
         "names must be distinct": lambda: od.evaluation.CalibrationMonitor(["a", "a"]),
-        "loss must be a function": lambda: od.evaluation.CalibrationMonitor(["a"], loss=3),  # type: ignore[arg-type]
-        r"alpha must be in \(0, 1\); got 0": lambda: od.evaluation.CalibrationMonitor(["a"], alpha=0),
-        "decision must be what decide gave back; got int": lambda: monitor.update(state, 3, 1.0),
+        "loss must be a function": lambda: od.evaluation.CalibrationMonitor(
+            ["a"],
+            loss=3,  # type: ignore[arg-type]
+        ),
+        r"alpha must be in \(0, 1\); got 0": lambda: od.evaluation.CalibrationMonitor(
+            ["a"], alpha=0
+        ),
+        "decision must be what decide gave back; got int": lambda: monitor.update(
+            state, 3, 1.0
+        ),
         r"reward must be in \[0, 1\]": lambda: monitor.update(state, fine, 1.5),
-        r"of the 2 experts, shape \(2,\); got None": lambda: monitor.update(state, fine._replace(advice=None), 1.0),
-        r"shape \(2,\); got \(3,\)": lambda: monitor.update(state, said([0.1, 0.2, 0.3]), 1.0),
-        r"advice must be in \[0, 1\] .*; got 1.2 of expert 'b'": lambda: monitor.update(state, said([0.1, 1.2]), 1.0),
+        r"of the 2 experts, shape \(2,\); got None": lambda: monitor.update(
+            state, fine._replace(advice=None), 1.0
+        ),
+        r"shape \(2,\); got \(3,\)": lambda: monitor.update(
+            state, said([0.1, 0.2, 0.3]), 1.0
+        ),
+        r"advice must be in \[0, 1\] .*; got 1.2 of expert 'b'": lambda: monitor.update(
+            state, said([0.1, 1.2]), 1.0
+        ),
         "no batch axes": lambda: monitor.report(monitor.init((3,))),
-        "log must be a Log; got list": lambda: od.evaluation.check_calibration([]),  # type: ignore[arg-type]
-        "column advice: must be there": lambda: od.evaluation.check_calibration(od.Log(arm=zero, reward=one)),
-        "names must be 2 names; got 1": lambda: od.evaluation.check_calibration(log, ["a"]),
-        "loss must be elementwise": lambda: od.evaluation.check_calibration(log, loss=lambda f, r: np.zeros(3)),
-        "loss must be above -inf; got nan for 0.2 of expert 'expert 0'": lambda: od.evaluation.check_calibration(
-            log, loss=lambda f, r: f * np.nan
+        ("log must be a Log; got list"): lambda: od.evaluation.check_calibration([]),  # type: ignore[arg-type]
+        "column advice: must be there": lambda: od.evaluation.check_calibration(
+            od.Log(arm=zero, reward=one)
+        ),
+        "names must be 2 names; got 1": lambda: od.evaluation.check_calibration(
+            log, ["a"]
+        ),
+        "loss must be elementwise": lambda: od.evaluation.check_calibration(
+            log, loss=lambda f, r: np.zeros(3)
+        ),
+        "loss must be above -inf; got nan for 0.2 of expert 'expert 0'": lambda: (
+            od.evaluation.check_calibration(log, loss=lambda f, r: f * np.nan)
         ),
     }
     for message, attempt in wrong.items():

@@ -15,23 +15,40 @@ from oddsmith.evaluation.diagnostics import Diagnostics, broken, diagnose
 from oddsmith.evaluation.intervals import outer
 
 Log: Any = od.Log
-FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1.0, 0.1, 999.0)  # at every border, and allowed
+# at every border, and allowed
+FINE = Diagnostics(1000, 100.0, 0.05, 1e-9, 1.0, 0.1, 999.0)
 
 
 def terms(weights: Any, *, missing: float = 0.0, **more: Any) -> ev.Terms:
     w = None if weights is None else np.array(weights, dtype=float)
     n = 4 if w is None else len(w)
-    return ev.Terms("some", np.linspace(0, 1, n), np.full(n, missing), weights=w, **more)
+    return ev.Terms(
+        "some", np.linspace(0, 1, n), np.full(n, missing), weights=w, **more
+    )
 
 
 def test_without_weights_every_row_counts_as_one() -> None:
-    assert diagnose(terms(None, missing=0.25)) == (4, 4.0, 0.25, 0.25, 0.75, 0.0, 1.0, "row")
+    assert diagnose(terms(None, missing=0.25)) == (
+        4,
+        4.0,
+        0.25,
+        0.25,
+        0.75,
+        0.0,
+        1.0,
+        "row",
+    )
 
 
 def test_drawn_weights() -> None:
     found = diagnose(terms([0.5, 1.5, 1.0, 3.0], missing=0.125))
     assert found.ess == pytest.approx(36 / 12.5)
-    assert (found.n, found.largest_share, found.missing, found.mean_weight) == (4, 0.5, 0.125, 1.5)
+    assert (found.n, found.largest_share, found.missing, found.mean_weight) == (
+        4,
+        0.5,
+        0.125,
+        1.5,
+    )
     assert found.weight_error == pytest.approx(sqrt(12.5 / 4 - 2.25) / 2)
     assert found.inflation > 1
     assert diagnose(terms([0.25, 0.75])).largest_share == 0.75
@@ -42,26 +59,40 @@ def test_drawn_weights() -> None:
 
 
 def test_weights_expected_by_the_logged_odds() -> None:
-    """T / mean E[w² | x], the heaviest row in T, and a variance of E w² - (1 - missing)²."""
+    """T / mean E[w² | x], the heaviest row in T, and a variance of E w² - (1 -
+    missing)²."""
     squares = np.array([0.25, 0.5, 0.75, 0.5])
-    found = diagnose(terms([1.0, 1.0, 0.0, 0.0], missing=0.5, expected_squares=squares, heaviest=3.0))
+    found = diagnose(
+        terms([1.0, 1.0, 0.0, 0.0], missing=0.5, expected_squares=squares, heaviest=3.0)
+    )
     assert (found.ess, found.largest_share) == (8.0, 0.75)
     assert found.weight_error == pytest.approx(sqrt(0.5 - 0.25) / 2)
-    exact = diagnose(terms([1.0, 1.0], expected_squares=np.array([0.9, 0.9]), heaviest=1.0))
-    assert exact.weight_error == 0  # rounding may leave less than the square of the mean
+    exact = diagnose(
+        terms([1.0, 1.0], expected_squares=np.array([0.9, 0.9]), heaviest=1.0)
+    )
+    # rounding may leave less than the square of the mean
+    assert exact.weight_error == 0
     partly = diagnose(terms([1.0, 3.0], expected_squares=np.array([9.0, 9.0])))
     assert partly.ess == pytest.approx(1.6)
     assert partly.largest_share == 0.75
 
 
 def test_a_difference_is_as_bad_as_the_worse_side() -> None:
-    good, off = terms([1.0] * 4, missing=0.0), terms([0.5, 2.5, 0.5, 2.5], missing=0.125)
+    good, off = (
+        terms([1.0] * 4, missing=0.0),
+        terms([0.5, 2.5, 0.5, 2.5], missing=0.125),
+    )
     for one, other in ((good, off), (off, good)):
         found = diagnose(one.minus(other))
         bad = diagnose(off)
-        assert (found.n, found.ess, found.largest_share) == (4, bad.ess, bad.largest_share)
+        assert (found.n, found.ess, found.largest_share) == (
+            4,
+            bad.ess,
+            bad.largest_share,
+        )
         assert found.missing == 0.125
-        assert (found.mean_weight, found.weight_error) == (1.5, bad.weight_error)  # the one that is further off
+        # the one that is further off
+        assert (found.mean_weight, found.weight_error) == (1.5, bad.weight_error)
         assert found.inflation == max(diagnose(good).inflation, bad.inflation)
 
 
@@ -71,23 +102,35 @@ def test_rules_at_their_borders(interval: str) -> None:
     assert broken(FINE, interval) == {}
     share = "of the target's mass is on arms"
     cases: dict[str, tuple[Diagnostics, str, bool]] = {
-        "overlap": (FINE._replace(missing=0.015), f"1.50% {share} the logger could not draw; allowed 0", True),
+        "overlap": (
+            FINE._replace(missing=0.015),
+            f"1.50% {share} the logger could not draw; allowed 0",
+            True,
+        ),
         "ess": (
             FINE._replace(ess=99.9),
             "1,000 rows are worth 99.9 rows of the target's own; allowed at least 100",
             once,
         ),
-        "share": (FINE._replace(largest_share=0.075), "one row carries 8% of all weight; allowed at most 5%", once),
+        "share": (
+            FINE._replace(largest_share=0.075),
+            "one row carries 8% of all weight; allowed at most 5%",
+            once,
+        ),
     }
     for name, (found, sentence, counts) in cases.items():
         assert broken(found, interval) == ({name: sentence} if counts else {})
     grown = broken(FINE._replace(inflation=1000.0), interval)
-    high = "the mean weight is above 1 (e-value 1e+03, allowed below 1000), so the propensities are too small"
+    high = (
+        "the mean weight is above 1 (e-value 1e+03, allowed below 1000), so the "
+        "propensities are too small"
+    )
     assert grown == ({} if once else {"weight": high})
 
 
-def test_the_mean_weight_is_within_0_3_and_within_four_errors_of_what_is_not_missing() -> None:
-    right = FINE._replace(missing=0.5, mean_weight=0.2, weight_error=0.1)  # 0.3 off, three errors
+def test_the_mean_weight_is_near_the_share_that_is_not_missing() -> None:
+    # 0.3 off, three errors
+    right = FINE._replace(missing=0.5, mean_weight=0.2, weight_error=0.1)
     assert "weight" not in broken(right, "beta")
     for wrong in (
         right._replace(mean_weight=0.15),
@@ -101,9 +144,15 @@ def test_the_mean_weight_is_within_0_3_and_within_four_errors_of_what_is_not_mis
         "the mean weight is 1.45 ± 0.1, which is 1 for right propensities; "
         "allowed within 0.3 and within 4 standard errors"
     )
-    light = ", which is 1 for right propensities, unless what the target draws is hardly ever drawn; allowed"
-    for mean, low in ((0.1, True), (0.9, False), (1.4, False)):  # half of the mass is missing
-        assert (light in broken(right._replace(mean_weight=mean), "beta")["weight"]) is low
+    light = (
+        ", which is 1 for right propensities, unless what the target draws is hardly "
+        "ever drawn; allowed"
+    )
+    # half of the mass is missing
+    for mean, low in ((0.1, True), (0.9, False), (1.4, False)):
+        assert (
+            light in broken(right._replace(mean_weight=mean), "beta")["weight"]
+        ) is low
 
 
 EVEN = Log(arm=[0, 1] * 200, reward=[1, 0, 0, 1] * 100, propensity=np.full(400, 0.5))
@@ -112,11 +161,15 @@ EVEN = Log(arm=[0, 1] * 200, reward=[1, 0, 0, 1] * 100, propensity=np.full(400, 
 def test_an_estimate_says_what_it_is() -> None:
     plain = ev.estimate(ev.ips(EVEN, [0.5, 0.5]), interval="normal", level=0.9)
     assert str(plain) == f"ips: 0.5 in [{plain.low:.4g}, {plain.high:.4g}] (0.9 normal)"
-    biased = ev.estimate(ev.clipped_ips(EVEN, [0.5, 0.5], 0.5), interval="normal", overrule=ev.RULES)
+    biased = ev.estimate(
+        ev.clipped_ips(EVEN, [0.5, 0.5], 0.5), interval="normal", overrule=ev.RULES
+    )
     assert str(biased).endswith("] (0.95 normal, its bias not counted)")
     lasting = ev.estimate(ev.ips(EVEN, [0.5, 0.5]), interval="anytime")
     assert str(lasting).endswith(f"] (0.95 anytime: {lasting.assumption})")
-    assert lasting.assumption == "at every row at once, for the mean value of the rows so far, which may drift"
+    assert lasting.assumption == (
+        "at every row at once, for the mean value of the rows so far, which may drift"
+    )
     few = ev.estimate(ev.ips(EVEN[:10], [0.5, 0.5]))
     reasons = broken(few.diagnostics, "beta")
     assert list(reasons) == ["ess", "share"] == list(few.refused)
@@ -125,13 +178,18 @@ def test_an_estimate_says_what_it_is() -> None:
 
 
 def test_a_value_that_is_not_constant_is_refused_as_such() -> None:
-    """200 rewards of 1, then 200 of 0: by the first the value is near 1, by the others far below."""
+    """200 rewards of 1, then 200 of 0: by the first the value is near 1, by the others
+    far below."""
     turned = Log(arm=[0] * 400, reward=[1] * 200 + [0] * 200)
     found = ev.estimate(ev.logged(turned), interval="anytime_constant")
     assert found.refused == ("constant",)
     assert np.isnan([found.value, found.low, found.high]).all()
-    assert found.why.startswith("no constant value fits the rows: by some of them it is above 0.9")
-    assert found.why.endswith("; use an anytime interval, which is for the mean of a value that drifts")
+    assert found.why.startswith(
+        "no constant value fits the rows: by some of them it is above 0.9"
+    )
+    assert found.why.endswith(
+        "; use an anytime interval, which is for the mean of a value that drifts"
+    )
     steady = ev.estimate(ev.logged(turned), interval="anytime")
     assert steady.value == 0.5
     assert steady.low < 0.5 < steady.high
@@ -153,10 +211,16 @@ def both(*found: ev.Estimate) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("interval", ["beta", "normal", "bootstrap"])
-def test_an_interval_is_as_wide_as_those_of_no_shrinkage_and_of_what_was_not_drawn(interval: str) -> None:
-    """Low ends and high ends of each, the outermost of them; the same again by the same seed."""
+def test_an_interval_is_as_wide_as_those_of_no_shrinkage_and_of_what_was_not_drawn(
+    interval: str,
+) -> None:
+    """Low ends and high ends of each, the outermost of them; the same again by the same
+    seed."""
     ask = partial(ev.estimate, interval=interval, seed=3)
-    low, high = (replace(terms([1.0] * 128), values=np.tile([at, at + 0.1], 64)) for at in (0.2, 0.7))
+    low, high = (
+        replace(terms([1.0] * 128), values=np.tile([at, at + 0.1], 64))
+        for at in (0.2, 0.7)
+    )
     assert ask(low).high < ask(high).low
     for one, other in ((low, high), (high, low)):
         found = ask(replace(one, whole=other))
@@ -164,9 +228,14 @@ def test_an_interval_is_as_wide_as_those_of_no_shrinkage_and_of_what_was_not_dra
     bounds = []
     for q in (0.0, 0.5, 1.0):
         drawn = ev.dr(EVEN, [0.75, 0.25], np.full((400, 2), q))
-        sides = [ask(drawn_side, overrule=ev.RULES) for drawn_side in outer(drawn) or ()]
+        sides = [
+            ask(drawn_side, overrule=ev.RULES) for drawn_side in outer(drawn) or ()
+        ]
         alone, found = ask(replace(drawn, drawn=None)), ask(drawn)
-        assert (found.low, found.high) == (min(alone.low, sides[0].low), max(alone.high, sides[1].high))
+        assert (found.low, found.high) == (
+            min(alone.low, sides[0].low),
+            max(alone.high, sides[1].high),
+        )
         bounds.append((alone.low < sides[0].low, alone.high > sides[1].high))
     assert {low for low, _ in bounds} == {high for _, high in bounds} == {True, False}
 
@@ -179,7 +248,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_comparison_of_two_is_their_estimates_and_that_of_their_difference(name: str) -> None:
+def test_a_comparison_of_two_is_their_estimates_and_that_of_their_difference(
+    name: str,
+) -> None:
     few = EVEN[:60]
     one, other = ev.ips(few, [0.5, 0.5]), ev.ips(few, [0.75, 0.25])
     settings = SETTINGS[name]
@@ -189,12 +260,21 @@ def test_a_comparison_of_two_is_their_estimates_and_that_of_their_difference(nam
         return ev.estimate(terms, **settings)
 
     assert found.baseline == "one"
-    assert found.values == {"one": ask(one)._replace(name="one"), "other": ask(other)._replace(name="other")}
+    assert found.values == {
+        "one": ask(one)._replace(name="one"),
+        "other": ask(other)._replace(name="other"),
+    }
     (apart,) = found.differences.values()
     assert apart.level == pytest.approx(ask(one).level)
     expected = ask(other.minus(one))
-    assert (apart.name, apart.overruled, apart.refused) == ("other - one", expected.overruled, ())
-    assert (apart.value, apart.low, apart.high) == pytest.approx((expected.value, expected.low, expected.high))
+    assert (apart.name, apart.overruled, apart.refused) == (
+        "other - one",
+        expected.overruled,
+        (),
+    )
+    assert (apart.value, apart.low, apart.high) == pytest.approx(
+        (expected.value, expected.low, expected.high)
+    )
 
 
 def test_rules_that_are_overruled_are_named() -> None:
@@ -207,32 +287,51 @@ def test_rules_that_are_overruled_are_named() -> None:
 
 
 def test_bernsteins_ends_by_maurer_and_pontil() -> None:
-    """mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α)/(3 (T - 1)), with [a, b] = [-2, 3] for dr at a floor of 1/2."""
+    """mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α)/(3 (T - 1)), with [a, b] = [-2, 3]
+    for dr at a floor of 1/2."""
     rows = 40_000
-    log = Log(arm=[0, 1] * (rows // 2), reward=[1, 0, 0, 1] * (rows // 4), propensity=np.full(rows, 0.5))
+    log = Log(
+        arm=[0, 1] * (rows // 2),
+        reward=[1, 0, 0, 1] * (rows // 4),
+        propensity=np.full(rows, 0.5),
+    )
     terms = ev.dr(log, [0.5, 0.5], np.full((rows, 2), 0.5), beforehand=True)
     found = ev.estimate(terms, interval="bernstein", level=0.9, floor=0.5)
     chance = log_(4 / 0.1)
-    reach = sqrt(2 * 0.25 * rows / (rows - 1) * chance / rows) + 7 * 5 * chance / (3 * (rows - 1))
+    reach = sqrt(2 * 0.25 * rows / (rows - 1) * chance / rows) + 7 * 5 * chance / (
+        3 * (rows - 1)
+    )
     assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
 
 
 def test_what_an_interval_needs() -> None:
     some = ev.ips(EVEN, [0.5, 0.5])
     for level in (0, 1, -0.5, 1.5):
-        with pytest.raises(od.InvalidInput, match=rf"^level must be in \(0, 1\); got {level}$"):
+        with pytest.raises(
+            od.InvalidInput, match=rf"^level must be in \(0, 1\); got {level}$"
+        ):
             ev.estimate(some, level=level)
-    with pytest.raises(od.InvalidInput, match=r"^interval must be one of beta, normal, bootstrap, .*; got 'wald'$"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"^interval must be one of beta, normal, bootstrap, .*; got 'wald'$",
+    ):
         ev.estimate(some, interval="wald")
-    with pytest.raises(od.InvalidInput, match=r"^an interval needs at least 2 rows with rewards; got 1$"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"^an interval needs at least 2 rows with rewards; got 1$",
+    ):
         ev.estimate(ev.ips(EVEN[:1], [0.5, 0.5]), overrule=ev.RULES)
-    assert np.isfinite(ev.estimate(ev.ips(EVEN[:2], [0.5, 0.5]), overrule=ev.RULES).value)
+    assert np.isfinite(
+        ev.estimate(ev.ips(EVEN[:2], [0.5, 0.5]), overrule=ev.RULES).value
+    )
     for interval in ("bernstein", "anytime", "anytime_constant"):
         needs = rf"^{interval} intervals need terms that are independent; got "
         with pytest.raises(od.InvalidInput, match=needs + r"snips, which is a ratio$"):
             ev.estimate(ev.snips(EVEN, [0.5, 0.5]), interval=interval)
         with pytest.raises(
-            od.InvalidInput, match=needs + r"clipped_ips, which has a setting chosen from the same rows$"
+            od.InvalidInput,
+            match=needs
+            + r"clipped_ips, which has a setting chosen from the same rows$",
         ):
             ev.estimate(ev.clipped_ips(EVEN, [0.5, 0.5]), interval=interval)
 
@@ -240,8 +339,18 @@ def test_what_an_interval_needs() -> None:
 def test_unbiased_is_whatever_misses_no_mass() -> None:
     for missing, unbiased in ((0.0, True), (1e-9, True), (1e-8, False)):
         lost = np.append(np.zeros(127), 128 * missing)  # a mean of exactly this
-        found = ev.estimate(replace(terms([1.0] * 128), missing=lost), interval="normal", overrule=ev.RULES)
+        found = ev.estimate(
+            replace(terms([1.0] * 128), missing=lost),
+            interval="normal",
+            overrule=ev.RULES,
+        )
         assert found.unbiased is unbiased
         chosen = replace(terms([1.0] * 128), missing=lost, whole=terms([1.0] * 128))
-        assert ev.estimate(chosen, interval="normal", overrule=ev.RULES).counted is unbiased
-    assert ev.estimate(terms([1.0] * 128, unbiased=False), interval="normal").unbiased is False
+        assert (
+            ev.estimate(chosen, interval="normal", overrule=ev.RULES).counted
+            is unbiased
+        )
+    assert (
+        ev.estimate(terms([1.0] * 128, unbiased=False), interval="normal").unbiased
+        is False
+    )

@@ -1,4 +1,5 @@
-"""What a log of drawn odds alone cannot carry is refused, also where an arm is common in other contexts."""
+"""What a log of drawn odds alone cannot carry is refused, also where an arm is common
+in other contexts."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,15 @@ from oddsmith.evaluation.rows import all_odds
 Log: Any = od.Log  # which takes lists, too
 
 
-def log_with_a_corner(seed: int, share: float, steps: int = 1000) -> tuple[od.Log, np.ndarray, np.ndarray]:
-    """In a corner of contexts the logger all but always draws arm 0; elsewhere it draws all six alike.
+def log_with_a_corner(
+    seed: int, share: float, steps: int = 1000
+) -> tuple[od.Log, np.ndarray, np.ndarray]:
+    """In a corner of contexts the logger all but always draws arm 0; elsewhere it draws
+    all six alike.
 
-    Both targets draw arm 1 elsewhere; in the corner the first draws arm 0, the second arm 1, which is better there by
-    1/2. So the second is better by `share` / 2, and no log shows it: arm 1 is hardly ever drawn in the corner.
+    Both targets draw arm 1 elsewhere; in the corner the first draws arm 0, the second
+    arm 1, which is better there by 1/2. So the second is better by `share` / 2, and no
+    log shows it: arm 1 is hardly ever drawn in the corner.
     """
     rng = np.random.default_rng(seed)
     corner = rng.random(steps) < share
@@ -28,24 +33,37 @@ def log_with_a_corner(seed: int, share: float, steps: int = 1000) -> tuple[od.Lo
     reward = rng.random(steps) < np.where(corner & (arm == 1), 1.0, 0.5)
     first = np.eye(6)[np.where(corner, 0, 1)]
     drawn = odds[np.arange(steps), arm]
-    return Log(arm=arm, reward=reward.astype(float), propensity=drawn), first, np.tile(np.eye(6)[1], (steps, 1))
+    return (
+        Log(arm=arm, reward=reward.astype(float), propensity=drawn),
+        first,
+        np.tile(np.eye(6)[1], (steps, 1)),
+    )
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])
 @pytest.mark.parametrize("estimator", [ips, snips])
-def test_a_difference_that_misses_weight_on_one_side_is_covered(share: float, estimator: object) -> None:
-    """Nominal 0.975 at the high end: more than 3 of 20 missed with probability 0.002."""
+def test_a_difference_that_misses_weight_on_one_side_is_covered(
+    share: float, estimator: object
+) -> None:
+    """Nominal 0.975 at the high end: more than 3 of 20 missed with probability
+    0.002."""
     make = ips if estimator is ips else snips
     covered = 0
     for seed in range(20):
         log, first, second = log_with_a_corner(seed, share)
-        found = compare({"first": make(log, first), "second": make(log, second)}).differences["second"]
+        found = compare(
+            {"first": make(log, first), "second": make(log, second)}
+        ).differences["second"]
         covered += bool(found.refused) or found.low <= share / 2 <= found.high
     assert covered >= 17
 
 
 def test_a_floor_that_the_drawn_odds_contradict_is_refused() -> None:
-    log = Log(arm=np.zeros(1000, np.int64), reward=np.zeros(1000), propensity=np.full(1000, 0.98))
+    log = Log(
+        arm=np.zeros(1000, np.int64),
+        reward=np.zeros(1000),
+        propensity=np.full(1000, 0.98),
+    )
     with pytest.raises(od.InvalidInput, match="floor must be at most all logged odds"):
         estimate(ips(log, [0, 1]), interval="bernstein", floor=0.5)
     assert estimate(ips(log, [0, 1]), interval="bernstein", floor=0.02).high > 0.3
@@ -54,9 +72,11 @@ def test_a_floor_that_the_drawn_odds_contradict_is_refused() -> None:
 @pytest.mark.parametrize("interval", ["beta", "normal", "bootstrap"])
 @pytest.mark.parametrize("estimator", ["ips", "snips", "dr", "shrunk_dr"])
 def test_a_value_that_misses_weight_is_covered(estimator: str, interval: str) -> None:
-    """The target earns 0.6, of which a fifth of the rows would have given 0.2 and did not.
+    """The target earns 0.6, of which a fifth of the rows would have given 0.2 and did
+    not.
 
-    Nominal 0.975 at the high end: more than 3 of 20 missed with probability 0.002, of the seeds as they are.
+    Nominal 0.975 at the high end: more than 3 of 20 missed with probability 0.002, of
+    the seeds as they are.
     """
     answered, covered = 0, 0
     for seed in range(20):
@@ -70,21 +90,29 @@ def test_a_value_that_misses_weight_is_covered(estimator: str, interval: str) ->
 
 
 def everything(log_odds: np.ndarray, means: np.ndarray) -> tuple[od.Log, np.ndarray]:
-    """Every context, arm and reward once, as a log of drawn odds, and how likely each row is."""
-    contexts, arms, rewards = (part.ravel() for part in np.indices((*log_odds.shape, 2)))
+    """Every context, arm and reward once, as a log of drawn odds, and how likely each
+    row is."""
+    contexts, arms, rewards = (
+        part.ravel() for part in np.indices((*log_odds.shape, 2))
+    )
     odds, mean = log_odds[contexts, arms], means[contexts, arms]
     chance = odds * np.where(rewards == 1, mean, 1 - mean) / len(log_odds)
     return Log(arm=arms, reward=rewards.astype(float), propensity=odds), chance
 
 
 def without(terms: ev.Terms, heavy: np.ndarray) -> ev.Terms:
-    """The terms of a log that never drew these rows' arms in their contexts, so that the others are as they were."""
+    """The terms of a log that never drew these rows' arms in their contexts, so that
+    the others are as they were."""
     assert terms.drawn is not None
-    return replace(terms, drawn=terms.drawn._replace(weights=np.where(heavy, 0.0, terms.drawn.weights)))
+    return replace(
+        terms,
+        drawn=terms.drawn._replace(weights=np.where(heavy, 0.0, terms.drawn.weights)),
+    )
 
 
 def test_bounds_are_exact_if_all_is_drawn_and_hold_whatever_is_not() -> None:
-    """By enumeration: the mean of both columns is the value; where an arm was not drawn, it is between them."""
+    """By enumeration: the mean of both columns is the value; where an arm was not
+    drawn, it is between them."""
     rng = np.random.default_rng(1)
     logger, first, second = (rng.dirichlet(np.ones(3), 2) for _ in range(3))
     means = rng.random((2, 3))
@@ -93,34 +121,56 @@ def test_bounds_are_exact_if_all_is_drawn_and_hold_whatever_is_not() -> None:
     one, two, own = ips(log, first[context]), snips(log, second[context]), logged(log)
     values = [(odds * means).sum(axis=1).mean() for odds in (first, second, logger)]
     cases = {one: values[0], two: values[1], one.minus(two): values[0] - values[1]}
-    cases |= {one.minus(own): values[0] - values[2], own.minus(two): values[2] - values[1]}
+    cases |= {
+        one.minus(own): values[0] - values[2],
+        own.minus(two): values[2] - values[1],
+    }
     for terms, value in cases.items():
         bounds = outer(terms)
         assert bounds is not None
-        assert [chance @ side.values for side in bounds] == pytest.approx([value, value])
-        assert [side.ends for side in bounds] == [(side.values.min(), side.values.max()) for side in bounds]
+        assert [chance @ side.values for side in bounds] == pytest.approx(
+            [value, value]
+        )
+        assert [side.ends for side in bounds] == [
+            (side.values.min(), side.values.max()) for side in bounds
+        ]
     for c, arm in np.ndindex(2, 3):
-        fewer = [without(side, (context == c) & (log.arm == arm)) for side in (one, two)]
-        for terms, value in zip((*fewer, fewer[0].minus(fewer[1])), (*values[:2], values[0] - values[1]), strict=True):
+        fewer = [
+            without(side, (context == c) & (log.arm == arm)) for side in (one, two)
+        ]
+        for terms, value in zip(
+            (*fewer, fewer[0].minus(fewer[1])),
+            (*values[:2], values[0] - values[1]),
+            strict=True,
+        ):
             low, high = (float(chance @ side.values) for side in outer(terms) or ())
             assert low < value < high
 
 
-def test_bounds_leave_out_what_could_not_be_drawn_and_are_none_where_all_odds_are_known() -> None:
-    """Of a row that was sure of its arm the rest of the target's mass is missing, and refused by name."""
+def test_bounds_leave_out_what_could_not_be_drawn() -> None:
+    """Of a row that was sure of its arm the rest of the target's mass is missing, and
+    refused by name."""
     sure = Log(arm=[0, 1], reward=[1, 0], propensity=[1.0, 0.5])
     low, high = outer(ips(sure, [0.25, 0.75])) or (logged(sure),) * 2
     np.testing.assert_allclose([low.values, high.values], [[0.25, 0.0], [0.25, -0.5]])
-    low, high = outer(ips(sure, [0.25, 0.75]).minus(logged(sure))) or (logged(sure),) * 2
+    low, high = (
+        outer(ips(sure, [0.25, 0.75]).minus(logged(sure))) or (logged(sure),) * 2
+    )
     np.testing.assert_allclose([low.values, high.values], [[-0.75, 0.0], [-0.75, -0.5]])
     full = Log(arm=[0, 1], reward=[1, 0], propensities=[[0.5, 0.5]] * 2)
-    none = ips(full, [0.25, 0.75]), logged(full), ips(full, [0.25, 0.75]).minus(logged(full))
-    own = clipped_ips(sure, [0.25, 0.75], 2.0), logged(sure).minus(logged(sure))  # for their own means
+    none = (
+        ips(full, [0.25, 0.75]),
+        logged(full),
+        ips(full, [0.25, 0.75]).minus(logged(full)),
+    )
+    # for their own means
+    own = clipped_ips(sure, [0.25, 0.75], 2.0), logged(sure).minus(logged(sure))
     assert [outer(terms) for terms in (*none, *own)] == [None] * 5
 
 
 def test_bounds_of_two_rows_by_hand() -> None:
-    """The first row was sure of its arm, D = 1/2, P = 1/2, N = 0; in the second D = 0.5 - 1.5, P = N = 1/2."""
+    """The first row was sure of its arm, D = 1/2, P = 1/2, N = 0; in the second D =
+    0.5 - 1.5, P = N = 1/2."""
     log = Log(arm=[0, 1], reward=[1, 0.25], propensity=[1.0, 0.5])
     apart = ips(log, [0.75, 0.25]).minus(ips(log, [0.25, 0.75]))
     low, high = outer(apart) or (apart, apart)
@@ -130,21 +180,28 @@ def test_bounds_of_two_rows_by_hand() -> None:
         np.testing.assert_array_equal(side.missing, apart.missing)
         assert side.extremes is not None
         rewarded, unrewarded, odds, _ = side.extremes()
-        np.testing.assert_allclose([rewarded, unrewarded, odds], [[0.5, -0.5], [0.0, 0.5], [1.0, 1.0]])
+        np.testing.assert_allclose(
+            [rewarded, unrewarded, odds], [[0.5, -0.5], [0.0, 0.5], [1.0, 1.0]]
+        )
 
 
 def test_what_two_targets_share_cancels() -> None:
     log, _, target = log_with_a_corner(0, 0.2)
     near = 0.99 * target + 0.01 / 6
     found = compare({"one": ips(log, target), "near": ips(log, near)})
-    wide, narrow = (one.high - one.low for one in (found.values["near"], found.differences["near"]))
+    wide, narrow = (
+        one.high - one.low for one in (found.values["near"], found.differences["near"])
+    )
     assert 0 < narrow < wide / 25
-    same = compare({"one": ips(log, target), "same": ips(log, target)}).differences["same"]
+    same = compare({"one": ips(log, target), "same": ips(log, target)}).differences[
+        "same"
+    ]
     assert (same.low, same.value, same.high) == (0, 0, 0)
 
 
 def test_two_arms_and_even_odds_leave_no_choice() -> None:
-    """Then a log of drawn odds is one of all odds; not so where the log does not state its arms."""
+    """Then a log of drawn odds is one of all odds; not so where the log does not state
+    its arms."""
     rng = np.random.default_rng(3)
     odds = np.where(rng.random((600, 1)) < 0.5, [0.9, 0.1], [0.3, 0.7])
     arm = (rng.random(600) > odds[:, 0]).astype(np.int64)
@@ -155,10 +212,16 @@ def test_two_arms_and_even_odds_leave_no_choice() -> None:
     assert (named.low, named.high) == pytest.approx((full.low, full.high))
     assert estimate(ips(Log(**columns, propensity=drawn), target)).high > full.high
     three = np.ones((600, 3), np.bool_) * [True, True, False]
-    masked = estimate(ips(Log(**columns, propensity=drawn, eligible=three), [*target, 0.0]))
+    masked = estimate(
+        ips(Log(**columns, propensity=drawn, eligible=three), [*target, 0.0])
+    )
     assert (masked.low, masked.high) == pytest.approx((full.low, full.high))
     assert all_odds(Log(**columns, propensity=drawn, arms=["a", "b", "c"])) is None
-    even = Log(arm=[0, 1, 2], reward=[1, 0, 1], propensity=[1 / 3] * 3, arms=["a", "b", "c"])
+    even = Log(
+        arm=[0, 1, 2], reward=[1, 0, 1], propensity=[1 / 3] * 3, arms=["a", "b", "c"]
+    )
     np.testing.assert_allclose(np.asarray(all_odds(even)), 1 / 3)
-    alone = Log(arm=[0, 0], reward=[1, 0], propensity=[1.0, 1.0], eligible=[[1, 0], [1, 1]])
+    alone = Log(
+        arm=[0, 0], reward=[1, 0], propensity=[1.0, 1.0], eligible=[[1, 0], [1, 1]]
+    )
     np.testing.assert_array_equal(all_odds(alone), [[1, 0], [1, 0]])

@@ -58,23 +58,37 @@ def constant(context: Any) -> list[float]:
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 3, 4))
 SCHEMA = od.Schema(numbers=("w", "x", "y", "z"))
 BANKS: dict[str, Callable[[], Experts]] = {
-    "functions": lambda: od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c")),
-    "models": lambda: od.ModelExperts({"low": Fixed(0.5), "high": Fixed(1.0)}, ("a", "b", "c"), version="1"),
+    "functions": lambda: od.FunctionExperts(
+        {"share": share_of_first, "constant": constant}, ("a", "b", "c")
+    ),
+    "models": lambda: od.ModelExperts(
+        {"low": Fixed(0.5), "high": Fixed(1.0)}, ("a", "b", "c"), version="1"
+    ),
     "linear per arm": lambda: od.LinearExperts(WEIGHTS),
     "probit per arm": lambda: od.LinearExperts(WEIGHTS, link="probit"),
     "clipped": lambda: od.experts.Clipped(od.LinearExperts(3 * WEIGHTS), 0.1, 0.9),
     "encoded": lambda: od.experts.Encoded(od.LinearExperts(WEIGHTS), SCHEMA),
     "encoded learner": lambda: od.experts.Encoded(Averages(), SCHEMA),
-    "guarded": lambda: od.Guarded(od.FunctionExperts({"share": share_of_first, "constant": constant}, ("a", "b", "c"))),
+    "guarded": lambda: od.Guarded(
+        od.FunctionExperts(
+            {"share": share_of_first, "constant": constant}, ("a", "b", "c")
+        )
+    ),
     "guarded with a timeout": lambda: od.Guarded(
-        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"), timeout_ms=5000
+        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"),
+        timeout_ms=5000,
     ),
     "stack": lambda: od.stack(
-        od.LinearExperts(WEIGHTS), od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1")
+        od.LinearExperts(WEIGHTS),
+        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"),
     ),
     "learner": Averages,
-    "learners": lambda: LearningExperts(("a", "b", "c"), (Ridge(), Ridge(Curves(8)), Forest(4)), blend=True),
-    "refitted": lambda: od.RefittedExperts(("a", "b", "c"), {"tree": DecisionTreeRegressor(max_depth=3)}, first=8),
+    "learners": lambda: LearningExperts(
+        ("a", "b", "c"), (Ridge(), Ridge(Curves(8)), Forest(4)), blend=True
+    ),
+    "refitted": lambda: od.RefittedExperts(
+        ("a", "b", "c"), {"tree": DecisionTreeRegressor(max_depth=3)}, first=8
+    ),
     "stack with a learner": lambda: od.stack(od.LinearExperts(WEIGHTS), Averages()),
 }
 CONTEXTS = np.random.default_rng(1).normal(size=(6, 4))
@@ -84,7 +98,14 @@ def learnt(bank: Experts) -> Any:
     """A state after a dozen rewards."""
     state = bank.init()
     for t in range(12):
-        decision = Decision(t + 1, CONTEXTS[t % 6], None, t % 3, np.full(3, 1 / 3), np.full(len(bank.names), 0.5))
+        decision = Decision(
+            t + 1,
+            CONTEXTS[t % 6],
+            None,
+            t % 3,
+            np.full(3, 1 / 3),
+            np.full(len(bank.names), 0.5),
+        )
         state = bank.update(state, decision, (t % 4) / 3)
     return state
 
@@ -108,7 +129,9 @@ class TestContract:
                 np.testing.assert_allclose(together[row], alone, atol=1e-14)
                 np.testing.assert_allclose(ballots[row], votes, atol=1e-14)
 
-    def test_ballots_are_distributions_over_eligible_arms(self, name: str, any_kernels: str) -> None:
+    def test_ballots_are_distributions_over_eligible_arms(
+        self, name: str, any_kernels: str
+    ) -> None:
         bank = BANKS[name]()
         eligible = np.array([True, False, True])
         for state in (bank.init(), learnt(bank)):
@@ -130,19 +153,30 @@ class TestContract:
                 assert fused is None or any_kernels == "numba"
                 if fused is not None:
                     np.testing.assert_allclose(fused[0], predictions, atol=1e-14)
-                    np.testing.assert_allclose(fused[1], mix(log_weights, ballots, 0.1, eligible), atol=1e-12)
+                    np.testing.assert_allclose(
+                        fused[1], mix(log_weights, ballots, 0.1, eligible), atol=1e-12
+                    )
                     assert fused[2] == np.isnan(predictions).any()
 
-    def test_through_an_agent_and_back(self, name: str, any_kernels: str, tmp_path: Any) -> None:
+    def test_through_an_agent_and_back(
+        self, name: str, any_kernels: str, tmp_path: Any
+    ) -> None:
         policy = od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1)
         agent = od.Agent(policy, seed=3)
         for t in range(20):
             agent.learn(agent.decide(CONTEXTS[t % 6]), float(t % 2))
         agent.save(tmp_path / "agent.npz")
-        again = od.Agent.load(tmp_path / "agent.npz", od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1))
+        again = od.Agent.load(
+            tmp_path / "agent.npz",
+            od.GeneralizedThompsonSampling(BANKS[name](), gamma=0.1),
+        )
         for t in range(20):
             one, two = agent.decide(CONTEXTS[t % 6]), again.decide(CONTEXTS[t % 6])
-            assert (one.arm, one.propensity, one.step) == (two.arm, two.propensity, two.step)
+            assert (one.arm, one.propensity, one.step) == (
+                two.arm,
+                two.propensity,
+                two.step,
+            )
 
 
 def test_a_stack_whose_second_learner_raises_has_not_taught_the_first() -> None:

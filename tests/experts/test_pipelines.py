@@ -1,4 +1,5 @@
-"""Models that were fitted on data frames of contexts and items, asked about arms that come with the call."""
+"""Models that were fitted on data frames of contexts and items, asked about arms that
+come with the call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -37,36 +41,51 @@ def training() -> tuple[Any, Any]:
             "age_h": rng.exponential(5.0, n),
         }
     )
-    clicks = rng.random(n) < np.where(frame["topic"] == "sports", 0.7, 0.3) * np.where(frame["hour"] < 12, 1.0, 0.6)
+    clicks = rng.random(n) < np.where(frame["topic"] == "sports", 0.7, 0.3) * np.where(
+        frame["hour"] < 12, 1.0, 0.6
+    )
     return frame.mask(rng.random((n, 4)) < [0, 0.1, 0, 0.1]), clicks.astype(int)
 
 
 FRAME, CLICKS = training()
-CATEGORIES = {name: pd.CategoricalDtype(sorted(FRAME[name].dropna().unique())) for name in TEXTS}
+CATEGORIES = {
+    name: pd.CategoricalDtype(sorted(FRAME[name].dropna().unique())) for name in TEXTS
+}
 
 
 def columns() -> Any:
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
-    return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), TEXTS), (numbers, NUMBERS))
+    return make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), TEXTS), (numbers, NUMBERS)
+    )
 
 
 def lightgbm(kind: str) -> Any:
-    library: Any = pytest.importorskip("lightgbm", reason="lightgbm is not installed (make bench installs it)")
+    library: Any = pytest.importorskip(
+        "lightgbm", reason="lightgbm is not installed (make bench installs it)"
+    )
     if kind == "Booster":
         data = library.Dataset(FRAME.astype(CATEGORIES), CLICKS)
-        trained = library.train({"objective": "binary", "verbose": -1, "num_threads": 1}, data, 10)
-        return library.Booster(model_str=trained.model_to_string())  # as it comes from a file
-    return getattr(library, kind)(n_estimators=10, verbose=-1, n_jobs=1).fit(FRAME.astype(CATEGORIES), CLICKS)
+        trained = library.train(
+            {"objective": "binary", "verbose": -1, "num_threads": 1}, data, 10
+        )
+        # as it comes from a file
+        return library.Booster(model_str=trained.model_to_string())
+    return getattr(library, kind)(n_estimators=10, verbose=-1, n_jobs=1).fit(
+        FRAME.astype(CATEGORIES), CLICKS
+    )
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "pipeline": lambda: make_pipeline(columns(), LogisticRegression()).fit(FRAME, CLICKS),
-    "boosted classifier": lambda: HistGradientBoostingClassifier(max_iter=10, categorical_features="from_dtype").fit(
-        FRAME.astype(CATEGORIES), CLICKS
+    "pipeline": lambda: make_pipeline(columns(), LogisticRegression()).fit(
+        FRAME, CLICKS
     ),
-    "boosted regressor": lambda: HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype").fit(
-        FRAME.astype(CATEGORIES), CLICKS
-    ),
+    "boosted classifier": lambda: HistGradientBoostingClassifier(
+        max_iter=10, categorical_features="from_dtype"
+    ).fit(FRAME.astype(CATEGORIES), CLICKS),
+    "boosted regressor": lambda: HistGradientBoostingRegressor(
+        max_iter=10, categorical_features="from_dtype"
+    ).fit(FRAME.astype(CATEGORIES), CLICKS),
     "LGBMClassifier": lambda: lightgbm("LGBMClassifier"),
     "LGBMRegressor": lambda: lightgbm("LGBMRegressor"),
     "Booster": lambda: lightgbm("Booster"),
@@ -74,15 +93,27 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def directly(model: Any, arms: dict[str, Any], categories: bool) -> Any:
-    """What the model says of a frame that is made by hand, in the columns of its training."""
+    """What the model says of a frame that is made by hand, in the columns of its
+    training."""
     rows = [{**CONTEXT, **(features or {})} for features in arms.values()]
-    frame = pd.DataFrame(rows, columns=FRAME.columns, dtype=object).astype(dict.fromkeys(NUMBERS, float))
+    frame = pd.DataFrame(rows, columns=FRAME.columns, dtype=object).astype(
+        dict.fromkeys(NUMBERS, float)
+    )
     if categories:
         frame = frame.assign(
-            **{name: frame[name].where(frame[name].isin(CATEGORIES[name].categories)) for name in TEXTS}
+            **{
+                name: frame[name].where(frame[name].isin(CATEGORIES[name].categories))
+                for name in TEXTS
+            }
         )
-    frame = frame.astype(CATEGORIES) if categories else frame.where(frame.notna(), np.nan)
-    mean = model.predict_proba(frame)[:, 1] if hasattr(model, "predict_proba") else model.predict(frame)
+    frame = (
+        frame.astype(CATEGORIES) if categories else frame.where(frame.notna(), np.nan)
+    )
+    mean = (
+        model.predict_proba(frame)[:, 1]
+        if hasattr(model, "predict_proba")
+        else model.predict(frame)
+    )
     return np.clip(mean, 0.01, 0.99)
 
 
@@ -90,11 +121,18 @@ def directly(model: Any, arms: dict[str, Any], categories: bool) -> Any:
 def test_models_are_asked_as_their_owners_would(kind: str) -> None:
     model = MODELS[kind]()
     bank = od.ModelExperts({"model": model}, version="1")
-    frame = pd.DataFrame([features or {} for features in ARMS.values()], index=list(ARMS))
+    frame = pd.DataFrame(
+        [features or {} for features in ARMS.values()], index=list(ARMS)
+    )
     said = directly(model, ARMS, kind != "pipeline")
-    np.testing.assert_allclose(bank.predict((), od.offered(CONTEXT, ARMS))[0], said, atol=1e-12)
-    np.testing.assert_allclose(bank.predict((), od.offered(CONTEXT, frame))[0], said, atol=1e-12)
-    for place, (name, features) in enumerate(ARMS.items()):  # alone, with whole columns missing
+    np.testing.assert_allclose(
+        bank.predict((), od.offered(CONTEXT, ARMS))[0], said, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        bank.predict((), od.offered(CONTEXT, frame))[0], said, atol=1e-12
+    )
+    # alone, with whole columns missing
+    for place, (name, features) in enumerate(ARMS.items()):
         alone = bank.predict((), od.offered(CONTEXT, {name: features}))
         np.testing.assert_allclose(alone, [[said[place]]], atol=1e-12)
 
@@ -112,31 +150,57 @@ class Counting:
 
 
 def test_one_call_for_each_model_and_batch() -> None:
-    models = {"one": Counting(MODELS["pipeline"]()), "other": Counting(MODELS["boosted classifier"]())}
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.ModelExperts(models), od.square_loss, gamma=0.1), seed=1)
+    models = {
+        "one": Counting(MODELS["pipeline"]()),
+        "other": Counting(MODELS["boosted classifier"]()),
+    }
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(
+            od.ModelExperts(models), od.square_loss, gamma=0.1
+        ),
+        seed=1,
+    )
     agent.decide(CONTEXT, arms=ARMS)
     many = agent.decide_batch([CONTEXT] * 4, arms=ARMS)
     assert [model.sizes for model in models.values()] == [[6, 24]] * 2
     agent.learn(many, [0, 1, 0, 1])
     few = {name: ARMS[name] for name in list(ARMS)[:2]}
     mixed = agent.decide_batch([CONTEXT] * 4, arms=[ARMS, few, ARMS, few])
-    assert [model.sizes for model in models.values()] == [[6, 24, 4, 12]] * 2  # a call for each number of arms
+    # a call for each number of arms
+    assert [model.sizes for model in models.values()] == [[6, 24, 4, 12]] * 2
     odds = agent.policy.odds(agent.state, od.offered(CONTEXT, few), step=7).propensities
     np.testing.assert_allclose(mixed.propensities[1, :2], odds, atol=1e-12)
 
 
 def test_a_batch_whose_first_context_is_not_known() -> None:
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.ModelExperts({"one": MODELS["pipeline"]()}), gamma=0.1), seed=1)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(
+            od.ModelExperts({"one": MODELS["pipeline"]()}), gamma=0.1
+        ),
+        seed=1,
+    )
     names = ["a", "b"]
-    many = agent.decide_batch([None, CONTEXT], arms=[names, {"a": ARMS["known"], "b": None}])
-    one = agent.policy.odds(agent.state, od.offered(CONTEXT, {"a": ARMS["known"], "b": None})).propensities
+    many = agent.decide_batch(
+        [None, CONTEXT], arms=[names, {"a": ARMS["known"], "b": None}]
+    )
+    one = agent.policy.odds(
+        agent.state, od.offered(CONTEXT, {"a": ARMS["known"], "b": None})
+    ).propensities
     np.testing.assert_allclose(many.propensities[1], one, atol=1e-12)
 
 
 def test_a_booster_of_an_array_has_no_names() -> None:
-    library: Any = pytest.importorskip("lightgbm", reason="lightgbm is not installed (make bench installs it)")
+    library: Any = pytest.importorskip(
+        "lightgbm", reason="lightgbm is not installed (make bench installs it)"
+    )
     rows = FRAME[NUMBERS].to_numpy()
-    bank = od.ModelExperts({"model": library.LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1).fit(rows, CLICKS)})
+    bank = od.ModelExperts(
+        {
+            "model": library.LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1).fit(
+                rows, CLICKS
+            )
+        }
+    )
     with pytest.raises(od.InvalidInput, match="got a dict, whose order means nothing"):
         bank.predict((), od.offered({"hour": 9.0}, {"a": {"age_h": 2.0}}))
     assert bank.predict((), od.offered([9.0], {"a": [2.0]})).shape == (1, 1)

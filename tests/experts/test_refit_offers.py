@@ -1,4 +1,5 @@
-"""Refitted experts of arms that come with the call, against direct fits to the drawn rows."""
+"""Refitted experts of arms that come with the call, against direct fits to the drawn
+rows."""
 
 import copy
 from typing import Any
@@ -15,19 +16,30 @@ LINEAR, TREES = LinearRegression(), ExtraTreesRegressor(4, random_state=5)
 
 
 def offers(n: int, seed: int = 0) -> list[tuple[Any, Any]]:
-    """Contexts of two numbers, and one to four arms with three numbers each, NaN among them."""
+    """Contexts of two numbers, and one to four arms with three numbers each, NaN among
+    them."""
     rng = np.random.default_rng(seed)
-    drawn = [(rng.normal(size=2), rng.normal(size=(int(rng.integers(1, 5)), 3))) for _ in range(n)]
-    return [(x, {f"{i} {t}": row for i, row in enumerate(rows)}) for t, (x, rows) in enumerate(drawn)]
+    drawn = [
+        (rng.normal(size=2), rng.normal(size=(int(rng.integers(1, 5)), 3)))
+        for _ in range(n)
+    ]
+    return [
+        (x, {f"{i} {t}": row for i, row in enumerate(rows)})
+        for t, (x, rows) in enumerate(drawn)
+    ]
 
 
 def policy(model: Any, **settings: Any) -> od.Policy:
-    bank = od.RefittedExperts(None, {"one": model}, first=6, pace=1.5, window=10, **settings)
+    bank = od.RefittedExperts(
+        None, {"one": model}, first=6, pace=1.5, window=10, **settings
+    )
     return od.GeneralizedThompsonSampling(bank, od.square_loss, gamma=0.2)
 
 
 @pytest.mark.parametrize("drawn_alone", [False, True])
-def test_arms_of_the_call_are_what_a_direct_fit_to_the_drawn_rows_says(drawn_alone: bool) -> None:
+def test_arms_of_the_call_are_what_a_direct_fit_to_the_drawn_rows_says(
+    drawn_alone: bool,
+) -> None:
     agent, rows, rewards = od.Agent(policy(TREES), seed=1), list[Any](), list[float]()
     for t, (x, arms) in enumerate(offers(20)):
         decision = agent.decide(x, arms=arms)
@@ -39,7 +51,11 @@ def test_arms_of_the_call_are_what_a_direct_fit_to_the_drawn_rows_says(drawn_alo
     x, arms = offers(9, seed=9)[3]
     asked = np.stack([np.concatenate([x, row]) for row in arms.values()])
     last = slice(max(agent.state.experts.fitted - 10, 0), agent.state.experts.fitted)
-    said = copy.deepcopy(TREES).fit(np.stack(rows[last]), np.array(rewards[last])).predict(asked)
+    said = (
+        copy.deepcopy(TREES)
+        .fit(np.stack(rows[last]), np.array(rewards[last]))
+        .predict(asked)
+    )
     predictions: Any = agent.policy.odds(agent.state, od.offered(x, arms)).advice
     np.testing.assert_allclose(predictions, np.clip(said, 0.01, 0.99)[None], atol=1e-12)
     many = agent.decide_batch([x, x, x], arms=[arms, {"alone": np.zeros(3)}, arms])
@@ -49,31 +65,61 @@ def test_arms_of_the_call_are_what_a_direct_fit_to_the_drawn_rows_says(drawn_alo
 
 
 def test_features_with_names_and_arms_of_which_nothing_is_known(tmp_path: Any) -> None:
-    schemas = {"schema": od.Schema(numbers=("hour",)), "arm_schema": od.Schema(numbers=("age",), categories=("topic",))}
-    arms = {"a": {"age": 1.0, "topic": "tech"}, "b": None, "c": {"age": 3.0, "topic": "news"}}
+    schemas = {
+        "schema": od.Schema(numbers=("hour",)),
+        "arm_schema": od.Schema(numbers=("age",), categories=("topic",)),
+    }
+    arms = {
+        "a": {"age": 1.0, "topic": "tech"},
+        "b": None,
+        "c": {"age": 3.0, "topic": "news"},
+    }
     for settings in (schemas, {}):
-        agent = od.Agent(policy(HistGradientBoostingRegressor(min_samples_leaf=1), **settings), seed=2)
+        agent = od.Agent(
+            policy(HistGradientBoostingRegressor(min_samples_leaf=1), **settings),
+            seed=2,
+        )
         for t in range(12):
             decision = agent.decide({"hour": t}, arms=arms)
-            agent.learn(decision._replace(features={decision.arm: arms[decision.arm]}), decision.arm == "a")
-        odds = dict(zip(arms, agent.policy.odds(agent.state, od.offered({"hour": 3}, arms)).propensities, strict=True))
+            agent.learn(
+                decision._replace(features={decision.arm: arms[decision.arm]}),
+                decision.arm == "a",
+            )
+        odds = dict(
+            zip(
+                arms,
+                agent.policy.odds(
+                    agent.state, od.offered({"hour": 3}, arms)
+                ).propensities,
+                strict=True,
+            )
+        )
         assert odds["a"] > odds["c"]
         agent.save(tmp_path / "agent.npz")
         loaded = od.Agent.load(tmp_path / "agent.npz", agent.policy)
-        assert loaded.decide({"hour": 4}, arms=arms) == agent.decide({"hour": 4}, arms=arms)
+        assert loaded.decide({"hour": 4}, arms=arms) == agent.decide(
+            {"hour": 4}, arms=arms
+        )
 
 
 def test_arms_of_the_call_and_fixed_ones_are_not_mixed_up() -> None:
-    agent, fixed = od.Agent(policy(LINEAR), seed=1), od.RefittedExperts(ARMS, {"one": LINEAR})
+    agent, fixed = (
+        od.Agent(policy(LINEAR), seed=1),
+        od.RefittedExperts(ARMS, {"one": LINEAR}),
+    )
     with pytest.raises(od.InvalidInput, match="need them with the call"):
         agent.decide([1.0, 2.0])
     with pytest.raises(od.InvalidInput, match="of fixed arms cannot choose"):
         fixed.predict(fixed.init(), od.offered([1.0], ["a", "b", "c"]))
-    with pytest.raises(od.InvalidInput, match="arm_schema is for arms that come with the call"):
+    with pytest.raises(
+        od.InvalidInput, match="arm_schema is for arms that come with the call"
+    ):
         od.RefittedExperts(ARMS, {"one": LINEAR}, arm_schema=od.Schema())
     decision = agent.decide([1.0], arms={"a": [1.0], "b": [2.0]})
     agent.learn(decision, 1)
-    agent.learn(decision._replace(features={decision.arm: [1.0, 2.0]}), 1)  # one more number
-    agent.learn(decision._replace(features={decision.arm: None}), 1)  # nothing is known of it
+    # one more number
+    agent.learn(decision._replace(features={decision.arm: [1.0, 2.0]}), 1)
+    # nothing is known of it
+    agent.learn(decision._replace(features={decision.arm: None}), 1)
     assert agent.state.learnt == 3
     np.testing.assert_array_equal(agent.state.experts.rows[:3, 2], [np.nan, 2, np.nan])

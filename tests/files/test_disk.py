@@ -23,15 +23,29 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_others_may_read_what_is_shared_as_the_umask_allows(tmp_path: Path, umask: int) -> None:
-    log = od.Log(arm=np.array([0, 1]), reward=np.ones(2), propensities=np.full((2, 2), 0.5))
+def test_others_may_read_what_is_shared_as_the_umask_allows(
+    tmp_path: Path, umask: int
+) -> None:
+    log = od.Log(
+        arm=np.array([0, 1]), reward=np.ones(2), propensities=np.full((2, 2), 0.5)
+    )
     for name in ("log.parquet", "log.csv", "log.jsonl", "log.dsjson"):
         od.write_log(log, tmp_path / name)
     write_page(tmp_path / "report.html", "title", "", [])
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), gamma=0.1), seed=1)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), gamma=0.1), seed=1
+    )
     agent.save(tmp_path / "agent.npz")
     assert {path.name: mode(path) for path in tmp_path.iterdir()} == dict.fromkeys(
-        ("log.parquet", "log.csv", "log.jsonl", "log.dsjson", "report.html", "agent.npz"), 0o666 & ~umask
+        (
+            "log.parquet",
+            "log.csv",
+            "log.jsonl",
+            "log.dsjson",
+            "report.html",
+            "agent.npz",
+        ),
+        0o666 & ~umask,
     )
 
 

@@ -1,4 +1,5 @@
-"""Policy files without `arms`: they make what one would build by hand, and refuse in a sentence what needs arms."""
+"""Policy files without `arms`: they make what one would build by hand, and refuse in a
+sentence what needs arms."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,20 @@ import oddsmith as od
 from files.test_policy_file import onnx_model
 from oddsmith.files.kinds import KINDS, parameters
 
-SCHEMAS = '[schema]\nnumbers = ["age"]\n[schema.arms]\nnumbers = ["price"]\ncategories = ["topic"]\nbuckets = 3\n'
-SCHEMA, ARM_SCHEMA = od.Schema(numbers=("age",)), od.Schema(numbers=("price",), categories=("topic",), buckets=3)
+SCHEMAS = (
+    '[schema]\nnumbers = ["age"]\n[schema.arms]\nnumbers = ["price"]\n'
+    'categories = ["topic"]\nbuckets = 3\n'
+)
+SCHEMA, ARM_SCHEMA = (
+    od.Schema(numbers=("age",)),
+    od.Schema(numbers=("price",), categories=("topic",), buckets=3),
+)
 WEIGHTS = np.random.default_rng(0).normal(size=(2, 5))
-ARMS = {"a": {"price": 1.0, "topic": "tech"}, "b": {"price": 0.2, "topic": "sports"}, "c": None}
+ARMS = {
+    "a": {"price": 1.0, "topic": "tech"},
+    "b": {"price": 0.2, "topic": "sports"},
+    "c": None,
+}
 LINEAR = '[experts.lines]\nkind = "linear"\nfile = "rows.npz"\n'
 ONNX = '[experts.net]\nkind = "onnx"\nfile = "one.onnx"\n'
 PYTHON = '[experts.rules]\nkind = "python"\nfactory = "no_arms_rules:bank"\n'
@@ -67,10 +78,14 @@ def test_linear_weights_are_one_row_for_all_arms(folder: Path) -> None:
 
 
 def test_auto_learns_by_schemas(folder: Path) -> None:
-    file = read(folder, SCHEMAS + '[policy]\nkind = "auto"\nsize = "small"\nmost_arms = 50\n')
+    file = read(
+        folder, SCHEMAS + '[policy]\nkind = "auto"\nsize = "small"\nmost_arms = 50\n'
+    )
     made = od.auto(schema=SCHEMA, arm_schema=ARM_SCHEMA, size="small", most_arms=50)
     assert od.fingerprint(file.policy) == od.fingerprint(made)
-    table = read(folder, SCHEMAS + '[experts.learners]\nkind = "auto"\nsize = "small"\n').policy
+    table = read(
+        folder, SCHEMAS + '[experts.learners]\nkind = "auto"\nsize = "small"\n'
+    ).policy
     assert od.fingerprint(table.bank) == od.fingerprint(
         od.auto(schema=SCHEMA, arm_schema=ARM_SCHEMA, size="small").bank
     )
@@ -84,10 +99,17 @@ def test_factories_are_called_without_arms(folder: Path) -> None:
 def test_onnx_models_have_one_output(folder: Path) -> None:
     (folder / "one.onnx").write_bytes(onnx_model(width=5, n_arms=1))
     policy = read(folder, SCHEMAS + ONNX).policy
-    x = np.concatenate([SCHEMA.encode([{"age": 3.0}] * 2), ARM_SCHEMA.encode([ARMS["a"], ARMS["b"]])], axis=1)
+    x = np.concatenate(
+        [SCHEMA.encode([{"age": 3.0}] * 2), ARM_SCHEMA.encode([ARMS["a"], ARMS["b"]])],
+        axis=1,
+    )
     state = policy.bank.init()  # type: ignore[union-attr]
     asked = policy.bank.predict(state, od.Offer({"age": 3.0}, ("a", "b"), ARMS))  # type: ignore[union-attr]
-    np.testing.assert_allclose(asked[0], (1 / (1 + np.exp(-x @ (np.arange(5) / 10)))).clip(0.01, 0.99), rtol=1e-6)
+    np.testing.assert_allclose(
+        asked[0],
+        (1 / (1 + np.exp(-x @ (np.arange(5) / 10)))).clip(0.01, 0.99),
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "dim" in parameters(kind)])
@@ -99,7 +121,8 @@ def test_policies_of_numbers_read_both_schemas(folder: Path, kind: str) -> None:
 
 def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
     floors, caps = (
-        read(folder, f"{text}\n{PYTHON}").policy for text in ("floors = 0.1", "caps = { b = 0.6, z = 0.1 }")
+        read(folder, f"{text}\n{PYTHON}").policy
+        for text in ("floors = 0.1", "caps = { b = 0.6, z = 0.1 }")
     )
     np.testing.assert_allclose(odds(floors), [0.1, 0.8, 0.1])
     np.testing.assert_allclose(odds(caps), [0.2, 0.6, 0.2])
@@ -108,19 +131,49 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[policy]\nkind = "ucb1"\n', "policy.kind must be one that can choose among arms that come with the call"),
-        ('[policy]\nkind = "beta_thompson"\n', "got 'beta_thompson', which counts by arm"),
+        (
+            '[policy]\nkind = "ucb1"\n',
+            (
+                "policy.kind must be one that can choose among arms that come with the "
+                "call"
+            ),
+        ),
+        (
+            '[policy]\nkind = "beta_thompson"\n',
+            "got 'beta_thompson', which counts by arm",
+        ),
         (
             '[policy]\nkind = "regressor_elimination"\ncontexts = [1]\n' + PYTHON,
             "whose sample of contexts is about one set of arms",
         ),
-        (LINEAR.replace("rows", "arms"), r"by weights \(N, d\), one row for all arms; got \(N, K, d\)"),
-        (SCHEMAS + LINEAR.replace("rows", "narrow"), r"must be a model of 5 numbers \(the schemas'\)"),
-        (PYTHON.replace("bank", "table"), "experts.rules.kind python made experts that cannot rate arms that come"),
-        (PYTHON.replace("bank", "fixed"), "factory must make it without arms, which come with the call"),
-        ('[experts.l]\nkind = "auto"\nrows_per_arm = true\n', "rows_per_arm is for arms that are given"),
-        ('arms = ["a", "b"]\n' + SCHEMAS + LINEAR, "schema.arms must stand in a file without arms"),
-        ("[schema.arms]\nnumber = ['x']\n" + PYTHON, "schema.arms.number is not a key; did you mean numbers"),
+        (
+            LINEAR.replace("rows", "arms"),
+            r"by weights \(N, d\), one row for all arms; got \(N, K, d\)",
+        ),
+        (
+            SCHEMAS + LINEAR.replace("rows", "narrow"),
+            r"must be a model of 5 numbers \(the schemas'\)",
+        ),
+        (
+            PYTHON.replace("bank", "table"),
+            "experts.rules.kind python made experts that cannot rate arms that come",
+        ),
+        (
+            PYTHON.replace("bank", "fixed"),
+            "factory must make it without arms, which come with the call",
+        ),
+        (
+            '[experts.l]\nkind = "auto"\nrows_per_arm = true\n',
+            "rows_per_arm is for arms that are given",
+        ),
+        (
+            'arms = ["a", "b"]\n' + SCHEMAS + LINEAR,
+            "schema.arms must stand in a file without arms",
+        ),
+        (
+            "[schema.arms]\nnumber = ['x']\n" + PYTHON,
+            "schema.arms.number is not a key; did you mean numbers",
+        ),
         ("floors = { a = 2 }\n" + PYTHON, r"floors.a must be in \[0, 1\]"),
     ],
 )
@@ -131,18 +184,23 @@ def test_what_needs_arms_says_so(folder: Path, text: str, message: str) -> None:
 
 @pytest.mark.parametrize("table", [PYTHON, SCHEMAS + ONNX], ids=["python", "onnx"])
 def test_isolated_experts_rate_arms_of_the_call(folder: Path, table: str) -> None:
-    """In a process of their own they give the odds that they give in this one, one by one and in batches."""
+    """In a process of their own they give the odds that they give in this one, one by
+    one and in batches."""
     patient = "guard = true\ntimeout_ms = 20000\n"
     if table != PYTHON:
         (folder / "one.onnx").write_bytes(onnx_model(width=5, n_arms=1))
-    policies: Any = [read(folder, patient + table + end).policy for end in ("", "isolate = true\n")]
+    policies: Any = [
+        read(folder, patient + table + end).policy for end in ("", "isolate = true\n")
+    ]
     inside, apart = policies
     one, other = od.Agent(inside, seed=3), od.Agent(apart, seed=3)
     for agent in (one, other):
         agent.learn(agent.decide({"age": 3.0}, arms=ARMS), 1)
     few = {"d": {"price": 0.7, "topic": "tech"}}
     first, second = (
-        agent.decide_batch([{"age": 1.0}, {"age": 2.0}, {"age": None}], arms=[ARMS, few, ARMS])
+        agent.decide_batch(
+            [{"age": 1.0}, {"age": 2.0}, {"age": None}], arms=[ARMS, few, ARMS]
+        )
         for agent in (one, other)
     )
     assert first.to_json() == second.to_json()

@@ -1,4 +1,5 @@
-"""Policy files: what they make is what one would build by hand, and what they refuse is named."""
+"""Policy files: what they make is what one would build by hand, and what they refuse is
+named."""
 
 import importlib
 import re
@@ -38,7 +39,9 @@ def number(arms):
 
 constant = 3
 """
-PAGE = (Path(od.__file__).parents[2] / "docs" / "reference" / "policy-file.md").read_text()
+PAGE = (
+    Path(od.__file__).parents[2] / "docs" / "reference" / "policy-file.md"
+).read_text()
 
 
 def onnx_model(width: int = 4, n_arms: int = 3) -> bytes:
@@ -47,19 +50,25 @@ def onnx_model(width: int = 4, n_arms: int = 3) -> bytes:
     h, t = onnx.helper, onnx.TensorProto
     matrix = (np.arange(width)[:, None] - np.arange(n_arms)) / 10
     graph = h.make_graph(
-        [h.make_node("MatMul", ["x", "w"], ["s"]), h.make_node("Sigmoid", ["s"], ["y"])],
+        [
+            h.make_node("MatMul", ["x", "w"], ["s"]),
+            h.make_node("Sigmoid", ["s"], ["y"]),
+        ],
         "net",
         [h.make_tensor_value_info("x", t.FLOAT, [None, width])],
         [h.make_tensor_value_info("y", t.FLOAT, [None, n_arms])],
         [h.make_tensor("w", t.FLOAT, matrix.shape, matrix.ravel().tolist())],
     )
-    content: bytes = h.make_model(graph, ir_version=8, opset_imports=[h.make_opsetid("", 17)]).SerializeToString()
+    content: bytes = h.make_model(
+        graph, ir_version=8, opset_imports=[h.make_opsetid("", 17)]
+    ).SerializeToString()
     return content
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: Any) -> Path:
-    """A folder with one file of every kind; its module has a name that no other test uses."""
+    """A folder with one file of every kind; its module has a name that no other test
+    uses."""
     path = Path(tmp_path_factory.mktemp("policy"))
     np.savez(path / "lines.npz", weights=WEIGHTS)
     np.savez(path / "named.npz", weights=WEIGHTS, names=np.array(["flat", "steep"]))
@@ -89,7 +98,10 @@ def read(folder: Path, text: str) -> od.PolicyFile:
 
 def linear() -> od.Experts:
     return od.experts.Encoded(
-        od.experts.Clipped(od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)), SCHEMA
+        od.experts.Clipped(
+            od.LinearExperts(WEIGHTS, names=("lines 0", "lines 1"), arms=ARMS)
+        ),
+        SCHEMA,
     )
 
 
@@ -99,12 +111,24 @@ def by_name(folder: Path) -> Any:
 
 def test_values_of_categories(folder: Path) -> None:
     lists = '[schema.values]\ncity = ["Rome", 7]\n'
-    file = read(folder, 'arms = ["a", "b"]\npolicy.kind = "linucb"\n[schema]\ncategories = ["city"]\n' + lists)
-    assert file.schema == od.Schema(categories=("city",), values={"city": ["Rome", "7"]})
+    file = read(
+        folder,
+        'arms = ["a", "b"]\npolicy.kind = "linucb"\n[schema]\ncategories = ["city"]\n'
+        + lists,
+    )
+    assert file.schema == od.Schema(
+        categories=("city",), values={"city": ["Rome", "7"]}
+    )
     assert file.schema is not None
     assert file.schema.columns == ("city=Rome", "city=7", "city other")
-    with pytest.raises(od.InvalidInput, match=r"schema.*values must be those of categories; got 'town'"):
-        read(folder, 'arms = ["a", "b"]\npolicy.kind = "linucb"\n[schema.values]\ntown = ["Rome"]\n')
+    with pytest.raises(
+        od.InvalidInput, match=r"schema.*values must be those of categories; got 'town'"
+    ):
+        read(
+            folder,
+            'arms = ["a", "b"]\npolicy.kind = "linucb"\n[schema.values]\n'
+            'town = ["Rome"]\n',
+        )
 
 
 def same(one: object, other: object) -> bool:
@@ -113,8 +137,16 @@ def same(one: object, other: object) -> bool:
 
 def test_linear_weights(folder: Path) -> None:
     file = read(folder, TOP + COLUMNS + LINEAR)
-    assert same(file.policy, od.GeneralizedThompsonSampling(linear(), od.log_loss, eta=0.5, gamma=0.02))
-    assert (file.name, file.arms, file.schema, file.seed) == ("news", ARMS, SCHEMA, None)
+    assert same(
+        file.policy,
+        od.GeneralizedThompsonSampling(linear(), od.log_loss, eta=0.5, gamma=0.02),
+    )
+    assert (file.name, file.arms, file.schema, file.seed) == (
+        "news",
+        ARMS,
+        SCHEMA,
+        None,
+    )
     assert file.reward_scale == od.RewardScale(0.0, 1.0)
     assert (file.path, file.table["arms"]) == (folder / "news.toml", list(ARMS))
     odds = file.policy.odds(file.policy.init(), CONTEXT).propensities
@@ -124,18 +156,36 @@ def test_linear_weights(folder: Path) -> None:
 
 
 def test_linear_weights_with_settings(folder: Path) -> None:
-    text = LINEAR.replace("lines.npz", "named.npz") + 'link = "probit"\nclip = [0.1, 0.8]\n'
-    bank = od.experts.Clipped(od.LinearExperts(WEIGHTS, "probit", ("flat", "steep"), ARMS), 0.1, 0.8)
+    text = (
+        LINEAR.replace("lines.npz", "named.npz")
+        + 'link = "probit"\nclip = [0.1, 0.8]\n'
+    )
+    bank = od.experts.Clipped(
+        od.LinearExperts(WEIGHTS, "probit", ("flat", "steep"), ARMS), 0.1, 0.8
+    )
     settings = (
-        '[policy]\nloss = "square"\neta = 1\nshare = 0.01\ndiscount = 0.9\ngamma = { scale = 0.5, power = 0.5 }\n'
+        '[policy]\nloss = "square"\neta = 1\nshare = 0.01\ndiscount = 0.9\n'
+        "gamma = { scale = 0.5, power = 0.5 }\n"
     )
     made = od.GeneralizedThompsonSampling(
-        bank, od.square_loss, eta=1.0, gamma=od.policies.PowerSchedule(0.5, 0.5), share=0.01, discount=0.9
+        bank,
+        od.square_loss,
+        eta=1.0,
+        gamma=od.policies.PowerSchedule(0.5, 0.5),
+        share=0.01,
+        discount=0.9,
     )
     assert same(read(folder, TOP + settings + text).policy, made)
-    rows = od.experts.Clipped(od.LinearExperts(WEIGHTS[:, 0], names=("lines 0", "lines 1"), arms=ARMS))
+    rows = od.experts.Clipped(
+        od.LinearExperts(WEIGHTS[:, 0], names=("lines 0", "lines 1"), arms=ARMS)
+    )
     made = od.GeneralizedThompsonSampling(rows, eta=0.2, gamma=0.0)
-    per_row = read(folder, TOP + "policy.eta = 0.2\npolicy.gamma = 0\n" + LINEAR.replace("lines.npz", "rows.npz"))
+    per_row = read(
+        folder,
+        TOP
+        + "policy.eta = 0.2\npolicy.gamma = 0\n"
+        + LINEAR.replace("lines.npz", "rows.npz"),
+    )
     assert same(per_row.policy, made)
 
 
@@ -148,32 +198,55 @@ def test_onnx(folder: Path) -> None:
     assert same(policy, made)
     apart: Any = read(folder, TOP + COLUMNS + ONNX + "isolate = true\n").policy
     assert same(apart, made)
-    np.testing.assert_array_equal(apart.experts.predict((), CONTEXT), policy.experts.predict((), CONTEXT))
+    np.testing.assert_array_equal(
+        apart.experts.predict((), CONTEXT), policy.experts.predict((), CONTEXT)
+    )
     apart.experts.close()
     x = SCHEMA.encode(CONTEXT)
     expected = 1 / (1 + np.exp(-x @ ((np.arange(4)[:, None] - np.arange(3)) / 10)))
-    np.testing.assert_allclose(policy.odds(policy.init(), CONTEXT).advice, expected[None], atol=1e-6)
+    np.testing.assert_allclose(
+        policy.odds(policy.init(), CONTEXT).advice, expected[None], atol=1e-6
+    )
     features = od.OnnxExperts({"net": content}, ARMS, [[0.0], [1.0], [2.0]], (0.2, 0.9))
-    plain = read(folder, TOP + ONNX + "arm_features = [[0.0], [1.0], [2.0]]\nclip = [0.2, 0.9]\n")
+    plain = read(
+        folder, TOP + ONNX + "arm_features = [[0.0], [1.0], [2.0]]\nclip = [0.2, 0.9]\n"
+    )
     assert same(plain.policy, od.GeneralizedThompsonSampling(features, gamma=0.02))
 
 
 def test_a_factory_gets_the_arms_and_its_arguments(folder: Path) -> None:
-    policy: Any = read(folder, TOP + COLUMNS + PYTHON + 'args = { names = ["owl", "bat"] }\n').policy
+    policy: Any = read(
+        folder, TOP + COLUMNS + PYTHON + 'args = { names = ["owl", "bat"] }\n'
+    ).policy
     assert policy.experts.names == ("owl", "bat")
-    assert same(policy, od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS, ["owl", "bat"]), gamma=0.02))
-    np.testing.assert_allclose(policy.odds(policy.init(), CONTEXT).propensities, [0.02 / 3, 0.02 / 3, 1 - 0.04 / 3])
+    assert same(
+        policy,
+        od.GeneralizedThompsonSampling(
+            by_name(folder).bank(ARMS, ["owl", "bat"]), gamma=0.02
+        ),
+    )
+    np.testing.assert_allclose(
+        policy.odds(policy.init(), CONTEXT).propensities,
+        [0.02 / 3, 0.02 / 3, 1 - 0.04 / 3],
+    )
 
 
 def test_a_factory_makes_a_whole_policy(folder: Path) -> None:
-    text = TOP + "floors = 0.1\n[policy]\nkind = 'python'\n" + OWN + "args = { gamma = 0.3 }\n"
+    text = (
+        TOP
+        + "floors = 0.1\n[policy]\nkind = 'python'\n"
+        + OWN
+        + "args = { gamma = 0.3 }\n"
+    )
     made = od.Bounded(by_name(folder).policy(ARMS, gamma=0.3), floors=0.1)
     assert same(read(folder, text).policy, made)
 
 
 def test_auto(folder: Path) -> None:
     for size in SIZES:
-        file = read(folder, TOP + COLUMNS + f"[policy]\nkind = 'auto'\nsize = '{size}'\n")
+        file = read(
+            folder, TOP + COLUMNS + f"[policy]\nkind = 'auto'\nsize = '{size}'\n"
+        )
         assert same(file.policy, od.auto(ARMS, schema=SCHEMA, size=size))
     settings = "gamma = 0.1\nshare = 0.01\nrows_per_arm = true\n"
     rows = read(folder, TOP + "[policy]\nkind = 'auto'\n" + settings)
@@ -185,8 +258,19 @@ def test_auto(folder: Path) -> None:
 
 def test_all_tables_stand_side_by_side(folder: Path) -> None:
     content = (folder / "net.onnx").read_bytes()
-    text = 'name = "front-page"\nseed = 7\n' + TOP + "guard = true\ntimeout_ms = 50\n" + COLUMNS
-    text += "[reward]\nlow = -5\nhigh = 15\n" + ONNX + LINEAR + PYTHON + AUTO.replace("small", "normal")
+    text = (
+        'name = "front-page"\nseed = 7\n'
+        + TOP
+        + "guard = true\ntimeout_ms = 50\n"
+        + COLUMNS
+    )
+    text += (
+        "[reward]\nlow = -5\nhigh = 15\n"
+        + ONNX
+        + LINEAR
+        + PYTHON
+        + AUTO.replace("small", "normal")
+    )
     bank = od.stack(
         od.experts.Encoded(od.OnnxExperts({"net": content}, ARMS), SCHEMA),
         linear(),
@@ -195,9 +279,20 @@ def test_all_tables_stand_side_by_side(folder: Path) -> None:
     )
     prior = np.array([1, 1 / 2, 1 / 2, 1, 0.1, 0.1, 0.8]) / 4
     file = read(folder, text)
-    assert same(file.policy, od.GeneralizedThompsonSampling(od.Guarded(bank, 0.05), gamma=0.02, prior=prior))
-    assert (file.name, file.seed, file.reward_scale) == ("front-page", 7, od.RewardScale(-5.0, 15.0))
-    agent = od.Agent(read(folder, text.replace("timeout_ms = 50\n", "")).policy, seed=7, arms=file.arms)
+    assert same(
+        file.policy,
+        od.GeneralizedThompsonSampling(od.Guarded(bank, 0.05), gamma=0.02, prior=prior),
+    )
+    assert (file.name, file.seed, file.reward_scale) == (
+        "front-page",
+        7,
+        od.RewardScale(-5.0, 15.0),
+    )
+    agent = od.Agent(
+        read(folder, text.replace("timeout_ms = 50\n", "")).policy,
+        seed=7,
+        arms=file.arms,
+    )
     for _ in range(5):
         agent.learn(agent.decide(CONTEXT, eligible=["sports", "tech"]), 1.0)
     assert sum(agent.posterior().values()) == pytest.approx(1)
@@ -210,7 +305,13 @@ def test_all_tables_stand_side_by_side(folder: Path) -> None:
         ("policy.prior = [0.5, 0.2, 0.3]\n", [0.5, 0.2, 0.3]),
         ('policy.prior = "tables"\n', [1 / 4, 1 / 4, 1 / 2]),
         ("policy.prior = { lines = 0.2, rules = 0.8 }\n", [0.1, 0.1, 0.8]),
-        ("policy.prior = { lines = { 'lines 0' = 0.3, 'lines 1' = 0 }, rules = 0.7 }\n", [0.3, 0.0, 0.7]),
+        (
+            (
+                "policy.prior = { lines = { 'lines 0' = 0.3, 'lines 1' = 0 }, rules = "
+                "0.7 }\n"
+            ),
+            [0.3, 0.0, 0.7],
+        ),
     ],
 )
 def test_prior(folder: Path, prior: str, expected: list[float]) -> None:
@@ -220,13 +321,19 @@ def test_prior(folder: Path, prior: str, expected: list[float]) -> None:
 
 def test_floors_and_caps(folder: Path) -> None:
     text = TOP + "floors = { tech = 0.2 }\ncaps = 0.7\n" + PYTHON
-    made = od.Bounded(od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS), gamma=0.02), [0, 0, 0.2], 0.7)
+    made = od.Bounded(
+        od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS), gamma=0.02),
+        [0, 0, 0.2],
+        0.7,
+    )
     policy = read(folder, text).policy
     assert same(policy, made)
     assert policy.odds(policy.init(), CONTEXT).propensities[2] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize(("text", "message"), BROKEN, ids=[message[:40] for _, message in BROKEN])
+@pytest.mark.parametrize(
+    ("text", "message"), BROKEN, ids=[message[:40] for _, message in BROKEN]
+)
 def test_what_is_wrong_is_named(folder: Path, text: str, message: str) -> None:
     with pytest.raises(od.OddsmithError) as caught:
         read(folder, text)
@@ -238,7 +345,9 @@ def test_what_is_wrong_is_named(folder: Path, text: str, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(od.InvalidInput, match=r"absent\.toml must be a file that can be read"):
+    with pytest.raises(
+        od.InvalidInput, match=r"absent\.toml must be a file that can be read"
+    ):
         od.read_policy(str(tmp_path / "absent.toml"))
 
 
@@ -247,7 +356,9 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: Any) -> None:
         "".join(re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
     )
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    (tmp_path / "front_page_rules.py").write_text(next(b for b in blocks if b.startswith("# front_page_rules.py")))
+    (tmp_path / "front_page_rules.py").write_text(
+        next(b for b in blocks if b.startswith("# front_page_rules.py"))
+    )
     (tmp_path / "make.py").write_text(next(b for b in blocks if "np.savez" in b))
     (tmp_path / "forest.onnx").write_bytes(onnx_model(width=10))
     monkeypatch.chdir(tmp_path)
@@ -256,8 +367,12 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: Any) -> None:
     policy: Any = file.policy
     lines = tuple(f"line {i}" for i in range(5))
     assert policy.policy.experts.names[:8] == ("forest", *lines, "evening", "loyal")
-    np.testing.assert_allclose(policy.policy.prior, [0.4, *[0.04] * 5, 0.1, 0.1, 0.02, 0.02, 0.16])
-    odds = policy.odds(policy.init(), {"age": 1, "visits": 12, "city": "Rome", "hour": 20}).propensities
+    np.testing.assert_allclose(
+        policy.policy.prior, [0.4, *[0.04] * 5, 0.1, 0.1, 0.02, 0.02, 0.16]
+    )
+    odds = policy.odds(
+        policy.init(), {"age": 1, "visits": 12, "city": "Rome", "hour": 20}
+    ).propensities
     assert odds[1] >= 0.05
     assert odds[0] <= 0.8
     assert file.reward_scale.value(0.5) == 10.0
@@ -265,17 +380,28 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_has_every_kind_and_setting(kind: str) -> None:
-    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{kind}` | ") and line.count("|") == 4]
+    (row,) = [
+        line
+        for line in PAGE.splitlines()
+        if line.startswith(f"| `{kind}` | ") and line.count("|") == 4
+    ]
     for key in settings(kind):
-        assert f"`{key}`" in row or (key in ("dim", "rows_per_arm") and f"`{key}" in PAGE), key
+        assert f"`{key}`" in row or (
+            key in ("dim", "rows_per_arm") and f"`{key}" in PAGE
+        ), key
     for key, default in re.findall(r"`(\w+)` \((-?[\d.]+)\)", row):
         assert float(default) == parameters(kind)[key].default, key
 
 
-@pytest.mark.parametrize("text", [TOP + ONNX, TOP + LINEAR, TOP + PYTHON, TOP + AUTO, TOP + COLUMNS + LINEAR])
+@pytest.mark.parametrize(
+    "text", [TOP + ONNX, TOP + LINEAR, TOP + PYTHON, TOP + AUTO, TOP + COLUMNS + LINEAR]
+)
 def test_the_page_has_every_key(folder: Path, text: str) -> None:
-    for strange in ("strange = 1\n" + text, text + "strange = 1\n"):  # on top, and in the table of experts
+    # on top, and in the table of experts
+    for strange in ("strange = 1\n" + text, text + "strange = 1\n"):
         with pytest.raises(od.InvalidInput, match="Allowed: ") as caught:
             read(folder, strange)
         for key in str(caught.value).split("Allowed: ")[1].split(", "):
-            assert f"`{key}`" in PAGE or f"`[{key}]`" in PAGE or f"`[{key}.NAME]`" in PAGE, key
+            assert (
+                f"`{key}`" in PAGE or f"`[{key}]`" in PAGE or f"`[{key}.NAME]`" in PAGE
+            ), key

@@ -1,4 +1,5 @@
-"""What is on disk does not depend on where a class is in the source, nor on fields that were added later."""
+"""What is on disk does not depend on where a class is in the source, nor on fields that
+were added later."""
 
 import importlib
 import inspect
@@ -44,7 +45,9 @@ Wider.__module__ = GeneralizedThompsonSampling.__module__
 Wider.__qualname__ = GeneralizedThompsonSampling.__qualname__
 
 
-def test_a_module_can_be_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_can_be_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = saved_agent(tmp_path)
     described = describe(judge(policy()))
     for moved in (GeneralizedThompsonSampling, od.TableExperts, Answered, od.log_loss):
@@ -62,7 +65,9 @@ def test_a_field_with_a_default_can_be_added(tmp_path: Path) -> None:
 
 def own_classes() -> Iterator[type]:
     for module in pkgutil.walk_packages(od.__path__, "oddsmith."):
-        for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+        for _, found in inspect.getmembers(
+            importlib.import_module(module.name), inspect.isclass
+        ):
             if found.__module__ == module.name:
                 yield found
 
@@ -73,13 +78,19 @@ def test_every_policy_and_bank_is_registered_once() -> None:
     for one in classes:
         by_name.setdefault(one.__qualname__, set()).add(one)
     for one in classes:
-        is_saved = issubclass(one, (od.Policy, od.Experts)) and not one.__module__.startswith("oddsmith.lab.")
+        is_saved = issubclass(
+            one, (od.Policy, od.Experts)
+        ) and not one.__module__.startswith("oddsmith.lab.")
         is_abstract = bool(one.__subclasses__()) or one.__name__.startswith("_")
         if is_saved and not is_abstract and one not in (Guarded, Isolated):
-            assert one.__name__ in REGISTERED, f"{one.__name__} needs a row in files/registered_names.py"
+            assert one.__name__ in REGISTERED, (
+                f"{one.__name__} needs a row in files/registered_names.py"
+            )
     assert not [name for name in REGISTERED if len(by_name.get(name, ())) > 1]
     assert len({row.name for row in REGISTERED.values()}) == len(REGISTERED)
     for name, row in REGISTERED.items():
         (found,) = by_name.get(name, {None})
         if found is not None:
-            assert set(row.fields.split()) <= {field.name for field in fields(found)}, name
+            assert set(row.fields.split()) <= {field.name for field in fields(found)}, (
+                name
+            )

@@ -1,4 +1,5 @@
-"""A sweep for tests: two worlds, two policies, three seeds; run as a script it sweeps into a folder."""
+"""A sweep for tests: two worlds, two policies, three seeds; run as a script it sweeps
+into a folder."""
 
 import sys
 from pathlib import Path
@@ -20,8 +21,19 @@ def cells(steps: int = 200) -> list[Cell]:
         "plain": od.GeneralizedThompsonSampling(experts, gamma=0.05),
         "sharing": od.GeneralizedThompsonSampling(experts, gamma=0.05, share=0.01),
     }
-    worlds = {"still": still, "switching": SwitchingWorld([still, other], until=[steps // 2])}
-    return grid(policies, worlds, seeds=range(3), steps=steps, runs=4, delay=GeometricDelay(3.0), noise=Beta(4.0))
+    worlds = {
+        "still": still,
+        "switching": SwitchingWorld([still, other], until=[steps // 2]),
+    }
+    return grid(
+        policies,
+        worlds,
+        seeds=range(3),
+        steps=steps,
+        runs=4,
+        delay=GeometricDelay(3.0),
+        noise=Beta(4.0),
+    )
 
 
 if __name__ == "__main__":

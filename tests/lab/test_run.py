@@ -20,7 +20,9 @@ class Coin(od.Policy):
     def init(self, shape: tuple[int, ...] = ()) -> tuple[int, ...]:
         return shape
 
-    def odds(self, state: Any, context: Any, *, eligible: Any = None, step: Any = None) -> od.Odds:
+    def odds(
+        self, state: Any, context: Any, *, eligible: Any = None, step: Any = None
+    ) -> od.Odds:
         return od.Odds(np.full((*state, 3), 1 / 3))
 
     def update(self, state: Any, decision: od.Decision, reward: Any) -> Any:
@@ -34,7 +36,9 @@ def test_the_log_of_a_run_folds_to_its_state() -> None:
         np.testing.assert_array_equal(log.arm, run.arms[:, i])
         np.testing.assert_array_equal(log.step, np.arange(1, 81))
         state = od.fold(POLICY, POLICY.init(), log.decisions(), log.reward)
-        np.testing.assert_allclose(state.log_weights, run.state.log_weights[i], atol=1e-12)
+        np.testing.assert_allclose(
+            state.log_weights, run.state.log_weights[i], atol=1e-12
+        )
 
 
 def test_no_log_without_decisions() -> None:
@@ -47,11 +51,19 @@ def test_no_log_without_decisions() -> None:
 
 
 def test_the_gap_is_the_sum_over_experts_and_arms() -> None:
-    run = simulate(POLICY, TableWorld(TABLE[:, 0]), steps=30, runs=2, trace=("gap", "posterior", "odds"))
+    run = simulate(
+        POLICY,
+        TableWorld(TABLE[:, 0]),
+        steps=30,
+        runs=2,
+        trace=("gap", "posterior", "odds"),
+    )
     for t, i in [(0, 0), (12, 1), (29, 0)]:
         x = run.contexts[t][i]
         by_hand = sum(
-            run.traces["posterior"][t, i, n] * run.traces["odds"][t, i, a] * (TABLE[x, n, a] - TABLE[x, 0, a]) ** 2
+            run.traces["posterior"][t, i, n]
+            * run.traces["odds"][t, i, a]
+            * (TABLE[x, n, a] - TABLE[x, 0, a]) ** 2
             for n in range(8)
             for a in range(3)
         )
@@ -66,14 +78,21 @@ def test_total_gap_stays_under_lemma_1() -> None:
 
 
 def test_traces_of_weights_need_weights() -> None:
-    assert isinstance(simulate(Coin(), TableWorld(TABLE[:, 0]), steps=3, trace=("odds",)), Run)
+    assert isinstance(
+        simulate(Coin(), TableWorld(TABLE[:, 0]), steps=3, trace=("odds",)), Run
+    )
     with pytest.raises(od.InvalidInput, match="needs a policy with a posterior"):
         simulate(Coin(), TableWorld(TABLE[:, 0]), steps=3, trace=("gap",))
 
 
 def test_bayes_regret_knows_the_surprise() -> None:
     truth, used = np.array([0.5, 0.5, 0, 0, 0, 0, 0, 0]), np.full(8, 1 / 8)
-    found = bayes_regret(od.GeneralizedThompsonSampling(od.TableExperts(TABLE), gamma=0.0), truth, steps=40, runs=30)
+    found = bayes_regret(
+        od.GeneralizedThompsonSampling(od.TableExperts(TABLE), gamma=0.0),
+        truth,
+        steps=40,
+        runs=30,
+    )
     assert isinstance(found, BayesRegret)
     assert found.surprise == pytest.approx(np.log(8))  # H + KL = Σ p* ln 1/p
     assert found.mean == pytest.approx(found.run.total.mean())

@@ -1,4 +1,5 @@
-"""Simulated means against exact enumerations and the exact chain; streams, delays, traces."""
+"""Simulated means against exact enumerations and the exact chain; streams, delays,
+traces."""
 
 from typing import Any
 
@@ -16,9 +17,12 @@ def table_of(name: str) -> Any:
     return np.stack([tables["x0"], tables["x1"]])
 
 
-@pytest.mark.parametrize("case", VECTORS["exact_enumeration"], ids=lambda case: str(case["name"]))
+@pytest.mark.parametrize(
+    "case", VECTORS["exact_enumeration"], ids=lambda case: str(case["name"])
+)
 def test_agrees_with_the_exact_enumeration(case: Any, any_kernels: str) -> None:
-    """20,000 runs; a mean beyond 4 standard errors has probability 6e-5, and the seed is fixed."""
+    """20,000 runs; a mean beyond 4 standard errors has probability 6e-5, and the seed
+    is fixed."""
     table = table_of("square_paper")
     policy = od.GeneralizedThompsonSampling(
         od.TableExperts(table),
@@ -28,19 +32,39 @@ def test_agrees_with_the_exact_enumeration(case: Any, any_kernels: str) -> None:
         prior=floats(case["prior"]),
     )
     sequence = [int(name[1]) for name in case["contexts"]]
-    run = simulate(policy, worlds.TableWorld(table[:, 0], sequence=sequence), steps=5, runs=20_000, seed=1)
+    run = simulate(
+        policy,
+        worlds.TableWorld(table[:, 0], sequence=sequence),
+        steps=5,
+        runs=20_000,
+        seed=1,
+    )
     mean, error = run.mean()
     assert abs(mean - rational(case["expected_pseudo_regret"])) <= 4 * error
 
 
-@pytest.mark.parametrize("case", VECTORS["pessimistic_chain"], ids=lambda c: f"p{c['p1']}-eta{c['eta']}-T{c['T']}")
+@pytest.mark.parametrize(
+    "case",
+    VECTORS["pessimistic_chain"],
+    ids=lambda c: f"p{c['p1']}-eta{c['eta']}-T{c['T']}",
+)
 def test_agrees_with_the_exact_chain(case: Any) -> None:
     table = np.array([[[0.5, 0.9], [0.5, 0.1]]])
     p1 = rational(case["p1"])
     policy = od.GeneralizedThompsonSampling(
-        od.TableExperts(table), od.log_loss, eta=rational(case["eta"]), prior=[p1, 1 - p1], gamma=0.0
+        od.TableExperts(table),
+        od.log_loss,
+        eta=rational(case["eta"]),
+        prior=[p1, 1 - p1],
+        gamma=0.0,
     )
-    run = simulate(policy, worlds.TableWorld(table[:, 0]), steps=int(case["T"]), runs=20_000, seed=2)
+    run = simulate(
+        policy,
+        worlds.TableWorld(table[:, 0]),
+        steps=int(case["T"]),
+        runs=20_000,
+        seed=2,
+    )
     mean, error = run.mean()
     assert abs(mean - rational(case["expected_pseudo_regret"])) <= 4 * error
 
@@ -50,11 +74,15 @@ def instance() -> tuple[Any, worlds.TableWorld]:
     return table, worlds.TableWorld(table[:, 0])
 
 
-@pytest.mark.parametrize("loss", [od.log_loss, od.square_loss, od.losses.scaled(od.log_loss, 2.0)])
+@pytest.mark.parametrize(
+    "loss", [od.log_loss, od.square_loss, od.losses.scaled(od.log_loss, 2.0)]
+)
 @pytest.mark.parametrize("delay", [0, 7, 500])
 def test_the_compiled_path_draws_the_same_arms(loss: Any, delay: int) -> None:
     table, world = instance()
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), loss, gamma=od.policies.PowerSchedule(0.5))
+    policy = od.GeneralizedThompsonSampling(
+        od.TableExperts(table), loss, gamma=od.policies.PowerSchedule(0.5)
+    )
     runs = {}
     for choice in ("numpy", "numba"):
         kernels.use(choice)
@@ -64,11 +92,15 @@ def test_the_compiled_path_draws_the_same_arms(loss: Any, delay: int) -> None:
     np.testing.assert_array_equal(slow.arms, fast.arms)
     np.testing.assert_array_equal(slow.rewards, fast.rewards)
     np.testing.assert_allclose(slow.regret, fast.regret, atol=1e-12)
-    np.testing.assert_allclose(slow.state.log_weights, fast.state.log_weights, atol=1e-9)
+    np.testing.assert_allclose(
+        slow.state.log_weights, fast.state.log_weights, atol=1e-9
+    )
     assert slow.state.learnt == fast.state.learnt
 
 
-def test_the_compiled_path_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_path_in_parts_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table, world = instance()
     policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
     kernels.use("numba")
@@ -105,7 +137,13 @@ def zero(prediction: Any, reward: Any) -> Any:
 def test_contexts_do_not_depend_on_the_policy() -> None:
     table, world = instance()
     runs = [
-        simulate(od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=g), world, steps=30, runs=4, seed=5)
+        simulate(
+            od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=g),
+            world,
+            steps=30,
+            runs=4,
+            seed=5,
+        )
         for g in (0.0, 0.9)
     ]
     np.testing.assert_array_equal(runs[0].contexts, runs[1].contexts)
@@ -126,21 +164,32 @@ def test_delay_costs_and_the_last_rewards_are_still_on_their_way() -> None:
 def test_regret_to_the_best_expert_is_regret_when_one_is_true() -> None:
     table, world = instance()
     experts = od.TableExperts(table)
-    run = simulate(od.GeneralizedThompsonSampling(experts, gamma=0.1), world, steps=100, runs=6, seed=1)
+    run = simulate(
+        od.GeneralizedThompsonSampling(experts, gamma=0.1),
+        world,
+        steps=100,
+        runs=6,
+        seed=1,
+    )
     np.testing.assert_allclose(run.regret_to(experts), run.total, atol=1e-9)
     others = od.TableExperts(table[:, 1:])
     assert (run.regret_to(others) < run.total).all()
 
 
 def test_bayes_regret_grows_with_the_surprise_of_the_prior() -> None:
-    """The truth is drawn from p*; a prior with more cross entropy to it costs more, and less than its bound."""
+    """The truth is drawn from p*; a prior with more cross entropy to it costs more, and
+    less than its bound."""
     table = np.clip(np.random.default_rng(7).beta(2, 2, (10, 8, 3)), 0.05, 0.95)
     truth = np.array([0.6, 0.2, 0.1, 0.02, 0.02, 0.02, 0.02, 0.02])
     world, steps, means = worlds.DrawnTruth(table, prior=truth, seed=1), 1500, []
     for used in (truth, np.full(8, 1 / 8), truth[::-1]):
-        policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.02, prior=used)
+        policy = od.GeneralizedThompsonSampling(
+            od.TableExperts(table), gamma=0.02, prior=used
+        )
         mean, error = simulate(policy, world, steps=steps, runs=200, seed=2).mean()
-        bound = od.theory.bayes_regret_bound(truth, used, loss="log", n_arms=3, steps=steps, gamma=0.02).bound
+        bound = od.theory.bayes_regret_bound(
+            truth, used, loss="log", n_arms=3, steps=steps, gamma=0.02
+        ).bound
         assert mean + 4 * error < bound
         means.append(mean)
     assert means == sorted(means)
@@ -149,7 +198,9 @@ def test_bayes_regret_grows_with_the_surprise_of_the_prior() -> None:
 def test_traces_are_what_the_policy_says() -> None:
     table, world = instance()
     policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.05)
-    run = simulate(policy, world, steps=50, runs=3, trace=("posterior", "entropy", "odds"))
+    run = simulate(
+        policy, world, steps=50, runs=3, trace=("posterior", "entropy", "odds")
+    )
     assert run.traces["posterior"].shape == (50, 3, 32)
     np.testing.assert_allclose(run.traces["entropy"][0], np.log(32))
     np.testing.assert_allclose(run.traces["odds"].sum(axis=-1), 1)
@@ -158,7 +209,9 @@ def test_traces_are_what_the_policy_says() -> None:
 
 def test_bernoulli_is_noisier_than_beta() -> None:
     table, world = instance()
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), od.square_loss, eta=1.0, gamma=0.02)
+    policy = od.GeneralizedThompsonSampling(
+        od.TableExperts(table), od.square_loss, eta=1.0, gamma=0.02
+    )
     coin, soft = (
         simulate(policy, world, steps=400, runs=200, seed=4, noise=noise).total.mean()
         for noise in (worlds.Bernoulli(), worlds.Beta(5.0))
@@ -168,13 +221,21 @@ def test_bernoulli_is_noisier_than_beta() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"steps": 0}, "steps must be"), ({"runs": -1}, "runs must be"), ({"trace": ("luck",)}, "trace must be of")],
+    [
+        ({"steps": 0}, "steps must be"),
+        ({"runs": -1}, "runs must be"),
+        ({"trace": ("luck",)}, "trace must be of"),
+    ],
 )
 def test_wrong_settings(wrong: Any, message: str) -> None:
     table, world = instance()
     settings: Any = {"steps": 10, "runs": 2} | wrong
     with pytest.raises(od.InvalidInput, match=message):
-        simulate(od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0), world, **settings)
+        simulate(
+            od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0),
+            world,
+            **settings,
+        )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +247,10 @@ def test_wrong_settings(wrong: Any, message: str) -> None:
         ({"noise": 3}, "noise must be a function"),
         ({"policy": None}, "policy must have the verbs"),
         ({"world": 7}, "world must have context and means"),
-        ({"world": worlds.TableWorld(np.full((10, 2), 0.5))}, "policy must have the world's 2 arms; got 3"),
+        (
+            {"world": worlds.TableWorld(np.full((10, 2), 0.5))},
+            "policy must have the world's 2 arms; got 3",
+        ),
         ({"delay": 2**62}, "delay must be a whole number"),
     ],
 )
@@ -202,7 +266,8 @@ def test_wrong_parts(wrong: Any, message: str) -> None:
 
 
 def test_seeds_bring_other_truths_and_other_orders() -> None:
-    """A world's own choices belong to the seed of the simulation, apart from the stream of contexts."""
+    """A world's own choices belong to the seed of the simulation, apart from the stream
+    of contexts."""
     table = np.clip(np.random.default_rng(1).beta(2, 2, (8, 8, 2)), 0.05, 0.95)
     drawn = worlds.DrawnTruth(table, np.full(8, 1 / 8))
     policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0)
@@ -211,10 +276,14 @@ def test_seeds_bring_other_truths_and_other_orders() -> None:
         run = simulate(policy, drawn, steps=2, seed=seed)
         truths.append(int(run.world.truths(1)[0]))  # type: ignore[attr-defined]
         contexts.append(int(run.contexts[1][0]))
-    assert 10 < np.sum(np.array(truths) == np.array(contexts)) < 45  # 25 expected, sd 4.7
+    # 25 expected, sd 4.7
+    assert 10 < np.sum(np.array(truths) == np.array(contexts)) < 45
     flowers = worlds.dataset("iris")
     experts = od.FunctionExperts({"even": even}, arms=["a", "b", "c"])
-    first = [simulate(od.uniform(experts), flowers, steps=1, seed=seed).contexts[0].tolist() for seed in range(8)]
+    first = [
+        simulate(od.uniform(experts), flowers, steps=1, seed=seed).contexts[0].tolist()
+        for seed in range(8)
+    ]
     assert len({str(x) for x in first}) > 4
 
 
@@ -237,4 +306,6 @@ def test_the_gap_of_a_sleeper_is_a_number() -> None:
     table = table.copy()
     table[0, 1] = np.nan
     policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
-    assert np.isfinite(simulate(policy, world, steps=30, trace=("gap",)).traces["gap"]).all()
+    assert np.isfinite(
+        simulate(policy, world, steps=30, trace=("gap",)).traces["gap"]
+    ).all()

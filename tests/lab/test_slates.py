@@ -1,4 +1,5 @@
-"""Pages of several slots in the lab: the truth by enumeration, what learning captures, and evaluation beside it."""
+"""Pages of several slots in the lab: the truth by enumeration, what learning captures,
+and evaluation beside it."""
 
 from itertools import permutations
 from typing import Any
@@ -31,9 +32,12 @@ def test_the_best_and_a_random_page_by_enumeration() -> None:
 
 
 def test_learning_captures_most_of_what_there_is_to_gain() -> None:
-    """Over six seeds, a third of it in 300 pages and half of it in the last 100; measured: 0.54 (0.16 to 0.67) and 0.70
-    (0.54 to 0.80)."""
-    runs = [fill_pages(od.Agent(od.auto(size="small"), seed=seed), WORLD, 300, seed=seed) for seed in range(6)]
+    """Over six seeds, a third of it in 300 pages and half of it in the last 100;
+    measured: 0.54 (0.16 to 0.67) and 0.70 (0.54 to 0.80)."""
+    runs = [
+        fill_pages(od.Agent(od.auto(size="small"), seed=seed), WORLD, 300, seed=seed)
+        for seed in range(6)
+    ]
     assert np.mean([run.captured() for run in runs]) > 1 / 3
     assert np.mean([run.captured(200) for run in runs]) > 1 / 2
 
@@ -50,7 +54,8 @@ def test_chance_captures_nothing(random_run: PageRun) -> None:
 
 
 def test_the_log_says_what_a_target_is_worth_in_each_slot(random_run: PageRun) -> None:
-    """At level 0.999, for three slots and their mean, against the mean over pages of what was left there."""
+    """At level 0.999, for three slots and their mean, against the mean over pages of
+    what was left there."""
     log = random_run.log
     clicks = np.array([WORLD.clicks(context) for context in log.context])
     appeal = np.where(np.asarray(log.eligible), np.exp(2 * clicks), 0.0)
@@ -78,5 +83,8 @@ def test_looks_that_are_none_are_refused(looks: Any) -> None:
 @pytest.mark.soak
 def test_learning_goes_on() -> None:
     run = fill_pages(od.Agent(od.auto(), seed=0), WORLD, 3000)
-    print(f"captured {run.captured():.3f} in all, {run.captured(2000):.3f} of the last 1,000 pages")
+    print(
+        f"captured {run.captured():.3f} in all, {run.captured(2000):.3f} of the last "
+        "1,000 pages"
+    )
     assert run.captured(2000) > 0.85

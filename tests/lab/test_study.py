@@ -84,12 +84,20 @@ def test_every_kind_of_world_and_policy(tmp_path: Path) -> None:
     assert isinstance(study, Study)
     table = study.run(tmp_path / "out", engine="serial").table
     assert len(table.rows) == 6 * 6
-    assert {row[0] for row in table.rows} == {"random", "own", "hostile", "changing", "features", "flowers"}
+    assert {row[0] for row in table.rows} == {
+        "random",
+        "own",
+        "hostile",
+        "changing",
+        "features",
+        "flowers",
+    }
     page = (tmp_path / "out" / "index.html").read_text()
     assert page.count("<figure>") == 6
     assert "http://" not in page.replace("http://www.w3.org", "")
     blind = next(row for row in table.rows if row[:2] == ("own", "blind"))
-    assert float(blind[2]) == pytest.approx(60 * (0.3 + 0.1) / 2, rel=0.2)  # contexts are drawn
+    # contexts are drawn
+    assert float(blind[2]) == pytest.approx(60 * (0.3 + 0.1) / 2, rel=0.2)
 
 
 def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
@@ -97,7 +105,15 @@ def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
     cell = study.cells()[0]
     table = study.run(tmp_path / "out", engine="serial").table
     runs = [
-        simulate(cell.plays, cell.where, steps=60, runs=3, seed=seed, delay=cell.delay, noise=cell.noise)
+        simulate(
+            cell.plays,
+            cell.where,
+            steps=60,
+            runs=3,
+            seed=seed,
+            delay=cell.delay,
+            noise=cell.noise,
+        )
         for seed in (0, 4)
     ]
     mean = np.concatenate([run.total for run in runs]).mean()
@@ -105,10 +121,17 @@ def test_a_cell_is_a_simulation(tmp_path: Path) -> None:
 
 
 def test_the_bound_is_shown_where_theory_has_one(tmp_path: Path) -> None:
-    text = "steps = 50\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.a]\ngamma = 0.1\n[policies.b]\neta = 0.3\n"
+    text = (
+        "steps = 50\n[worlds.w]\nkind = 'random'\nexperts = 4\n[policies.a]\n"
+        "gamma = 0.1\n[policies.b]\neta = 0.3\n"
+    )
     text += "[policies.c]\ngamma = 0.1\ndiscount = 0.9\n"
-    table = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table
-    bound = od.theory.regret_bound("log", n_arms=3, steps=50, prior=0.25, gamma=0.1).bound
+    table = (
+        read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table
+    )
+    bound = od.theory.regret_bound(
+        "log", n_arms=3, steps=50, prior=0.25, gamma=0.1
+    ).bound
     assert [row[-1] for row in table.rows] == [f"{bound:,.0f}", "", ""]
 
 
@@ -122,22 +145,40 @@ def world(kind: str) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BASE.replace("steps = 10", "steps = -5"), "steps must be a whole number from 1 to 1,000,000,000; got -5"),
+        (
+            BASE.replace("steps = 10", "steps = -5"),
+            "steps must be a whole number from 1 to 1,000,000,000; got -5",
+        ),
         (BASE.replace("steps = 10", "step = 10"), "steps must be given"),
         ("rusn = 3\n" + BASE, "rusn is not a key; did you mean runs?"),
         ("seeds = []\n" + BASE, "seeds must be a list"),
-        ("delay = -1\n" + BASE, "delay must be a whole number from 0 to 1,000,000,000; got -1"),
+        (
+            "delay = -1\n" + BASE,
+            "delay must be a whole number from 0 to 1,000,000,000; got -1",
+        ),
         ("delay = { men = 3 }\n" + BASE, "delay.mean must be given"),
         ("rewards = 'gauss'\n" + BASE, "rewards must be one of bernoulli"),
-        (BASE + "prior = [0.5, 0.5]\n", "policies.p.prior must have one entry for each of the 32 experts; got 2"),
+        (
+            BASE + "prior = [0.5, 0.5]\n",
+            "policies.p.prior must have one entry for each of the 32 experts; got 2",
+        ),
         (BASE + "prior = [0.5, 'a']\n", "policies.p.prior must"),
-        (BASE + "loss = 'hinge'\n", "policies.p.loss must be one of log, square; got 'hinge'"),
+        (
+            BASE + "loss = 'hinge'\n",
+            "policies.p.loss must be one of log, square; got 'hinge'",
+        ),
         (BASE + "eta = -1.0\n", "policies.p.eta must be in (0, 1e+12]; got -1.0"),
         (BASE + "kind = 'crystal ball'\n", "policies.p.kind must be one of"),
         (BASE + "kind = 'uniform'\n", "policies.p.gamma is not a key"),
         (BASE + "etta = 1.0\n", "policies.p.etta is not a key; did you mean eta?"),
-        (BASE.replace("gamma = 0.1", "gamma = 1.5"), "policies.p.gamma must be in [0, 1]; got 1.5"),
-        (BASE.replace("gamma = 0.1", "gamma = { scal = 1 }"), "policies.p.gamma.scale must be given"),
+        (
+            BASE.replace("gamma = 0.1", "gamma = 1.5"),
+            "policies.p.gamma must be in [0, 1]; got 1.5",
+        ),
+        (
+            BASE.replace("gamma = 0.1", "gamma = { scal = 1 }"),
+            "policies.p.gamma.scale must be given",
+        ),
         (world("'moon'"), "worlds.w.kind must be one of random"),
         (world("'random'\narms = 0"), "worlds.w.arms must be a whole number"),
         (
@@ -172,11 +213,23 @@ def world(kind: str) -> str:
         ("seeds = [true]\n" + BASE, "seeds must be a list of whole numbers"),
         (f"seeds = [{2**70}]\n" + BASE, "seeds must be a list of whole numbers"),
         ("seeds = [1, 1]\n" + BASE, "seeds must differ"),
-        (BASE.replace("steps = 10", "steps = 1000000000000"), "steps must be a whole number from 1 to 1,000,000,000"),
-        (BASE.replace("steps = 10", "steps = 10\nruns = 1000000000"), "steps · runs must be at most 400,000,000"),
-        (world("'random'\ncontexts = 1000000000"), "worlds.w.contexts · experts · arms must be at most 200,000,000"),
+        (
+            BASE.replace("steps = 10", "steps = 1000000000000"),
+            "steps must be a whole number from 1 to 1,000,000,000",
+        ),
+        (
+            BASE.replace("steps = 10", "steps = 10\nruns = 1000000000"),
+            "steps · runs must be at most 400,000,000",
+        ),
+        (
+            world("'random'\ncontexts = 1000000000"),
+            "worlds.w.contexts · experts · arms must be at most 200,000,000",
+        ),
         (BASE + "eta = 1e308\n", "policies.p.eta must be in (0, 1e+12]"),
-        (BASE + "eta = 1" + "0" * 400 + "\n", "policies.p.eta must be in (0, 1e+12]; got a whole number of 401 digits"),
+        (
+            BASE + "eta = 1" + "0" * 400 + "\n",
+            "policies.p.eta must be in (0, 1e+12]; got a whole number of 401 digits",
+        ),
         (
             world("'switching'\ntruths = [0, 1.0]\nuntil = [5]"),
             "worlds.w.truths must be",
@@ -191,14 +244,19 @@ def world(kind: str) -> str:
         ),
         (world("'logistic'"), "worlds.w.theta must be given"),
         ("a = " + "[" * 5000, "must be TOML"),
-        ("steps = 10\n[worlds]\n[policies.p]\n", "worlds must have at least one table [worlds.NAME]"),
+        (
+            "steps = 10\n[worlds]\n[policies.p]\n",
+            "worlds must have at least one table [worlds.NAME]",
+        ),
         ("steps = 10\nworlds = 3\n", "worlds must be a table"),
     ],
 )
 def test_bad_files_get_one_sentence_with_the_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
-    code = main(["simulate", str(written(tmp_path, text)), "--out", str(tmp_path / "out")])
+    code = main(
+        ["simulate", str(written(tmp_path, text)), "--out", str(tmp_path / "out")]
+    )
     printed = capsys.readouterr()
     assert code == 2
     assert printed.out == ""
@@ -206,8 +264,22 @@ def test_bad_files_get_one_sentence_with_the_key(
     assert printed.err.count("\n") == 1
 
 
-def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", str(written(tmp_path, BASE)), "--out", str(tmp_path / "out"), "--engine", "serial"]) == 0
+def test_the_command_prints_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            [
+                "simulate",
+                str(written(tmp_path, BASE)),
+                "--out",
+                str(tmp_path / "out"),
+                "--engine",
+                "serial",
+            ]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     header = next(line for line in printed.splitlines() if line.startswith("world"))
     assert header.split() == [
@@ -224,17 +296,34 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "report:" in printed
 
 
-def test_who_earns_most_comes_first_then_the_picture_then_the_table(tmp_path: Path, capsys: Any) -> None:
+def test_who_earns_most_comes_first_then_the_picture_then_the_table(
+    tmp_path: Path, capsys: Any
+) -> None:
     text = "steps = 200\nruns = 10\n[worlds.w]\nkind = 'random'\nexperts = 4\n"
     text += "[policies.own]\n[policies.blind]\nkind = 'uniform'\n"
-    assert main(["simulate", str(written(tmp_path, text)), "--out", str(tmp_path / "out"), "--engine", "serial"]) == 0
+    assert (
+        main(
+            [
+                "simulate",
+                str(written(tmp_path, text)),
+                "--out",
+                str(tmp_path / "out"),
+                "--engine",
+                "serial",
+            ]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     assert printed.startswith("own earns ")
     assert " more in 200 steps than blind, [" in printed.splitlines()[0]
     assert printed.splitlines()[0].endswith("(95 % interval over 10 paired runs).")
     assert printed.index("0 is no regret") < printed.index("reward per step")
     page = (tmp_path / "out" / "index.html").read_text()
-    places = [page.index(part) for part in ('<p class="lead">own earns', "<figure>", "<table>", "<details>")]
+    places = [
+        page.index(part)
+        for part in ('<p class="lead">own earns', "<figure>", "<table>", "<details>")
+    ]
     assert places == sorted(places)
 
 
@@ -246,22 +335,35 @@ numbers = ["sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal 
 kind = "linucb"
 alpha = 0.3
 """
-IRIS = "steps = 150\nruns = 4\n[worlds.iris]\nkind = 'classification'\ndata = 'iris'\ntrain = 30\nmodels = ['prior']\n"
+IRIS = (
+    "steps = 150\nruns = 4\n[worlds.iris]\nkind = 'classification'\ndata = 'iris'\n"
+    "train = 30\nmodels = ['prior']\n"
+)
 
 
 def test_features_by_name_are_the_features(tmp_path: Path) -> None:
-    """A whole file reads the world by its columns' names, a table by their order: the same policy, the same regret."""
+    """A whole file reads the world by its columns' names, a table by their order: the
+    same policy, the same regret."""
     (tmp_path / "flowers.toml").write_text(FLOWERS)
-    text = IRIS + "[policies.named]\nfile = 'flowers.toml'\n[policies.plain]\nkind = 'linucb'\nalpha = 0.3\n"
+    text = IRIS + (
+        "[policies.named]\nfile = 'flowers.toml'\n[policies.plain]\n"
+        "kind = 'linucb'\nalpha = 0.3\n"
+    )
     text += "[policies.blind]\nkind = 'uniform'\n"
-    rows = read_study(written(tmp_path, text)).run(tmp_path / "out", engine="serial").table.rows
+    rows = (
+        read_study(written(tmp_path, text))
+        .run(tmp_path / "out", engine="serial")
+        .table.rows
+    )
     named, plain, blind = (float(row[2]) for row in rows)
     assert named == plain
     assert plain < blind / 2
 
 
 def test_a_file_without_experts_weighs_those_of_the_world(tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_text("arms = ['a', 'b', 'c']\nfloors = 0.1\n[policy]\ngamma = 0.3\n")
+    (tmp_path / "own.toml").write_text(
+        "arms = ['a', 'b', 'c']\nfloors = 0.1\n[policy]\ngamma = 0.3\n"
+    )
     text = BASE.replace("gamma = 0.1", "file = 'own.toml'")
     (policy,) = read_study(written(tmp_path, text)).policies.values()
     bank = read_study(written(tmp_path, BASE)).problems["w"].experts
@@ -276,8 +378,14 @@ def test_a_file_without_experts_weighs_those_of_the_world(tmp_path: Path) -> Non
             FLOWERS.replace("sepal length (cm)", "weight"),
             "a schema of the world's columns, sepal length",
         ),
-        (FLOWERS.replace('"setosa", ', ""), "policies.p.file must be about the world's 3 arms; got 2"),
-        (FLOWERS.replace("alpha", "alpa"), "flowers.toml: policy.alpa is not a key; did you mean alpha?"),
+        (
+            FLOWERS.replace('"setosa", ', ""),
+            "policies.p.file must be about the world's 3 arms; got 2",
+        ),
+        (
+            FLOWERS.replace("alpha", "alpa"),
+            "flowers.toml: policy.alpa is not a key; did you mean alpha?",
+        ),
     ],
 )
 def test_a_file_must_suit_the_world(tmp_path: Path, file: str, message: str) -> None:
@@ -288,5 +396,8 @@ def test_a_file_must_suit_the_world(tmp_path: Path, file: str, message: str) -> 
 
 
 def test_particles_need_a_row_for_each_arm(tmp_path: Path) -> None:
-    with pytest.raises(od.InvalidInput, match=r"policies\.p\.kind must suit the world, which has no row of features"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"policies\.p\.kind must suit the world, which has no row of features",
+    ):
         read_study(written(tmp_path, IRIS + "[policies.p]\nkind = 'particles'\n"))

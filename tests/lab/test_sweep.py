@@ -1,4 +1,5 @@
-"""Sweeps: equal tables on every engine, resumed after kill -9, honest about what they cannot tell apart."""
+"""Sweeps: equal tables on every engine, resumed after kill -9, honest about what they
+cannot tell apart."""
 
 import os
 import signal
@@ -25,19 +26,39 @@ def test_the_table_is_what_simulate_says(tmp_path: Path) -> None:
     assert table.num_rows == 12 * 4 * len(set(table["step"].to_pylist()))
     cell = cells()[4]
     run = simulate(
-        cell.plays, cell.where, steps=cell.steps, runs=cell.runs, seed=cell.seed, delay=cell.delay, noise=cell.noise
+        cell.plays,
+        cell.where,
+        steps=cell.steps,
+        runs=cell.runs,
+        seed=cell.seed,
+        delay=cell.delay,
+        noise=cell.noise,
     )
-    rows = [r for r in table.to_pylist() if (r["policy"], r["world"], r["seed"]) == (cell.policy, cell.world, 1)]
+    rows = [
+        r
+        for r in table.to_pylist()
+        if (r["policy"], r["world"], r["seed"]) == (cell.policy, cell.world, 1)
+    ]
     for row in rows:
-        assert row["regret"] == pytest.approx(run.regret[: row["step"], row["run"]].sum(), rel=1e-12)
-        assert row["reward"] == pytest.approx(run.rewards[: row["step"], row["run"]].sum(), rel=1e-12)
+        assert row["regret"] == pytest.approx(
+            run.regret[: row["step"], row["run"]].sum(), rel=1e-12
+        )
+        assert row["reward"] == pytest.approx(
+            run.rewards[: row["step"], row["run"]].sum(), rel=1e-12
+        )
     assert rows[-1]["step"] == cell.steps
 
 
-@pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("local", 2), ("dask", 2)])
-def test_tables_are_equal_on_every_engine(tmp_path: Path, engine: str, workers: int) -> None:
+@pytest.mark.parametrize(
+    ("engine", "workers"), [("local", 1), ("local", 2), ("dask", 2)]
+)
+def test_tables_are_equal_on_every_engine(
+    tmp_path: Path, engine: str, workers: int
+) -> None:
     alone = sweep(cells(), tmp_path / "serial", engine="serial")
-    assert sweep(cells(), tmp_path / engine, engine=engine, workers=workers).equals(alone)
+    assert sweep(cells(), tmp_path / engine, engine=engine, workers=workers).equals(
+        alone
+    )
     assert pq.read_table(tmp_path / engine / "table.parquet").equals(alone)
 
 
@@ -51,7 +72,11 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "killed" / "cells"
     try:
         deadline = time.monotonic() + 60
-        while len(list(folder.glob("*.parquet"))) < 3 and time.monotonic() < deadline and running.poll() is None:
+        while (
+            len(list(folder.glob("*.parquet"))) < 3
+            and time.monotonic() < deadline
+            and running.poll() is None
+        ):
             time.sleep(0.01)
     finally:
         os.killpg(running.pid, signal.SIGKILL)  # the sweep and the workers it started
@@ -60,8 +85,15 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert 3 <= len(before) < 12
     assert not (tmp_path / "killed" / "table.parquet").exists()
     resumed = sweep(cells(steps), tmp_path / "killed", engine="local", workers=2)
-    assert resumed.equals(sweep(cells(steps), tmp_path / "undisturbed", engine="local", workers=2))
-    assert before.items() <= {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}.items()
+    assert resumed.equals(
+        sweep(cells(steps), tmp_path / "undisturbed", engine="local", workers=2)
+    )
+    assert (
+        before.items()
+        <= {
+            path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")
+        }.items()
+    )
     assert not list(folder.glob("*.part"))
 
 
@@ -74,9 +106,19 @@ def test_a_damaged_cell_is_done_again(tmp_path: Path) -> None:
 
 def test_what_changes_a_result_changes_the_key() -> None:
     table = np.array([[[0.2, 0.8], [0.6, 0.4]]])
-    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0), TableWorld(table[:, 0])
+    policy, world = (
+        od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.0),
+        TableWorld(table[:, 0]),
+    )
     other = od.GeneralizedThompsonSampling(od.TableExperts(table), eta=0.4, gamma=0.0)
-    base: dict[str, Any] = {"policy": "a", "world": "w", "seed": 0, "plays": policy, "where": world, "steps": 5}
+    base: dict[str, Any] = {
+        "policy": "a",
+        "world": "w",
+        "seed": 0,
+        "plays": policy,
+        "where": world,
+        "steps": 5,
+    }
     changes: list[dict[str, Any]] = [
         {},
         {"seed": 1},
@@ -94,14 +136,18 @@ def test_what_changes_a_result_changes_the_key() -> None:
 
 def test_wrong_sweeps(tmp_path: Path) -> None:
     twice = cells()[:1] * 2
-    with pytest.raises(od.InvalidInput, match=r"cells must differ .* got plain in still, seed 0, twice"):
+    with pytest.raises(
+        od.InvalidInput, match=r"cells must differ .* got plain in still, seed 0, twice"
+    ):
         sweep(twice, tmp_path)
     with pytest.raises(od.InvalidInput, match="cells must not be empty"):
         sweep([], tmp_path)
     with pytest.raises(od.InvalidInput, match="engine must be one of"):
         sweep(cells()[:1], tmp_path, engine="slurm")
     model = LogisticRegression().fit(np.eye(2), [0, 1])
-    unnamed = od.GeneralizedThompsonSampling(od.ModelExperts({"m": model}, arms=["a", "b"]), gamma=0.0)
+    unnamed = od.GeneralizedThompsonSampling(
+        od.ModelExperts({"m": model}, arms=["a", "b"]), gamma=0.0
+    )
     with pytest.raises(od.errors.NoVersion, match="give ModelExperts a version"):
         sweep(grid({"p": unnamed}, {"w": TableWorld(np.eye(2))}, steps=3), tmp_path)
 
@@ -133,16 +179,35 @@ TWO = np.array([[[0.2, 0.8], [0.6, 0.4]]])
 
 def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
     policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0)
-    with pytest.raises(od.errors.NotPortable, match="must be a dataclass, known by its fields; got Plain"):
+    with pytest.raises(
+        od.errors.NotPortable,
+        match="must be a dataclass, known by its fields; got Plain",
+    ):
         sweep(grid({"p": policy}, {"w": Plain(0.1)}, steps=3), tmp_path)
 
 
 def test_seeds_may_be_read_once_and_names_must_differ(tmp_path: Path) -> None:
-    policy, world = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0), TableWorld(TWO[:, 0])
-    assert len(grid({"a": policy, "b": policy}, {"w": world}, seeds=iter([0, 1, 2]), steps=3)) == 6
+    policy, world = (
+        od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0),
+        TableWorld(TWO[:, 0]),
+    )
+    assert (
+        len(
+            grid(
+                {"a": policy, "b": policy}, {"w": world}, seeds=iter([0, 1, 2]), steps=3
+            )
+        )
+        == 6
+    )
     other = od.GeneralizedThompsonSampling(od.TableExperts(TWO), eta=0.1, gamma=0.0)
     with pytest.raises(od.InvalidInput, match="cells must differ"):
-        sweep([*grid({"a": policy}, {"w": world}, steps=3), *grid({"a": other}, {"w": world}, steps=3)], tmp_path)
+        sweep(
+            [
+                *grid({"a": policy}, {"w": world}, steps=3),
+                *grid({"a": other}, {"w": world}, steps=3),
+            ],
+            tmp_path,
+        )
     with pytest.raises(od.InvalidInput, match="seed must be"):
         grid({"a": policy}, {"w": world}, seeds=[1.7], steps=3)  # type: ignore[list-item]
 
@@ -150,7 +215,9 @@ def test_seeds_may_be_read_once_and_names_must_differ(tmp_path: Path) -> None:
 def test_workers_use_the_kernels_that_were_chosen(tmp_path: Path) -> None:
     kernels.use("numpy")
     alone = sweep(cells()[:4], tmp_path / "serial", engine="serial")
-    assert sweep(cells()[:4], tmp_path / "local", engine="local", workers=2).equals(alone)
+    assert sweep(cells()[:4], tmp_path / "local", engine="local", workers=2).equals(
+        alone
+    )
     kernels.use("auto")
 
 
@@ -158,7 +225,10 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "table.parquet").mkdir()
-    for out, said in (("file", "out must be a folder"), ("taken", "cannot write .*table.parquet: .*Is a directory")):
+    for out, said in (
+        ("file", "out must be a folder"),
+        ("taken", "cannot write .*table.parquet: .*Is a directory"),
+    ):
         with pytest.raises((od.InvalidInput, od.BadFile), match=said):
             sweep(cells()[:1], tmp_path / out, engine="serial")
 
@@ -166,7 +236,12 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
 def test_a_subclass_goes_step_by_step() -> None:
     policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.1)
     assert simulate(policy, Fickle(TWO[:, 0]), steps=20, runs=3).rewards.sum() == 0
-    assert simulate(policy, TableWorld(TWO[:, 0]), steps=20, runs=3, noise=Never()).rewards.sum() == 0
+    assert (
+        simulate(
+            policy, TableWorld(TWO[:, 0]), steps=20, runs=3, noise=Never()
+        ).rewards.sum()
+        == 0
+    )
 
 
 class Never(Bernoulli):

@@ -11,11 +11,14 @@ EXPERTS = ("a", "b", "c", "d")
 
 
 def policy(**settings: Any) -> od.GeneralizedThompsonSampling:
-    return od.GeneralizedThompsonSampling(od.GivenExperts(EXPERTS), prior=[0.4, 0.3, 0.2, 0.1], **settings)
+    return od.GeneralizedThompsonSampling(
+        od.GivenExperts(EXPERTS), prior=[0.4, 0.3, 0.2, 0.1], **settings
+    )
 
 
 def event_log(rows: int, seed: int, *, sleepy: bool = False) -> od.Log:
-    """Decisions of a uniform logger over contexts that hold every expert's prediction of every arm."""
+    """Decisions of a uniform logger over contexts that hold every expert's prediction
+    of every arm."""
     rng = np.random.default_rng(seed)
     context = rng.uniform(0.05, 0.95, (rows, 4, 3))
     if sleepy:
@@ -36,7 +39,9 @@ def event_log(rows: int, seed: int, *, sleepy: bool = False) -> od.Log:
 
 def files(folder: Path, *, sleepy: bool = False) -> tuple[list[Path], od.Log]:
     """Three Parquet files of several row groups, and all of it in memory."""
-    logs = [event_log(rows, seed, sleepy=sleepy) for seed, rows in enumerate((900, 400, 50))]
+    logs = [
+        event_log(rows, seed, sleepy=sleepy) for seed, rows in enumerate((900, 400, 50))
+    ]
     paths = [folder / f"{i}.parquet" for i in range(3)]
     for path, log in zip(paths, logs, strict=True):
         od.write_log(log.split(250), path)

@@ -9,10 +9,14 @@ import oddsmith as od
 ARMS = ("sports", "politics", "tech")
 
 
-def full_log(rows: int = 40, *, context: Any = None, seed: int = 0, masked: bool = True) -> od.Log:
+def full_log(
+    rows: int = 40, *, context: Any = None, seed: int = 0, masked: bool = True
+) -> od.Log:
     """A log with every column: names, masks, sleepers, a reward that has not come."""
     rng = np.random.default_rng(seed)
-    eligible = rng.random((rows, 3)) < 0.7 if masked else np.ones((rows, 3), dtype=np.bool_)
+    eligible = (
+        rng.random((rows, 3)) < 0.7 if masked else np.ones((rows, 3), dtype=np.bool_)
+    )
     eligible[:, 0] |= ~eligible.any(axis=1)
     odds = np.where(eligible, rng.uniform(0.1, 1, (rows, 3)), 0.0)
     odds /= odds.sum(axis=1, keepdims=True)
@@ -31,7 +35,8 @@ def full_log(rows: int = 40, *, context: Any = None, seed: int = 0, masked: bool
         bonus=rng.uniform(size=(rows, 2)),
         log_weights=np.where(np.arange(rows)[:, None] % 5 == 0, [0.0, -np.inf], np.nan),
         step=np.arange(1, rows + 1),
-        time=np.datetime64("2026-03-01T00:00:00", "us") + np.arange(rows) * np.timedelta64(90, "s"),
+        time=np.datetime64("2026-03-01T00:00:00", "us")
+        + np.arange(rows) * np.timedelta64(90, "s"),
         decision_id=[f"d{i}" for i in range(rows)],
         fingerprint=["f0"] * rows,
         arms=ARMS,

@@ -41,11 +41,20 @@ def exact(value: Any) -> str:
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_contexts_of_all_kinds_come_back(tmp_path: Path, suffix: str) -> None:
-    """In plain columns where they fit the first row's, else as JSON: also in later batches, and in any order."""
-    for contexts in (ODD, ODD[::-1], [[1.5, 2], [3, 4.5], [1.0], [None, 1.0]], [{}, {"a": 1}], [{"json": "x"}] * 2):
+    """In plain columns where they fit the first row's, else as JSON: also in later
+    batches, and in any order."""
+    for contexts in (
+        ODD,
+        ODD[::-1],
+        [[1.5, 2], [3, 4.5], [1.0], [None, 1.0]],
+        [{}, {"a": 1}],
+        [{"json": "x"}] * 2,
+    ):
         n = len(contexts)
         make: Any = od.Log
-        log = make(arm=[0] * n, reward=[1] * n, propensities=[[0.5, 0.5]] * n, context=contexts)
+        log = make(
+            arm=[0] * n, reward=[1] * n, propensities=[[0.5, 0.5]] * n, context=contexts
+        )
         od.write_log(log.split(2), tmp_path / f"log.{suffix}")
         again = od.read_log(tmp_path / f"log.{suffix}")
         assert list(map(exact, again.context)) == list(map(exact, contexts))
@@ -69,14 +78,19 @@ def test_csv_is_for_spreadsheets(tmp_path: Path) -> None:
         'sports,,0.5,,,"{""age"": 4.5, ""city"": null}",2,true,true,true',
     ]
     again = od.read_log(tmp_path / "log.csv")
-    assert (again.arms, again.n_arms, again.kind) == (("sports", "tech", "news"), 3, "drawn")
+    assert (again.arms, again.n_arms, again.kind) == (
+        ("sports", "tech", "news"),
+        3,
+        "drawn",
+    )
     assert again.context == log.context
     assert list(again.decision_id) == ["1", "2"]
 
 
 @pytest.mark.parametrize("names", [("10", "20"), ("1a", "true"), ("x", "7")])
 def test_names_of_arms_that_look_like_numbers(tmp_path: Path, names: Any) -> None:
-    """CSV then has the arms' numbers, and `arms` names them; JSON lines keep the names."""
+    """CSV then has the arms' numbers, and `arms` names them; JSON lines keep the
+    names."""
     make: Any = od.Log
     log = make(arm=[1, 0], reward=[1, 0], propensities=[[0.4, 0.6]] * 2, arms=names)
     for suffix, kept in (("csv", None), ("jsonl", names)):
@@ -88,10 +102,14 @@ def test_names_of_arms_that_look_like_numbers(tmp_path: Path, names: Any) -> Non
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_logs_of_other_columns_or_arms_are_not_written(tmp_path: Path, suffix: str) -> None:
+def test_logs_of_other_columns_or_arms_are_not_written(
+    tmp_path: Path, suffix: str
+) -> None:
     log, path = full_log(4), tmp_path / f"log.{suffix}"
     other = (
-        full_log(4).without("advice") if suffix == "csv" else od.logs.LogReader(arms=["a", "b", "c"]).read(bare(log))
+        full_log(4).without("advice")
+        if suffix == "csv"
+        else od.logs.LogReader(arms=["a", "b", "c"]).read(bare(log))
     )
     with pytest.raises(od.InvalidInput, match="logs must have the same"):
         od.write_log([log, other], path)

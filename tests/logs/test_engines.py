@@ -22,13 +22,16 @@ def fail(x: int) -> int:
 @pytest.mark.parametrize("engine", ["serial", "local", "dask"])
 def test_every_item_once(engine: str) -> None:
     found = dict(each(square, list(range(7)), engine=engine, workers=2))
-    assert {i: result for i, (result, _) in found.items()} == {i: i * i for i in range(7)}
+    assert {i: result for i, (result, _) in found.items()} == {
+        i: i * i for i in range(7)
+    }
     elsewhere = {pid for _, pid in found.values()}
     assert (os.getpid() in elsewhere) == (engine == "serial")
 
 
 def test_two_clusters_stand_side_by_side() -> None:
-    """Whoever has Dask's usual port, another cluster or this socket, a local cluster starts without a word."""
+    """Whoever has Dask's usual port, another cluster or this socket, a local cluster
+    starts without a word."""
     with socket.socket() as taken:
         with suppress(OSError):
             taken.bind(("127.0.0.1", 8787))
@@ -43,7 +46,9 @@ def test_errors_come_through(engine: str) -> None:
 
 
 def test_nothing_to_do_is_no_error() -> None:
-    assert [list(each(square, [], engine=engine)) for engine in ("serial", "local")] == [[], []]
+    assert [
+        list(each(square, [], engine=engine)) for engine in ("serial", "local")
+    ] == [[], []]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""fit_log is the fold over the whole log: on every engine, from stored advice or from contexts."""
+"""fit_log is the fold over the whole log: on every engine, from stored advice or from
+contexts."""
 
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,27 @@ def plain(gts: Any, log: od.Log) -> Any:
     return state
 
 
-@pytest.mark.parametrize(("engine", "sleepy"), [("serial", False), ("serial", True), ("local", True), ("dask", False)])
-def test_every_engine_is_the_plain_fold(tmp_path: Path, engine: str, sleepy: bool) -> None:
+@pytest.mark.parametrize(
+    ("engine", "sleepy"),
+    [("serial", False), ("serial", True), ("local", True), ("dask", False)],
+)
+def test_every_engine_is_the_plain_fold(
+    tmp_path: Path, engine: str, sleepy: bool
+) -> None:
     paths, log = files(tmp_path, sleepy=sleepy)
     gts = policy()
-    fit = od.fit_log(gts, paths, engine=engine, workers=2, reader=od.logs.LogReader(rows=97))
-    np.testing.assert_allclose(fit.state.log_weights, plain(gts, log).log_weights, atol=1e-9, rtol=0)
-    assert (fit.learnt, fit.waiting, fit.state.learnt, fit.computed) == (1347, 3, 1347, 0)
+    fit = od.fit_log(
+        gts, paths, engine=engine, workers=2, reader=od.logs.LogReader(rows=97)
+    )
+    np.testing.assert_allclose(
+        fit.state.log_weights, plain(gts, log).log_weights, atol=1e-9, rtol=0
+    )
+    assert (fit.learnt, fit.waiting, fit.state.learnt, fit.computed) == (
+        1347,
+        3,
+        1347,
+        0,
+    )
     assert fit.kinds == ("exact",)
     assert fit.floor == pytest.approx(1 / 3)
 
@@ -36,8 +51,12 @@ def test_a_log_in_memory_is_a_log(tmp_path: Path, engine: str) -> None:
     log, gts = event_log(300, 3, sleepy=True), policy()
     od.write_log(log, tmp_path / "log.parquet")
     expected = od.fit_log(gts, tmp_path / "log.parquet")
-    fit = od.fit_log(gts, log, engine=engine, workers=2, reader=od.logs.LogReader(rows=97))
-    np.testing.assert_allclose(fit.state.log_weights, expected.state.log_weights, atol=1e-9, rtol=0)
+    fit = od.fit_log(
+        gts, log, engine=engine, workers=2, reader=od.logs.LogReader(rows=97)
+    )
+    np.testing.assert_allclose(
+        fit.state.log_weights, expected.state.log_weights, atol=1e-9, rtol=0
+    )
     assert (fit.learnt, fit.waiting, fit.kinds, fit.floor) == (
         expected.learnt,
         expected.waiting,
@@ -57,27 +76,45 @@ def test_arms_of_a_log_in_memory_are_those_of_the_policy() -> None:
     assert [batch.arms for batch in reader.batches(log)] == [("x", "y", "z")]
     assert od.read_log(log) is log
     named = reader.read(log)
-    with pytest.raises(od.InvalidInput, match=r"log must have the arms \['y', 'x', 'z'\] in this order; it has"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"log must have the arms \['y', 'x', 'z'\] in this order; it has",
+    ):
         od.read_log(named, arms=["y", "x", "z"])
     with pytest.raises(od.InvalidInput, match="columns must not be given for a Log"):
         od.read_log(log, columns={"reward": "click"})
 
 
-@pytest.mark.parametrize("settings", [{}, {"loss": od.square_loss, "eta": 1.0}, {"optimism": 0.2}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"loss": od.square_loss, "eta": 1.0}, {"optimism": 0.2}]
+)
 @pytest.mark.parametrize("engine", ["serial", "local"])
-def test_advice_that_is_not_stored_is_computed(tmp_path: Path, settings: Any, engine: str) -> None:
-    """Contexts of sleepers too: they are charged as if no reward had come before, in any order."""
+def test_advice_that_is_not_stored_is_computed(
+    tmp_path: Path, settings: Any, engine: str
+) -> None:
+    """Contexts of sleepers too: they are charged as if no reward had come before, in
+    any order."""
     log, gts = event_log(500, 3, sleepy=True), policy(**settings)
-    od.write_log(log.without("advice", "log_weights").split(130), tmp_path / "bare.parquet")
-    fit = od.fit_log(gts, tmp_path / "bare.parquet", engine=engine, reader=od.logs.LogReader(rows=64))
+    od.write_log(
+        log.without("advice", "log_weights").split(130), tmp_path / "bare.parquet"
+    )
+    fit = od.fit_log(
+        gts, tmp_path / "bare.parquet", engine=engine, reader=od.logs.LogReader(rows=64)
+    )
     known = log.rewarded()
     bonus = np.fmax.reduce(known.context, axis=-1) if settings.get("optimism") else None
-    expected = od.fold(gts, gts.init(), known.decisions()._replace(bonus=bonus), known.reward)
+    expected = od.fold(
+        gts, gts.init(), known.decisions()._replace(bonus=bonus), known.reward
+    )
     np.testing.assert_allclose(fit.state.log_weights, expected.log_weights, atol=1e-9)
     assert fit.computed == 499
     assert "499 rows lacked advice of experts" in str(fit)
-    inside = od.fit_log(od.Bounded(gts, floors=0.01), tmp_path / "bare.parquet", engine=engine)
-    np.testing.assert_allclose(inside.state.log_weights, expected.log_weights, atol=1e-9)
+    inside = od.fit_log(
+        od.Bounded(gts, floors=0.01), tmp_path / "bare.parquet", engine=engine
+    )
+    np.testing.assert_allclose(
+        inside.state.log_weights, expected.log_weights, atol=1e-9
+    )
 
 
 def test_order_is_kept_where_it_counts(tmp_path: Path) -> None:
@@ -85,31 +122,48 @@ def test_order_is_kept_where_it_counts(tmp_path: Path) -> None:
     for settings in ({"share": 0.01}, {"discount": 0.99}):
         gts = policy(**settings)
         fit = od.fit_log(gts, paths, reader=od.logs.LogReader(rows=60))
-        np.testing.assert_allclose(fit.state.log_weights, plain(gts, log).log_weights, atol=1e-9)
+        np.testing.assert_allclose(
+            fit.state.log_weights, plain(gts, log).log_weights, atol=1e-9
+        )
         bare = [tmp_path / f"bare{i}.parquet" for i in range(3)]
         for path, target in zip(paths, bare, strict=True):
             od.write_log(od.read_log(path).without("advice"), target)
         again = od.fit_log(gts, bare, reader=od.logs.LogReader(rows=60))
-        np.testing.assert_allclose(again.state.log_weights, fit.state.log_weights, atol=1e-9)
-        with pytest.raises(od.errors.OrderMatters, match=r"engine must be 'serial' .* got 'local'"):
+        np.testing.assert_allclose(
+            again.state.log_weights, fit.state.log_weights, atol=1e-9
+        )
+        with pytest.raises(
+            od.errors.OrderMatters, match=r"engine must be 'serial' .* got 'local'"
+        ):
             od.fit_log(gts, paths, engine="local")
 
 
 def test_learners_learn_from_a_log(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     context, arm = rng.normal(size=(80, 3)), rng.integers(2, size=80)
-    log = od.Log(arm=arm, reward=(rng.random(80) < 0.5).astype(float), context=context, propensity=np.full(80, 0.5))
+    log = od.Log(
+        arm=arm,
+        reward=(rng.random(80) < 0.5).astype(float),
+        context=context,
+        propensity=np.full(80, 0.5),
+    )
     od.write_log(log, tmp_path / "log.parquet")
     agents = [od.auto(["x", "y"])] * 2
-    fit = od.fit_log(agents[0], tmp_path / "log.parquet", reader=od.logs.LogReader(arms=["x", "y"]))
+    fit = od.fit_log(
+        agents[0], tmp_path / "log.parquet", reader=od.logs.LogReader(arms=["x", "y"])
+    )
     state: Any = agents[1].init()
     for i in range(80):
         odds = agents[1].odds(state, context[i], step=None)
         advice: Any = odds.advice
         said = (advice[:, arm[i]].astype(float), odds.bonus, odds.log_weights)
-        decision = od.Decision(None, context[i], None, int(arm[i]), np.array([0.5, 0.5]), *said)
+        decision = od.Decision(
+            None, context[i], None, int(arm[i]), np.array([0.5, 0.5]), *said
+        )
         state = agents[1].update(state, decision, float(log.reward[i]))
-    np.testing.assert_allclose(agents[0].posterior(fit.state), agents[1].posterior(state), atol=1e-9)
+    np.testing.assert_allclose(
+        agents[0].posterior(fit.state), agents[1].posterior(state), atol=1e-9
+    )
     with pytest.raises(od.errors.OrderMatters, match="one stream"):
         od.fit_log(agents[0], tmp_path / "log.parquet", engine="local")
 
@@ -120,14 +174,26 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
     bare = log.without("advice")
     od.write_log(bare, tmp_path / "exact.parquet")
     od.write_log(bare.without("propensities"), tmp_path / "drawn.parquet")
-    od.write_log(bare.without("propensities", "propensity"), tmp_path / "unknown.parquet")
-    exact, drawn = (od.fit_log(exp4, tmp_path / f"{name}.parquet") for name in ("exact", "drawn"))
+    od.write_log(
+        bare.without("propensities", "propensity"), tmp_path / "unknown.parquet"
+    )
+    exact, drawn = (
+        od.fit_log(exp4, tmp_path / f"{name}.parquet") for name in ("exact", "drawn")
+    )
     np.testing.assert_array_equal(exact.state.log_weights, drawn.state.log_weights)
-    with pytest.raises(od.InvalidInput, match=r"importance weights .* this one is unknown"):
+    with pytest.raises(
+        od.InvalidInput, match=r"importance weights .* this one is unknown"
+    ):
         od.fit_log(exp4, tmp_path / "unknown.parquet")
-    assert od.fit_log(policy(), tmp_path / "unknown.parquet").learnt == 59  # GTS needs none
-    with pytest.raises(od.InvalidInput, match="columns advice and bonus: must be there for EXP4P"):
-        od.fit_log(od.policies.EXP4P(od.GivenExperts(EXPERTS), steps=100), tmp_path / "exact.parquet")
+    # GTS needs none
+    assert od.fit_log(policy(), tmp_path / "unknown.parquet").learnt == 59
+    with pytest.raises(
+        od.InvalidInput, match="columns advice and bonus: must be there for EXP4P"
+    ):
+        od.fit_log(
+            od.policies.EXP4P(od.GivenExperts(EXPERTS), steps=100),
+            tmp_path / "exact.parquet",
+        )
 
 
 @pytest.mark.parametrize(
@@ -135,15 +201,24 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
     [
         ({"propensities": [[0.2, 0.8], [0.7, 0.3]]}, "odds of at least 0.2"),
         ({"propensities": [[0.0, 1.0], [0.7, 0.3]]}, "Some eligible arms had odds 0"),
-        ({"propensity": [0.5, 0.5]}, "The log is drawn: how much it explored is not known"),
+        (
+            {"propensity": [0.5, 0.5]},
+            "The log is drawn: how much it explored is not known",
+        ),
         ({"propensity": [1.0, 1.0]}, "The log is deterministic"),
         ({}, "The log is unknown"),
     ],
 )
 def test_it_says_what_the_theory_promises(tmp_path: Path, odds: Any, says: str) -> None:
-    columns: Any = {"arm": [1, 0], "reward": [1, 0], "advice": [[0.5, 0.2, 0.1, 0.6]] * 2} | odds
+    columns: Any = {
+        "arm": [1, 0],
+        "reward": [1, 0],
+        "advice": [[0.5, 0.2, 0.1, 0.6]] * 2,
+    } | odds
     od.write_log(od.Log(**columns, experts=EXPERTS), tmp_path / "log.parquet")
-    fit = od.fit_log(policy(), tmp_path / "log.parquet", reader=od.logs.LogReader(rows=1))
+    fit = od.fit_log(
+        policy(), tmp_path / "log.parquet", reader=od.logs.LogReader(rows=1)
+    )
     assert isinstance(fit, od.logs.Fit)
     assert says in str(fit)
     assert "2 rewards learnt, 0 still waiting." in str(fit)
@@ -153,29 +228,52 @@ def test_wrong_calls(tmp_path: Path) -> None:
     paths, log = files(tmp_path)
     calls: Any = (
         (lambda: od.fit_log(policy(), paths, engine="cloud"), "engine must be one of"),
-        (lambda: od.fit_log(policy(), 7), "paths must be a file, a table, a Log, or a list"),
+        (
+            lambda: od.fit_log(policy(), 7),
+            "paths must be a file, a table, a Log, or a list",
+        ),
         (lambda: od.fit_log(policy(), []), "paths must hold at least one row"),
-        (lambda: od.fit_log(od.GivenExperts(["x"]), paths), "policy must have the verbs"),  # type: ignore[arg-type]
+        (
+            lambda: od.fit_log(od.GivenExperts(["x"]), paths),  # type: ignore[arg-type]
+            "policy must have the verbs",
+        ),
     )
     for call, message in calls:
         with pytest.raises(od.InvalidInput, match=message):
             call()
     od.write_log(log.without("advice", "context"), tmp_path / "bare.parquet")
-    with pytest.raises(od.InvalidInput, match="column advice: must be there, or context"):
+    with pytest.raises(
+        od.InvalidInput, match="column advice: must be there, or context"
+    ):
         od.fit_log(policy(), tmp_path / "bare.parquet")
-    od.write_log(od.Log(arm=log.arm, reward=log.reward, advice=log.advice[:, :2]), tmp_path / "two.parquet")  # type: ignore[index]
-    with pytest.raises(od.InvalidInput, match="column advice: whose it is is not known"):
+    od.write_log(
+        od.Log(arm=log.arm, reward=log.reward, advice=log.advice[:, :2]),  # type: ignore[index]
+        tmp_path / "two.parquet",
+    )
+    with pytest.raises(
+        od.InvalidInput, match="column advice: whose it is is not known"
+    ):
         od.fit_log(policy(), tmp_path / "two.parquet")
 
 
 def test_sixteen_rows_to_a_logarithm() -> None:
     rng = np.random.default_rng(0)
     for rows in (1, 15, 16, 17, 200):
-        f, r = rng.uniform(1e-12, 1 - 1e-12, (rows, 5)), rng.integers(2, size=rows).astype(float)
+        f, r = (
+            rng.uniform(1e-12, 1 - 1e-12, (rows, 5)),
+            rng.integers(2, size=rows).astype(float),
+        )
         found: Any = total_log_loss(f, r)
-        np.testing.assert_allclose(found, log_loss(f, r[:, None]).sum(axis=0), rtol=1e-13)
+        np.testing.assert_allclose(
+            found, log_loss(f, r[:, None]).sum(axis=0), rtol=1e-13
+        )
     one = np.ones(20)
-    for f in (np.full((20, 1), 1.5), np.full((20, 1), -0.5), np.full((20, 1), np.nan), np.full((20, 1), 1e-30)):
+    for f in (
+        np.full((20, 1), 1.5),
+        np.full((20, 1), -0.5),
+        np.full((20, 1), np.nan),
+        np.full((20, 1), 1e-30),
+    ):
         assert total_log_loss(f, one) is None
     assert total_log_loss(np.full((20, 1), 0.5), one / 2) is None
 
@@ -192,8 +290,13 @@ def test_a_log_that_waits_for_all_rewards_leaves_the_prior() -> None:
 def test_rows_that_come_one_by_one_are_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Learners may take minutes: how far they are is said where no terminal is, too; batches of fixed experts fly."""
-    columns: Any = {"arm": [0, 1] * 20, "reward": [1, 0] * 20, "context": np.arange(80.0).reshape(40, 2)}
+    """Learners may take minutes: how far they are is said where no terminal is, too;
+    batches of fixed experts fly."""
+    columns: Any = {
+        "arm": [0, 1] * 20,
+        "reward": [1, 0] * 20,
+        "context": np.arange(80.0).reshape(40, 2),
+    }
     log = od.Log(**columns)
     monkeypatch.setattr("oddsmith.logs.fit.TOLD_S", 0.0)
     od.fit_log(od.auto(["a", "b"], size="small"), log)
@@ -201,5 +304,10 @@ def test_rows_that_come_one_by_one_are_told(
     assert len(told) == 40
     assert told[-1].startswith("rows ████")
     assert "40 of 40" in told[-1]
-    od.fit_log(od.GeneralizedThompsonSampling(od.LinearExperts(np.ones((3, 2, 2))), od.square_loss), log)
+    od.fit_log(
+        od.GeneralizedThompsonSampling(
+            od.LinearExperts(np.ones((3, 2, 2))), od.square_loss
+        ),
+        log,
+    )
     assert capsys.readouterr().err == ""

@@ -1,4 +1,5 @@
-"""Offers in logs where they are odd: rows that wait, one arm, arms in another order in each piece, numbers as names."""
+"""Offers in logs where they are odd: rows that wait, one arm, arms in another order in
+each piece, numbers as names."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ def test_rows_that_wait_may_have_the_most_arms() -> None:
     odds = [[0.5, 0.5]] * 20 + [[0.2, 0.3, 0.5]]
     rewards = [1, 0] * 10 + [np.nan]
     log = log_of(
-        arm=[0, 1] * 10 + [0], reward=rewards, offered=[["b", "a"]] * 20 + [["a", "b", "c"]], propensities=odds
+        arm=[0, 1] * 10 + [0],
+        reward=rewards,
+        offered=[["b", "a"]] * 20 + [["a", "b", "c"]],
+        propensities=odds,
     )
     for estimator in (ips, snips):
         assert (
@@ -34,10 +38,22 @@ def test_rows_that_wait_may_have_the_most_arms() -> None:
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.filterwarnings("ignore::oddsmith.core.errors.NoExploration")
 def test_a_policy_without_names_is_not_fitted_by_place(rows: int) -> None:
-    log = log_of(arm=[0] * 4, reward=[1, 1, 0, 0], offered=[["a", "b"]] * 2 + [["b", "a"]] * 2, propensity=[0.5] * 4)
-    with pytest.raises(od.InvalidInput, match=r"same arms in every row|differ from row to row"):
+    log = log_of(
+        arm=[0] * 4,
+        reward=[1, 1, 0, 0],
+        offered=[["a", "b"]] * 2 + [["b", "a"]] * 2,
+        propensity=[0.5] * 4,
+    )
+    with pytest.raises(
+        od.InvalidInput, match=r"same arms in every row|differ from row to row"
+    ):
         fit_log(od.policies.UCB1(2), log, reader=od.logs.LogReader(rows=rows))
-    assert fit_log(od.policies.UCB1(2), log[:2], reader=od.logs.LogReader(rows=rows)).learnt == 2
+    assert (
+        fit_log(
+            od.policies.UCB1(2), log[:2], reader=od.logs.LogReader(rows=rows)
+        ).learnt
+        == 2
+    )
 
 
 def test_whole_numbers_are_names_of_offered_arms() -> None:
@@ -45,14 +61,18 @@ def test_whole_numbers_are_names_of_offered_arms() -> None:
     assert agent.decide({}, arms=[1, 2, 3], eligible=[1]).arm == "1"
     assert agent.decide({}, arms=[3, 0], eligible=[0]).arm == "0"
     assert agent.decide({}, arms=[10, 11], eligible=["11"]).arm == "11"
-    assert agent.decide_batch([{}, {}], arms=[[0, 1], [1, 0]], eligible=[[0], [0]]).arm.tolist() == ["0", "0"]
+    assert agent.decide_batch(
+        [{}, {}], arms=[[0, 1], [1, 0]], eligible=[[0], [0]]
+    ).arm.tolist() == ["0", "0"]
     with pytest.raises(od.InvalidInput, match="must be among the arms"):
         agent.decide({}, arms=["a", "b"], eligible=[0])
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
 def test_odds_with_rounding_are_read_back(name: str, tmp_path: Path) -> None:
-    log = log_of(arm=[0], reward=[1], offered=[["a"]], propensities=[[1.0000000000000002]])
+    log = log_of(
+        arm=[0], reward=[1], offered=[["a"]], propensities=[[1.0000000000000002]]
+    )
     assert log.propensity is not None
     assert log.propensity.tolist() == [1.0]
     write_log(log, tmp_path / name)
@@ -60,7 +80,12 @@ def test_odds_with_rounding_are_read_back(name: str, tmp_path: Path) -> None:
 
 
 def test_one_arm_alone_does_not_make_a_log_deterministic() -> None:
-    log = log_of(arm=[0, 1], reward=[1, 0], eligible=[[True, False], [True, True]], propensity=[1.0, 0.5])
+    log = log_of(
+        arm=[0, 1],
+        reward=[1, 0],
+        eligible=[[True, False], [True, True]],
+        propensity=[1.0, 0.5],
+    )
     assert (log.kind, log[:1].kind) == ("drawn", "drawn")
 
 
@@ -73,7 +98,9 @@ def test_a_column_of_no_features_is_none() -> None:
         propensities=[[0.5, 0.5]] * 20,
         context=[{"x": float(i)} for i in range(20)],
     )
-    assert np.isfinite(dm(log, uniform_target(log), cross_fit(log, Ridge())).values).all()
+    assert np.isfinite(
+        dm(log, uniform_target(log), cross_fit(log, Ridge())).values
+    ).all()
 
 
 def test_features_of_nan_are_not_known() -> None:

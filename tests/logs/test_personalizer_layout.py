@@ -1,4 +1,5 @@
-"""dsjson in Personalizer's layout, read as it is: names by tag, namespaces as flat features, and what is refused."""
+"""dsjson in Personalizer's layout, read as it is: names by tag, namespaces as flat
+features, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,31 @@ def test_auto_learns_from_it(tmp_path: Path) -> None:
 
 def test_one_action_at_two_places_is_one_arm(tmp_path: Path) -> None:
     three = {"b": {"x": 2}, "c": {"x": 3}, "a": {"x": 1}}
-    events = [event("1", TWO, [0.5, 0.5]), event("2", three, [0.25, 0.25, 0.5], drawn=2)]
+    events = [
+        event("1", TWO, [0.5, 0.5]),
+        event("2", three, [0.25, 0.25, 0.5], drawn=2),
+    ]
     log = od.read_log(write(tmp_path / "log.dsjson", *events))
-    assert [names[arm] for names, arm in zip(log.offered, log.arm, strict=True)] == ["a", "a"]
+    assert [names[arm] for names, arm in zip(log.offered, log.arm, strict=True)] == [
+        "a",
+        "a",
+    ]
     assert log.features[1]["a"] == {"x": 1}
 
 
 def test_namespaces_and_names_that_collide() -> None:
-    nested = {"u": {"a": [1, [2]], "b": None, "_c": 3}, "v": [{"d": True}, {"d": False}], "w": []}
-    assert flat(nested) == {"u.a.0": 1, "u.a.1.0": 2, "u.b": None, "v.d": True, "v.d#2": False}
+    nested = {
+        "u": {"a": [1, [2]], "b": None, "_c": 3},
+        "v": [{"d": True}, {"d": False}],
+        "w": [],
+    }
+    assert flat(nested) == {
+        "u.a.0": 1,
+        "u.a.1.0": 2,
+        "u.b": None,
+        "v.d": True,
+        "v.d#2": False,
+    }
     nan = float("nan")
     assert list(flat([{"x": nan}, {"x": nan}, {"x": float("nan")}])) == ["x", "x#2"]
     deep: object = 1
@@ -48,10 +65,22 @@ def test_namespaces_and_names_that_collide() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "an action twice": ({"a": [1, 1], "p": [0.5, 0.5]}, "column a, row 0: must have each action once"),
-    "a cost that is no number": ({"_label_cost": float("nan")}, "column _label_cost, row 0: must be a number"),
-    "negative odds": ({"p": [1.2, -0.2], "_label_probability": None}, "column p, row 0: must be numbers from 0 to 1"),
-    "dropped": ({"pdrop": 0.5}, "column pdrop, row 0: must be 0, or `oddsmith import personalizer` counts it"),
+    "an action twice": (
+        {"a": [1, 1], "p": [0.5, 0.5]},
+        "column a, row 0: must have each action once",
+    ),
+    "a cost that is no number": (
+        {"_label_cost": float("nan")},
+        "column _label_cost, row 0: must be a number",
+    ),
+    "negative odds": (
+        {"p": [1.2, -0.2], "_label_probability": None},
+        "column p, row 0: must be numbers from 0 to 1",
+    ),
+    "dropped": (
+        {"pdrop": 0.5},
+        "column pdrop, row 0: must be 0, or `oddsmith import personalizer` counts it",
+    ),
 }
 
 

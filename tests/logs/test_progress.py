@@ -12,9 +12,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_now_and_then_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_now_and_then_where_no_terminal_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = iter(range(0, 100, 10))
-    monkeypatch.setattr("oddsmith.logs.progress.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "oddsmith.logs.progress.time.monotonic", lambda: float(next(clock))
+    )
     file = io.StringIO()
     assert list(progress(range(7), 7, "experts", file, every=30.0)) == list(range(7))
     first, second = file.getvalue().splitlines()
@@ -35,7 +39,9 @@ def test_short_work_is_silent_on_a_terminal_too() -> None:
 
 def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("oddsmith.logs.progress.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "oddsmith.logs.progress.time.monotonic", lambda: float(next(clock))
+    )
     screen = Terminal()
     list(progress(range(4), 4, "cells", screen))
     shown = screen.getvalue()
@@ -46,7 +52,9 @@ def test_long_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_interrupted_bar_ends_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("oddsmith.logs.progress.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "oddsmith.logs.progress.time.monotonic", lambda: float(next(clock))
+    )
     screen = Terminal()
     bar = progress(range(9), 9, "cells", screen)
     next(bar)
@@ -57,7 +65,9 @@ def test_an_interrupted_bar_ends_its_line(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_work_of_unknown_length_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("oddsmith.logs.progress.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "oddsmith.logs.progress.time.monotonic", lambda: float(next(clock))
+    )
     screen = Terminal()
     list(progress(range(4), None, "batches", screen))
     assert screen.getvalue().endswith("batches 4, 5 s \n")
@@ -65,7 +75,9 @@ def test_work_of_unknown_length_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_bar_is_told_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("oddsmith.logs.progress.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "oddsmith.logs.progress.time.monotonic", lambda: float(next(clock))
+    )
     screen = Terminal()
     monkeypatch.setattr("oddsmith.logs.progress.sys.stderr", screen)
     bar = Bar("copying")

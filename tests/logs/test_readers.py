@@ -51,10 +51,18 @@ def test_batches_do_not_hold_the_file(tmp_path: Path) -> None:
     """24 MB in 30 row groups: what Arrow holds at any batch is a small part of it."""
     rng, path = np.random.default_rng(0), tmp_path / "log.parquet"
     zeros: Any = np.zeros(1000, dtype=np.int64)
-    od.write_log((od.Log(arm=zeros, reward=zeros, context=rng.normal(size=(1000, 100))) for _ in range(30)), path)
+    od.write_log(
+        (
+            od.Log(arm=zeros, reward=zeros, context=rng.normal(size=(1000, 100)))
+            for _ in range(30)
+        ),
+        path,
+    )
     assert path.stat().st_size > 20e6
     before = pa.total_allocated_bytes()
-    held = [pa.total_allocated_bytes() - before for _ in od.logs.log_batches(path, rows=500)]
+    held = [
+        pa.total_allocated_bytes() - before for _ in od.logs.log_batches(path, rows=500)
+    ]
     assert len(held) == 60
     assert max(held) < 8e6
 
@@ -91,7 +99,10 @@ def as_file(path: Path, suffix: str) -> Path:
     elif suffix == "parquet":
         frame.to_parquet(target)
     else:
-        rows = [dict(zip(TABLE, values, strict=True)) for values in zip(*TABLE.values(), strict=True)]
+        rows = [
+            dict(zip(TABLE, values, strict=True))
+            for values in zip(*TABLE.values(), strict=True)
+        ]
         target.write_text("\n".join(json.dumps(row) for row in rows) + "\n\n")
     return target
 
@@ -104,13 +115,16 @@ def test_their_names_and_our_order_of_arms(tmp_path: Path, suffix: str) -> None:
     assert by_name.arms == ("politics", "sports", "tech")
     np.testing.assert_array_equal(by_name.arm, [2, 1, 2, 0])
     mixed = od.read_log(path, columns=NAMES | {"context": ["age", "city"]}, arms=ARMS)
-    assert list(mixed.context[1].values() if suffix != "jsonl" else mixed.context[1]) == [40, "Oslo"]
+    assert list(
+        mixed.context[1].values() if suffix != "jsonl" else mixed.context[1]
+    ) == [40, "Oslo"]
     batches = list(od.logs.LogReader(NAMES, ARMS, rows=3).batches(path))
     assert [len(part) for part in batches] == [3, 1]
 
 
 class Stream:
-    """A table of some other library: all that is known of it is the Arrow stream interface."""
+    """A table of some other library: all that is known of it is the Arrow stream
+    interface."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
@@ -120,7 +134,9 @@ class Stream:
 
 
 @pytest.mark.parametrize(
-    "make", [pa.table, pd.DataFrame, lambda t: Stream(pa.table(t))], ids=["arrow", "pandas", "any"]
+    "make",
+    [pa.table, pd.DataFrame, lambda t: Stream(pa.table(t))],
+    ids=["arrow", "pandas", "any"],
 )
 def test_tables_in_memory(make: Any) -> None:
     expect_table(od.read_log(make(TABLE), columns=NAMES, arms=ARMS))
@@ -131,14 +147,17 @@ def test_tables_in_memory(make: Any) -> None:
 @pytest.mark.parametrize("package", ["polars", "duckdb"])
 def test_tables_of_libraries_that_may_be_absent(package: str) -> None:
     library = pytest.importorskip(package, reason=f"{package} is not installed")
-    expect_table(od.read_log(library.from_arrow(pa.table(TABLE)), columns=NAMES, arms=ARMS))
+    expect_table(
+        od.read_log(library.from_arrow(pa.table(TABLE)), columns=NAMES, arms=ARMS)
+    )
 
 
 def test_wide_csv(tmp_path: Path) -> None:
     """Lists are columns side by side; their ends name the arms."""
     path = tmp_path / "wide.csv"
     path.write_text(
-        "arm,reward,propensities.no,propensities.yes,advice.a,advice.b,context.x,context.y,time\n"
+        "arm,reward,propensities.no,propensities.yes,advice.a,advice.b,context.x,"
+        "context.y,time\n"
         "yes,1,0.25,0.75,0.5,0.25,1,2,2026-03-01T00:00:00Z\n"
         "no,,0.5,0.5,0.125,,3,4.5,2026-03-01 00:00:01Z\n"
     )
@@ -155,25 +174,39 @@ def test_wide_csv(tmp_path: Path) -> None:
 
 def test_true_and_false_are_rewards(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("arm,reward\n0,True\n1,false\n1,\n")
-    np.testing.assert_array_equal(od.read_log(tmp_path / "log.csv").reward, [1, 0, np.nan])
+    np.testing.assert_array_equal(
+        od.read_log(tmp_path / "log.csv").reward, [1, 0, np.nan]
+    )
 
 
 def test_json_lines_of_an_agent(tmp_path: Path) -> None:
-    """What `Decision.to_json` writes, with the reward beside it, is a log; sleepers and named arms included."""
+    """What `Decision.to_json` writes, with the reward beside it, is a log; sleepers and
+    named arms included."""
     experts = od.GivenExperts(("a", "b"))
-    agent = od.Agent(od.GeneralizedThompsonSampling(experts, gamma=0.1), seed=1, arms=ARMS)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(experts, gamma=0.1), seed=1, arms=ARMS
+    )
     decisions, rewards, path = [], [1.0, 0.0, 1.0], tmp_path / "log.jsonl"
     for t in range(3):
         f = np.random.default_rng(t).uniform(0.1, 0.9, (2, 3))
         if t == 1:
             f[1] = np.nan
-        decisions.append(agent.decide(f, eligible=["tech", "sports"] if t == 2 else None))
-    lines = [json.loads(d.to_json()) | {"reward": r} for d, r in zip(decisions, rewards, strict=True)]
+        decisions.append(
+            agent.decide(f, eligible=["tech", "sports"] if t == 2 else None)
+        )
+    lines = [
+        json.loads(d.to_json()) | {"reward": r}
+        for d, r in zip(decisions, rewards, strict=True)
+    ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    log, expected = od.read_log(path, arms=ARMS), od.Log.of(decisions, rewards, arms=ARMS)
+    log, expected = (
+        od.read_log(path, arms=ARMS),
+        od.Log.of(decisions, rewards, arms=ARMS),
+    )
     assert_same(log, expected, "context")
     np.testing.assert_array_equal(log.context[0], decisions[0].context)
-    parts = list(od.logs.log_batches(path, arms=ARMS, rows=1))  # weights and masks come later than the first batch
+    # weights and masks come later than the first batch
+    parts = list(od.logs.log_batches(path, arms=ARMS, rows=1))
     assert_same(od.Log.concatenated(parts), expected, "context")
 
 
@@ -181,7 +214,8 @@ def test_open_bandit(tmp_path: Path) -> None:
     """The published layout, with its unnamed index column."""
     path = tmp_path / "men.csv"
     path.write_text(
-        ",timestamp,item_id,position,click,propensity_score,user_feature_0,user-item_affinity_0,user-item_affinity_1\n"
+        ",timestamp,item_id,position,click,propensity_score,user_feature_0,"
+        "user-item_affinity_0,user-item_affinity_1\n"
         "0,2019-11-24 00:00:17.004101+00:00,1,3,0,0.25,81ce,0.0,2.0\n"
         "1,2019-11-24 00:00:19.000000+00:00,0,1,1,0.5,0a5b,1.0,0.0\n"
     )
@@ -195,13 +229,18 @@ def test_open_bandit(tmp_path: Path) -> None:
     assert_same(od.read_log(path, format="open_bandit"), log)
 
 
-@pytest.mark.parametrize(("name", "n_arms"), [("obd_bts_women", 46), ("obd_random_men", 34), ("charitable_giving", 4)])
+@pytest.mark.parametrize(
+    ("name", "n_arms"),
+    [("obd_bts_women", 46), ("obd_random_men", 34), ("charitable_giving", 4)],
+)
 def test_real_logs(name: str, n_arms: int) -> None:
     path = LOGGED / f"{name}.parquet"
     if not path.exists():
         pytest.skip(f"{path.name} is not in {LOGGED.name}/ beside the repository")
     if name == "charitable_giving":
-        log = od.read_log(path, columns={"arm": "action", "context": ["freq", "perbush"]})
+        log = od.read_log(
+            path, columns={"arm": "action", "context": ["freq", "perbush"]}
+        )
         assert log.context.shape == (50_083, 2)
     else:
         log = od.read_log(path)

@@ -1,4 +1,5 @@
-"""Slates in a log: rows that were decided together keep their slate and slot, in memory and on disk."""
+"""Slates in a log: rows that were decided together keep their slate and slot, in memory
+and on disk."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ MAKE: Any = od.Log
 
 def paired(rows: int = 12) -> od.Log:
     """Slates of two slots, with a decision that stands alone after every second one."""
-    places = [(f"s{i // 3}", i % 3 + 1) if i % 3 < 2 else (None, 0) for i in range(rows)]
+    places = [
+        (f"s{i // 3}", i % 3 + 1) if i % 3 < 2 else (None, 0) for i in range(rows)
+    ]
     odds = np.full((rows, 4), 0.25)
     log: od.Log = MAKE(
         arm=[i % 4 for i in range(rows)],
@@ -56,7 +59,9 @@ def test_offers_with_slates_come_back(tmp_path: Path) -> None:
 
 def test_decisions_become_a_log_with_slates() -> None:
     policy = od.GeneralizedThompsonSampling(od.GivenExperts(("a", "b")), gamma=0.1)
-    made = [od.decide(policy, policy.init(), np.full((2, 3), 0.5), u) for u in (0.1, 0.9)]
+    made = [
+        od.decide(policy, policy.init(), np.full((2, 3), 0.5), u) for u in (0.1, 0.9)
+    ]
     log = od.Log.of(made, [1, 0], slate=["s", "s"], slot=[1, 2])
     assert list(log.slate) == ["s", "s"]
     assert log[1]["slot"] == 2
@@ -75,15 +80,42 @@ def test_slices_and_concatenation_keep_slates() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "slot alone": ({"slot": [1, 2]}, "columns slate and slot must be there together; slate is not"),
-    "slate alone": ({"slate": ["s", "s"]}, "columns slate and slot must be there together; slot is not"),
-    "half": ({"slate": ["s", "s"], "slot": [1, 1.5]}, "column slot, row 1: must be a whole number; got 1.5"),
-    "place 0": ({"slate": ["s", "s"], "slot": [0, 1]}, "column slot, row 0: must be 1 or more in a slate"),
-    "below 0": ({"slate": ["s", "s"], "slot": [1, -1]}, "column slot, row 1: must be 1 or more in a slate; got -1"),
-    "no slate": ({"slate": ["s", None], "slot": [1, 1]}, "row 1: must be 1 or more in a slate, and 0 where there is"),
-    "twice": ({"slate": ["s", "s"], "slot": [2, 2]}, "row 1: must be there once in a slate; got 2 of 's' again"),
-    "a number": ({"slate": [7, "s"], "slot": [1, 2]}, "column slate, row 0: must be text, or None"),
-    "words": ({"slate": ["s", "s"], "slot": ["1", "2"]}, "column slot, row 0: must be a whole number; got '1'"),
+    "slot alone": (
+        {"slot": [1, 2]},
+        "columns slate and slot must be there together; slate is not",
+    ),
+    "slate alone": (
+        {"slate": ["s", "s"]},
+        "columns slate and slot must be there together; slot is not",
+    ),
+    "half": (
+        {"slate": ["s", "s"], "slot": [1, 1.5]},
+        "column slot, row 1: must be a whole number; got 1.5",
+    ),
+    "place 0": (
+        {"slate": ["s", "s"], "slot": [0, 1]},
+        "column slot, row 0: must be 1 or more in a slate",
+    ),
+    "below 0": (
+        {"slate": ["s", "s"], "slot": [1, -1]},
+        "column slot, row 1: must be 1 or more in a slate; got -1",
+    ),
+    "no slate": (
+        {"slate": ["s", None], "slot": [1, 1]},
+        "row 1: must be 1 or more in a slate, and 0 where there is",
+    ),
+    "twice": (
+        {"slate": ["s", "s"], "slot": [2, 2]},
+        "row 1: must be there once in a slate; got 2 of 's' again",
+    ),
+    "a number": (
+        {"slate": [7, "s"], "slot": [1, 2]},
+        "column slate, row 0: must be text, or None",
+    ),
+    "words": (
+        {"slate": ["s", "s"], "slot": ["1", "2"]},
+        "column slot, row 0: must be a whole number; got '1'",
+    ),
 }
 
 
@@ -95,12 +127,16 @@ def test_what_is_no_slate_is_refused(name: str) -> None:
 
 
 def test_a_column_of_theirs_named_slot_is_no_slate(tmp_path: Path) -> None:
-    """Without slates it is a word of their own, unless the caller says that it is ours."""
+    """Without slates it is a word of their own, unless the caller says that it is
+    ours."""
     path = tmp_path / "log.csv"
     path.write_text("arm,reward,slot\n0,1,top\n1,0,side\n")
     assert od.read_log(path).slot is None
     path.write_text("arm,reward,place\n0,1,1\n1,0,2\n")
-    with pytest.raises(od.InvalidInput, match="columns slate and slot must be there together; slate is not"):
+    with pytest.raises(
+        od.InvalidInput,
+        match="columns slate and slot must be there together; slate is not",
+    ):
         od.read_log(path, columns={"slot": "place"})
 
 

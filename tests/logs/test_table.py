@@ -10,8 +10,12 @@ import oddsmith as od
 RNG = np.random.default_rng(0)
 
 
-def played(steps: int = 30, sleepy: bool = False) -> tuple[Any, list[od.Decision], list[float], od.Log]:
-    policy = od.GeneralizedThompsonSampling(od.GivenExperts(("a", "b", "c")), gamma=0.1, optimism=0.1)
+def played(
+    steps: int = 30, sleepy: bool = False
+) -> tuple[Any, list[od.Decision], list[float], od.Log]:
+    policy = od.GeneralizedThompsonSampling(
+        od.GivenExperts(("a", "b", "c")), gamma=0.1, optimism=0.1
+    )
     state, decisions, rewards = policy.init(), [], []
     for t in range(steps):
         f = RNG.uniform(0.1, 0.9, (3, 4))
@@ -46,13 +50,24 @@ def test_rows_of_all_kinds() -> None:
 def test_a_row_is_a_dict_and_iteration_ends() -> None:
     *_, log = played()
     make: Any = od.Log  # which takes lists, too
-    named = make(arm=[1, 0], reward=[1, np.nan], time=["2026-03-01T12:00:00Z"] * 2, context=[{"age": 3}, None])
+    named = make(
+        arm=[1, 0],
+        reward=[1, np.nan],
+        time=["2026-03-01T12:00:00Z"] * 2,
+        context=[{"age": 3}, None],
+    )
     rows = list(zip(log, range(len(log) + 5), strict=False))
     assert len(rows) == len(list(log)) == 30
     for i, (row, _) in enumerate(rows):
         assert list(row) == list(log.columns())
-        assert (row["arm"], row["reward"], row["step"]) == (log.arm[i], log.reward[i], i + 1)
-        np.testing.assert_array_equal(row["propensities"], np.asarray(log.propensities)[i])
+        assert (row["arm"], row["reward"], row["step"]) == (
+            log.arm[i],
+            log.reward[i],
+            i + 1,
+        )
+        np.testing.assert_array_equal(
+            row["propensities"], np.asarray(log.propensities)[i]
+        )
     assert log[-1]["step"] == log[29]["step"] == log[np.int64(29)]["step"] == 30
     assert type(log[3]["arm"]) is int
     assert [row["context"] for row in named] == [{"age": 3}, None]
@@ -63,7 +78,9 @@ def test_a_row_is_a_dict_and_iteration_ends() -> None:
 @pytest.mark.parametrize("row", [30, -31, [0, 30]])
 def test_rows_that_are_not_there_are_named(row: Any) -> None:
     *_, log = played()
-    with pytest.raises(IndexError, match=r"row must be in \[-30, 30\), for the log has 30 rows; got"):
+    with pytest.raises(
+        IndexError, match=r"row must be in \[-30, 30\), for the log has 30 rows; got"
+    ):
         log[row]
     assert issubclass(od.errors.NoSuchRow, od.InvalidInput)
 
@@ -71,7 +88,10 @@ def test_rows_that_are_not_there_are_named(row: Any) -> None:
 @pytest.mark.parametrize("rows", ["reward", 1.5, [True, False], [[1, 2]]])
 def test_what_is_no_row_is_refused(rows: Any) -> None:
     *_, log = played()
-    with pytest.raises(od.InvalidInput, match=r"rows must be a number, a slice, .* \(columns are attributes"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"rows must be a number, a slice, .* \(columns are attributes",
+    ):
         log[rows]
     again = od.Log.concatenated([log[:10], log[10:]])
     np.testing.assert_array_equal(again.propensities, log.propensities)
@@ -79,7 +99,11 @@ def test_what_is_no_row_is_refused(rows: Any) -> None:
 
 
 def test_rewards_that_have_not_arrived() -> None:
-    columns: Any = {"arm": [0, 1, 0], "reward": [1, np.nan, 0], "propensity": [0.5, 0.5, 0.5]}
+    columns: Any = {
+        "arm": [0, 1, 0],
+        "reward": [1, np.nan, 0],
+        "propensity": [0.5, 0.5, 0.5],
+    }
     log = od.Log(**columns)
     np.testing.assert_array_equal(log.rewarded().reward, [1, 0])
 
@@ -91,11 +115,23 @@ def test_a_log_may_be_empty() -> None:
 
 ODDS = [[0.5, 0.5], [0.9, 0.1]]
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "reward too large": ({"reward": [0, 2]}, r"column reward, row 1: must be in \[0, 1\], or NaN; got 2"),
+    "reward too large": (
+        {"reward": [0, 2]},
+        r"column reward, row 1: must be in \[0, 1\], or NaN; got 2",
+    ),
     "negative arm": ({"arm": [-1, 0]}, "column arm, row 0: must be 0 or more"),
-    "arm of another world": ({"arm": [0, 7]}, "column arm, row 1: must be below the 2 arms"),
-    "odds that do not sum": ({"propensities": [[0.5, 0.5], [0.5, 0.4]]}, "column propensities, row 1: must sum to 1"),
-    "negative odds": ({"propensities": [[1.5, -0.5], [0.5, 0.5]]}, "column propensities, row 0: must not be negative"),
+    "arm of another world": (
+        {"arm": [0, 7]},
+        "column arm, row 1: must be below the 2 arms",
+    ),
+    "odds that do not sum": (
+        {"propensities": [[0.5, 0.5], [0.5, 0.4]]},
+        "column propensities, row 1: must sum to 1",
+    ),
+    "negative odds": (
+        {"propensities": [[1.5, -0.5], [0.5, 0.5]]},
+        "column propensities, row 0: must not be negative",
+    ),
     "an impossible arm": (
         {"arm": [0, 0], "propensities": [[0, 1], [1, 0]]},
         "column propensities, row 0: must be above 0",
@@ -104,11 +140,23 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"propensity": [0, 0.5], "propensities": None},
         r"column propensity, row 0: must be in \(0, 1\]",
     ),
-    "another propensity": ({"propensity": [0.5, 0.9]}, "column propensity, row 1: must be the drawn arm's"),
-    "drawn but not eligible": ({"eligible": [[False, True], [True, True]]}, "column eligible, row 0"),
-    "odds where not eligible": ({"eligible": [[True, False], [True, True]]}, "column propensities, row 0: must be 0"),
+    "another propensity": (
+        {"propensity": [0.5, 0.9]},
+        "column propensity, row 1: must be the drawn arm's",
+    ),
+    "drawn but not eligible": (
+        {"eligible": [[False, True], [True, True]]},
+        "column eligible, row 0",
+    ),
+    "odds where not eligible": (
+        {"eligible": [[True, False], [True, True]]},
+        "column propensities, row 0: must be 0",
+    ),
     "lengths": ({"step": [1, 2, 3]}, "column step: must have 2 rows like arm; got 3"),
-    "words": ({"reward": ["yes", "no"]}, "column reward, row 0: must be a number; got 'yes'"),
+    "words": (
+        {"reward": ["yes", "no"]},
+        "column reward, row 0: must be a number; got 'yes'",
+    ),
     "halves": ({"arm": [0.5, 1]}, "column arm, row 0: must be a whole number; got 0.5"),
     "axes": ({"propensities": [0.5, 0.5]}, "column propensities: must have 2 axes"),
 }

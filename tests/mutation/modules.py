@@ -1,4 +1,5 @@
-"""The modules that are mutated, and the tests that must notice: those of their room, and the module's own examples."""
+"""The modules that are mutated, and the tests that must notice: those of their room,
+and the module's own examples."""
 
 __all__ = ["IGNORED", "MODULES", "SLOW"]
 
@@ -11,18 +12,33 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/core/test_gts_formula.py",
         "tests/core/test_gts_refusals.py",
     ),
-    "policies/bounds": ("tests/policies/test_bounds.py", "tests/policies/test_bounds_verbs.py"),
+    "policies/bounds": (
+        "tests/policies/test_bounds.py",
+        "tests/policies/test_bounds_verbs.py",
+    ),
     "policies/parts/projection": ("tests/policies/test_bounds.py",),
-    "theory/constants": ("tests/theory/test_constants.py", "tests/theory/test_vectors.py"),
-    "theory/bounds": ("tests/theory/test_bound_parts.py", "tests/theory/test_vectors.py"),
-    "evaluation/estimators": ("tests/evaluation/test_terms_by_hand.py", "tests/evaluation/test_estimators.py"),
+    "theory/constants": (
+        "tests/theory/test_constants.py",
+        "tests/theory/test_vectors.py",
+    ),
+    "theory/bounds": (
+        "tests/theory/test_bound_parts.py",
+        "tests/theory/test_vectors.py",
+    ),
+    "evaluation/estimators": (
+        "tests/evaluation/test_terms_by_hand.py",
+        "tests/evaluation/test_estimators.py",
+    ),
     "evaluation/intervals": (
         "tests/evaluation/test_diagnostics_by_hand.py",
         "tests/evaluation/test_intervals.py",
         "tests/evaluation/test_anytime.py",
         "tests/evaluation/test_drawn_odds.py",
     ),
-    "evaluation/diagnostics": ("tests/evaluation/test_diagnostics_by_hand.py", "tests/evaluation/test_refusals.py"),
+    "evaluation/diagnostics": (
+        "tests/evaluation/test_diagnostics_by_hand.py",
+        "tests/evaluation/test_refusals.py",
+    ),
     "server/fold/accounts": ("tests/server/fold/test_accounts.py",),
     "server/fold/fold": ("tests/server/fold/test_fold.py",),
 }
@@ -36,7 +52,9 @@ SLOW = (
     "answers_cover",
     "chosen_settings_do_better",
 )
-"""Words of names of tests that are left out: they take long and notice nothing that others do not."""
+"""Words of names of tests that are left out: they take long and notice nothing that
+others do not."""
 
 IGNORED = (r"^\s*raise ",)
-"""Lines that are not mutated: what an error says. Tests pin the sentences that matter."""
+"""Lines that are not mutated: what an error says. Tests pin the sentences that
+matter."""

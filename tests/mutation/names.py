@@ -1,4 +1,5 @@
-"""A pytest plugin for mutmut 3.8, which asks a test for its `_nodeid`; since pytest 9.1 that has another name."""
+"""A pytest plugin for mutmut 3.8, which asks a test for its `_nodeid`; since pytest 9.1
+that has another name."""
 
 from typing import Any
 

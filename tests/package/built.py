@@ -1,4 +1,5 @@
-"""Wheel and sdist of this tree, made by the build backend itself, with what is in them."""
+"""Wheel and sdist of this tree, made by the build backend itself, with what is in
+them."""
 
 import email
 import subprocess
@@ -17,9 +18,16 @@ REPOSITORY = Path(od.__file__).parents[2]
 
 def build(kind: str, folder: Path) -> Path:
     """The file of a build without isolation; `kind` is `wheel` or `sdist`."""
-    code = f"import hatchling.build; print(hatchling.build.build_{kind}({str(folder)!r}))"
+    code = (
+        f"import hatchling.build; print(hatchling.build.build_{kind}({str(folder)!r}))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return folder / done.stdout.splitlines()[-1]
@@ -31,7 +39,11 @@ def names_in(archive: Path) -> set[str]:
         with zipfile.ZipFile(archive) as file:
             return set(file.namelist())
     with tarfile.open(archive) as file:
-        return {member.name.partition("/")[2] for member in file.getmembers() if member.isfile()}
+        return {
+            member.name.partition("/")[2]
+            for member in file.getmembers()
+            if member.isfile()
+        }
 
 
 def metadata(wheel: Path) -> Message:

@@ -1,4 +1,5 @@
-"""New virtual environments, and programs in them: no compiler, nothing of this tree, no user site."""
+"""New virtual environments, and programs in them: no compiler, nothing of this tree, no
+user site."""
 
 import os
 import re
@@ -12,7 +13,11 @@ from pathlib import Path
 
 __all__ = ["NotInstalled", "answer", "environment", "run", "serving"]
 
-BARE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+BARE = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+}
 BARE |= {"CC": "/bin/false", "CXX": "/bin/false", "PYTHONNOUSERSITE": "1"}
 
 
@@ -21,11 +26,27 @@ class NotInstalled(Exception):
 
 
 def environment(folder: Path, *asked: str | Path, sources: str = ":none:") -> Path:
-    """The programs of a new environment with these requirements, from wheels but for the packages `sources`."""
+    """The programs of a new environment with these requirements, from wheels but for
+    the packages `sources`."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=300)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+    pip = [
+        str(folder / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+    ]
     pip += ["--no-binary", sources]
-    done = subprocess.run([*pip, *map(str, asked)], env=BARE, capture_output=True, text=True, check=False, timeout=1800)
+    done = subprocess.run(
+        [*pip, *map(str, asked)],
+        env=BARE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
     if done.returncode != 0:
         raise NotInstalled(done.stderr[-2000:])
     return folder / "bin"
@@ -34,23 +55,39 @@ def environment(folder: Path, *asked: str | Path, sources: str = ":none:") -> Pa
 def run(command: Sequence[str | Path], folder: Path) -> str:
     """What a program prints; it must succeed."""
     done = subprocess.run(
-        list(map(str, command)), cwd=folder, env=BARE, capture_output=True, text=True, check=False, timeout=600
+        list(map(str, command)),
+        cwd=folder,
+        env=BARE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
 
 @contextmanager
-def serving(command: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None) -> Iterator[str]:
+def serving(
+    command: Sequence[str | Path],
+    folder: Path,
+    environment: dict[str, str] | None = None,
+) -> Iterator[str]:
     """The address of an `oddsmith serve`, once it is ready; it is ended at the end."""
     log = folder / f"serve-{time.monotonic_ns()}.log"
     with open(log, "w") as said:
         server = subprocess.Popen(
-            list(map(str, command)), cwd=folder, env=BARE | (environment or {}), stdout=said, stderr=said
+            list(map(str, command)),
+            cwd=folder,
+            env=BARE | (environment or {}),
+            stdout=said,
+            stderr=said,
         )
     try:
         end = time.monotonic() + 120
-        while not (found := re.search(r"listening on http://\S+:(\d+)", log.read_text())):
+        while not (
+            found := re.search(r"listening on http://\S+:(\d+)", log.read_text())
+        ):
             assert server.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
             time.sleep(0.05)

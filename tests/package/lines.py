@@ -1,7 +1,8 @@
-"""One real use of each extra, for an environment that has nothing else: `python lines.py EXTRA FOLDER [URL]`.
+"""One real use of each extra, for an environment that has nothing else: `python
+lines.py EXTRA FOLDER [URL]`.
 
-FOLDER has `page.py` (the Python of the README), `model.onnx` and `experiment.toml`; URL is that of a service, or of a
-PostgreSQL server.
+FOLDER has `page.py` (the Python of the README), `model.onnx` and `experiment.toml`; URL
+is that of a service, or of a PostgreSQL server.
 """
 
 import runpy
@@ -24,7 +25,11 @@ class Tiny:
 
 
 def core(folder: Path, _: str) -> None:
-    assert not [name for name in ("numba", "sklearn", "pyarrow", "uvicorn", "httpx", "matplotlib") if find_spec(name)]
+    assert not [
+        name
+        for name in ("numba", "sklearn", "pyarrow", "uvicorn", "httpx", "matplotlib")
+        if find_spec(name)
+    ]
     _readme(folder, Tiny(), Tiny(), Tiny())
     agent = od.Agent(od.auto(["sports", "tech"]), seed=1)
     agent.learn(agent.decide({"hour": 9, "device": "phone"}), 1)
@@ -43,7 +48,11 @@ def models(folder: Path, _: str) -> None:
 
     rng = np.random.default_rng(1)
     rows, arms = rng.normal(size=(60, 4)), np.tile(["sports", "politics", "tech"], 20)
-    kinds = LogisticRegression(), RandomForestClassifier(5), GradientBoostingClassifier(n_estimators=3)
+    kinds = (
+        LogisticRegression(),
+        RandomForestClassifier(5),
+        GradientBoostingClassifier(n_estimators=3),
+    )
     _readme(folder, *(model.fit(rows, arms) for model in kinds))
     bank = od.OnnxExperts({"m": folder / "model.onnx"}, ("sports", "politics", "tech"))
     np.testing.assert_allclose(bank.predict((), rows).sum(axis=-1), 1.0, atol=1e-5)
@@ -55,7 +64,16 @@ def lab(folder: Path, _: str, engine: str = "local") -> None:
     where = ["simulate", str(folder / "experiment.toml"), "--out", str(folder / "mine")]
     assert main([*where, "--engine", engine, "--workers", "2"]) == 0
     assert "<figure>" in (folder / "mine" / "index.html").read_text()
-    bound = ["bound", "--arms", "3", "--steps", "100", "--experts", "4", "--bounds-only"]
+    bound = [
+        "bound",
+        "--arms",
+        "3",
+        "--steps",
+        "100",
+        "--experts",
+        "4",
+        "--bounds-only",
+    ]
     assert main([*bound, "--plot", str(folder / "bound.svg")]) == 0
 
 
@@ -83,13 +101,28 @@ def service(folder: Path, _: str) -> None:
     """The test starts `oddsmith serve` and asks it; keys are made here."""
     from oddsmith.cli.main import main
 
-    assert main(["keys", "create", "shop", "--scope", "decide", "--keys", str(folder / "keys.json")]) == 0
+    assert (
+        main(
+            [
+                "keys",
+                "create",
+                "shop",
+                "--scope",
+                "decide",
+                "--keys",
+                str(folder / "keys.json"),
+            ]
+        )
+        == 0
+    )
 
 
 def postgres(folder: Path, url: str) -> None:
     from oddsmith.server.store import PostgresStore, Reward
 
-    policy = od.GeneralizedThompsonSampling(od.TableExperts(np.full((1, 2, 3), 0.5)), gamma=0.1)
+    policy = od.GeneralizedThompsonSampling(
+        od.TableExperts(np.full((1, 2, 3), 0.5)), gamma=0.1
+    )
     with PostgresStore(url, policy, experiment="clean") as store:
         (receipt,) = store.append([Reward("visit-1", 1.0, time=1e9)]).result(60)
         assert receipt.position == store.head()
@@ -108,7 +141,9 @@ def openfeature(folder: Path, url: str) -> None:
     from oddsmith.client.openfeature import OddsmithProvider
 
     api.set_provider_and_wait(OddsmithProvider(url, timeout=30))
-    found = api.get_client().get_string_details("news", "none", EvaluationContext("ann", {"hour": 9}))
+    found = api.get_client().get_string_details(
+        "news", "none", EvaluationContext("ann", {"hour": 9})
+    )
     assert found.value in ("sports", "tech"), found
     assert found.error_code is None
 
@@ -130,13 +165,32 @@ def all_of_them(folder: Path, _: str) -> None:
 
 def _readme(folder: Path, logistic: Any, forest: Any, boosting: Any) -> None:
     """The README's five lines, as they stand there."""
-    given = {"logistic": logistic, "forest": forest, "boosting": boosting, "context": np.zeros(4)}
+    given = {
+        "logistic": logistic,
+        "forest": forest,
+        "boosting": boosting,
+        "context": np.zeros(4),
+    }
     runpy.run_path(str(folder / "page.py"), init_globals=given)
 
 
 USES = {"all": all_of_them} | {
     use.__name__: use
-    for use in (core, fast, models, lab, logs, service, postgres, client, openfeature, dask, ray, spark, gymnasium)
+    for use in (
+        core,
+        fast,
+        models,
+        lab,
+        logs,
+        service,
+        postgres,
+        client,
+        openfeature,
+        dask,
+        ray,
+        spark,
+        gymnasium,
+    )
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Wheel and sdist, installed where nothing else is: the README's five lines, and one real use of each extra alone.
+"""Wheel and sdist, installed where nothing else is: the README's five lines, and one
+real use of each extra alone.
 
-These tests install packages with pip, from wherever it is set up to take them (`make package`).
+These tests install packages with pip, from wherever it is set up to take them (`make
+package`).
 """
 
 import re
@@ -29,10 +31,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.soak
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINES = Path(__file__).with_name("lines.py")
-EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
 HEAVY = ("ray", "spark")  # not to be had everywhere
 SOURCES = {"spark": "pyspark"}  # what has no wheels, by extra; it is not compiled
-POLICY = 'name = "news"\narms = ["sports", "tech"]\n[policy]\nkind = "auto"\nsize = "small"\n'
+POLICY = (
+    'name = "news"\narms = ["sports", "tech"]\n[policy]\nkind = "auto"\n'
+    'size = "small"\n'
+)
 STICKY = "[service]\nsticky = true\ntimeout_ms = 60000\n"
 EXPERIMENT = """steps = 50
 runs = 2
@@ -82,7 +89,9 @@ def test_every_extra_has_a_use() -> None:
 
 
 @contextmanager
-def other_end(extra: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+def other_end(
+    extra: str, folder: Path, request: pytest.FixtureRequest
+) -> Iterator[str]:
     """What an extra talks to: a service of this environment, or a PostgreSQL server."""
     if extra in ("client", "openfeature"):
         with process(folder / "news.toml") as served:
@@ -95,47 +104,78 @@ def other_end(extra: str, folder: Path, request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.mark.parametrize("extra", USES)
-def test_an_extra_alone(extra: str, wheel: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+def test_an_extra_alone(
+    extra: str, wheel: Path, folder: Path, request: pytest.FixtureRequest
+) -> None:
     if extra == "spark" and shutil.which("java") is None:
         pytest.skip("extra spark: no Java runtime (java) on this machine")
     try:
         asked = f"{wheel}[{extra}]" if extra in EXTRAS else wheel
-        programs = environment(folder / "clean", asked, sources=SOURCES.get(extra, ":none:"))
+        programs = environment(
+            folder / "clean", asked, sources=SOURCES.get(extra, ":none:")
+        )
     except NotInstalled as error:
         if extra in HEAVY:
-            pytest.skip(f"extra {extra}: it could not be installed: {str(error)[-200:]}")
+            pytest.skip(
+                f"extra {extra}: it could not be installed: {str(error)[-200:]}"
+            )
         raise
     if extra in ("models", "all"):
         onnx(folder / "model.onnx")
     with other_end(extra, folder, request) as url:
         run([programs / "python", "-I", LINES, extra, folder, url], folder)
-    assert run([programs / "oddsmith", "--version"], folder) == f"oddsmith {od.__version__}\n"
+    assert (
+        run([programs / "oddsmith", "--version"], folder)
+        == f"oddsmith {od.__version__}\n"
+    )
     if extra in ("service", "all"):
-        with serving([programs / "oddsmith", "serve", "news.toml", "--port", "0"], folder) as address:
-            assert [answer(f"{address}{path}") for path in ("/healthz", "/v1/stats", "/")] == [200, 200, 200]
+        with serving(
+            [programs / "oddsmith", "serve", "news.toml", "--port", "0"], folder
+        ) as address:
+            assert [
+                answer(f"{address}{path}") for path in ("/healthz", "/v1/stats", "/")
+            ] == [200, 200, 200]
 
 
 def test_the_versions_of_the_image(wheel: Path, folder: Path) -> None:
-    """requirements/service.txt is all that the image installs beside us, and enough to serve."""
+    """requirements/service.txt is all that the image installs beside us, and enough to
+    serve."""
     pinned = REPOSITORY / "requirements" / "service.txt"
-    programs = environment(folder / "clean", "-r", pinned, f"{wheel}[service,postgres,fast]")
+    programs = environment(
+        folder / "clean", "-r", pinned, f"{wheel}[service,postgres,fast]"
+    )
     frozen = run([programs / "python", "-m", "pip", "freeze"], folder).splitlines()
     others = {line.lower() for line in frozen if not line.startswith("oddsmith @")}
     assert others == set(pinned.read_text().lower().split())
-    with serving([programs / "oddsmith", "serve", "news.toml", "--port", "0"], folder) as address:
+    with serving(
+        [programs / "oddsmith", "serve", "news.toml", "--port", "0"], folder
+    ) as address:
         health = {"ODDSMITH_PORT": address.rpartition(":")[2]}
-        subprocess.run([programs / "python", *health_command()[1:]], env=health, check=True, timeout=60)
+        subprocess.run(
+            [programs / "python", *health_command()[1:]],
+            env=health,
+            check=True,
+            timeout=60,
+        )
 
 
-def test_the_sdist_installs_and_runs_its_own_tests(tmp_path: Path, folder: Path) -> None:
+def test_the_sdist_installs_and_runs_its_own_tests(
+    tmp_path: Path, folder: Path
+) -> None:
     sdist = build("sdist", tmp_path)
     programs = environment(tmp_path / "clean", sdist, sources="oddsmith")
     run([programs / "python", "-I", LINES, "core", folder], tmp_path)
     with tarfile.open(sdist) as file:
         file.extractall(tmp_path, filter="data")
     (tree,) = tmp_path.glob("oddsmith-*/")
-    source = f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); import oddsmith, pytest; "
-    source += f"assert oddsmith.__file__.startswith({str(tree)!r}); sys.exit(pytest.main(sys.argv[1:]))"
+    source = (
+        f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); import oddsmith, "
+        "pytest; "
+    )
+    source += (
+        f"assert oddsmith.__file__.startswith({str(tree)!r}); "
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
     tests = [
         "tests/core/test_decision.py",
         "tests/docs/test_pages.py",

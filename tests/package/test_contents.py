@@ -1,4 +1,5 @@
-"""What wheel and sdist hold, what they say of themselves, and a README whose links lead somewhere from an index."""
+"""What wheel and sdist hold, what they say of themselves, and a README whose links lead
+somewhere from an index."""
 
 import re
 import shutil
@@ -32,21 +33,35 @@ def told(wheel: Path) -> Message:
 
 def test_the_wheel_is_the_package_and_nothing_else(wheel: Path) -> None:
     source = REPOSITORY / "src"
-    files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
-    wanted = {name for name in files if "__pycache__" not in name and ".egg-info" not in name}
+    files = {
+        str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()
+    }
+    wanted = {
+        name for name in files if "__pycache__" not in name and ".egg-info" not in name
+    }
     assert {
         "oddsmith/py.typed",
         "oddsmith/server/dashboard/index.html",
         "oddsmith/server/store/sqlite/schema.sql",
     } <= wanted
     info = f"oddsmith-{od.__version__}.dist-info"
-    about = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+    about = {
+        f"{info}/{name}"
+        for name in (
+            "METADATA",
+            "WHEEL",
+            "RECORD",
+            "entry_points.txt",
+            "licenses/LICENSE",
+        )
+    }
     assert names_in(wheel) == wanted | about
     assert wheel.name.endswith("-py3-none-any.whl")
 
 
 @pytest.mark.skipif(
-    shutil.which("git") is None or not (REPOSITORY / ".git").exists(), reason="git does not say what belongs here"
+    shutil.which("git") is None or not (REPOSITORY / ".git").exists(),
+    reason="git does not say what belongs here",
 )
 def test_the_sdist_is_the_repository(tmp_path: Path) -> None:
     """So it can build itself, run its tests, write its pages and its benchmarks."""
@@ -58,8 +73,18 @@ def test_the_sdist_is_the_repository(tmp_path: Path) -> None:
         check=True,
         timeout=60,
     ).stdout.split("\0")
-    wanted = {name for name in listed if name and (REPOSITORY / name).is_file() and not name.startswith(".ci/")}
-    assert {"Makefile", "requirements/dev.txt", "mkdocs.yml", "examples/digits.py", "pyproject.toml"} <= wanted
+    wanted = {
+        name
+        for name in listed
+        if name and (REPOSITORY / name).is_file() and not name.startswith(".ci/")
+    }
+    assert {
+        "Makefile",
+        "requirements/dev.txt",
+        "mkdocs.yml",
+        "examples/digits.py",
+        "pyproject.toml",
+    } <= wanted
     assert names_in(build("sdist", tmp_path)) == wanted | {"PKG-INFO"}
 
 
@@ -67,7 +92,10 @@ def test_the_version_is_one(told: Message) -> None:
     changes = (REPOSITORY / "CHANGELOG.md").read_text()
     assert told["Version"] == od.__version__ == CITATION["version"]
     assert re.findall(r"^## (\d\S*)", changes, re.MULTILINE)[0] == od.__version__
-    assert f'version = "{od.__version__}"' not in (REPOSITORY / "pyproject.toml").read_text()
+    assert (
+        f'version = "{od.__version__}"'
+        not in (REPOSITORY / "pyproject.toml").read_text()
+    )
 
 
 def test_the_index_is_told_where_things_are(told: Message) -> None:
@@ -86,14 +114,24 @@ def test_the_readme_on_an_index_is_ours_with_whole_addresses(told: Message) -> N
     assert FENCED.findall(shown) == FENCED.findall(ours)
     places = (f"{SOURCE}/blob/v{od.__version__}/", f"{RAW}/v{od.__version__}/")
     found = 0
-    for target in (one or other for one, other in TARGET.findall(FENCED.sub("", shown))):
+    for target in (
+        one or other for one, other in TARGET.findall(FENCED.sub("", shown))
+    ):
         assert re.match(r"https?://", target), target
         for place in places:
             if target.startswith(place):
                 found += 1
-                assert (REPOSITORY / target.removeprefix(place).partition("#")[0]).exists(), target
-    relative = [one or other for one, other in TARGET.findall(FENCED.sub("", ours)) if "://" not in (one or other)]
+                assert (
+                    REPOSITORY / target.removeprefix(place).partition("#")[0]
+                ).exists(), target
+    relative = [
+        one or other
+        for one, other in TARGET.findall(FENCED.sub("", ours))
+        if "://" not in (one or other)
+    ]
     assert found == len(relative) > 20
-    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", shown) + re.findall(r'<img [^>]*src="([^"]+)"', shown)
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", shown) + re.findall(
+        r'<img [^>]*src="([^"]+)"', shown
+    )
     assert pictures
     assert all(picture.startswith(RAW) for picture in pictures)

@@ -1,4 +1,5 @@
-"""What the tools of package indexes say: twine, the renderer of README files, and the checker of CITATION.cff."""
+"""What the tools of package indexes say: twine, the renderer of README files, and the
+checker of CITATION.cff."""
 
 import json
 import re
@@ -19,14 +20,20 @@ print(json.dumps(render(open(sys.argv[1], encoding="utf-8").read())))
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tools that are installed apart, for they need other versions than our tests do; docopt has no wheel."""
+    """Tools that are installed apart, for they need other versions than our tests do;
+    docopt has no wheel."""
     pinned = REPOSITORY / "requirements" / "package.txt"
-    return environment(tmp_path_factory.mktemp("tools") / "clean", "-r", pinned, sources="docopt")
+    return environment(
+        tmp_path_factory.mktemp("tools") / "clean", "-r", pinned, sources="docopt"
+    )
 
 
 def test_twine_would_upload_both(programs: Path, tmp_path: Path) -> None:
     files = [build(kind, tmp_path) for kind in ("wheel", "sdist")]
-    assert run([programs / "twine", "check", "--strict", *files], tmp_path).count("PASSED") == 2
+    assert (
+        run([programs / "twine", "check", "--strict", *files], tmp_path).count("PASSED")
+        == 2
+    )
 
 
 def test_the_readme_is_shown_whole(programs: Path, tmp_path: Path) -> None:
@@ -38,8 +45,12 @@ def test_the_readme_is_shown_whole(programs: Path, tmp_path: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert html.count("<pre") == fences > 5
     assert html.count("<img") == len(re.findall(r"!\[|<img ", prose)) > 0
-    assert len(re.findall(r"<h[1-6]", html)) == len(re.findall(r"^#{1,6} ", prose, re.MULTILINE))
-    assert html.count("<table") == len(re.findall(r"^\|(?:-+\|)+$", prose, re.MULTILINE))
+    assert len(re.findall(r"<h[1-6]", html)) == len(
+        re.findall(r"^#{1,6} ", prose, re.MULTILINE)
+    )
+    assert html.count("<table") == len(
+        re.findall(r"^\|(?:-+\|)+$", prose, re.MULTILINE)
+    )
     addresses = re.findall(r'(?:href|src)="([^"]*)"', html)
     assert addresses
     assert all(re.match(r"https?://|#", address) for address in addresses), addresses
@@ -47,6 +58,10 @@ def test_the_readme_is_shown_whole(programs: Path, tmp_path: Path) -> None:
 
 
 def test_the_citation_is_valid(programs: Path) -> None:
-    said = run([programs / "cffconvert", "--validate", "-i", "CITATION.cff"], REPOSITORY)
+    said = run(
+        [programs / "cffconvert", "--validate", "-i", "CITATION.cff"], REPOSITORY
+    )
     assert "valid according to schema version 1.2.0" in said
-    assert "@misc" in run([programs / "cffconvert", "-f", "bibtex", "-i", "CITATION.cff"], REPOSITORY)
+    assert "@misc" in run(
+        [programs / "cffconvert", "-f", "bibtex", "-i", "CITATION.cff"], REPOSITORY
+    )

@@ -1,4 +1,5 @@
-"""The numbers of vectors.json, parsed: inputs are rationals, outputs decimals of 20 digits."""
+"""The numbers of vectors.json, parsed: inputs are rationals, outputs decimals of 20
+digits."""
 
 import json
 from fractions import Fraction
@@ -11,7 +12,9 @@ import oddsmith as od
 from oddsmith.core.arrays import Array
 from oddsmith.core.losses import Loss
 
-VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors.json").read_text())
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "vectors.json").read_text()
+)
 CASES: dict[str, Any] = {case["name"]: case for case in VECTORS["cases"]}
 LOSSES: dict[str, Loss] = {"square": od.square_loss, "log": od.log_loss}
 
@@ -39,7 +42,9 @@ def policy_of(case: Any) -> od.GeneralizedThompsonSampling:
     names = [f"expert {i}" for i in range(len(case["prior"]))]
     return od.GeneralizedThompsonSampling(
         od.GivenExperts(tuple(names)),
-        loss if float(case["beta"]) == 1 else od.losses.scaled(loss, float(case["beta"])),
+        loss
+        if float(case["beta"]) == 1
+        else od.losses.scaled(loss, float(case["beta"])),
         eta=float(case["eta"]),
         gamma=rational(case["gamma"]),
         prior=floats(case["prior"]),

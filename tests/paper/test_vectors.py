@@ -1,4 +1,5 @@
-"""Algorithm 1 against numbers computed with scalar 50-digit arithmetic (vectors.json)."""
+"""Algorithm 1 against numbers computed with scalar 50-digit arithmetic
+(vectors.json)."""
 
 import itertools
 from dataclasses import replace
@@ -11,11 +12,20 @@ import oddsmith as od
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import draw
 from oddsmith.core.expert_policy import ExpertState
-from paper.reference import CASES, LOSSES, VECTORS, experts_of, floats, policy_of, rational
+from paper.reference import (
+    CASES,
+    LOSSES,
+    VECTORS,
+    experts_of,
+    floats,
+    policy_of,
+    rational,
+)
 
 
 def forced(odds: od.Odds, context: Any, arm: int, step: int) -> od.Decision:
-    """The decision for a given arm: drawn by a uniform number from the middle of that arm's share."""
+    """The decision for a given arm: drawn by a uniform number from the middle of that
+    arm's share."""
     cumulative = np.cumsum(odds.propensities)
     uniform = float(cumulative[arm] - odds.propensities[arm] / 2)
     decision = draw(odds, context, uniform, step=step)
@@ -34,17 +44,32 @@ def test_case(name: str, any_kernels: str) -> None:
             predictions[case["asleep"][t]] = np.nan
         policy = replace(policy, gamma=rational(step["gamma"]))
         odds = policy.odds(state, predictions, step=t + 1)
-        np.testing.assert_allclose(odds.propensities, floats(step["arm_probs_before"]), atol=1e-12, rtol=0)
-        state = policy.update(state, forced(odds, predictions, step["arm"], t + 1), rational(step["reward"]))
-        np.testing.assert_allclose(policy.posterior(state), floats(step["posterior_after"]), atol=1e-12, rtol=0)
+        np.testing.assert_allclose(
+            odds.propensities, floats(step["arm_probs_before"]), atol=1e-12, rtol=0
+        )
+        state = policy.update(
+            state,
+            forced(odds, predictions, step["arm"], t + 1),
+            rational(step["reward"]),
+        )
+        np.testing.assert_allclose(
+            policy.posterior(state), floats(step["posterior_after"]), atol=1e-12, rtol=0
+        )
 
 
-def square_eta1_decisions() -> tuple[od.GeneralizedThompsonSampling, list[od.Decision], list[float]]:
+def square_eta1_decisions() -> tuple[
+    od.GeneralizedThompsonSampling, list[od.Decision], list[float]
+]:
     """The six steps of `square_eta1` as decisions and rewards."""
     case, tables = CASES["square_eta1"], experts_of("square_eta1")
     policy = policy_of(case)
     decisions = [
-        forced(policy.odds(policy.init(), tables[s["context"]]), tables[s["context"]], s["arm"], t + 1)
+        forced(
+            policy.odds(policy.init(), tables[s["context"]]),
+            tables[s["context"]],
+            s["arm"],
+            t + 1,
+        )
         for t, s in enumerate(case["steps"])
     ]
     return policy, decisions, [rational(s["reward"]) for s in case["steps"]]
@@ -61,7 +86,9 @@ def test_delay_any_order_gives_the_same_posterior(any_kernels: str) -> None:
         state = policy.init()
         for t in order:
             state = policy.update(state, decisions[t], rewards[t])
-        np.testing.assert_allclose(log_posterior(state.log_weights), expected, atol=1e-12, rtol=0)
+        np.testing.assert_allclose(
+            log_posterior(state.log_weights), expected, atol=1e-12, rtol=0
+        )
 
 
 def test_long_run_one_update_at_a_time(any_kernels: str) -> None:
@@ -71,7 +98,9 @@ def test_long_run_one_update_at_a_time(any_kernels: str) -> None:
         for decision, reward in zip(decisions, rewards, strict=True):
             state = policy.update(state, decision, reward)
     np.testing.assert_allclose(
-        log_posterior(state.log_weights), floats(VECTORS["long_run"]["log_posterior"]), rtol=1e-11
+        log_posterior(state.log_weights),
+        floats(VECTORS["long_run"]["log_posterior"]),
+        rtol=1e-11,
     )
 
 
@@ -80,16 +109,21 @@ def test_long_run_folded_in_blocks(any_kernels: str) -> None:
     repeats = int(VECTORS["long_run"]["repeats"])
     stacked: Any = od.Decision.stacked(decisions)
     many = stacked._replace(
-        advice=np.tile(stacked.advice, (repeats, 1)), propensities=np.tile(stacked.propensities, (repeats, 1))
+        advice=np.tile(stacked.advice, (repeats, 1)),
+        propensities=np.tile(stacked.propensities, (repeats, 1)),
     )
     state = od.fold(policy, policy.init(), many, np.tile(rewards, repeats))
     np.testing.assert_allclose(
-        log_posterior(state.log_weights), floats(VECTORS["long_run"]["log_posterior"]), rtol=1e-12
+        log_posterior(state.log_weights),
+        floats(VECTORS["long_run"]["log_posterior"]),
+        rtol=1e-12,
     )
     assert state.learnt == 6 * repeats
 
 
-@pytest.mark.parametrize("case", VECTORS["exact_enumeration"], ids=lambda case: str(case["name"]))
+@pytest.mark.parametrize(
+    "case", VECTORS["exact_enumeration"], ids=lambda case: str(case["name"])
+)
 def test_exact_enumeration(case: Any, any_kernels: str) -> None:
     """An exact walk over all arm and reward sequences, on our own odds and update."""
     tables = experts_of("square_paper")
@@ -105,7 +139,9 @@ def test_exact_enumeration(case: Any, any_kernels: str) -> None:
 
     def walk(t: int, probability: float, state: ExpertState, shifted: Array) -> None:
         if t == len(case["contexts"]):
-            sums["ln_w"] += probability * float(np.log((floats(case["prior"]) * np.exp(-policy.eta * shifted)).sum()))
+            sums["ln_w"] += probability * float(
+                np.log((floats(case["prior"]) * np.exp(-policy.eta * shifted)).sum())
+            )
             return
         f = tables[case["contexts"][t]]
         odds = policy.odds(state, f, step=t + 1)
@@ -131,25 +167,42 @@ def test_exact_enumeration(case: Any, any_kernels: str) -> None:
         assert sums[name] == pytest.approx(rational(value), abs=1e-12), name
 
 
-@pytest.mark.parametrize("case", VECTORS["pessimistic_chain"], ids=lambda c: f"p{c['p1']}-eta{c['eta']}-T{c['T']}")
+@pytest.mark.parametrize(
+    "case",
+    VECTORS["pessimistic_chain"],
+    ids=lambda c: f"p{c['p1']}-eta{c['eta']}-T{c['T']}",
+)
 def test_pessimistic_chain(case: Any, any_kernels: str) -> None:
-    """Dynamic programming over our own odds and update: the state is how often arm 1 paid more than it failed."""
+    """Dynamic programming over our own odds and update: the state is how often arm 1
+    paid more than it failed."""
     f = np.array([[0.5, 0.9], [0.5, 0.1]])
     p1, steps = rational(case["p1"]), int(case["T"])
     policy = od.GeneralizedThompsonSampling(
-        od.GivenExperts(("true", "wrong")), od.log_loss, eta=rational(case["eta"]), gamma=0.0, prior=[p1, 1 - p1]
+        od.GivenExperts(("true", "wrong")),
+        od.log_loss,
+        eta=rational(case["eta"]),
+        gamma=0.0,
+        prior=[p1, 1 - p1],
     )
-    # all 2T + 1 states as one batch: T failures … T successes of arm 1 on top of the prior
+    # all 2T + 1 states as one batch: T failures … T successes of arm 1 on top of the
+    # prior
     start = policy.init((2 * steps + 1,))
     lattice = np.arange(-steps, steps + 1)
     column = np.broadcast_to(f[:, 1], (2 * steps + 1, 2))
     decision = od.Decision(
-        None, None, None, np.ones(2 * steps + 1, dtype=int), np.full((2 * steps + 1, 2), 0.5), column
+        None,
+        None,
+        None,
+        np.ones(2 * steps + 1, dtype=int),
+        np.full((2 * steps + 1, 2), 0.5),
+        column,
     )
     state = start
     for k in range(1, steps + 1):
         paid = policy.update(state, decision, np.where(lattice > 0, 1.0, 0.0))
-        moved = np.where((abs(lattice) >= k)[:, None], paid.log_weights, state.log_weights)
+        moved = np.where(
+            (abs(lattice) >= k)[:, None], paid.log_weights, state.log_weights
+        )
         state = ExpertState(moved, k, ())
     odds = policy.odds(state, f).propensities
     mass, regret = (lattice == 0).astype(float), 0.0

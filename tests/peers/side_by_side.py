@@ -1,4 +1,5 @@
-"""Pages with two codes for each task: blocks `py` are the peer's, `python` ours, and those before a pair are both's."""
+"""Pages with two codes for each task: blocks `py` are the peer's, `python` ours, and
+those before a pair are both's."""
 
 import re
 import runpy
@@ -35,7 +36,9 @@ def peer(name: str) -> Any:
     """The peer's package, or a skip that names it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip(name, reason=f"peer {name} is not installed (make bench installs it)")
+        return pytest.importorskip(
+            name, reason=f"peer {name} is not installed (make bench installs it)"
+        )
 
 
 def sections(page: str) -> Iterator[Section]:
@@ -46,7 +49,8 @@ def sections(page: str) -> Iterator[Section]:
 
 
 def play(page: str, checks: Mapping[str, Check]) -> None:
-    """Run both codes of every task, each with names of its own, and then the task's check."""
+    """Run both codes of every task, each with names of its own, and then the task's
+    check."""
     theirs: Names = {"od": od}
     ours: Names = {}
     for title, blocks in sections(page):
@@ -58,17 +62,23 @@ def play(page: str, checks: Mapping[str, Check]) -> None:
             else:
                 left = _run(code, ours)
                 ours |= left
-                theirs |= {} if paired else left  # before the peer's: the world that both see
+                # before the peer's: the world that both see
+                theirs |= {} if paired else left
         if title in checks:
             checks[title](theirs, ours)
 
 
 def _run(code: str, names: Names) -> Names:
-    """The names that a block makes or changes; it is a script in the current folder, as a reader would have it."""
+    """The names that a block makes or changes; it is a script in the current folder, as
+    a reader would have it."""
     script = Path("block.py")
     script.write_text(code)
     left = runpy.run_path(str(script), init_globals=names)
-    return {name: value for name, value in left.items() if name[:2] != "__" and names.get(name) is not value}
+    return {
+        name: value
+        for name, value in left.items()
+        if name[:2] != "__" and names.get(name) is not value
+    }
 
 
 def complete(page: str, checks: Mapping[str, Check]) -> None:
@@ -80,7 +90,8 @@ def complete(page: str, checks: Mapping[str, Check]) -> None:
 
 
 def same_shares(odds: Any, drawn: Sequence[Any], arms: Sequence[Any]) -> None:
-    """Draws have the shares that odds say, to five standard errors of a share, 2.5 / sqrt(n) at most.
+    """Draws have the shares that odds say, to five standard errors of a share, 2.5 /
+    sqrt(n) at most.
 
     Odds that are right fail for fewer than one of 100,000 seeds.
     """

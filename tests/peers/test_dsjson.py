@@ -1,4 +1,5 @@
-"""dsjson next to Vowpal Wabbit itself: it trains on what we write, and we read what it decided."""
+"""dsjson next to Vowpal Wabbit itself: it trains on what we write, and we read what it
+decided."""
 
 import json
 import warnings
@@ -17,7 +18,10 @@ ARMS = ("sports", "politics", "tech")
 def wabbit() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("vowpalwabbit", reason="peer vowpalwabbit is not installed (make bench installs it)")
+        return pytest.importorskip(
+            "vowpalwabbit",
+            reason="peer vowpalwabbit is not installed (make bench installs it)",
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -40,8 +44,14 @@ def test_it_trains_on_what_we_write(tmp_path: Path) -> None:
     learner = vw.Workspace(settings)
     assert learner.get_weighted_examples() == 3000
     for where, best in ((0, 1), (1, 0)):
-        event = next(json.loads(line) for line, p in zip(path.open(), place, strict=True) if p == where)
-        examples = learner.parse(json.dumps({k: v for k, v in event.items() if not k.startswith("_label")}))
+        event = next(
+            json.loads(line)
+            for line, p in zip(path.open(), place, strict=True)
+            if p == where
+        )
+        examples = learner.parse(
+            json.dumps({k: v for k, v in event.items() if not k.startswith("_label")})
+        )
         assert int(np.argmax(learner.predict(examples))) == best
         learner.finish_example(examples)
     learner.finish()
@@ -49,7 +59,8 @@ def test_it_trains_on_what_we_write(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_we_read_what_it_decided(tmp_path: Path) -> None:
-    """Decisions made with its odds, in its own layout, which it also trains on itself."""
+    """Decisions made with its odds, in its own layout, which it also trains on
+    itself."""
     vw, rng = wabbit(), np.random.default_rng(1)
     learner = vw.Workspace("--cb_explore_adf --dsjson --quiet -q xa --epsilon 0.2")
     arms: list[int] = []
@@ -58,18 +69,42 @@ def test_we_read_what_it_decided(tmp_path: Path) -> None:
     lines: list[str] = []
     for t in range(200):
         place = int(rng.integers(2))
-        shown = {"x": {f"p{place}": 1}, "_multi": [{"_tag": name, "a": {name: 1}} for name in ARMS]}
+        shown = {
+            "x": {f"p{place}": 1},
+            "_multi": [{"_tag": name, "a": {name: 1}} for name in ARMS],
+        }
         asked = learner.parse(
-            json.dumps({"Version": "1", "EventId": str(t), "a": [1, 2, 3], "c": shown, "p": [1, 1, 1]})
+            json.dumps(
+                {
+                    "Version": "1",
+                    "EventId": str(t),
+                    "a": [1, 2, 3],
+                    "c": shown,
+                    "p": [1, 1, 1],
+                }
+            )
         )
         pmf = np.array(learner.predict(asked))
         learner.finish_example(asked)
         arm = int(rng.choice(3, p=pmf / pmf.sum()))
         reward = float(rng.random() < MEANS[place, arm])
         order = [arm, *(a for a in range(3) if a != arm)]
-        event: Any = {"_label_cost": -reward, "_label_probability": float(pmf[arm]), "_label_Action": arm + 1}
-        event |= {"_labelIndex": arm, "Timestamp": f"2026-03-01T00:{t // 60:02}:{t % 60:02}.0000000Z", "Version": "1"}
-        event |= {"EventId": str(t), "a": [a + 1 for a in order], "c": shown, "p": [float(pmf[a]) for a in order]}
+        event: Any = {
+            "_label_cost": -reward,
+            "_label_probability": float(pmf[arm]),
+            "_label_Action": arm + 1,
+        }
+        event |= {
+            "_labelIndex": arm,
+            "Timestamp": f"2026-03-01T00:{t // 60:02}:{t % 60:02}.0000000Z",
+            "Version": "1",
+        }
+        event |= {
+            "EventId": str(t),
+            "a": [a + 1 for a in order],
+            "c": shown,
+            "p": [float(pmf[a]) for a in order],
+        }
         lines.append(json.dumps(event | {"VWState": {"m": "1"}}))
         taught = learner.parse(lines[-1])
         learner.learn(taught)
@@ -88,4 +123,6 @@ def test_we_read_what_it_decided(tmp_path: Path) -> None:
     assert again.get_weighted_examples() == 200
     again.finish()
     od.write_log(log, tmp_path / "ours.dsjson")
-    np.testing.assert_array_equal(od.read_log(tmp_path / "ours.dsjson").propensities, log.propensities)
+    np.testing.assert_array_equal(
+        od.read_log(tmp_path / "ours.dsjson").propensities, log.propensities
+    )

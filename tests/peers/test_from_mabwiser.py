@@ -1,4 +1,5 @@
-"""As you did it in MABWiser: both codes of the page run, and agree where both must; skipped by name without it."""
+"""As you did it in MABWiser: both codes of the page run, and agree where both must;
+skipped by name without it."""
 
 from pathlib import Path
 
@@ -15,7 +16,9 @@ def mab_has_learnt_the_same(theirs: Names, ours: Names) -> None:
     policy, state = ours["policy"], od.fit_log(ours["policy"], [ours["log"]]).state
     expected = theirs["mab"].predict_expectations(contexts=ours["visitors"])
     for visitor, row in zip(ours["visitors"], expected, strict=True):
-        np.testing.assert_allclose(policy.bounds(state, visitor), list(row.values()), atol=1e-8)
+        np.testing.assert_allclose(
+            policy.bounds(state, visitor), list(row.values()), atol=1e-8
+        )
 
 
 def mab_chooses(theirs: Names, ours: Names) -> None:
@@ -37,7 +40,9 @@ def mab_learns(theirs: Names, ours: Names) -> None:
     more = od.Log(arm=np.array([2]), reward=np.ones(1), context=visitor[None])
     state = od.fit_log(policy, [ours["log"], more]).state
     expected = theirs["mab"].predict_expectations(contexts=[visitor])
-    np.testing.assert_allclose(policy.bounds(state, visitor), list(expected.values()), atol=1e-8)
+    np.testing.assert_allclose(
+        policy.bounds(state, visitor), list(expected.values()), atol=1e-8
+    )
 
 
 def mab_arms(theirs: Names, ours: Names) -> None:
@@ -58,7 +63,10 @@ def mab_thompson(theirs: Names, ours: Names) -> None:
 
 def mab_comes_back(theirs: Names, ours: Names) -> None:
     for visitor in ours["visitors"][:10]:
-        expected, found = (theirs[name].predict_expectations(contexts=[visitor]) for name in ("mab", "again"))
+        expected, found = (
+            theirs[name].predict_expectations(contexts=[visitor])
+            for name in ("mab", "again")
+        )
         assert expected == found
         assert ours["loaded"].best(visitor) == ours["agent"].best(visitor)
 
@@ -89,7 +97,9 @@ def test_every_pair_has_a_check() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_both_codes_run_and_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_codes_run_and_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     peer("mabwiser.mab")
     monkeypatch.chdir(tmp_path)
     play("from-mabwiser.md", CHECKS)

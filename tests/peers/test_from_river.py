@@ -1,4 +1,5 @@
-"""As you did it in river: both codes of the page run, and agree where both must; skipped by name without it."""
+"""As you did it in river: both codes of the page run, and agree where both must;
+skipped by name without it."""
 
 from math import log
 from pathlib import Path
@@ -13,13 +14,18 @@ def river_learns(theirs: Names, ours: Names) -> None:
     """Both earn more than any one article would have, by the luck that they had."""
     for clicks in (theirs["their_clicks"], ours["our_clicks"]):
         for article in ours["ARMS"]:
-            assert sum(clicks) > sum(ours["click"](x, article, luck) for x, luck in ours["VISITS"])
+            assert sum(clicks) > sum(
+                ours["click"](x, article, luck) for x, luck in ours["VISITS"]
+            )
 
 
 def river_regressions(theirs: Names, ours: Names) -> None:
     for x, _ in ours["VISITS"][:10]:
         means = ours["linear"].view(ours["state"], x, None).means
-        found = [theirs["taught"]._bayes_lin_regs[arm].predict_one(x | {"constant": 1.0}) for arm in ours["ARMS"]]
+        found = [
+            theirs["taught"]._bayes_lin_regs[arm].predict_one(x | {"constant": 1.0})
+            for arm in ours["ARMS"]
+        ]
         np.testing.assert_allclose(means, found, atol=1e-8)
 
 
@@ -38,7 +44,8 @@ def river_epsilon(theirs: Names, ours: Names) -> None:
 
 
 def river_models(theirs: Names, ours: Names) -> None:
-    """The posterior leads to the model with the least log loss of what it said of the drawn arms."""
+    """The posterior leads to the model with the least log loss of what it said of the
+    drawn arms."""
     names = list(theirs["models"])
     losses = [0.0] * len(names)
     for decision, reward in theirs["seen"]:
@@ -49,7 +56,8 @@ def river_models(theirs: Names, ours: Names) -> None:
 
 
 def river_replay(theirs: Names, ours: Names) -> None:
-    """Two policies of one kind on one log: equal up to five standard errors of their difference."""
+    """Two policies of one kind on one log: equal up to five standard errors of their
+    difference."""
     live = ours["live"]
     error = np.hypot(live.error, 0.5 / np.sqrt(theirs["used"]))
     assert theirs["replayed"] == pytest.approx(live.value, abs=5 * error)
@@ -57,8 +65,12 @@ def river_replay(theirs: Names, ours: Names) -> None:
 
 def river_comes_back(theirs: Names, ours: Names) -> None:
     for x, _ in ours["VISITS"][:10]:
-        assert theirs["again"].pull(ours["ARMS"], context=x) == theirs["theirs"].pull(ours["ARMS"], context=x)
-        np.testing.assert_array_equal(ours["loaded"].decide(x).propensities, ours["agent"].decide(x).propensities)
+        assert theirs["again"].pull(ours["ARMS"], context=x) == theirs["theirs"].pull(
+            ours["ARMS"], context=x
+        )
+        np.testing.assert_array_equal(
+            ours["loaded"].decide(x).propensities, ours["agent"].decide(x).propensities
+        )
 
 
 def river_mean(theirs: Names, ours: Names) -> None:
@@ -84,7 +96,9 @@ def test_every_pair_has_a_check() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_both_codes_run_and_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_codes_run_and_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     peer("river.bandit")
     monkeypatch.chdir(tmp_path)
     play("from-river.md", CHECKS)

@@ -1,4 +1,5 @@
-"""As you did it in Vowpal Wabbit: both codes of the page run, and agree where both must; skipped by name without it."""
+"""As you did it in Vowpal Wabbit: both codes of the page run, and agree where both
+must; skipped by name without it."""
 
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,12 @@ def vw_learns_the_same(theirs: Names, ours: Names) -> None:
 
 
 def vw_loss_is_the_mean_reward(theirs: Names, ours: Names) -> None:
-    assert -theirs["average_loss"] == pytest.approx(np.mean(theirs["rewards"]), abs=1e-5)
-    assert ours["log"].reward.mean() == pytest.approx(np.mean(ours["earned"]), abs=1e-12)
+    assert -theirs["average_loss"] == pytest.approx(
+        np.mean(theirs["rewards"]), abs=1e-5
+    )
+    assert ours["log"].reward.mean() == pytest.approx(
+        np.mean(ours["earned"]), abs=1e-12
+    )
 
 
 def vw_knows_topics(theirs: Names, ours: Names) -> None:
@@ -40,8 +45,13 @@ def vw_knows_topics(theirs: Names, ours: Names) -> None:
 
 def vw_comes_back(theirs: Names, ours: Names) -> None:
     for when in BEST:
-        assert theirs["again"].predict(theirs["lines"](when)) == theirs["vw"].predict(theirs["lines"](when))
-        before, after = (ours[name].decide({"when": when}, arms=ours["topics"]) for name in ("agent", "loaded"))
+        assert theirs["again"].predict(theirs["lines"](when)) == theirs["vw"].predict(
+            theirs["lines"](when)
+        )
+        before, after = (
+            ours[name].decide({"when": when}, arms=ours["topics"])
+            for name in ("agent", "loaded")
+        )
         np.testing.assert_array_equal(before.propensities, after.propensities)
 
 
@@ -53,12 +63,17 @@ def vw_log(theirs: Names, ours: Names) -> None:
     history = ours["history"]
     assert theirs["reader"].get_weighted_examples() == len(history) == 400
     assert (history.kind, history.arms) == ("exact", ("sports", "politics", "tech"))
-    np.testing.assert_allclose(history.propensities, np.tile(ours["ODDS"], (400, 1)), atol=1e-12)
-    assert [row["user.when"] for row in history.context] == [when for when, _ in ours["VISITS"]]
+    np.testing.assert_allclose(
+        history.propensities, np.tile(ours["ODDS"], (400, 1)), atol=1e-12
+    )
+    assert [row["user.when"] for row in history.context] == [
+        when for when, _ in ours["VISITS"]
+    ]
 
 
 def vw_odds(wabbit: Any, events: list[str]) -> Any:
-    """The odds of a workspace that reads dsjson, normalised: it has single precision."""
+    """The odds of a workspace that reads dsjson, normalised: it has single
+    precision."""
     found = []
     for event in events:
         examples = wabbit.parse(event)
@@ -79,11 +94,15 @@ def vw_warm(theirs: Names, ours: Names) -> None:
 def vw_has_our_ips(theirs: Names, ours: Names) -> None:
     asked = theirs["vowpalwabbit"].Workspace("-t -i first.vw --dsjson --quiet")
     target = vw_odds(asked, ours["events"][200:])
-    assert ips(ours["second"], target).values.mean() == pytest.approx(theirs["value"], abs=1e-6)
+    assert ips(ours["second"], target).values.mean() == pytest.approx(
+        theirs["value"], abs=1e-6
+    )
 
 
 def vw_epsilon(theirs: Names, ours: Names) -> None:
-    np.testing.assert_allclose(theirs["their_odds"], [0.9 + 0.1 / 3, 0.1 / 3, 0.1 / 3], atol=1e-6)
+    np.testing.assert_allclose(
+        theirs["their_odds"], [0.9 + 0.1 / 3, 0.1 / 3, 0.1 / 3], atol=1e-6
+    )
     np.testing.assert_allclose(ours["our_odds"], theirs["their_odds"], atol=1e-6)
 
 
@@ -106,7 +125,9 @@ def test_every_pair_has_a_check() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_both_codes_run_and_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_codes_run_and_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     peer("vowpalwabbit")
     monkeypatch.chdir(tmp_path)
     play("from-vowpal-wabbit.md", CHECKS)

@@ -1,4 +1,5 @@
-"""The same numbers as Open Bandit Pipeline, to 1e-10; skipped by name where it or its logs are absent."""
+"""The same numbers as Open Bandit Pipeline, to 1e-10; skipped by name where it or its
+logs are absent."""
 
 from pathlib import Path
 
@@ -12,7 +13,9 @@ DATA = Path(od.__file__).parents[3] / "shared" / "data"
 
 
 def agree(log: od.Log, position: object, n_arms: int) -> None:
-    pytest.importorskip("obp", reason="peer obp is not installed (make bench installs it)")
+    pytest.importorskip(
+        "obp", reason="peer obp is not installed (make bench installs it)"
+    )
     found = pairs(log, position, n_arms)
     assert set(found) == set(ESTIMATORS)
     for ours, theirs in found.values():
@@ -23,7 +26,11 @@ def agree(log: od.Log, position: object, n_arms: int) -> None:
 def test_on_a_random_log() -> None:
     rng = np.random.default_rng(0)
     reward = (rng.random(500) < 0.3).astype(np.float64)
-    log = od.Log(arm=rng.integers(5, size=500), reward=reward, propensity=rng.uniform(0.01, 1, 500))
+    log = od.Log(
+        arm=rng.integers(5, size=500),
+        reward=reward,
+        propensity=rng.uniform(0.01, 1, 500),
+    )
     agree(log, rng.integers(3, size=500), 5)
 
 

@@ -1,4 +1,5 @@
-"""Events, what particles learn from them, and closed forms, for the tests of continuous experts."""
+"""Events, what particles learn from them, and closed forms, for the tests of continuous
+experts."""
 
 from typing import Any
 
@@ -23,7 +24,9 @@ class Plain(Family):
         return od.policies.LogisticFamily().gradient(theta, phi, reward)
 
 
-def events(n: int, d: int, *, scale: float = 1.0, seed: int = 1) -> tuple[Array, Any, Array]:
+def events(
+    n: int, d: int, *, scale: float = 1.0, seed: int = 1
+) -> tuple[Array, Any, Array]:
     """Contexts (n, 3, d), arms and fractional rewards (n,)."""
     rng = np.random.default_rng(seed)
     contexts = rng.standard_normal((n, 3, d)) * scale
@@ -32,17 +35,27 @@ def events(n: int, d: int, *, scale: float = 1.0, seed: int = 1) -> tuple[Array,
     return contexts, arms, np.clip(means + 0.2 * rng.standard_normal(n), 0.0, 1.0)
 
 
-def learnt(policy: od.policies.ParticleThompsonSampling, history: Any, shape: tuple[int, ...] = ()) -> ParticleState:
+def learnt(
+    policy: od.policies.ParticleThompsonSampling,
+    history: Any,
+    shape: tuple[int, ...] = (),
+) -> ParticleState:
     state = policy.init(shape)
     for t, (context, arm, reward) in enumerate(zip(*history, strict=True)):
-        decision = od.Decision(t + 1, context, None, np.full(shape, arm), np.full((*shape, 3), 1 / 3))
+        decision = od.Decision(
+            t + 1, context, None, np.full(shape, arm), np.full((*shape, 3), 1 / 3)
+        )
         state = policy.update(state, decision, np.full(shape, reward))
     return state
 
 
 def closed_form(history: Any, *, eta: float, ridge: float) -> tuple[Array, Array]:
-    """Mean and covariance of the linear class with square loss: Λ = ridge I + 2η Σ φφᵀ, m = Λ⁻¹ 2η Σ rφ."""
+    """Mean and covariance of the linear class with square loss: Λ = ridge I + 2η Σ φφᵀ,
+    m = Λ⁻¹ 2η Σ rφ."""
     contexts, arms, rewards = history
     phi = contexts[np.arange(len(arms)), arms]
-    covariance = np.asarray(np.linalg.inv(ridge * np.eye(phi.shape[1]) + 2 * eta * phi.T @ phi), dtype=np.float64)
+    covariance = np.asarray(
+        np.linalg.inv(ridge * np.eye(phi.shape[1]) + 2 * eta * phi.T @ phi),
+        dtype=np.float64,
+    )
     return covariance @ (2 * eta * rewards @ phi), covariance

@@ -1,4 +1,5 @@
-"""auto: from the first decision, with dirty contexts, with odds that are what is drawn from."""
+"""auto: from the first decision, with dirty contexts, with odds that are what is drawn
+from."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ def played(policy: Any, x: Any, y: Any, seed: int = 0) -> tuple[list[od.Decision
     return decisions, np.array(rewards)
 
 
-@pytest.mark.parametrize(("name", "most"), [("wine", 0.15), ("iris", 0.3), ("breast_cancer", 0.12)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("wine", 0.15), ("iris", 0.3), ("breast_cancer", 0.12)]
+)
 def test_it_learns_from_scratch(name: str, most: float) -> None:
     world = dataset(name)
     order = np.random.default_rng(1).permutation(len(world.y))
@@ -42,12 +45,14 @@ def test_drawn_arms_follow_the_odds() -> None:
     drawn = np.array([d.index for d in decisions])
     z = ((drawn - odds) / np.sqrt(odds * (1 - odds))).sum() / np.sqrt(len(odds))
     assert z**2 < chi2.ppf(1 - 1e-4, 1)
-    assert min(d.propensities.min() for d in decisions) >= 0.1 - 1e-12  # the floor gamma/K
+    # the floor gamma/K
+    assert min(d.propensities.min() for d in decisions) >= 0.1 - 1e-12
 
 
 @pytest.mark.parametrize("name", ["wine", "iris", "breast_cancer"])
 def test_its_log_values_another_policy(name: str) -> None:
-    """Inverse propensities of "always class 0", unbiased: within 4 standard errors over 40 passes."""
+    """Inverse propensities of "always class 0", unbiased: within 4 standard errors over
+    40 passes."""
     world, estimates = dataset(name), []
     for seed in range(40):
         order = np.random.default_rng(seed).permutation(len(world.y))[:100]
@@ -60,10 +65,18 @@ def test_its_log_values_another_policy(name: str) -> None:
 
 
 def test_contexts_of_every_kind() -> None:
-    rows = [{"age": 30.0, "city": "Rome"}, {"age": None, "city": "Oslo"}, {"city": 7, "extra": "?"}, {}]
+    rows = [
+        {"age": 30.0, "city": "Rome"},
+        {"age": None, "city": "Oslo"},
+        {"city": 7, "extra": "?"},
+        {},
+    ]
     frame = pd.DataFrame({"age": [1.0, np.nan, 3.0], "city": ["Rome", "Lima", None]})
     schema = od.Schema.of(frame)
-    for policy, kinds in ((od.auto(["a", "b"]), 4), (od.auto(["a", "b"], schema=schema, size="small"), 2)):
+    for policy, kinds in (
+        (od.auto(["a", "b"]), 4),
+        (od.auto(["a", "b"], schema=schema, size="small"), 2),
+    ):
         agent = od.Agent(policy, seed=1)
         for t in range(30):
             agent.learn(agent.decide(rows[t % kinds]), t % 2)
@@ -85,17 +98,47 @@ def test_a_saved_agent_goes_on(tmp_path: Any) -> None:
 
 
 NASTY: tuple[Any, ...] = (
-    0.0, -0.0, 1.0, -3.5, 1e-308, 1e16, 1e99, 1e101, 1e308, -1e308, float("nan"), float("inf"), -float("inf"), 2**70,
-    True, None, "", "x" * 10_000, "\ud800", "\x00", "café", [], {}, b"bytes", object, np.float32("nan"), np.int8(-1),
-    10**400, 3j,
-)  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -3.5,
+    1e-308,
+    1e16,
+    1e99,
+    1e101,
+    1e308,
+    -1e308,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    2**70,
+    True,
+    None,
+    "",
+    "x" * 10_000,
+    "\ud800",
+    "\x00",
+    "café",
+    [],
+    {},
+    b"bytes",
+    object,
+    np.float32("nan"),
+    np.int8(-1),
+    10**400,
+    3j,
+)
 
 
 def nasty(rng: np.random.Generator) -> Any:
     """A context nobody should send."""
 
     def value() -> Any:
-        return NASTY[rng.integers(len(NASTY))] if rng.random() < 0.7 else float(rng.normal())
+        return (
+            NASTY[rng.integers(len(NASTY))]
+            if rng.random() < 0.7
+            else float(rng.normal())
+        )
 
     kind = rng.integers(6)
     if kind == 0:
@@ -103,7 +146,12 @@ def nasty(rng: np.random.Generator) -> Any:
     if kind == 1:
         return [value() for _ in range(rng.integers(7))]
     if kind == 2:
-        return np.array([float(v) if isinstance(v, float) else 0.5 for v in (value() for _ in range(3))])
+        return np.array(
+            [
+                float(v) if isinstance(v, float) else 0.5
+                for v in (value() for _ in range(3))
+            ]
+        )
     if kind == 3:
         return np.full(rng.integers(1, 5, rng.integers(3)), float(rng.normal()))
     if kind == 4:
@@ -111,9 +159,12 @@ def nasty(rng: np.random.Generator) -> Any:
     return value()
 
 
-@pytest.mark.parametrize("schema", [None, od.Schema(numbers=("1", "2"), categories=("3", "4"))])
+@pytest.mark.parametrize(
+    "schema", [None, od.Schema(numbers=("1", "2"), categories=("3", "4"))]
+)
 def test_ten_thousand_dirty_contexts(schema: od.Schema | None) -> None:
-    """Never odds that are not numbers: either they are, or there is one clear error and nothing has changed."""
+    """Never odds that are not numbers: either they are, or there is one clear error and
+    nothing has changed."""
     rng = np.random.default_rng(0 if schema is None else 1)
     policy = od.auto(["a", "b", "c"], size="small", schema=schema)
     state = policy.init()
@@ -122,7 +173,9 @@ def test_ten_thousand_dirty_contexts(schema: od.Schema | None) -> None:
         context = nasty(rng)
         before = (state.log_weights.copy(), state.experts.seen)
         try:
-            decision = od.decide(policy, state, context, float(rng.random()), step=t + 1)
+            decision = od.decide(
+                policy, state, context, float(rng.random()), step=t + 1
+            )
             if decision.propensities.ndim == 1:
                 state = policy.update(state, decision, float(t % 2))
         except od.OddsmithError as error:
@@ -135,7 +188,9 @@ def test_ten_thousand_dirty_contexts(schema: od.Schema | None) -> None:
         np.testing.assert_allclose(decision.propensities.sum(axis=-1), 1)
     assert 500 < answered < 4_500
     assert all("\n" not in said and len(said) < 400 for said in sentences)
-    assert all(np.isfinite(part).all() for own in state.experts.learners for part in own.models)
+    assert all(
+        np.isfinite(part).all() for own in state.experts.learners for part in own.models
+    )
 
 
 def test_arms_that_come_later_are_tried_and_learnt() -> None:
@@ -148,15 +203,22 @@ def test_arms_that_come_later_are_tried_and_learnt() -> None:
         if t == 300:
             policy, state = policy.with_arms(state, ["left", "right"])
         decision = od.decide(policy, state, row, float(rng.random()), step=t + 1)
-        state = policy.update(state, decision, float((row[0] < 0) == (decision.number == 0)))
+        state = policy.update(
+            state, decision, float((row[0] < 0) == (decision.number == 0))
+        )
     best = np.array([policy.odds(state, row).propensities.argmax() for row in x[:100]])
     assert (best == (x[:100, 0] > 0)).mean() > 0.85
-    with pytest.raises(od.InvalidInput, match="GivenExperts are made for the arms they have"):
-        od.GeneralizedThompsonSampling(od.GivenExperts(["one"]), gamma=0.0).with_arms(state, ["a"])
+    with pytest.raises(
+        od.InvalidInput, match="GivenExperts are made for the arms they have"
+    ):
+        od.GeneralizedThompsonSampling(od.GivenExperts(["one"]), gamma=0.0).with_arms(
+            state, ["a"]
+        )
 
 
 def test_a_short_memory_where_the_world_turns() -> None:
-    """Answers turn round after 400 rows: with share, the posterior moves to the forest on the last 256 rows."""
+    """Answers turn round after 400 rows: with share, the posterior moves to the forest
+    on the last 256 rows."""
     errors: dict[float, list[float]] = {0.0: [], 1e-4: []}
     for seed in (8, 9, 10):
         x = np.random.default_rng(seed).normal(size=(1200, 2))
@@ -170,7 +232,8 @@ def test_a_short_memory_where_the_world_turns() -> None:
 
 
 def test_another_recipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    """As a later version would: what it makes of rewards is something else, whatever its settings."""
+    """As a later version would: what it makes of rewards is something else, whatever
+    its settings."""
     agent = od.Agent(od.auto(["a", "b"]), seed=1)
     agent.learn(agent.decide([1.0]), 1)
     agent.save(tmp_path / "agent.npz")
@@ -179,7 +242,11 @@ def test_another_recipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
     later = od.auto(["a", "b"])
     object.__setattr__(later.experts, "recipe", RECIPE + 1)
     with pytest.raises(
-        od.BadFile, match=r"experts\.recipe was 2.*, is 3.* in this version.*oddsmith fit learn the log anew"
+        od.BadFile,
+        match=(
+            r"experts\.recipe was 2.*, is 3.* in this version.*oddsmith fit learn the "
+            r"log anew"
+        ),
     ):
         od.Agent.load(tmp_path / "agent.npz", later)
 

@@ -1,4 +1,5 @@
-"""Bounded hands everything on to its policy, step and eligible arms included, and refuses bounds that are none."""
+"""Bounded hands everything on to its policy, step and eligible arms included, and
+refuses bounds that are none."""
 
 from typing import Any
 
@@ -9,7 +10,10 @@ import oddsmith as od
 
 SAID = np.array([[0.9, 0.2, 0.4], [0.1, 0.3, 0.8]])
 INNER = od.GeneralizedThompsonSampling(
-    od.GivenExperts(("a", "b")), gamma=od.policies.PowerSchedule(0.8, 0.5), prior=[0.75, 0.25], share=0.1
+    od.GivenExperts(("a", "b")),
+    gamma=od.policies.PowerSchedule(0.8, 0.5),
+    prior=[0.75, 0.25],
+    share=0.1,
 )
 FAIR = od.Bounded(INNER, floors=0.01, caps=0.9)
 WITHOUT_SECOND = np.array([True, False, True])
@@ -28,13 +32,19 @@ def test_odds_are_those_of_this_step_over_these_arms() -> None:
             ):
                 np.testing.assert_allclose(found.propensities, right, rtol=1e-14)
                 np.testing.assert_array_equal(found.advice, SAID)
-            explained: Any = FAIR.explain(FAIR.init(), SAID, eligible=eligible, step=step)
+            explained: Any = FAIR.explain(
+                FAIR.init(), SAID, eligible=eligible, step=step
+            )
             np.testing.assert_allclose(explained.propensities, right, rtol=1e-14)
             np.testing.assert_allclose(explained.uniform, gamma * mask / n, rtol=1e-14)
 
 
 def test_explanations_have_the_bounded_odds() -> None:
-    tight = od.Bounded(od.thompson_sampling(od.GivenExperts(("a", "b")), [0.75, 0.25]), floors=0.1, caps=0.7)
+    tight = od.Bounded(
+        od.thompson_sampling(od.GivenExperts(("a", "b")), [0.75, 0.25]),
+        floors=0.1,
+        caps=0.7,
+    )
     explained: Any = tight.explain(tight.init(), SAID, eligible=WITHOUT_SECOND)
     assert explained.propensities == pytest.approx([0.7, 0.0, 0.3])
     assert explained.posterior == pytest.approx([0.75, 0.25])
@@ -44,7 +54,9 @@ def test_learning_and_folding_are_the_policys_own() -> None:
     rng = np.random.default_rng(0)
     state, decisions, rewards = FAIR.init(), [], rng.random(12)
     for t, reward in enumerate(rewards):
-        decisions.append(od.decide(FAIR, state, rng.random((2, 3)), float(rng.random()), step=t + 1))
+        decisions.append(
+            od.decide(FAIR, state, rng.random((2, 3)), float(rng.random()), step=t + 1)
+        )
         state = FAIR.update(state, decisions[-1], float(reward))
     plain: Any = INNER.init()
     for decision, reward in zip(decisions, rewards, strict=True):
@@ -56,7 +68,9 @@ def test_learning_and_folding_are_the_policys_own() -> None:
         od.fold(FAIR, half, decisions[5:], rewards[5:]),
     ):
         np.testing.assert_allclose(learnt.log_weights, plain.log_weights, rtol=1e-13)
-        np.testing.assert_allclose(FAIR.posterior(learnt), INNER.posterior(plain), rtol=1e-13)
+        np.testing.assert_allclose(
+            FAIR.posterior(learnt), INNER.posterior(plain), rtol=1e-13
+        )
     assert not np.allclose(FAIR.posterior(state), [0.75, 0.25])
     assert FAIR.init((4,)).log_weights.shape == (4, 2)
     assert not FAIR.in_place
@@ -64,16 +78,25 @@ def test_learning_and_folding_are_the_policys_own() -> None:
 
 
 def test_bounds_at_their_ends() -> None:
-    exact = od.Bounded(INNER, floors=[0.5, 0.25, 0.25], caps=[0.5, 0.25, 0.25])  # a floor may be its cap
-    np.testing.assert_array_equal(exact.odds(exact.init(), SAID, step=1).propensities, [0.5, 0.25, 0.25])
+    # a floor may be its cap
+    exact = od.Bounded(INNER, floors=[0.5, 0.25, 0.25], caps=[0.5, 0.25, 0.25])
+    np.testing.assert_array_equal(
+        exact.odds(exact.init(), SAID, step=1).propensities, [0.5, 0.25, 0.25]
+    )
     np.testing.assert_array_equal(od.Bounded(INNER, floors=0, caps=1).caps, 1.0)
 
 
 @pytest.mark.parametrize("what", ["floors", "caps"])
-@pytest.mark.parametrize("value", [-0.1, 1.5, [0.5, -0.1, 0.2], [0.5, 1.5, 0.2], [[0.1, 0.2, 0.3]]])
+@pytest.mark.parametrize(
+    "value", [-0.1, 1.5, [0.5, -0.1, 0.2], [0.5, 1.5, 0.2], [[0.1, 0.2, 0.3]]]
+)
 def test_bounds_are_one_number_or_one_per_arm(what: str, value: Any) -> None:
     with pytest.raises(
-        od.InvalidInput, match=rf"^{what} must be one number in \[0, 1\], one per arm, or a dict by name; got "
+        od.InvalidInput,
+        match=(
+            rf"^{what} must be one number in \[0, 1\], one per arm, or a dict by name; "
+            r"got "
+        ),
     ):
         od.Bounded(INNER, **{what: value})
 
@@ -81,13 +104,21 @@ def test_bounds_are_one_number_or_one_per_arm(what: str, value: Any) -> None:
 @pytest.mark.parametrize("what", ["floors", "caps"])
 def test_bounds_must_fit_the_arms_and_be_numbers(what: str) -> None:
     two = od.Bounded(INNER, **{what: [0.0, 0.0] if what == "floors" else [1.0, 1.0]})
-    with pytest.raises(od.InvalidInput, match=rf"^{what} must be one per arm; got 2 for 3 arms$"):
+    with pytest.raises(
+        od.InvalidInput, match=rf"^{what} must be one per arm; got 2 for 3 arms$"
+    ):
         two.odds(two.init(), SAID, step=1)
     with pytest.raises(od.InvalidInput, match=rf"^{what} must be finite"):
         od.Bounded(INNER, **{what: np.nan})
-    with pytest.raises(od.InvalidInput, match=r"^floors and caps must be for as many arms; got 2 and 3$"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"^floors and caps must be for as many arms; got 2 and 3$",
+    ):
         od.Bounded(INNER, floors=[0, 0], caps=[1, 1, 1])
-    with pytest.raises(od.errors.Infeasible, match=r"^floors must not exceed caps; got \[0.1, 0.5\] above 0.3$"):
+    with pytest.raises(
+        od.errors.Infeasible,
+        match=r"^floors must not exceed caps; got \[0.1, 0.5\] above 0.3$",
+    ):
         od.Bounded(INNER, floors=[0.1, 0.5], caps=0.3)
     with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs"):
         od.Bounded("policy")  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""The monitor: its interval holds the truth at all times, sums do not depend on the order, its sentence names names."""
+"""The monitor: its interval holds the truth at all times, sums do not depend on the
+order, its sentence names names."""
 
 import numpy as np
 import pytest
@@ -12,13 +13,20 @@ BANK = od.GivenExperts(["predictor", "adviser"])
 
 
 def test_the_interval_holds_the_truth_at_every_look() -> None:
-    """200 runs, a look every 50 steps: 10 may ever miss on average at level 95 %; 24 would in one of 13,000 tests."""
+    """200 runs, a look every 50 steps: 10 may ever miss on average at level 95 %; 24
+    would in one of 13,000 tests."""
     problem, rng, runs = AGNOSTIC["A1"](), np.random.default_rng(5), 200
     policy = od.hedged(problem.experts)
     state, missed = policy.init((runs,)), np.zeros(runs, dtype=bool)
     for t in range(1, 1001):
-        decision = od.decide(policy, state, np.zeros(runs, dtype=int), rng.random(runs), step=t)
-        state = policy.update(state, decision, (rng.random(runs) < np.array([0.5, 0.6])[decision.arm]).astype(float))
+        decision = od.decide(
+            policy, state, np.zeros(runs, dtype=int), rng.random(runs), step=t
+        )
+        state = policy.update(
+            state,
+            decision,
+            (rng.random(runs) < np.array([0.5, 0.6])[decision.arm]).astype(float),
+        )
         if t % 50 == 0:
             for run, sums in enumerate(state.choices):
                 for predictor in (0, 1):
@@ -29,31 +37,48 @@ def test_the_interval_holds_the_truth_at_every_look() -> None:
 
 
 def test_the_interval_holds_the_truth_where_arms_cannot_be_drawn() -> None:
-    """As above, of experts that want an arm each; every other row has odds 0 for one of the arms, or the other."""
+    """As above, of experts that want an arm each; every other row has odds 0 for one of
+    the arms, or the other."""
     rng, runs, missed, means = np.random.default_rng(8), 200, 0, np.array([0.4, 0.6])
     odds = np.array([[0.5, 0.5], [1.0, 0.0], [0.3, 0.7], [0.0, 1.0]])
     for _ in range(runs):
         table = odds[np.arange(1000) % 4]
         arm = (rng.random(1000) < table[:, 1]).astype(int)
         weights = np.eye(2)[arm] / table[np.arange(1000), arm][:, None]
-        sums = sums_of(weights, (rng.random(1000) < means[arm]).astype(float)[:, None]).cumsum(axis=0)
-        looks = [choices_of(sums[t - 1], t, names=["0", "1"], predictor=0) for t in range(50, 1001, 50)]
+        sums = sums_of(
+            weights, (rng.random(1000) < means[arm]).astype(float)[:, None]
+        ).cumsum(axis=0)
+        looks = [
+            choices_of(sums[t - 1], t, names=["0", "1"], predictor=0)
+            for t in range(50, 1001, 50)
+        ]
         missed += any(not one.low <= 0.2 * int(one.policy) <= one.high for one in looks)
     assert missed < 24
 
 
 def test_policies_that_are_hidden_are_named_and_are_not_the_best() -> None:
-    """The first is never drawn, the second earns 0.2 less than the third, of 1,000 rewards."""
-    sums = np.array([[0.0, 300.0, 500.0], [1.0, 700.0, 500.0], [250.0] * 3, [250.0] * 3])
+    """The first is never drawn, the second earns 0.2 less than the third, of 1,000
+    rewards."""
+    sums = np.array(
+        [[0.0, 300.0, 500.0], [1.0, 700.0, 500.0], [250.0] * 3, [250.0] * 3]
+    )
     found = choices_of(sums, 1000, names=["a", "b", "c"], predictor=1)
     assert (found.policy, found.hidden) == ("c", ("a",))
     assert found.gap == pytest.approx(0.2)
-    assert "The arms that the policy of 'a' would choose are drawn too rarely" in str(found)
+    assert "The arms that the policy of 'a' would choose are drawn too rarely" in str(
+        found
+    )
     assert choices_of(sums, 1000, names=["a", "b", "c"], predictor=2).policy == "c"
     blind = choices_of(sums, 1000, names=["a", "b", "c"], predictor=0)
-    assert str(blind).startswith("Whether the best predictor, 'a', has the best policy cannot be told. The arms that")
+    assert str(blind).startswith(
+        "Whether the best predictor, 'a', has the best policy cannot be told. The arms "
+        "that"
+    )
     many = Choices("a", "a", 0.0, -0.1, 0.1, 1000, tuple("bcdef"))
-    assert "The arms that the policies of 'b', 'c', 'd' and 2 others would choose" in str(many)
+    assert (
+        "The arms that the policies of 'b', 'c', 'd' and 2 others would choose"
+        in str(many)
+    )
 
 
 def test_weights_beyond_all_measure_are_cut() -> None:
@@ -63,7 +88,8 @@ def test_weights_beyond_all_measure_are_cut() -> None:
 
 
 def test_experts_that_predict_well_and_choose_badly() -> None:
-    """The adviser earns 0.8 more, and is the worse predictor on both arms; a floor keeps the other arm in sight."""
+    """The adviser earns 0.8 more, and is the worse predictor on both arms; a floor
+    keeps the other arm in sight."""
     hedged, rng = od.hedged(BANK), np.random.default_rng(6)
     policy = od.Bounded(hedged, floors=0.1)
     said = np.array([[0.55, 0.5], [0.0001, 0.9999]])
@@ -71,16 +97,23 @@ def test_experts_that_predict_well_and_choose_badly() -> None:
     state = policy.init()
     for t in range(3000):
         decision = od.decide(policy, state, said, float(rng.random()), step=t + 1)
-        state = policy.update(state, decision, float(rng.random() < means[decision.arm]))
+        state = policy.update(
+            state, decision, float(rng.random() < means[decision.arm])
+        )
     told = hedged.monitor(state)
     assert (told.policy, told.predictor) == ("adviser", "predictor")
     assert 0 < told.low <= 0.8 <= told.high
-    assert "Your experts predict well and choose badly: the policy of 'adviser' earns 0." in str(told)
+    assert (
+        "Your experts predict well and choose badly: the policy of 'adviser' earns 0."
+        in str(told)
+    )
     assert str(told) in str(policy.explain(state, said))
 
 
 def test_sentences() -> None:
-    assert "not told before there are 100 rewards" in str(od.hedged(BANK).monitor(od.hedged(BANK).init()))
+    assert "not told before there are 100 rewards" in str(
+        od.hedged(BANK).monitor(od.hedged(BANK).init())
+    )
     assert "has the best policy too" in str(Choices("a", "a", 0.0, -0.1, 0.1, 1000))
     assert "do not decide it" in str(Choices("a", "b", 0.05, -0.1, 0.2, 1000))
 

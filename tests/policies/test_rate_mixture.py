@@ -1,4 +1,5 @@
-"""Mixtures of learning rates: enumeration, one rate is GTS, and the mixture against the best rate so far."""
+"""Mixtures of learning rates: enumeration, one rate is GTS, and the mixture against the
+best rate so far."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,15 +27,26 @@ class BestRate(RateMixture):
         return (np.arange(best.shape[-1]) == smallest[..., None]).astype(float)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(RateMixture, "mixture"), (BestRate, "argmin_ties_to_smallest")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(RateMixture, "mixture"), (BestRate, "argmin_ties_to_smallest")]
+)
 def test_enumeration(kind: Any, name: str) -> None:
     """Regret and mean rate over all futures of four steps, to 1e-12."""
     policy = kind(BANK, rates=[1.0, 0.5, 0.25], gamma=0.0)
     leaves, regret = [(1.0, policy.init())], 0.0
     for row in AGNOSTIC["A3_safebayes_enum"][name].values():
-        regret += sum(p * 0.1 * policy.odds(state, A3_EXPERTS).propensities[0] for p, state in leaves)
-        leaves = [future for leaf in leaves for future in futures(policy, leaf, A3_EXPERTS, MEANS)]
-        rate = sum(p * float(policy.rate_weights(state) @ policy.rates) for p, state in leaves)
+        regret += sum(
+            p * 0.1 * policy.odds(state, A3_EXPERTS).propensities[0]
+            for p, state in leaves
+        )
+        leaves = [
+            future
+            for leaf in leaves
+            for future in futures(policy, leaf, A3_EXPERTS, MEANS)
+        ]
+        rate = sum(
+            p * float(policy.rate_weights(state) @ policy.rates) for p, state in leaves
+        )
         assert regret == pytest.approx(float(row["regret"]), abs=1e-12)
         assert rate == pytest.approx(float(row["mean_eta_after"]), abs=1e-12)
 
@@ -47,9 +59,14 @@ def test_one_rate_is_gts(loss: Any) -> None:
     for t in range(50):
         said = rng.uniform(0.1, 0.9, (2, 3))
         decision = od.decide(policy, state, said, float(rng.random()), step=t + 1)
-        np.testing.assert_allclose(decision.propensities, gts.odds(own, said).propensities, atol=1e-12)
+        np.testing.assert_allclose(
+            decision.propensities, gts.odds(own, said).propensities, atol=1e-12
+        )
         reward = float(rng.random())
-        state, own = policy.update(state, decision, reward), gts.update(own, decision, reward)
+        state, own = (
+            policy.update(state, decision, reward),
+            gts.update(own, decision, reward),
+        )
     np.testing.assert_allclose(policy.posterior(state), gts.posterior(own), atol=1e-12)
     assert state.gap == 0
 
@@ -59,10 +76,16 @@ def test_the_explanation_adds_up_and_names_the_rates() -> None:
     state, rng = policy.init(), np.random.default_rng(4)
     for t in range(30):
         decision = od.decide(policy, state, A3_EXPERTS, float(rng.random()), step=t + 1)
-        state = policy.update(state, decision, float(rng.random() < MEANS[decision.arm]))
+        state = policy.update(
+            state, decision, float(rng.random() < MEANS[decision.arm])
+        )
     told = policy.explain(state, A3_EXPERTS)
-    np.testing.assert_allclose(0.9 * told.weights @ told.ballots + told.uniform, told.propensities, atol=1e-12)
-    np.testing.assert_allclose(told.propensities, policy.odds(state, A3_EXPERTS).propensities, atol=1e-15)
+    np.testing.assert_allclose(
+        0.9 * told.weights @ told.ballots + told.uniform, told.propensities, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        told.propensities, policy.odds(state, A3_EXPERTS).propensities, atol=1e-15
+    )
     assert "Learning rates, by what they have to say: 1 (" in str(told)
 
 
@@ -78,14 +101,22 @@ def test_what_it_refuses() -> None:
 
 @pytest.mark.soak
 def test_the_mixture_keeps_every_rate_alive() -> None:
-    """Where the best expert is too sure: a third of Thompson sampling's regret, and less than the best rate so far."""
+    """Where the best expert is too sure: a third of Thompson sampling's regret, and
+    less than the best rate so far."""
     problem = WORLDS["A3"]()
     policies = {
         "mixture": RateMixture(problem.experts, gamma=0.0),
         "best": BestRate(problem.experts, gamma=0.0),
         "thompson": od.thompson_sampling(problem.experts),
     }
-    lost = {n: simulate(p, problem.world, steps=10_000, runs=1000, seed=76).mean() for n, p in policies.items()}
-    recorded = AGNOSTIC["simulated"]["data"]["A3 SafeBayes"]["SafeBayes mixture,gamma=0.0"]
+    lost = {
+        n: simulate(p, problem.world, steps=10_000, runs=1000, seed=76).mean()
+        for n, p in policies.items()
+    }
+    recorded = AGNOSTIC["simulated"]["data"]["A3 SafeBayes"][
+        "SafeBayes mixture,gamma=0.0"
+    ]
     assert lost["mixture"][0] < min(lost["thompson"][0] / 3, lost["best"][0])
-    assert abs(lost["mixture"][0] - recorded["mean"][2]) <= 4 * np.hypot(lost["mixture"][1], recorded["se"][2])
+    assert abs(lost["mixture"][0] - recorded["mean"][2]) <= 4 * np.hypot(
+        lost["mixture"][1], recorded["se"][2]
+    )

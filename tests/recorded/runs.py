@@ -1,4 +1,5 @@
-"""All recorded runs by name, and their files: one for numpy, and another for numba where its bits are others."""
+"""All recorded runs by name, and their files: one for numpy, and another for numba
+where its bits are others."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +34,8 @@ def path_of(name: str, kind: str = "numpy") -> Path:
 
 
 def run(name: str) -> list[str]:
-    """The lines of a run, made now, with the kernels in use; one thread, for sums depend on how many share them."""
+    """The lines of a run, made now, with the kernels in use; one thread, for sums
+    depend on how many share them."""
     trace = Trace()
     with threadpool_limits(1):
         RUNS[name](trace)
@@ -41,7 +43,8 @@ def run(name: str) -> list[str]:
 
 
 def recording(name: str, kind: str) -> tuple[str, list[str]]:
-    """Where a run was recorded, and its lines; numba's are numpy's unless it has a file of its own."""
+    """Where a run was recorded, and its lines; numba's are numpy's unless it has a file
+    of its own."""
     own = path_of(name, kind)
     made, *lines = (own if own.exists() else path_of(name)).read_text().splitlines()
     return made, lines

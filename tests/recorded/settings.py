@@ -1,4 +1,5 @@
-"""Runs of recipes, wrappers and schedules, each with its settings written out, so that a new default changes none."""
+"""Runs of recipes, wrappers and schedules, each with its settings written out, so that
+a new default changes none."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,14 @@ ARMS = ("north", "south", "west")
 
 def gts(loss: Any = od.log_loss, **settings: Any) -> Any:
     """GTS over four experts, with all its settings."""
-    usual: dict[str, Any] = {"eta": 0.5, "gamma": 0.1, "prior": PRIOR, "optimism": 0.0, "share": 0.0, "discount": 1.0}
+    usual: dict[str, Any] = {
+        "eta": 0.5,
+        "gamma": 0.1,
+        "prior": PRIOR,
+        "optimism": 0.0,
+        "share": 0.0,
+        "discount": 1.0,
+    }
     return od.GeneralizedThompsonSampling(BANK, loss, **usual | settings)
 
 
@@ -47,15 +55,26 @@ def people(n: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for t in range(n):
         age, spent = float(rng.integers(18, 80)), float(rng.normal())
-        city = ("Rome", "Oslo", "Lima", None)[int(rng.integers(4))] if t < n - 3 else "Quito"
-        rows.append({"age": None if t % 5 == 2 else age, "spent": float("nan") if t % 7 == 3 else spent, "city": city})
+        city = (
+            ("Rome", "Oslo", "Lima", None)[int(rng.integers(4))]
+            if t < n - 3
+            else "Quito"
+        )
+        rows.append(
+            {
+                "age": None if t % 5 == 2 else age,
+                "spent": float("nan") if t % 7 == 3 else spent,
+                "city": city,
+            }
+        )
         if t % 4 == 1:
             del rows[-1]["city"]
     return rows
 
 
 def given(make: Callable[[], Any]) -> Callable[[Trace], None]:
-    """A run of a policy over four experts: alone and in batches, both with sleepers among them."""
+    """A run of a policy over four experts: alone and in batches, both with sleepers
+    among them."""
 
     def run(trace: Trace) -> None:
         play(trace, make(), [*said(8), *sleepy(8)])
@@ -64,13 +83,25 @@ def given(make: Callable[[], Any]) -> Callable[[Trace], None]:
     return run
 
 
-def auto(size: str, contexts: Callable[[int], list[Any]], **settings: Any) -> Callable[[Trace], None]:
+def auto(
+    size: str, contexts: Callable[[int], list[Any]], **settings: Any
+) -> Callable[[Trace], None]:
     """A run of `auto` over three named arms."""
 
     def run(trace: Trace) -> None:
-        usual: dict[str, Any] = {"schema": None, "gamma": 0.005, "share": 0.0, "rows_per_arm": False}
+        usual: dict[str, Any] = {
+            "schema": None,
+            "gamma": 0.005,
+            "share": 0.0,
+            "rows_per_arm": False,
+        }
         policy = od.auto(ARMS, size=size, **usual | settings)
-        play(trace, policy, contexts(14), masks=(None, None, np.array([True, True, False])))
+        play(
+            trace,
+            policy,
+            contexts(14),
+            masks=(None, None, np.array([True, True, False])),
+        )
 
     return run
 
@@ -102,13 +133,19 @@ def merged(trace: Trace) -> None:
         states.append(play(part, policy, said(5, seed=seed), seed=seed))
     state = policy.merge(*states)
     trace.note("merged", state)
-    trace.note("explained", policy.explain(state, sleepy(4)[1], eligible=MASKS[1], step=3))
+    trace.note(
+        "explained", policy.explain(state, sleepy(4)[1], eligible=MASKS[1], step=3)
+    )
 
 
 def late_rewards(trace: Trace) -> None:
-    """An agent with named arms whose rewards come late, out of order, singly and in batches."""
+    """An agent with named arms whose rewards come late, out of order, singly and in
+    batches."""
     agent = od.Agent(gts(od.square_loss, eta=1.5), seed=5, arms=NAMES)
-    waiting = [agent.decide(context, eligible=["a", "c", "d"] if t % 3 else None) for t, context in enumerate(said(9))]
+    waiting = [
+        agent.decide(context, eligible=["a", "c", "d"] if t % 3 else None)
+        for t, context in enumerate(said(9))
+    ]
     batch = agent.decide_batch(np.stack(sleepy(6)))
     trace.note("arms", [(decision.arm, decision.propensity) for decision in waiting])
     trace.note("batch", (batch.index, batch.propensities))
@@ -127,32 +164,60 @@ def falling(scale: float) -> Any:
 
 THOMPSON = {"eta": 1.0, "gamma": 0.0}
 SETTINGS: dict[str, Callable[[Trace], None]] = {
-    "gts, all at once": given(lambda: gts(od.square_loss, optimism=0.2, share=0.03, discount=0.95)),
+    "gts, all at once": given(
+        lambda: gts(od.square_loss, optimism=0.2, share=0.03, discount=0.95)
+    ),
     "gts, scaled loss": given(lambda: gts(od.losses.scaled(od.log_loss, 2.0), eta=0.8)),
     "gts, prior with a zero": given(lambda: gts(prior=[0.5, 0.0, 0.25, 0.25])),
     "gts, schedule": given(lambda: gts(gamma=falling(0.9))),
     "gts, feel-good": given(lambda: gts(eta=0.25, optimism=0.3, gamma=falling(0.1))),
     "thompson sampling": given(lambda: od.thompson_sampling(BANK, PRIOR)),
-    "tuned, for a horizon": given(lambda: od.tuned(BANK, od.log_loss, n_arms=4, steps=1000, prior=PRIOR)),
-    "tuned, anytime": given(lambda: od.tuned(BANK, od.square_loss, n_arms=4, steps=None, prior=PRIOR)),
+    "tuned, for a horizon": given(
+        lambda: od.tuned(BANK, od.log_loss, n_arms=4, steps=1000, prior=PRIOR)
+    ),
+    "tuned, anytime": given(
+        lambda: od.tuned(BANK, od.square_loss, n_arms=4, steps=None, prior=PRIOR)
+    ),
     "epsilon-greedy": given(lambda: od.epsilon_greedy(BANK, od.log_loss, epsilon=0.2)),
-    "follow the leader": given(lambda: od.policies.follow_the_leader(BANK, od.square_loss)),
-    "feel-good recipe": given(lambda: od.policies.feel_good(BANK, od.log_loss, n_arms=4, steps=500, prior=PRIOR)),
-    "exp4 recipe": given(lambda: od.policies.exp4(BANK, n_arms=4, steps=500, prior=PRIOR)),
-    "squarecb recipe": given(lambda: od.policies.squarecb(BANK, n_arms=4, steps=500, prior=PRIOR, oracle="vovk")),
-    "bounded, floors": given(lambda: od.Bounded(gts(**THOMPSON), floors=0.05, caps=1.0)),
+    "follow the leader": given(
+        lambda: od.policies.follow_the_leader(BANK, od.square_loss)
+    ),
+    "feel-good recipe": given(
+        lambda: od.policies.feel_good(
+            BANK, od.log_loss, n_arms=4, steps=500, prior=PRIOR
+        )
+    ),
+    "exp4 recipe": given(
+        lambda: od.policies.exp4(BANK, n_arms=4, steps=500, prior=PRIOR)
+    ),
+    "squarecb recipe": given(
+        lambda: od.policies.squarecb(
+            BANK, n_arms=4, steps=500, prior=PRIOR, oracle="vovk"
+        )
+    ),
+    "bounded, floors": given(
+        lambda: od.Bounded(gts(**THOMPSON), floors=0.05, caps=1.0)
+    ),
     "bounded, floors and caps by arm": given(
-        lambda: od.Bounded(gts(**THOMPSON), floors=[0.0, 0.1, 0.05, 0.0], caps=[0.6, 0.7, 0.5, 0.4])
+        lambda: od.Bounded(
+            gts(**THOMPSON), floors=[0.0, 0.1, 0.05, 0.0], caps=[0.6, 0.7, 0.5, 0.4]
+        )
     ),
     "windowed": given(lambda: od.Windowed(gts(eta=1.0), window=5)),
-    "windowed, bounded": given(lambda: od.Bounded(od.Windowed(gts(eta=1.0), window=3), floors=0.02, caps=0.9)),
+    "windowed, bounded": given(
+        lambda: od.Bounded(od.Windowed(gts(eta=1.0), window=3), floors=0.02, caps=0.9)
+    ),
     "changing arms": changing_arms,
     "merged and explained": merged,
     "late rewards": late_rewards,
     "auto, small, dicts": auto("small", people),
     "auto, normal, dicts": auto("normal", people),
     "auto, schema": auto(
-        "small", people, schema=od.Schema(numbers=("age", "spent"), categories=("city",), buckets=8, slots=64)
+        "small",
+        people,
+        schema=od.Schema(
+            numbers=("age", "spent"), categories=("city",), buckets=8, slots=64
+        ),
     ),
     "auto, numbers": auto("normal", numbers),
     "auto, drift": auto("normal", numbers, share=1e-3),

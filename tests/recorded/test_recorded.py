@@ -1,7 +1,9 @@
-"""What policies, banks and folds gave when they were recorded is what they give now, to the last bit.
+"""What policies, banks and folds gave when they were recorded is what they give now, to
+the last bit.
 
-Where versions or processor are others than those of the recording, bits may be others too (exp and log are made for the
-processor's features); then numbers must agree to 1e-12. A change that is meant is recorded anew: see `__main__`.
+Where versions or processor are others than those of the recording, bits may be others
+too (exp and log are made for the processor's features); then numbers must agree to
+1e-12. A change that is meant is recorded anew: see `__main__`.
 """
 
 from hashlib import sha256
@@ -19,10 +21,16 @@ RECIPES = {2: "c6e866ed1992822c"}
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_gives_what_was_recorded(name: str, any_kernels: str) -> None:
-    assert path_of(name).exists(), f"no recording; make one with `cd tests && python -m recorded {name!r}`"
+    assert path_of(name).exists(), (
+        f"no recording; make one with `cd tests && python -m recorded {name!r}`"
+    )
     made, lines = recording(name, any_kernels)
-    changed = differences(lines, run(name), 0.0 if made == circumstances() else ELSEWHERE)
-    assert not changed, f"{len(changed)} of {len(lines)} lines changed:\n" + "\n".join(changed[:5])
+    changed = differences(
+        lines, run(name), 0.0 if made == circumstances() else ELSEWHERE
+    )
+    assert not changed, f"{len(changed)} of {len(lines)} lines changed:\n" + "\n".join(
+        changed[:5]
+    )
 
 
 def test_every_file_is_of_a_run() -> None:
@@ -32,13 +40,21 @@ def test_every_file_is_of_a_run() -> None:
 
 
 def test_other_numbers_of_learners_are_another_recipe() -> None:
-    lines = [line for name in RUNS if "auto" in name or "learners" in name for line in recording(name, "numpy")[1]]
+    lines = [
+        line
+        for name in RUNS
+        if "auto" in name or "learners" in name
+        for line in recording(name, "numpy")[1]
+    ]
     digest = sha256("\n".join(lines).encode()).hexdigest()[:16]
-    assert RECIPES.get(RECIPE) == digest, f"raise RECIPE (learners/base.py), and note {digest!r} for it here"
+    assert RECIPES.get(RECIPE) == digest, (
+        f"raise RECIPE (learners/base.py), and note {digest!r} for it here"
+    )
 
 
 def test_one_bit_is_seen() -> None:
-    """In a number that is written out, in one that is only in a digest, in a zero's sign, in a shape."""
+    """In a number that is written out, in one that is only in a digest, in a zero's
+    sign, in a shape."""
     import numpy as np
 
     def lines(*values: object) -> list[str]:
@@ -52,9 +68,20 @@ def test_one_bit_is_seen() -> None:
     other[3, 7] = np.nextafter(other[3, 7], 2)
     assert differences(lines(many), lines(many.copy())) == []
     assert len(differences(lines(many, 0.1), lines(other, np.nextafter(0.1, 1)))) == 2
-    assert differences(lines(many, 0.1), lines(other, np.nextafter(0.1, 1)), 1e-12) == []
-    assert len(differences(lines(many, 0.1), lines(many + 1e-9, 0.1 + 1e-9), 1e-12)) == 2
+    assert (
+        differences(lines(many, 0.1), lines(other, np.nextafter(0.1, 1)), 1e-12) == []
+    )
+    assert (
+        len(differences(lines(many, 0.1), lines(many + 1e-9, 0.1 + 1e-9), 1e-12)) == 2
+    )
     assert len(differences(lines(0.0), lines(-0.0))) == 1
     assert len(differences(lines(many), lines(many.T))) == 1
-    assert len(differences(lines(np.array([np.nan, 1.0])), lines(np.array([1.0, np.nan])), 1e-12)) == 1
+    assert (
+        len(
+            differences(
+                lines(np.array([np.nan, 1.0])), lines(np.array([1.0, np.nan])), 1e-12
+            )
+        )
+        == 1
+    )
     assert differences(lines(1.0), []) != []

@@ -1,6 +1,8 @@
-"""Learning through Azure's own client alone, in a world that is known: as good as through our API, and told so.
+"""Learning through Azure's own client alone, in a world that is known: as good as
+through our API, and told so.
 
-Visitors, articles, clicks and the seeds of draws are the same for both; what differs is when a reward is learnt.
+Visitors, articles, clicks and the seeds of draws are the same for both; what differs is
+when a reward is learnt.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +18,10 @@ from oddsmith.files.template import start_policy_file
 from oddsmith.lab.worlds.news import ARTICLE_COLUMNS, VISITOR_COLUMNS, NewsWorld
 from server.served import process, wait
 
-sdk = pytest.importorskip("azure.cognitiveservices.personalizer", reason="requirements/sdks.txt is not installed")
+sdk = pytest.importorskip(
+    "azure.cognitiveservices.personalizer",
+    reason="requirements/sdks.txt is not installed",
+)
 models = pytest.importorskip("azure.cognitiveservices.personalizer.models")
 authentication = pytest.importorskip("msrest.authentication")
 
@@ -25,7 +30,8 @@ pytestmark = pytest.mark.soak
 
 
 class Visitor(NamedTuple):
-    """Who comes, which articles there are, how likely each is clicked, and the number that decides about the click."""
+    """Who comes, which articles there are, how likely each is clicked, and the number
+    that decides about the click."""
 
     id: str
     context: dict[str, float]
@@ -39,14 +45,20 @@ def visitors(run: int, n: int) -> Iterator[Visitor]:
     for step in range(1, n + 1):
         (offer,) = world.context(step, 1, rng)
         means = world.means(step, [offer])[0].tolist()
-        articles = {name: dict(zip(ARTICLE_COLUMNS, row.tolist(), strict=True)) for name, row in offer.features.items()}
+        articles = {
+            name: dict(zip(ARTICLE_COLUMNS, row.tolist(), strict=True))
+            for name, row in offer.features.items()
+        }
         context = dict(zip(VISITOR_COLUMNS, offer.context.tolist(), strict=True))
         by_name = dict(zip(offer.arms, means, strict=False))
-        yield Visitor(f"visitor-{step}", context, articles, by_name, float(rng.random()))
+        yield Visitor(
+            f"visitor-{step}", context, articles, by_name, float(rng.random())
+        )
 
 
 class Lived(NamedTuple):
-    """Mean rewards: of what was served by its odds, of the caller's own order, of even odds, and of the best."""
+    """Mean rewards: of what was served by its odds, of the caller's own order, of even
+    odds, and of the best."""
 
     served: float
     first: float
@@ -61,7 +73,9 @@ class Lived(NamedTuple):
 Decide = Callable[[Visitor], tuple[str, dict[str, float]]]
 
 
-def lived(coming: Iterable[Visitor], decide: Decide, reward: Callable[..., object]) -> Lived:
+def lived(
+    coming: Iterable[Visitor], decide: Decide, reward: Callable[..., object]
+) -> Lived:
     """All visitors, one after the other; a click is a reward of 1, none is one of 0."""
     rows = []
     for visitor in coming:
@@ -78,10 +92,17 @@ def by_their_client(coming: Iterable[Visitor], port: int) -> Lived:
     client = sdk.PersonalizerClient(f"http://127.0.0.1:{port}", credentials)
 
     def decide(visitor: Visitor) -> tuple[str, dict[str, float]]:
-        actions = [models.RankableAction(id=name, features=[row]) for name, row in visitor.articles.items()]
-        asked = models.RankRequest(actions=actions, context_features=[visitor.context], event_id=visitor.id)
+        actions = [
+            models.RankableAction(id=name, features=[row])
+            for name, row in visitor.articles.items()
+        ]
+        asked = models.RankRequest(
+            actions=actions, context_features=[visitor.context], event_id=visitor.id
+        )
         answer = client.rank(asked)
-        return answer.reward_action_id, {one.id: one.probability for one in answer.ranking}
+        return answer.reward_action_id, {
+            one.id: one.probability for one in answer.ranking
+        }
 
     return lived(coming, decide, client.events.reward)
 
@@ -90,14 +111,17 @@ def by_our_client(coming: Iterable[Visitor], port: int) -> Lived:
     with od.Client(f"http://127.0.0.1:{port}") as client:
 
         def decide(visitor: Visitor) -> tuple[str, dict[str, float]]:
-            decided = client.decide(visitor.context, arms=visitor.articles, id=visitor.id)
+            decided = client.decide(
+                visitor.context, arms=visitor.articles, id=visitor.id
+            )
             return decided.arm, dict(decided.odds or {})
 
         return lived(coming, decide, client.reward)
 
 
 def served(folder: Path, run: int, top: str = "") -> Any:
-    """A service as `oddsmith serve --personalizer` begins it, with a seed, and settings at the top of its file."""
+    """A service as `oddsmith serve --personalizer` begins it, with a seed, and settings
+    at the top of its file."""
     folder.mkdir()
     start_policy_file(folder / "news.toml")
     text = (folder / "news.toml").read_text()
@@ -119,18 +143,25 @@ def evaluated(client: httpx.Client, n: int) -> dict[str, Any]:
 
 
 def judged(totals: dict[str, Any], truth: Lived) -> list[float]:
-    """How far averages are from the truth, as a part of their half widths; only of those that are not refused."""
+    """How far averages are from the truth, as a part of their half widths; only of
+    those that are not refused."""
     truths = {"Online": truth.served, "Baseline": truth.first, "Random": truth.even}
-    answered = {name: total for name, total in totals.items() if total["refused"] is None}
-    off = {name: abs(total["averageReward"] - truths[name]) for name, total in answered.items()}
+    answered = {
+        name: total for name, total in totals.items() if total["refused"] is None
+    }
+    off = {
+        name: abs(total["averageReward"] - truths[name])
+        for name, total in answered.items()
+    }
     return [off[name] / answered[name]["confidenceInterval"] for name in answered]
 
 
 def test_the_captured_share_is_that_of_our_own_api(tmp_path: Path) -> None:
     """On average over runs, within 0.02; what was served earns what an evaluation says.
 
-    Shares of two runs differ by 0.012 (one standard deviation) as rewards are learnt a little sooner or later: of three
-    runs, by 0.02 on average with odds of 0.004. An interval of 95 % misses by twice its half width with 0.0001.
+    Shares of two runs differ by 0.012 (one standard deviation) as rewards are learnt a
+    little sooner or later: of three runs, by 0.02 on average with odds of 0.004. An
+    interval of 95 % misses by twice its half width with 0.0001.
     """
     shares = []
     for run in range(RUNS):
@@ -141,7 +172,10 @@ def test_the_captured_share_is_that_of_our_own_api(tmp_path: Path) -> None:
             ours = by_our_client(visitors(run, VISITORS), one.port)
         shares.append((theirs.captured, ours.captured))
         off = judged(totals, theirs)
-        print(f"run {run}: captured {theirs.captured:.4f} by their client, {ours.captured:.4f} by ours; off {off}")
+        print(
+            f"run {run}: captured {theirs.captured:.4f} by their client, "
+            f"{ours.captured:.4f} by ours; off {off}"
+        )
         assert totals["Online"]["refused"] is None
         assert max(off) <= 2
     own, other = np.mean(shares, axis=0)
@@ -150,7 +184,8 @@ def test_the_captured_share_is_that_of_our_own_api(tmp_path: Path) -> None:
 
 
 def test_evaluations_hold_the_truth_where_the_log_explores(tmp_path: Path) -> None:
-    """With odds of 0.05 at least, no policy is refused; of nine intervals of 95 % three miss with odds of 0.008."""
+    """With odds of 0.05 at least, no policy is refused; of nine intervals of 95 % three
+    miss with odds of 0.008."""
     off: list[float] = []
     for run in range(RUNS):
         with served(tmp_path / f"explores-{run}", run, "floors = 0.05\n") as one:

@@ -1,4 +1,5 @@
-"""Azure's own client for Python, as it is, over a real port: what it sends is answered as it expects."""
+"""Azure's own client for Python, as it is, over a real port: what it sends is answered
+as it expects."""
 
 import os
 import signal
@@ -13,7 +14,10 @@ from server.compat.test_personalizer import file
 from server.on_port import Port, on_a_port
 from server.served import Elsewhere, process, wait
 
-sdk = pytest.importorskip("azure.cognitiveservices.personalizer", reason="requirements/sdks.txt is not installed")
+sdk = pytest.importorskip(
+    "azure.cognitiveservices.personalizer",
+    reason="requirements/sdks.txt is not installed",
+)
 models = pytest.importorskip("azure.cognitiveservices.personalizer.models")
 authentication = pytest.importorskip("msrest.authentication")
 exceptions = pytest.importorskip("msrest.exceptions")
@@ -25,7 +29,10 @@ def client(port: int, path: str = "", key: str = "none") -> Any:
 
 
 def request(*ids: str, **more: Any) -> Any:
-    actions = [models.RankableAction(id=id, features=[{"place": n}]) for n, id in enumerate(ids)]
+    actions = [
+        models.RankableAction(id=id, features=[{"place": n}])
+        for n, id in enumerate(ids)
+    ]
     return models.RankRequest(actions=actions, context_features=[{"hour": 9}], **more)
 
 
@@ -42,13 +49,18 @@ def record(served: Port | Elsewhere, id: str) -> Any:
     return answer.json()
 
 
-@pytest.mark.parametrize("id", ["ev 1/é", "e:1", "x" * 256, "漢" * 256, "%2F", "a..b", "a+b&c?d#e", "12"])
+@pytest.mark.parametrize(
+    "id", ["ev 1/é", "e:1", "x" * 256, "漢" * 256, "%2F", "a..b", "a+b&c?d#e", "12"]
+)
 @pytest.mark.parametrize("path", ["", "/", "/news", "/shim/news/"])
 def test_ids_from_rank_to_reward(served: Port, id: str, path: str) -> None:
     ours = client(served.port, path)
     event = f"{path.strip('/')}{id}"[-256:]
     answer = ours.rank(request(id, "b", "c", event_id=event))
-    assert (answer.event_id, {one.id for one in answer.ranking}) == (event, {id, "b", "c"})
+    assert (answer.event_id, {one.id for one in answer.ranking}) == (
+        event,
+        {id, "b", "c"},
+    )
     assert answer.reward_action_id == answer.ranking[0].id
     assert ours.events.reward(event, 1.0) is None
     assert ours.events.activate(event) is None
@@ -66,14 +78,29 @@ def test_an_event_id_is_made(served: Port) -> None:
 
 def test_a_retried_rank_is_one_event(served: Port) -> None:
     ours, headers = client(served.port), {"x-ms-client-request-id": "once"}
-    answers = [ours.rank(request("a", "b", "c"), custom_headers=headers) for _ in range(3)]
+    answers = [
+        ours.rank(request("a", "b", "c"), custom_headers=headers) for _ in range(3)
+    ]
     assert {one.event_id for one in answers} == {"once"}
-    assert len({tuple((each.id, each.probability) for each in one.ranking) for one in answers}) == 1
+    assert (
+        len(
+            {
+                tuple((each.id, each.probability) for each in one.ranking)
+                for one in answers
+            }
+        )
+        == 1
+    )
 
 
 def test_excluded_actions_stay_at_their_places(served: Port) -> None:
-    answer = client(served.port).rank(request("a", "b", "c", "d", excluded_actions=["a", "c"]))
-    assert [(one.id, one.probability) for one in answer.ranking][0::2] == [("a", 0.0), ("c", 0.0)]
+    answer = client(served.port).rank(
+        request("a", "b", "c", "d", excluded_actions=["a", "c"])
+    )
+    assert [(one.id, one.probability) for one in answer.ranking][0::2] == [
+        ("a", 0.0),
+        ("c", 0.0),
+    ]
     assert answer.reward_action_id == answer.ranking[1].id in ("b", "d")
     assert sum(one.probability for one in answer.ranking) == pytest.approx(1)
 
@@ -84,13 +111,19 @@ def test_refusals_reach_the_program(served: Port) -> None:
         (request(*map(str, range(60))), "actions must be a list of at most 50 entries"),
         (request("a", event_id=""), "eventId must have 1 to 256 characters"),
         (request("a", "a"), "ids of actions must be distinct"),
-        (request("a", excluded_actions=["a"]), "excludedActions must leave at least one action"),
+        (
+            request("a", excluded_actions=["a"]),
+            "excludedActions must leave at least one action",
+        ),
     ):
         with pytest.raises(models.ErrorResponseException) as refused:
             ours.rank(wrong)
         assert str(refused.value).startswith(f"(InvalidRankRequest) {why}")
         assert refused.value.response.status_code == 400
-    with pytest.raises(models.ErrorResponseException, match=r"\(ResourceNotFound\) there is no experiment 'shop'"):
+    with pytest.raises(
+        models.ErrorResponseException,
+        match=r"\(ResourceNotFound\) there is no experiment 'shop'",
+    ):
         client(served.port, "/shop").rank(request("a"))
     event = ours.rank(request("a", "b")).event_id
     with pytest.raises(exceptions.HttpOperationError) as refused:
@@ -107,25 +140,40 @@ def test_another_rank_with_the_same_event_id(served: Port) -> None:
     ours = client(served.port)
     first = ours.rank(request("a", "b", event_id="same"))
     assert ours.rank(request("a", "b", event_id="same")).ranking == first.ranking
-    with pytest.raises(models.ErrorResponseException, match=r"was ranked before with other actions|not among those"):
+    with pytest.raises(
+        models.ErrorResponseException,
+        match=r"was ranked before with other actions|not among those",
+    ):
         ours.rank(request("a", "c", "d", event_id="same"))
 
 
 def test_keys(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
-    token, reads = create(keys, "shop", ["decide", "reward"]), create(keys, "reads", ["read"])
+    token, reads = (
+        create(keys, "shop", ["decide", "reward"]),
+        create(keys, "reads", ["read"]),
+    )
     with on_a_port(file(tmp_path), keys) as served:
         assert client(served.port, key=token).rank(request("a")).reward_action_id == "a"
-        with pytest.raises(models.ErrorResponseException, match=r"\(401\) Ocp-Apim-Subscription-Key must be a key"):
+        with pytest.raises(
+            models.ErrorResponseException,
+            match=r"\(401\) Ocp-Apim-Subscription-Key must be a key",
+        ):
             client(served.port, key="od_wrong").rank(request("a"))
-        with pytest.raises(models.ErrorResponseException, match=r"\(InvalidApiAccess\) the key must have the scope"):
+        with pytest.raises(
+            models.ErrorResponseException,
+            match=r"\(InvalidApiAccess\) the key must have the scope",
+        ):
             client(served.port, key=reads).rank(request("a"))
 
 
 def test_a_deferred_event_survives_a_kill(tmp_path: Path) -> None:
     path = file(tmp_path)
     with process(path, more=["--personalizer"]) as served:
-        events = [client(served.port).rank(request("a", "b", defer_activation=True)).event_id for _ in range(3)]
+        events = [
+            client(served.port).rank(request("a", "b", defer_activation=True)).event_id
+            for _ in range(3)
+        ]
         client(served.port).events.reward(events[1], 1.0)  # before it is activated
         os.kill(served.pid, signal.SIGKILL)
     with process(path, more=["--personalizer"]) as served:

@@ -21,7 +21,9 @@ from server.store.postgres_server import Server
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Callable[[od.Policy, Rule, Late], SQLiteStore]:
-    return lambda judge, rule, late: SQLiteStore(tmp_path / "events.sqlite", judge, rule=rule, late=late)
+    return lambda judge, rule, late: SQLiteStore(
+        tmp_path / "events.sqlite", judge, rule=rule, late=late
+    )
 
 
 class Dozing(RestingStore):
@@ -45,12 +47,18 @@ class Dozing(RestingStore):
 @pytest.fixture
 def resting(tmp_path: Path) -> Callable[[od.Policy, Rule, Late], RestingStore]:
     path = tmp_path / "events.sqlite"
-    return lambda judge, rule, late: Dozing(path, partial(SQLiteStore, path, judge, rule=rule, late=late), OpenStores())
+    return lambda judge, rule, late: Dozing(
+        path, partial(SQLiteStore, path, judge, rule=rule, late=late), OpenStores()
+    )
 
 
 @pytest.fixture
-def postgres(server: Server, experiment: str) -> Callable[[od.Policy, Rule, Late], PostgresStore]:
-    return lambda judge, rule, late: PostgresStore(server.url(), judge, experiment=experiment, rule=rule, late=late)
+def postgres(
+    server: Server, experiment: str
+) -> Callable[[od.Policy, Rule, Late], PostgresStore]:
+    return lambda judge, rule, late: PostgresStore(
+        server.url(), judge, experiment=experiment, rule=rule, late=late
+    )
 
 
 Said = Callable[..., str]
@@ -58,7 +66,8 @@ Said = Callable[..., str]
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: Any, capsys: Any) -> Said:
-    """What `oddsmith keys WORDS` prints in a folder of its own: its answer, or what is wrong where `code` is not 0."""
+    """What `oddsmith keys WORDS` prints in a folder of its own: its answer, or what is
+    wrong where `code` is not 0."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ODDSMITH_KEYS", raising=False)
 

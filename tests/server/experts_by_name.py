@@ -1,4 +1,5 @@
-"""Experts for policy files of tests: functions that rate arms by name, and one that knows two arms only."""
+"""Experts for policy files of tests: functions that rate arms by name, and one that
+knows two arms only."""
 
 import oddsmith as od
 

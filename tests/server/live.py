@@ -15,8 +15,27 @@ from oddsmith.server.http.limits import HttpScope, Limits, Message, Receive, Sen
 from oddsmith.server.http.response import Headers, Response
 
 WRONG_ARMS = (
-    *('"x"', "7", "true", "[]", "{}", "[[]]", "[null]", "[1.5]", '["x", "x"]', '["1", 1]', '[""]', '{"x": "y"}'),
-    *('["\\u0000"]', '["\\ud800"]', '{"x": [[1]]}', '{"x": [1], "y": {"a": 1}}', '{"x": [1e400]}'),
+    *(
+        '"x"',
+        "7",
+        "true",
+        "[]",
+        "{}",
+        "[[]]",
+        "[null]",
+        "[1.5]",
+        '["x", "x"]',
+        '["1", 1]',
+        '[""]',
+        '{"x": "y"}',
+    ),
+    *(
+        '["\\u0000"]',
+        '["\\ud800"]',
+        '{"x": [[1]]}',
+        '{"x": [1], "y": {"a": 1}}',
+        '{"x": [1e400]}',
+    ),
     *('{"x": {"a": NaN}}', '{"x": {"a": {"b": 1}}}', '{"x": {"a": [[1]]}, "x": 5}'),
 )  # JSON of offers that are none
 
@@ -34,7 +53,8 @@ class Answer(NamedTuple):
 
 
 class Echo:
-    """An application for `Limits`: says how many bytes it was sent; knows what it was asked."""
+    """An application for `Limits`: says how many bytes it was sent; knows what it was
+    asked."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -64,7 +84,13 @@ class Bare:
             body, more = body + message["body"], message["more_body"]
         response = await self.app(scope, body)
         length = (b"content-length", b"%d" % len(response.body))
-        await send({"type": "http.response.start", "status": 200, "headers": [length, *response.headers]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [length, *response.headers],
+            }
+        )
         await send({"type": "http.response.body", "body": response.body})
 
 
@@ -87,9 +113,13 @@ def serving(config: uvicorn.Config) -> Iterator[int]:
         assert not thread.is_alive()
 
 
-def talk(port: int, *parts: bytes, pause: float = 0.0, patience: float = 20.0) -> Answer:
+def talk(
+    port: int, *parts: bytes, pause: float = 0.0, patience: float = 20.0
+) -> Answer:
     """Send the parts, until the server has had enough, and read its answer."""
-    with closing(socket.create_connection(("127.0.0.1", port), timeout=patience)) as line:
+    with closing(
+        socket.create_connection(("127.0.0.1", port), timeout=patience)
+    ) as line:
         for part in parts:
             try:
                 line.sendall(part)
@@ -114,18 +144,27 @@ def listen(line: socket.socket) -> Answer:
         return Answer(0, {}, b"")
     head, _, body = taken.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
-    headers = {name.lower(): value for name, value in (text.split(": ", 1) for text in lines)}
+    headers = {
+        name.lower(): value for name, value in (text.split(": ", 1) for text in lines)
+    }
     return Answer(int(status.split(" ")[1]), headers, body)
 
 
 def _whole(taken: bytes) -> bool:
     head, gap, body = taken.partition(b"\r\n\r\n")
-    lengths = [int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    lengths = [
+        int(line[15:])
+        for line in head.lower().split(b"\r\n")
+        if line.startswith(b"content-length:")
+    ]
     return bool(gap) and bool(lengths) and len(body) >= lengths[0]
 
 
-def ask(app: Limits, scope: dict[str, Any], messages: list[Message]) -> tuple[Answer, int]:
-    """The answer of an application without a server, and how many messages it took; after the last it waits."""
+def ask(
+    app: Limits, scope: dict[str, Any], messages: list[Message]
+) -> tuple[Answer, int]:
+    """The answer of an application without a server, and how many messages it took;
+    after the last it waits."""
     taken, sent = 0, list[Message]()
 
     async def receive() -> Message:
@@ -138,9 +177,17 @@ def ask(app: Limits, scope: dict[str, Any], messages: list[Message]) -> tuple[An
     async def send(message: Message) -> None:
         sent.append(message)
 
-    whole = {"type": "http", "path": "/v1/decide", "raw_path": b"/v1/decide", "query_string": b"", "headers": []}
+    whole = {
+        "type": "http",
+        "path": "/v1/decide",
+        "raw_path": b"/v1/decide",
+        "query_string": b"",
+        "headers": [],
+    }
     asyncio.run(asyncio.wait_for(app(whole | scope, receive, send), 20))
     if not sent:
         return Answer(0, {}, b""), taken
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return Answer(sent[0]["status"], headers, b"".join(message["body"] for message in sent[1:])), taken
+    return Answer(
+        sent[0]["status"], headers, b"".join(message["body"] for message in sent[1:])
+    ), taken

@@ -1,8 +1,10 @@
-"""Arms that come with calls, for tests that hold for both kinds of experiments: the same test, on either.
+"""Arms that come with calls, for tests that hold for both kinds of experiments: the
+same test, on either.
 
-A test that takes the fixture `arms` runs with arms that the policy file fixes, and with the same arms in every call;
-one that takes `any_arms`, with offers that change from call to call. `served.place` then writes a policy file without
-arms, and the clients of this module bring them; a body that has arms is sent as it is.
+A test that takes the fixture `arms` runs with arms that the policy file fixes, and with
+the same arms in every call; one that takes `any_arms`, with offers that change from
+call to call. `served.place` then writes a policy file without arms, and the clients of
+this module bring them; a body that has arms is sent as it is.
 """
 
 import json
@@ -15,16 +17,30 @@ from typing import Any, Literal, TypeAlias
 import httpx
 import numpy as np
 
-__all__ = ["ARMS", "AsyncClient", "Client", "Kind", "arms_line", "bringing", "brought", "said", "weights"]
+__all__ = [
+    "ARMS",
+    "AsyncClient",
+    "Client",
+    "Kind",
+    "arms_line",
+    "bringing",
+    "brought",
+    "said",
+    "weights",
+]
 
 Kind: TypeAlias = Literal["fixed", "same", "changing"]
 ARMS = ("sports", "politics", "tech")
 KNOWN = (*ARMS, "culture", "weather", "a/17", "ünï", "42", "x" * 256)
 
 _RNG = np.random.default_rng(8)
-_FIXED = _RNG.normal(size=(4, 3, 2))  # of four experts: for each arm, two numbers of the context
+# of four experts: for each arm, two numbers of the context
+_FIXED = _RNG.normal(size=(4, 3, 2))
 _SHARED = _RNG.normal(size=(4, 5))  # two numbers of the context, three of the arm
-_FEATURES = {arm: row.round(3).tolist() for arm, row in zip(ARMS, _RNG.normal(size=(3, 3)), strict=True)}
+_FEATURES = {
+    arm: row.round(3).tolist()
+    for arm, row in zip(ARMS, _RNG.normal(size=(3, 3)), strict=True)
+}
 
 
 @dataclass(frozen=True)
@@ -39,24 +55,44 @@ class _Calls:
         if self.kind == "fixed" or not isinstance(body, Mapping) or "arms" in body:
             return body
         if path.endswith("/decide"):
-            return {**body, "arms": dict(_FEATURES)} if self.kind == "same" else self._with_others(body)
-        if not path.endswith("/decide/batch") or not isinstance(body.get("decisions"), list):
+            return (
+                {**body, "arms": dict(_FEATURES)}
+                if self.kind == "same"
+                else self._with_others(body)
+            )
+        if not path.endswith("/decide/batch") or not isinstance(
+            body.get("decisions"), list
+        ):
             return body
         if self.kind == "same":
             return {**body, "arms": dict(_FEATURES)}
-        return {**body, "decisions": [self.brought("/decide", entry) for entry in body["decisions"]]}
+        return {
+            **body,
+            "decisions": [
+                self.brought("/decide", entry) for entry in body["decisions"]
+            ],
+        }
 
     def _with_others(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One to eight arms, known and new, at times with those that are eligible; a repeat brings the same."""
-        rng = random.Random(str(body.get("id") or body.get("unit") or json.dumps(body, default=str)))
-        names = rng.sample(KNOWN, rng.randint(1, 6)) + [f"new {rng.random()}" for _ in range(rng.randint(0, 2))]
+        """One to eight arms, known and new, at times with those that are eligible; a
+        repeat brings the same."""
+        rng = random.Random(
+            str(body.get("id") or body.get("unit") or json.dumps(body, default=str))
+        )
+        names = rng.sample(KNOWN, rng.randint(1, 6)) + [
+            f"new {rng.random()}" for _ in range(rng.randint(0, 2))
+        ]
         if "eligible" in body:
             names = list(dict.fromkeys([*ARMS, *names]))
         offer = {name: self._row(rng) for name in names}
         if all(row is None for row in offer.values()) and not self.by_name:
             offer[names[-1]] = [0.0, 1.0, 0.5]  # of one arm at least something is known
         eligible = rng.sample(names, rng.randint(1, len(names)))
-        return {**({"eligible": eligible} if rng.random() < 0.3 else {}), **body, "arms": offer}
+        return {
+            **({"eligible": eligible} if rng.random() < 0.3 else {}),
+            **body,
+            "arms": offer,
+        }
 
     def _row(self, rng: random.Random) -> Any:
         """What is known of an arm: numbers, categories, gaps, or nothing."""
@@ -64,7 +100,11 @@ class _Calls:
             return None
         if not self.by_name:
             return [round(rng.gauss(0, 1), 3) for _ in range(3)]
-        row = {"age": round(rng.random(), 3), "topic": rng.choice(["tech", "art", None]), "paid": rng.random() < 0.5}
+        row = {
+            "age": round(rng.random(), 3),
+            "topic": rng.choice(["tech", "art", None]),
+            "paid": rng.random() < 0.5,
+        }
         return {name: value for name, value in row.items() if rng.random() < 0.8}
 
 
@@ -73,7 +113,8 @@ _now = _Calls()
 
 @contextmanager
 def bringing(kind: Kind) -> Iterator[None]:
-    """Policy files that are written meanwhile, and clients that are made, are of this kind."""
+    """Policy files that are written meanwhile, and clients that are made, are of this
+    kind."""
     global _now
     before, _now = _now, _Calls(kind)
     try:

@@ -1,6 +1,8 @@
-"""A service for tests: `here` runs it in this process, `process` as `oddsmith serve` in another.
+"""A service for tests: `here` runs it in this process, `process` as `oddsmith serve` in
+another.
 
-Both serve policy files; `place` writes one: three arms, four linear experts, and a posterior that order defines.
+Both serve policy files; `place` writes one: three arms, four linear experts, and a
+posterior that order defines.
 """
 
 import os
@@ -55,28 +57,47 @@ _LINEAR = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 
 
 def place(
-    folder: Path, name: str = "news", *, top: str = "policy.share = 0.05\n", service: str = "", experts: str = _LINEAR
+    folder: Path,
+    name: str = "news",
+    *,
+    top: str = "policy.share = 0.05\n",
+    service: str = "",
+    experts: str = _LINEAR,
 ) -> Path:
-    """The policy file of an experiment; `top` are further settings, `service` the lines of [service]."""
+    """The policy file of an experiment; `top` are further settings, `service` the lines
+    of [service]."""
     np.savez(folder / "lines.npz", weights=weights(), names=EXPERTS)
     np.savez(folder / "late.npz", weights=weights()[::-1][:1], names=["late"])
     path = folder / f"{name}.toml"
-    text = f'name = "{name}"\n{arms_line(experts)}policy.gamma = 0.1\nseed = 5\n{top}{experts}'
+    text = (
+        f'name = "{name}"\n{arms_line(experts)}policy.gamma = 0.1\nseed = 5\n'
+        f"{top}{experts}"
+    )
     text += f"[service]\n{service}{_PATIENT}"
     path.write_text(text)
     return path
 
 
 def place_for_anything(folder: Path) -> Path:
-    """The policy file of an experiment whose experts can read any context, and any arms."""
-    code = "import oddsmith as od\n\n\ndef says(context, arm):\n    return len(arm) % 9 / 9\n\n\n"
-    module = f"any_context_{next(_modules)}"  # a process loads a module once, from the first folder
-    (folder / f"{module}.py").write_text(code + "def bank(arms):\n    return od.FunctionExperts({'one': says}, arms)\n")
-    return place(folder, experts=f'[experts.any]\nkind = "python"\nfactory = "{module}:bank"\n')
+    """The policy file of an experiment whose experts can read any context, and any
+    arms."""
+    code = (
+        "import oddsmith as od\n\n\ndef says(context, arm):\n"
+        "    return len(arm) % 9 / 9\n\n\n"
+    )
+    # a process loads a module once, from the first folder
+    module = f"any_context_{next(_modules)}"
+    (folder / f"{module}.py").write_text(
+        code + "def bank(arms):\n    return od.FunctionExperts({'one': says}, arms)\n"
+    )
+    return place(
+        folder, experts=f'[experts.any]\nkind = "python"\nfactory = "{module}:bank"\n'
+    )
 
 
 class Hands:
-    """A clock in the test's hands: `wall` may be set to anything, `steady` only goes on."""
+    """A clock in the test's hands: `wall` may be set to anything, `steady` only goes
+    on."""
 
     def __init__(self, wall: float = 1e9, steady: float = 50.0) -> None:
         self.wall, self.steady = wall, steady
@@ -90,7 +111,8 @@ class Hands:
 
 @dataclass
 class Here:
-    """A service in this process, on a loop in a thread of its own: `ask` it, or look inside with `state`."""
+    """A service in this process, on a loop in a thread of its own: `ask` it, or look
+    inside with `state`."""
 
     app: Any
     service: Service
@@ -99,7 +121,9 @@ class Here:
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         """The answer, whatever it is."""
-        answer: httpx.Response = self.portal.call(partial(self.client.request, method, path, **more))
+        answer: httpx.Response = self.portal.call(
+            partial(self.client.request, method, path, **more)
+        )
         return answer
 
     def post(self, path: str, body: Mapping[str, Any], status: int = 200) -> Any:
@@ -116,8 +140,15 @@ class Here:
 
     def decide(self, id: str | None = None, **more: Any) -> Any:
         """A decision in a context that depends on its id."""
-        context = np.random.default_rng(list((id or "").encode())).normal(size=2).round(3).tolist()
-        return self.post("decide", {"context": context} | ({} if id is None else {"id": id}) | more)
+        context = (
+            np.random.default_rng(list((id or "").encode()))
+            .normal(size=2)
+            .round(3)
+            .tolist()
+        )
+        return self.post(
+            "decide", {"context": context} | ({} if id is None else {"id": id}) | more
+        )
 
     def reward(self, id: str, reward: float, status: int = 200, **more: Any) -> Any:
         return self.post("reward", {"id": id, "reward": reward} | more, status)
@@ -137,10 +168,17 @@ class Here:
         return learner.now.state
 
     def defined(self, name: str = "news") -> Any:
-        """The state that the log defines, computed apart from the service and from the library's own fold."""
+        """The state that the log defines, computed apart from the service and from the
+        library's own fold."""
         experiment = self.experiment(name)
         store: Any = experiment.store
-        return reference(experiment.opened.policy, stored(store), store.rule, store.late, store.secret)
+        return reference(
+            experiment.opened.policy,
+            stored(store),
+            store.rule,
+            store.late,
+            store.secret,
+        )
 
 
 @contextmanager
@@ -150,7 +188,9 @@ def asked(app: Any, seconds: float = 30.0) -> Iterator[Here]:
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(life(app)),
-        portal.wrap_async_context_manager(AsyncClient(transport=transport, base_url="http://localhost")) as client,
+        portal.wrap_async_context_manager(
+            AsyncClient(transport=transport, base_url="http://localhost")
+        ) as client,
     ):
         served = Here(app, app.app.service, portal, client)
         wait(lambda: served.ask("GET", "/readyz").status_code == 200, seconds)
@@ -170,7 +210,11 @@ def here(
     """A service of these policy files, once it is ready."""
     ring = None if keys is None else KeyRing.read(keys)
     app: Any = make_app(
-        open_experiments(files, stores=stores), keys=ring, clock=clock, rate=rate, doors=(*doors, Ofrep())
+        open_experiments(files, stores=stores),
+        keys=ring,
+        clock=clock,
+        rate=rate,
+        doors=(*doors, Ofrep()),
     )
     with asked(app, seconds) as served:
         yield served
@@ -209,15 +253,33 @@ def process(
     environment: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[Elsewhere]:
-    """`oddsmith serve` on a port of its own, once it is ready; `before` is Python that it runs first."""
-    code = f"import sys\n{before}\nfrom oddsmith.cli.main import main\nsys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "serve", *map(str, files), "--port", "0", *more]
+    """`oddsmith serve` on a port of its own, once it is ready; `before` is Python that
+    it runs first."""
+    code = (
+        f"import sys\n{before}\nfrom oddsmith.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "serve",
+        *map(str, files),
+        "--port",
+        "0",
+        *more,
+    ]
     command += [] if keys is None else ["--keys", str(keys)]
-    path = os.pathsep.join([str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[1])])
+    path = os.pathsep.join(
+        [str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[1])]
+    )
     log = files[0].with_suffix(".log")
     with open(log, "w") as said:
         server = subprocess.Popen(
-            command, stdout=said, stderr=said, env=os.environ | {"PYTHONPATH": path} | dict(environment or {})
+            command,
+            stdout=said,
+            stderr=said,
+            env=os.environ | {"PYTHONPATH": path} | dict(environment or {}),
         )
     try:
         wait(lambda: "listening on" in log.read_text() or server.poll() is not None)
@@ -243,4 +305,6 @@ def wait(done: Any, seconds: float = 30.0) -> None:
 def rows(path: Path) -> list[tuple[Any, ...]]:
     """What a store's file holds of events, read by SQLite alone."""
     with closing(sqlite3.connect(path)) as file:
-        return file.execute("select position, kind, id, key, value from events order by position").fetchall()
+        return file.execute(
+            "select position, kind, id, key, value from events order by position"
+        ).fetchall()

@@ -1,4 +1,5 @@
-"""The same sweep and fit on Ray and Spark; skipped by name where they, or a Java runtime, are absent."""
+"""The same sweep and fit on Ray and Spark; skipped by name where they, or a Java
+runtime, are absent."""
 
 import importlib.util
 import shutil
@@ -17,7 +18,9 @@ NEEDS = {"ray": ("ray",), "spark": ("pyspark", "joblibspark")}
 
 
 def skip_absent(engine: str) -> None:
-    if absent := [name for name in NEEDS[engine] if importlib.util.find_spec(name) is None]:
+    if absent := [
+        name for name in NEEDS[engine] if importlib.util.find_spec(name) is None
+    ]:
         pytest.skip(f"engine {engine}: {absent[0]} is not installed")
     if engine == "spark" and shutil.which("java") is None:
         pytest.skip("engine spark: no Java runtime (java) on this machine")
@@ -42,5 +45,7 @@ def test_posteriors_are_equal(tmp_path: Path, engine: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         there = od.fit_log(policy(), paths, engine=engine, workers=2)
-    np.testing.assert_allclose(there.state.log_weights, alone.state.log_weights, atol=1e-9)
+    np.testing.assert_allclose(
+        there.state.log_weights, alone.state.log_weights, atol=1e-9
+    )
     assert str(there) == str(alone)

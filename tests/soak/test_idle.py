@@ -1,4 +1,5 @@
-"""The long version of tests/server/experiment/test_idle.py: 2,000 experiments in a process with 1,024 files."""
+"""The long version of tests/server/experiment/test_idle.py: 2,000 experiments in a
+process with 1,024 files."""
 
 from pathlib import Path
 
@@ -7,7 +8,10 @@ from benchmarks.idle import Cost, idle
 
 pytestmark = pytest.mark.soak
 
-_NEVER = "from oddsmith.server.store.sqlite.rest import RestingStore\nRestingStore.rest = lambda self: False\n"
+_NEVER = (
+    "from oddsmith.server.store.sqlite.rest import RestingStore\n"
+    "RestingStore.rest = lambda self: False\n"
+)
 
 
 def check(cost: Cost) -> None:

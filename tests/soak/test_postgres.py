@@ -1,4 +1,5 @@
-"""Many kills of servers and replicas: the long versions of test_postgres_crashes.py and test_replicas.py."""
+"""Many kills of servers and replicas: the long versions of test_postgres_crashes.py and
+test_replicas.py."""
 
 import signal
 
@@ -19,13 +20,18 @@ def test_ten_kills_and_ten_immediate_shutdowns(server: Server, experiment: str) 
     assert survived(server, experiment, ends, answers=1000) == 0
 
 
-def test_kills_without_synchronous_commit(server: Server, experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_without_synchronous_commit(
+    server: Server, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server as it comes, which writes by itself every fifth of a second."""
     monkeypatch.setitem(link.SESSION, "synchronous_commit", "off")
     missing = 0
     for i in range(10):
         name = f"{experiment}-{i}"
-        with PostgresStore(server.url(), policy(), experiment=name) as store, writers(store, name) as writing:
+        with (
+            PostgresStore(server.url(), policy(), experiment=name) as store,
+            writers(store, name) as writing,
+        ):
             writing.wait(1000)
             server.kill()
         server.start()
@@ -39,5 +45,7 @@ def test_replicas_killed_ten_times(server: Server, experiment: str) -> None:
 
 
 def test_replicas_by_sequence(server: Server, experiment: str) -> None:
-    told, replayed = played(by_sequence(server, "soak"), experiment, "sequence", kills=5, seconds=2.0)
+    told, replayed = played(
+        by_sequence(server, "soak"), experiment, "sequence", kills=5, seconds=2.0
+    )
     assert min(learnt for _, learnt, _ in told) < replayed[1]

@@ -1,4 +1,5 @@
-"""The long versions of tests/service: thousands of schemathesis cases and wild bytes, a million extreme rewards."""
+"""The long versions of tests/service: thousands of schemathesis cases and wild bytes, a
+million extreme rewards."""
 
 import os
 import subprocess
@@ -50,16 +51,23 @@ def test_a_disk_that_is_really_full(small_disk: Path, kind: Kind) -> None:
     with bringing(kind), process(place(small_disk)) as served:
         answered = [decide(served, f"d{i}")[1] for i in range(5)]
         free = os.statvfs(small_disk)
-        (small_disk / "filler").write_bytes(b"x" * (free.f_bavail * free.f_bsize - 200_000))
+        (small_disk / "filler").write_bytes(
+            b"x" * (free.f_bavail * free.f_bsize - 200_000)
+        )
         while (found := decide(served, f"more{len(answered)}"))[0] == 200:
             answered.append(found[1])
         assert found == (507, "disk_full")
         assert decide(served, "again") == (507, "disk_full")
-        assert served.client.get("/v1/stats").json()["events"] == {"decision": len(answered)}
+        assert served.client.get("/v1/stats").json()["events"] == {
+            "decision": len(answered)
+        }
         assert served.client.get("/metrics").status_code == 200
         (small_disk / "filler").unlink()
         assert decide(served, "after") == (200, "after")
-    assert [id for _, _, id, _, _ in rows(small_disk / "news.sqlite")] == [*answered, "after"]
+    assert [id for _, _, id, _, _ in rows(small_disk / "news.sqlite")] == [
+        *answered,
+        "after",
+    ]
 
 
 def decide(served: Any, id: str) -> tuple[int, str]:

@@ -1,4 +1,5 @@
-"""The paper's slips (docs/math/errata.md): the printed version fails at a stated point, the right one holds."""
+"""The paper's slips (docs/math/errata.md): the printed version fails at a stated point,
+the right one holds."""
 
 from math import e, exp, inf, log, sqrt
 
@@ -7,7 +8,14 @@ import pytest
 
 import oddsmith as od
 from oddsmith import theory
-from oddsmith.theory.constants import best_gamma, c_log, kappa1_averaged, kappa2, lemma1, ratio_constant
+from oddsmith.theory.constants import (
+    best_gamma,
+    c_log,
+    kappa1_averaged,
+    kappa2,
+    lemma1,
+    ratio_constant,
+)
 
 GRID = np.linspace(0.01, 0.99, 99)
 F, G = np.meshgrid(GRID, GRID, indexing="ij")
@@ -15,10 +23,13 @@ KL = F * np.log(F / G) + (1 - F) * np.log((1 - F) / (1 - G))
 
 
 def test_e1_c2_must_be_read_per_expert_or_averaged() -> None:
-    """Printed: Delta_i <= kappa_1 sqrt(lbar_t). False when the posterior is nearly sure of the truth."""
+    """Printed: Delta_i <= kappa_1 sqrt(lbar_t). False when the posterior is nearly sure
+    of the truth."""
     truth, other = np.array([0.6, 0.4]), np.array([0.4, 0.6])
     gamma, weight = 0.5, 1e-8
-    odds = np.array([(1 - gamma) * (1 - weight) + gamma / 2, (1 - gamma) * weight + gamma / 2])
+    odds = np.array(
+        [(1 - gamma) * (1 - weight) + gamma / 2, (1 - gamma) * weight + gamma / 2]
+    )
     gap, own = 0.2, odds @ (truth - other) ** 2
     assert gap / sqrt(weight * own) > 900 > sqrt(4 / (gamma * (2 - gamma)))
     assert gap <= sqrt(4 / (gamma * (2 - gamma))) * sqrt(own)  # per expert, K = 2
@@ -26,7 +37,8 @@ def test_e1_c2_must_be_read_per_expert_or_averaged() -> None:
 
 
 def test_e2_the_exponential_inequality() -> None:
-    """Printed: e^x <= 1 - x + (e-2)x² on [-1, 1]. Right: e^{-x} <= 1 - x + (e-2)x² for x >= -1."""
+    """Printed: e^x <= 1 - x + (e-2)x² on [-1, 1]. Right: e^{-x} <= 1 - x + (e-2)x² for
+    x >= -1."""
     assert e - (1 - 1 + (e - 2)) == pytest.approx(2.0)
     x = np.concatenate([np.linspace(-1, 1, 2001), np.linspace(1, 60, 2001)])
     assert (np.exp(-x) <= 1 - x + (e - 2) * x**2 + 1e-12).all()
@@ -40,7 +52,8 @@ def test_e3_the_logarithm_inequality() -> None:
 
 
 def test_e4_eta_times_the_most_negative_loss_must_be_at_most_1() -> None:
-    """With kappa_2 below 1/(2(e-2)) the paper's eta exceeds 1, and the inequality it needs fails at lhat = -1."""
+    """With kappa_2 below 1/(2(e-2)) the paper's eta exceeds 1, and the inequality it
+    needs fails at lhat = -1."""
     eta = 1 / (2 * (e - 2) * 0.4)
     assert 0.4 < 1 / (2 * (e - 2)) < 0.6962
     assert eta > 1
@@ -53,7 +66,8 @@ def test_e4_eta_times_the_most_negative_loss_must_be_at_most_1() -> None:
 
 
 def walk(steps: int, eta: float) -> tuple[float, float, float]:
-    """E ln(W_{T+1}/W_1), ln E[W_{T+1}/W_1] and E Σ lbar_t over all reward sequences (square loss, one arm)."""
+    """E ln(W_{T+1}/W_1), ln E[W_{T+1}/W_1] and E Σ lbar_t over all reward sequences
+    (square loss, one arm)."""
     f, prior = np.array([0.7, 0.3]), np.array([0.3, 0.7])
     logs, ratios, total = 0.0, 0.0, 0.0
     for rewards in np.ndindex(*([2] * steps)):
@@ -68,21 +82,25 @@ def walk(steps: int, eta: float) -> tuple[float, float, float]:
 
 
 def test_e5_the_logarithm_that_is_missing() -> None:
-    """Printed without ln: E[W_{T+1}/W_1] <= -c E Σ lbar would be a positive number below a negative one."""
+    """Printed without ln: E[W_{T+1}/W_1] <= -c E Σ lbar would be a positive number
+    below a negative one."""
     eta, c = lemma1(4 / 3)
     logs, ratios, total = walk(6, eta)
-    assert exp(ratios) > -c * total  # the printed inequality, without ln, has the wrong sign
+    # the printed inequality, without ln, has the wrong sign
+    assert exp(ratios) > -c * total
     assert logs <= -c * total  # the right one
     assert -logs <= log(1 / 0.3)  # and W_{T+1} >= p_1
 
 
 def test_e6_lemma_1_holds_in_expectation_only() -> None:
-    """One path can lose more than 4(e-2) kappa_2 L, though the mean over all paths does not."""
+    """One path can lose more than 4(e-2) kappa_2 L, though the mean over all paths does
+    not."""
     prior, kappa = 0.9, 4 / 3
     eta, c = lemma1(kappa)
     assert walk(6, eta)[2] <= theory.total_loss_bound(kappa, 0.3).bound
     weights, total = np.log([prior, 1 - prior]), 0.0
-    for _ in range(60):  # the unluckiest rewards: the truth says 0.6, and it is always 0
+    # the unluckiest rewards: the truth says 0.6, and it is always 0
+    for _ in range(60):
         posterior = np.exp(weights - np.logaddexp(*weights))
         total += float(posterior[1] * 0.2**2)
         weights = weights - eta * (np.array([0.6, 0.4]) - 0.0) ** 2
@@ -91,7 +109,9 @@ def test_e6_lemma_1_holds_in_expectation_only() -> None:
 
 def test_e7_uniform_exploration_costs_at_most_k_minus_1_of_k() -> None:
     """And the statement drops the factor 1-gamma that its proof has."""
-    assert theory.theorem1(3.0, 4.0, steps=100, gamma=0.25).terms["learning"] == 0.75 * 3 * sqrt(4 * 100)
+    assert theory.theorem1(3.0, 4.0, steps=100, gamma=0.25).terms[
+        "learning"
+    ] == 0.75 * 3 * sqrt(4 * 100)
     paper = theory.theorem1(1.0, 0.0, steps=100, gamma=0.5)
     tight = theory.regret_bound("log", n_arms=2, steps=100, prior=1.0, gamma=0.5)
     assert paper.terms["exploration"] == 50
@@ -102,12 +122,15 @@ def test_e7_uniform_exploration_costs_at_most_k_minus_1_of_k() -> None:
 
 def test_e8_an_expert_s_policy_is_an_argmax() -> None:
     """Printed max; and any tie rule will do, since only f_i(a_i) >= f_i(a*) is used."""
-    ballots = od.Experts.advise(od.GivenExperts(("a",)), (), np.array([[0.5, 0.5, 0.1]]))[1]
+    ballots = od.Experts.advise(
+        od.GivenExperts(("a",)), (), np.array([[0.5, 0.5, 0.1]])
+    )[1]
     np.testing.assert_array_equal(ballots, [[0.5, 0.5, 0.0]])
 
 
 def test_e9_pinsker_for_bernoulli() -> None:
-    """Printed |p-q| <= sqrt(2 kl), right but twice too large: |p-q| <= sqrt(kl/2), and 2 is the best constant."""
+    """Printed |p-q| <= sqrt(2 kl), right but twice too large: |p-q| <= sqrt(kl/2), and
+    2 is the best constant."""
     gap = (F - G) ** 2
     assert (gap <= KL / 2 + 1e-12).all()
     off = np.abs(F - G) > 0.005
@@ -115,7 +138,8 @@ def test_e9_pinsker_for_bernoulli() -> None:
 
 
 def test_e10_the_same_arm_is_counted_twice_only_where_nothing_is_lost() -> None:
-    """Printed: |delta(a*)| + |delta(a_i)| <= sum over arms. False when both are one arm, but then Delta_i = 0."""
+    """Printed: |delta(a*)| + |delta(a_i)| <= sum over arms. False when both are one
+    arm, but then Delta_i = 0."""
     truth, other = np.array([0.9, 0.1]), np.array([0.7, 0.1])
     error = np.abs(truth - other)
     assert truth.argmax() == other.argmax()
@@ -124,12 +148,17 @@ def test_e10_the_same_arm_is_counted_twice_only_where_nothing_is_lost() -> None:
     rng = np.random.default_rng(0)
     for truth, other in rng.random((500, 2, 4)):
         error, a, b = np.abs(truth - other), truth.argmax(), other.argmax()
-        assert truth[a] - truth[b] <= (error[a] + error[b] if a != b else 0) + 1e-12 <= error.sum() + 1e-12
+        assert (
+            truth[a] - truth[b]
+            <= (error[a] + error[b] if a != b else 0) + 1e-12
+            <= error.sum() + 1e-12
+        )
 
 
 @pytest.mark.parametrize("k", [3, 5, 10])
 def test_e11_kappa_1_of_log_loss_grows_with_the_root_of_k(k: int) -> None:
-    """Printed K sqrt(2 beta/gamma); right sqrt(K beta/gamma), here by search over random experts."""
+    """Printed K sqrt(2 beta/gamma); right sqrt(K beta/gamma), here by search over
+    random experts."""
     rng, gamma = np.random.default_rng(k), 0.1
     worst = 0.0
     for _ in range(4000):
@@ -137,7 +166,9 @@ def test_e11_kappa_1_of_log_loss_grows_with_the_root_of_k(k: int) -> None:
         other = np.where(rng.random(k) < 2 / k, rng.uniform(0.05, 0.95, k), truth)
         odds = np.full(k, gamma / k)
         odds[rng.integers(k)] += 1 - gamma
-        kl = truth * np.log(truth / other) + (1 - truth) * np.log((1 - truth) / (1 - other))
+        kl = truth * np.log(truth / other) + (1 - truth) * np.log(
+            (1 - truth) / (1 - other)
+        )
         gap = truth.max() - truth[other.argmax()]
         if gap > 0:
             worst = max(worst, gap / sqrt(odds @ kl))
@@ -155,9 +186,12 @@ def test_e12_kappa_2_of_log_loss_is_not_o_of_1() -> None:
 
 
 def test_e13_beta_cancels_and_with_eta_one_half_there_is_none() -> None:
-    """Printed rate beta^(1/3): the paper's bound divided by it goes to 0/0 as beta -> 0; the right one stays put."""
+    """Printed rate beta^(1/3): the paper's bound divided by it goes to 0/0 as beta ->
+    0; the right one stays put."""
     small, large = (
-        theory.regret_bound("log", n_arms=3, steps=1e6, prior=0.1, constants="paper", beta=beta).bound
+        theory.regret_bound(
+            "log", n_arms=3, steps=1e6, prior=0.1, constants="paper", beta=beta
+        ).bound
         for beta in (1e-3, 1e-1)
     )
     assert small / large > 0.95 > (1e-3 / 1e-1) ** (1 / 3)
@@ -166,7 +200,8 @@ def test_e13_beta_cancels_and_with_eta_one_half_there_is_none() -> None:
 
 
 def test_e14_the_normalised_loss_lies_in_half_the_interval() -> None:
-    """Raw ratios in [-beta/2, beta/2] divided by beta: nothing beyond 1/2, where C3 would allow 1."""
+    """Raw ratios in [-beta/2, beta/2] divided by beta: nothing beyond 1/2, where C3
+    would allow 1."""
     table = np.random.default_rng(0).uniform(0.1, 0.9, (50, 6, 3))
     ratios = np.log(table[:, :, None] / table[:, None])
     assert 0.3 < np.abs(ratios / theory.beta(table)).max() <= 0.5
@@ -176,7 +211,15 @@ def test_e15_the_bayes_bound_has_kl_of_two_priors() -> None:
     """Printed H(p*) + KL(p*, p*), which is blind to the prior that is used."""
     truth = [0.7, 0.2, 0.1]
     bounds = [
-        theory.bayes_regret_bound(truth, used, loss="square", n_arms=2, steps=1e4, constants="paper", jensen=True).bound
+        theory.bayes_regret_bound(
+            truth,
+            used,
+            loss="square",
+            n_arms=2,
+            steps=1e4,
+            constants="paper",
+            jensen=True,
+        ).bound
         for used in (truth, [0.1, 0.2, 0.7])
     ]
     assert bounds[0] < bounds[1]
@@ -188,7 +231,8 @@ def test_e16_a_prior_of_zero_on_a_possible_truth_is_infinite() -> None:
 
 
 def test_e17_the_paper_s_theory_does_not_cover_thompson_sampling() -> None:
-    assert theory.certify(od.square_loss).kappa1(2, 1e-12) > 1e6  # kappa_1 = sqrt(2K/gamma) as gamma -> 0
+    # kappa_1 = sqrt(2K/gamma) as gamma -> 0
+    assert theory.certify(od.square_loss).kappa1(2, 1e-12) > 1e6
     assert lemma1(ratio_constant(0.0)).eta == pytest.approx(0.348, abs=1e-3)
     assert all(lemma1(ratio_constant(v)).eta < 1 for v in np.linspace(0, 20, 50))
     assert c_log(1.0) == 0  # eta = 1 is the critical point
@@ -203,21 +247,31 @@ def test_e18_kappa_2_of_square_loss_is_four_thirds() -> None:
 
 
 def test_e19_the_expectation_is_over_rewards_too() -> None:
-    """Two runs with the same randomisation of arms and other rewards differ in regret: arms depend on rewards."""
+    """Two runs with the same randomisation of arms and other rewards differ in regret:
+    arms depend on rewards."""
     policy = od.thompson_sampling(od.GivenExperts(("a", "b")))
     f = np.array([[0.9, 0.2], [0.2, 0.8]])
     first = od.decide(policy, policy.init(), f, 0.3)
-    next_arms = {od.decide(policy, policy.update(policy.init(), first, r), f, 0.7).arm for r in (0.0, 1.0)}
+    next_arms = {
+        od.decide(policy, policy.update(policy.init(), first, r), f, 0.7).arm
+        for r in (0.0, 1.0)
+    }
     assert next_arms == {0, 1}
 
 
 def test_e20_a_tuned_gamma_gives_the_cube_root_of_ln_1_p() -> None:
     t, k = 1e9, 3
-    at = [theory.regret_bound("square", n_arms=k, steps=t, prior=p, constants="paper") for p in (1e-2, 1e-4)]
+    at = [
+        theory.regret_bound("square", n_arms=k, steps=t, prior=p, constants="paper")
+        for p in (1e-2, 1e-4)
+    ]
     assert at[1].bound / at[0].bound == pytest.approx(2 ** (1 / 3), rel=0.01)
     gamma = (k / t) ** (1 / 3)
     fixed = [
-        theory.regret_bound("square", n_arms=k, steps=t, prior=p, gamma=gamma, constants="paper").bound - gamma * t
+        theory.regret_bound(
+            "square", n_arms=k, steps=t, prior=p, gamma=gamma, constants="paper"
+        ).bound
+        - gamma * t
         for p in (1e-2, 1e-4)
     ]
     assert fixed[1] / fixed[0] == pytest.approx(sqrt(2))
@@ -238,10 +292,13 @@ def test_e21_the_turning_point_of_f_is_1_minus_f() -> None:
 
 
 def test_e22_fractional_rewards_need_no_rounding() -> None:
-    """For mean f, Bernoulli rewards maximise E lhat² and E e^{-lhat}: a reward of f itself has less of both."""
+    """For mean f, Bernoulli rewards maximise E lhat² and E e^{-lhat}: a reward of f
+    itself has less of both."""
     for loss in (od.square_loss, od.log_loss):
         d1, d0 = loss(G, 1.0) - loss(F, 1.0), loss(G, 0.0) - loss(F, 0.0)
         direct = loss(G, F) - loss(F, F)
         np.testing.assert_allclose(direct, F * d1 + (1 - F) * d0, atol=1e-12)
         assert (direct**2 <= F * d1**2 + (1 - F) * d0**2 + 1e-12).all()
-        assert (np.exp(-direct) <= F * np.exp(-d1) + (1 - F) * np.exp(-d0) + 1e-12).all()
+        assert (
+            np.exp(-direct) <= F * np.exp(-d1) + (1 - F) * np.exp(-d0) + 1e-12
+        ).all()

@@ -7,7 +7,15 @@ import pytest
 
 from oddsmith import theory
 from oddsmith.theory.bounds import corollary1, refined_bound
-from oddsmith.theory.constants import Coefficient, best_gamma, c_square, kappa1_averaged, kappa2, lemma1, ratio_constant
+from oddsmith.theory.constants import (
+    Coefficient,
+    best_gamma,
+    c_square,
+    kappa1_averaged,
+    kappa2,
+    lemma1,
+    ratio_constant,
+)
 from paper.reference import VECTORS, floats, rational
 
 
@@ -15,7 +23,9 @@ def exactly(text: str, rel: float = 1e-12) -> Any:
     return pytest.approx(float(text), rel=rel)
 
 
-@pytest.mark.parametrize("case", VECTORS["kappa2_log"], ids=lambda c: f"beta {c['beta']}")
+@pytest.mark.parametrize(
+    "case", VECTORS["kappa2_log"], ids=lambda c: f"beta {c['beta']}"
+)
 def test_kappa2_log(case: Any) -> None:
     beta = rational(case["beta"])
     assert kappa2("log", beta=beta) == exactly(case["kappa2_tight"])
@@ -24,9 +34,13 @@ def test_kappa2_log(case: Any) -> None:
     assert lemma1(kappa2("log", beta=beta)).eta / beta == exactly(case["eta_paper_raw"])
 
 
-@pytest.mark.parametrize("case", VECTORS["kappa2_square"], ids=lambda c: f"[{c['lo']}, {c['hi']}]")
+@pytest.mark.parametrize(
+    "case", VECTORS["kappa2_square"], ids=lambda c: f"[{c['lo']}, {c['hi']}]"
+)
 def test_kappa2_square(case: Any) -> None:
-    assert kappa2("square", low=rational(case["lo"]), high=rational(case["hi"])) == exactly(case["kappa2_tight"])
+    assert kappa2(
+        "square", low=rational(case["lo"]), high=rational(case["hi"])
+    ) == exactly(case["kappa2_tight"])
 
 
 def test_lemma1() -> None:
@@ -35,7 +49,9 @@ def test_lemma1() -> None:
     assert 1 / lemma1(4.0).c == exactly(given["square_constant_paper"])
     assert 1 / lemma1(4 / 3).c == exactly(given["square_constant_k2_4_3"])
     assert 1 / c_square(1.0) == exactly(given["square_hoeffding_constant_eta1"])
-    assert 1 / theory.tight_coefficient("log").c == exactly(given["log_d2_constant_eta_half"])
+    assert 1 / theory.tight_coefficient("log").c == exactly(
+        given["log_d2_constant_eta_half"]
+    )
     for case in given["bennett"]:
         paper = lemma1(rational(case["kappa2"]))
         assert paper.eta == exactly(case["eta_paper"])
@@ -53,7 +69,9 @@ def test_exact_constants_of_square_loss() -> None:
     assert best.eta == exactly(given["square_exact_best_eta"]["eta"], rel=1e-6)
 
 
-@pytest.mark.parametrize("case", VECTORS["bounds"], ids=lambda c: f"K{c['K']}-T{c['T']}-p{c['p1']}")
+@pytest.mark.parametrize(
+    "case", VECTORS["bounds"], ids=lambda c: f"K{c['K']}-T{c['T']}-p{c['p1']}"
+)
 def test_bounds(case: Any) -> None:
     k, t, p = case["K"], case["T"], rational(case["p1"])
     problem: Any = {"n_arms": k, "steps": t, "prior": p}
@@ -64,7 +82,10 @@ def test_bounds(case: Any) -> None:
         assert found.bound == exactly(expected["bound"], max(digits / 100, 1e-12))
         assert found.gamma == exactly(expected["gamma_opt"], digits)
 
-    same(theory.regret_bound("square", constants="paper", **problem), case["square_paper_k2_4"])
+    same(
+        theory.regret_bound("square", constants="paper", **problem),
+        case["square_paper_k2_4"],
+    )
     same(corollary1(2 * k, 4 / 3, log_prior=log_prior, steps=t), case["square_k2_4_3"])
     for name, kappa in (("square_paper_k2_4", 4.0), ("square_k2_4_3", 4 / 3)):
         gamma = float(case[name]["gamma_K_over_T_cuberoot"])
@@ -72,10 +93,17 @@ def test_bounds(case: Any) -> None:
         assert at.bound == exactly(case[name]["bound_at_that_gamma"])
     for beta in (2, 6):
         given = case[f"log_beta_{beta}"]
-        same(theory.regret_bound("log", constants="paper", beta=beta, **problem), given["paper_kappa1"])
-        tight = corollary1(k * beta, kappa2("log", beta=beta), log_prior=log_prior, steps=t)
+        same(
+            theory.regret_bound("log", constants="paper", beta=beta, **problem),
+            given["paper_kappa1"],
+        )
+        tight = corollary1(
+            k * beta, kappa2("log", beta=beta), log_prior=log_prior, steps=t
+        )
         same(tight, given["tight_kappa1"])
-    same(theory.regret_bound("log", **problem), case["refined_log_eta_half_c_1_2"], 1e-9)
+    same(
+        theory.regret_bound("log", **problem), case["refined_log_eta_half_c_1_2"], 1e-9
+    )
     hoeffding = Coefficient(1.0, c_square(1.0))
     refined = refined_bound(hoeffding, n_arms=k, steps=t, log_prior=log_prior)
     same(refined, case["refined_square_eta1_c_hoeffding"], 1e-9)
@@ -92,13 +120,20 @@ def test_bounds(case: Any) -> None:
     assert anytime.bound == exactly(case["anytime_log_eta_half"]["full_bound"])
     assert kappa1_averaged(k, 0.1) == exactly(case["kappa1_tilde_at_gamma_0.1"])
     simple = case["simple_closed_form_log_eta_half"]
-    assert 3 * 2 ** (-2 / 3) * ((k - 1) * log_prior / 0.5) ** (1 / 3) * t ** (2 / 3) == exactly(simple["bound"])
+    assert 3 * 2 ** (-2 / 3) * ((k - 1) * log_prior / 0.5) ** (1 / 3) * t ** (
+        2 / 3
+    ) == exactly(simple["bound"])
 
 
 @pytest.mark.parametrize("case", VECTORS["bayes"], ids=lambda c: f"p* {c['p_star']}")
 def test_bayes(case: Any) -> None:
     truth, used = floats(case["p_star"]), floats(case["p"])
-    problem: Any = {"loss": "square", "n_arms": case["K"], "steps": case["T"], "constants": "paper"}
+    problem: Any = {
+        "loss": "square",
+        "n_arms": case["K"],
+        "steps": case["T"],
+        "constants": "paper",
+    }
     given = case["square_k2_4"]
     printed = theory.bayes_regret_bound(truth, used, jensen=True, **problem)
     sharper = theory.bayes_regret_bound(truth, used, **problem)

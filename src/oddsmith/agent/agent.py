@@ -26,23 +26,37 @@ from oddsmith.files import state as saving
 __all__ = ["Agent"]
 
 _VERBS = {  # what other libraries call it
-    **dict.fromkeys(("predict", "act", "choose", "select_arm", "recommend", "pull", "select"), "decide or best"),
+    **dict.fromkeys(
+        ("predict", "act", "choose", "select_arm", "recommend", "pull", "select"),
+        "decide or best",
+    ),
     **dict.fromkeys(("sample", "draw", "step", "get_action", "predict_one"), "decide"),
-    **dict.fromkeys(("fit", "partial_fit", "update", "observe", "reward", "train", "learn_one"), "learn"),
+    **dict.fromkeys(
+        ("fit", "partial_fit", "update", "observe", "reward", "train", "learn_one"),
+        "learn",
+    ),
     **dict.fromkeys(("predict_proba", "predict_expectations", "score"), "explain"),
 }
 
 
 class Agent:
-    """Decides, learns, saves. Safe from several threads: readers take the current state, learners are serialised.
+    """Decides, learns, saves. Safe from several threads: readers take the current
+    state, learners are serialised.
 
-    `seed` makes every draw re-derivable from the decision's step. `arms` names the arms (the experts' names for them
-    if None; numbers if they have none, or those that come with the call). `state` is one to go on from. A policy that
-    learns `in_place` is read under the lock, any other without.
+    `seed` makes every draw re-derivable from the decision's step. `arms` names the arms
+    (the experts' names for them if None; numbers if they have none, or those that come
+    with the call). `state` is one to go on from. A policy that learns `in_place` is
+    read under the lock, any other without.
 
     >>> import oddsmith as od
-    >>> experts = od.TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]), names=("optimist", "sceptic"))
-    >>> agent = Agent(od.GeneralizedThompsonSampling(experts, gamma=0.1), seed=7, arms=["buy", "wait"])
+    >>> experts = od.TableExperts(
+    ...     np.array([[[0.2, 0.8], [0.6, 0.4]]]), names=("optimist", "sceptic")
+    ... )
+    >>> agent = Agent(
+    ...     od.GeneralizedThompsonSampling(experts, gamma=0.1),
+    ...     seed=7,
+    ...     arms=["buy", "wait"],
+    ... )
     >>> decision = agent.decide(0)
     >>> decision
     Decision(arm='wait', propensity=0.5, step=1)
@@ -51,40 +65,77 @@ class Agent:
     {'optimist': 0.586, 'sceptic': 0.414}
     """
 
-    def __init__(self, policy: Policy, seed: int | None = None, arms: object = None, *, state: State = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        seed: int | None = None,
+        arms: object = None,
+        *,
+        state: State = None,
+    ) -> None:
         check_policy(policy)
         if seed is None:
             raise InvalidInput(
-                "seed must be given: choose any whole number, seed=7 say, and write it down; every draw follows from it"
+                "seed must be given: choose any whole number, seed=7 say, and write it "
+                "down; every draw follows from it"
             )
         self._uniforms = Uniforms(seed)
         self.policy, self.seed = policy, int(seed)
         names = policy.arms if arms is None else arms
         self.arms = None if names is None else Arms(names)
-        if policy.arms is not None and self.arms is not None and len(policy.arms) != len(self.arms):
-            raise InvalidInput(f"arms must name the experts' {len(policy.arms)} arms; got {len(self.arms)} names")
+        if (
+            policy.arms is not None
+            and self.arms is not None
+            and len(policy.arms) != len(self.arms)
+        ):
+            raise InvalidInput(
+                f"arms must name the experts' {len(policy.arms)} arms; got "
+                f"{len(self.arms)} names"
+            )
         self._state: State = _checked_state(policy, state)
         self._experts = signed_names(policy.bank)
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
         self._reading = self._learning if policy.in_place else nullcontext()
         if not policy.explores:
-            message = "some odds may be 0, and this agent's log will then not support off-policy evaluation"
-            then = "give it a gamma above 0 where it has one, or Bounded(policy, floors=0.01)"
-            warnings.warn(f"{type(policy).__name__} does not explore: {message}; {then}", NoExploration, stacklevel=2)
+            message = (
+                "some odds may be 0, and this agent's log will then not support "
+                "off-policy evaluation"
+            )
+            then = (
+                "give it a gamma above 0 where it has one, or Bounded(policy, "
+                "floors=0.01)"
+            )
+            warnings.warn(
+                f"{type(policy).__name__} does not explore: {message}; {then}",
+                NoExploration,
+                stacklevel=2,
+            )
 
     def __repr__(self) -> str:
-        return f"Agent({type(self.policy).__name__}, seed={self.seed}, arms={self.arms}, {self._steps} decisions)"
+        return (
+            f"Agent({type(self.policy).__name__}, seed={self.seed}, arms={self.arms}, "
+            f"{self._steps} decisions)"
+        )
 
     def __getattr__(self, name: str) -> Any:
         """Reached for what an agent does not have: says what may have been meant."""
         verbs = [verb for verb in vars(Agent) if not verb.startswith("_")]
-        meant = f"; did you mean {_VERBS[name]}?" if name in _VERBS else hint(name, verbs) or "."
-        raise AttributeError(f"an Agent has no {name!r}{meant} It has {', '.join(verbs)}", name=name, obj=self)
+        meant = (
+            f"; did you mean {_VERBS[name]}?"
+            if name in _VERBS
+            else hint(name, verbs) or "."
+        )
+        raise AttributeError(
+            f"an Agent has no {name!r}{meant} It has {', '.join(verbs)}",
+            name=name,
+            obj=self,
+        )
 
     @property
     def state(self) -> State:
-        """The current state; replaced, not changed, by learning (unless the policy learns in place)."""
+        """The current state; replaced, not changed, by learning (unless the policy
+        learns in place)."""
         return self._state
 
     @property
@@ -92,13 +143,19 @@ class Agent:
         """The number of the last decision."""
         return self._steps
 
-    def decide(self, context: Context, *, arms: object = None, eligible: object = None) -> Decision:
-        """One decision, with its exact propensity; keep it, and give it back to `learn` with the reward.
+    def decide(
+        self, context: Context, *, arms: object = None, eligible: object = None
+    ) -> Decision:
+        """One decision, with its exact propensity; keep it, and give it back to `learn`
+        with the reward.
 
-        `arms` come with the call where the policy was made without: a dict of name to features, a list of names, or a
-        data frame with a row for each. Where it was made with arms, those named are the eligible ones.
+        `arms` come with the call where the policy was made without: a dict of name to
+        features, a list of names, or a data frame with a row for each. Where it was
+        made with arms, those named are the eligible ones.
         """
-        with self._reading:  # the arms, the policy and its state belong together: another thread may add arms
+        # the arms, the policy and its state belong together: another thread may add
+        # arms
+        with self._reading:
             call = call_of(self.policy, self.arms, context, arms, eligible)
             step = self._take(1)
             try:
@@ -108,52 +165,81 @@ class Agent:
                 raise
 
     def decide_slate(
-        self, context: Context, *, arms: object = None, slots: object = 3, eligible: object = None
+        self,
+        context: Context,
+        *,
+        arms: object = None,
+        slots: object = 3,
+        eligible: object = None,
     ) -> list[Decision]:
-        """A decision for each slot of a page: the first from all arms, each next one from those that are left.
+        """A decision for each slot of a page: the first from all arms, each next one
+        from those that are left.
 
-        `slots` is how many there are, or a list of `Slot`. The context is joined by "slot", the slot's number from 1
-        on (a row of numbers has it behind), and its features. Odds are exact given the slots before, whose arms are
-        not in `eligible`; each decision is learnt like any other.
+        `slots` is how many there are, or a list of `Slot`. The context is joined by
+        "slot", the slot's number from 1 on (a row of numbers has it behind), and its
+        features. Odds are exact given the slots before, whose arms are not in
+        `eligible`; each decision is learnt like any other.
         """
         places = slots_of(slots)
         with self._reading:
-            calls = slate_of(call_of(self.policy, self.arms, context, arms, eligible), context, places)
+            calls = slate_of(
+                call_of(self.policy, self.arms, context, arms, eligible),
+                context,
+                places,
+            )
             first = self._take(len(calls))
             try:
-                return filled(calls, lambda call, place: self._one(call, call.context, first + place))
+                return filled(
+                    calls,
+                    lambda call, place: self._one(call, call.context, first + place),
+                )
             except BaseException:
                 self._give_back(first, len(calls))
                 raise
 
-    def decide_batch(self, contexts: Context, *, arms: object = None, eligible: object = None) -> Decision:
-        """Decisions for all rows of an array, list or data frame, as one decision with a leading axis.
+    def decide_batch(
+        self, contexts: Context, *, arms: object = None, eligible: object = None
+    ) -> Decision:
+        """Decisions for all rows of an array, list or data frame, as one decision with
+        a leading axis.
 
-        Each row gets the step, the uniform number and, from the same state, the odds that `decide` would give it.
-        `arms` are one offer for all rows, or a list with one for each.
+        Each row gets the step, the uniform number and, from the same state, the odds
+        that `decide` would give it. `arms` are one offer for all rows, or a list with
+        one for each.
         """
         with self._reading:
             calls = calls_of(self.policy, self.arms, contexts, arms, eligible)
             n = sum(len(places) for places, _ in calls)
             first = self._take(n)
             try:
-                drawn = [(places, self._drawn(call, first + places)) for places, call in calls]
+                drawn = [
+                    (places, self._drawn(call, first + places))
+                    for places, call in calls
+                ]
             except BaseException:
                 self._give_back(first, n)
                 raise
         if len(drawn) == 1:
             return drawn[0][1]
-        by_place = {place: row for places, some in drawn for place, row in zip(places, some.rows(), strict=True)}
+        by_place = {
+            place: row
+            for places, some in drawn
+            for place, row in zip(places, some.rows(), strict=True)
+        }
         return Decision.stacked(by_place[place] for place in range(n))
 
     def learn(self, decision: Decision | list[Decision], reward: object) -> None:
-        """Learn from one reward in [0, 1], or from a batch or list of decisions and their rewards in order.
+        """Learn from one reward in [0, 1], or from a batch or list of decisions and
+        their rewards in order.
 
-        Now or later, in any order and from any thread; if anything is wrong with it, nothing is learnt. What is learnt
-        twice counts twice. An expert that did not advise a decision, or did in another version, is asleep in it.
+        Now or later, in any order and from any thread; if anything is wrong with it,
+        nothing is learnt. What is learnt twice counts twice. An expert that did not
+        advise a decision, or did in another version, is asleep in it.
         """
         if isinstance(decision, list):
-            decision = Decision.stacked([as_known(one, self._experts, self._state) for one in decision])
+            decision = Decision.stacked(
+                [as_known(one, self._experts, self._state) for one in decision]
+            )
         decision = as_known(decision, self._experts, self._state)
         self._check_arms(decision)
         rewards = check_rewards(decision, reward)
@@ -162,14 +248,20 @@ class Agent:
             if isinstance(rewards, float):
                 self._state = self.policy.update(self._state, by_number, rewards)
             else:
-                state = deepcopy(self._state) if self.policy.in_place else self._state  # a later row may be refused
+                # a later row may be refused
+                state = deepcopy(self._state) if self.policy.in_place else self._state
                 self._state = fold(self.policy, state, by_number, rewards)
 
-    def best(self, context: Context, *, arms: object = None, eligible: object = None) -> Any:
-        """The arm with the largest odds, without exploration (the first of them, if several)."""
+    def best(
+        self, context: Context, *, arms: object = None, eligible: object = None
+    ) -> Any:
+        """The arm with the largest odds, without exploration (the first of them, if
+        several)."""
         with self._reading:
             call = call_of(self.policy, self.arms, context, arms, eligible)
-            odds: Odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=max(self._steps, 1))
+            odds: Odds = self.policy.odds(
+                self._state, call.question, eligible=call.mask, step=max(self._steps, 1)
+            )
         arm = odds.propensities.argmax(axis=-1)
         if call.names is None:
             return arm if arm.ndim else int(arm)
@@ -179,8 +271,9 @@ class Agent:
     def posterior(self) -> dict[str, Any]:
         """The probability that each expert is the one to follow, by name.
 
-        Of policies that count: that each arm is the best. Of linear ones, where that needs a context (see `explain`):
-        mean and standard deviation of each column's weight, by arm, or for "all arms" where these share a belief.
+        Of policies that count: that each arm is the best. Of linear ones, where that
+        needs a context (see `explain`): mean and standard deviation of each column's
+        weight, by arm, or for "all arms" where these share a belief.
         """
         with self._reading:
             return self.policy.named_posterior(self._state, self.arms)
@@ -190,22 +283,33 @@ class Agent:
     ) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context; print it for a table.
 
-        Over experts: who votes for what, with which weight, and the part of gamma. Else: what is believed of each arm.
-        Whether experts choose as well as they predict is told of `Hedged`; of GTS a service tells it.
+        Over experts: who votes for what, with which weight, and the part of gamma.
+        Else: what is believed of each arm. Whether experts choose as well as they
+        predict is told of `Hedged`; of GTS a service tells it.
         """
         with self._reading:
             call = call_of(self.policy, self.arms, context, arms, eligible)
-            parts = self.policy.explain(self._state, call.question, eligible=call.mask, step=max(self._steps, 1))
-        return parts if call.names is None else parts._replace(arms=tuple(arm_names(len(parts.arms), call.names)))
+            parts = self.policy.explain(
+                self._state, call.question, eligible=call.mask, step=max(self._steps, 1)
+            )
+        return (
+            parts
+            if call.names is None
+            else parts._replace(arms=tuple(arm_names(len(parts.arms), call.names)))
+        )
 
     def add_arms(self, arms: object) -> None:
-        """Further arms, of which nothing is known; what was learnt stays, and earlier decisions can still be learnt.
+        """Further arms, of which nothing is known; what was learnt stays, and earlier
+        decisions can still be learnt.
 
-        For policies that were made with arms and can widen, such as `auto(arms)`. Where arms come with the call there
-        is nothing to add.
+        For policies that were made with arms and can widen, such as `auto(arms)`. Where
+        arms come with the call there is nothing to add.
         """
         if self.arms is None:
-            raise InvalidInput("add_arms is for policies that were made with arms: give new ones with the call, arms=…")
+            raise InvalidInput(
+                "add_arms is for policies that were made with arms: give new ones with "
+                "the call, arms=…"
+            )
         added = Arms(arms)
         with self._learning, self._numbering:
             names = Arms([*self.arms, *added])
@@ -213,12 +317,20 @@ class Agent:
             self.arms = names
 
     def save(self, path: str | Path) -> None:
-        """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it or nothing."""
+        """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it
+        or nothing."""
         if self.policy.unversioned:
-            message = "models have no version: a load will accept any models of these names (see ModelExperts)"
+            message = (
+                "models have no version: a load will accept any models of these names "
+                "(see ModelExperts)"
+            )
             warnings.warn(message, NoVersion, stacklevel=2)
         with self._learning, self._numbering:
-            meta = {"seed": self.seed, "steps": self._steps, "arms": None if self.arms is None else list(self.arms)}
+            meta = {
+                "seed": self.seed,
+                "steps": self._steps,
+                "arms": None if self.arms is None else list(self.arms),
+            }
             content = saving.pack(self.policy, self._state, meta)
         disk.write(Path(path), content)
 
@@ -227,7 +339,8 @@ class Agent:
         """The agent that `save` wrote; `policy` must be the one it was saved with."""
         state, meta = saving.read(Path(path), policy)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoExploration)  # the warning came when the agent was made
+            # the warning came when the agent was made
+            warnings.simplefilter("ignore", NoExploration)
             agent = cls(policy, meta["seed"], meta["arms"])
         agent._state, agent._steps = state, meta["steps"]
         return agent
@@ -239,38 +352,62 @@ class Agent:
             return self._steps - n + 1
 
     def _give_back(self, first: int, n: int) -> None:
-        """Make the steps of a refused call the next ones again, unless another thread took later ones meanwhile."""
+        """Make the steps of a refused call the next ones again, unless another thread
+        took later ones meanwhile."""
         with self._numbering:
             if self._steps == first + n - 1:
                 self._steps = first - 1
 
     def _check_arms(self, decision: Decision) -> None:
-        """Refuses a decision whose arm has another name, or none, among this agent's arms, or those it began with."""
+        """Refuses a decision whose arm has another name, or none, among this agent's
+        arms, or those it began with."""
         if decision.arms is not None:
             check_record(decision)
         if self.arms is None:
             return
         names = self.arms[: decision.propensities.shape[-1]]
         index = np.asarray(decision.index)
-        if decision.index is None or np.any(index >= len(names)) or np.any(np.array(names)[index] != decision.arm):
-            raise InvalidInput(f"decision must be about the arms {list(names)[:8]}; got arm {decision.arm!r:.60}")
+        if (
+            decision.index is None
+            or np.any(index >= len(names))
+            or np.any(np.array(names)[index] != decision.arm)
+        ):
+            raise InvalidInput(
+                f"decision must be about the arms {list(names)[:8]}; got arm "
+                f"{decision.arm!r:.60}"
+            )
 
     def _one(self, call: Call, context: Context, step: int) -> Decision:
         """The decision of a call for one context."""
-        odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=step)
+        odds = self.policy.odds(
+            self._state, call.question, eligible=call.mask, step=step
+        )
         uniform = self._uniforms(step)
-        return call.named(draw(_single(odds), context, uniform, eligible=call.mask, step=step), self._experts)
+        return call.named(
+            draw(_single(odds), context, uniform, eligible=call.mask, step=step),
+            self._experts,
+        )
 
     def _drawn(self, call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
         n = len(steps)
-        odds = self.policy.odds(self._state, call.question, eligible=call.mask, step=steps)
-        alike = odds.propensities.ndim == 1 and (not self.policy.reads_context or _all_failed(self.policy, odds))
+        odds = self.policy.odds(
+            self._state, call.question, eligible=call.mask, step=steps
+        )
+        alike = odds.propensities.ndim == 1 and (
+            not self.policy.reads_context or _all_failed(self.policy, odds)
+        )
         if odds.propensities.shape[:-1] != (n,) and not alike:
             shape = odds.propensities.shape
-            raise InvalidInput(f"contexts must give one row of odds for each of {n}; got odds of shape {shape}")
+            raise InvalidInput(
+                f"contexts must give one row of odds for each of {n}; got odds of "
+                f"shape {shape}"
+            )
         uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
-        return call.named(draw(odds, call.context, uniforms, eligible=call.mask, step=steps), self._experts)
+        return call.named(
+            draw(odds, call.context, uniforms, eligible=call.mask, step=steps),
+            self._experts,
+        )
 
 
 def _checked_state(policy: Policy, state: State) -> State:
@@ -280,7 +417,8 @@ def _checked_state(policy: Policy, state: State) -> State:
         return first
     if type(state) is not type(first):
         raise InvalidInput(
-            f"state must be one of {type(policy).__name__}, {type(first).__name__}; got {type(state).__name__}"
+            f"state must be one of {type(policy).__name__}, {type(first).__name__}; "
+            f"got {type(state).__name__}"
         )
     return state
 
@@ -289,11 +427,15 @@ def _single(odds: Odds) -> Odds:
     """The odds of one decision; those of many are refused."""
     shape = odds.propensities.shape
     if len(shape) != 1:
-        raise InvalidInput(f"context must be one context (decide_batch takes many); got odds of shape {shape}")
+        raise InvalidInput(
+            "context must be one context (decide_batch takes many); got odds of shape "
+            f"{shape}"
+        )
     return odds
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:
-    """Whether the odds are those of guarded experts that all failed, whatever the batch."""
+    """Whether the odds are those of guarded experts that all failed, whatever the
+    batch."""
     is_guarded = isinstance(policy.bank, Guarded)
     return is_guarded and odds.advice is not None and bool(np.isnan(odds.advice).all())

@@ -1,8 +1,14 @@
-"""The paper's claims as experiments, by name: first those that claim something, then figures."""
+"""The paper's claims as experiments, by name: first those that claim something, then
+figures."""
 
 from oddsmith.claims.adversary import ADVERSARY
 from oddsmith.claims.agnostic import HEDGE
-from oddsmith.claims.circumstances import LEARNING_RATE, MISSPECIFIED, ROUNDING, SWITCHING
+from oddsmith.claims.circumstances import (
+    LEARNING_RATE,
+    MISSPECIFIED,
+    ROUNDING,
+    SWITCHING,
+)
 from oddsmith.claims.claim import Experiment
 from oddsmith.claims.conditions import CONDITIONS
 from oddsmith.claims.continuous import CONTINUOUS

@@ -1,4 +1,5 @@
-"""Worlds where no expert is right, and benign ones beside them: where safe policies are tried (theory 7)."""
+"""Worlds where no expert is right, and benign ones beside them: where safe policies are
+tried (theory 7)."""
 
 from collections.abc import Callable
 
@@ -20,53 +21,71 @@ __all__ = ["AGNOSTIC", "HEDGE", "realizable_tables"]
 
 
 def realizable_tables(worlds: int = 10) -> list[Problem]:
-    """Worlds of random tables with a true expert, of different sizes, in which safety is not needed.
+    """Worlds of random tables with a true expert, of different sizes, in which safety
+    is not needed.
 
     >>> {problem.truth for problem in realizable_tables()}, len(realizable_tables())
     ({0}, 10)
     """
     sizes = [(10, 32, 3), (10, 8, 3), (5, 4, 2), (20, 64, 5), (10, 16, 10)]
-    return [table_problem(random_table(*sizes[i % len(sizes)], seed=100 + i)) for i in range(worlds)]
+    return [
+        table_problem(random_table(*sizes[i % len(sizes)], seed=100 + i))
+        for i in range(worlds)
+    ]
 
 
-def _one_context(means: list[float], experts: list[list[float]], truth: int | None = None) -> Problem:
-    return table_problem(np.array([experts]), TableWorld(np.array([means])), truth=truth)
+def _one_context(
+    means: list[float], experts: list[list[float]], truth: int | None = None
+) -> Problem:
+    return table_problem(
+        np.array([experts]), TableWorld(np.array([means])), truth=truth
+    )
 
 
 def _overconfident() -> Problem:
-    """The first expert ranks the arms right and is far too sure; the others say next to nothing."""
+    """The first expert ranks the arms right and is far too sure; the others say next to
+    nothing."""
     table = random_table()
     rank = table[:, 0].argsort(axis=-1).argsort(axis=-1)
     others = 0.5 + 0.02 * (table[:, 1:] - 0.5)
     sure: Array = np.array([0.05, 0.5, 0.95])[rank]
     return table_problem(
-        np.concatenate([sure[:, None], others], axis=1), TableWorld(np.array([0.35, 0.5, 0.65])[rank]), truth=None
+        np.concatenate([sure[:, None], others], axis=1),
+        TableWorld(np.array([0.35, 0.5, 0.65])[rank]),
+        truth=None,
     )
 
 
 AGNOSTIC: dict[str, Callable[[], Problem]] = {
     "A1": lambda: _one_context([0.5, 0.6], [[0.6, 0.5], [0.2, 0.9]]),
-    "A1, realizable": lambda: _one_context([0.6, 0.5], [[0.6, 0.5], [0.2, 0.9]], truth=0),
+    "A1, realizable": lambda: _one_context(
+        [0.6, 0.5], [[0.6, 0.5], [0.2, 0.9]], truth=0
+    ),
     "A2": lambda: table_problem(random_table()),
     "A3": lambda: _one_context([0.5, 0.6], [[0.5, 0.9], [0.5, 0.1]]),
     "A4": lambda: _one_context([0.5, 0.9], [[0.5, 0.9], *[[0.5, 0.1]] * 63], truth=0),
     "A5": _overconfident,
 }
-"""By name: the best predictor has the worst policy (A1), and where it is right; benign (A2); the best expert is too
-sure of itself (A3); one that is right among 63 pessimists (A4); too sure, with the right ranking (A5)."""
+"""By name: the best predictor has the worst policy (A1), and where it is right; benign
+(A2); the best expert is too sure of itself (A3); one that is right among 63 pessimists
+(A4); too sure, with the right ranking (A5)."""
 
 
 LEFT = Rule(
-    "Where the best predictor has the worst policy, GTS loses in proportion to T, whatever eta and gamma",
+    "Where the best predictor has the worst policy, GTS loses in proportion to T, "
+    "whatever eta and gamma",
     "Section 5, open question; docs/math 7.2",
-    "rejected if Student's upper limit of the mean regret is below the proved lower bound",
+    "rejected if Student's upper limit of the mean regret is below the proved lower "
+    "bound",
     1e-3,
     cases=3,
 )
 SAFE = Rule(
-    "Hedged GTS has regret of order sqrt(T) to every expert's policy and to GTS, whatever is true",
+    "Hedged GTS has regret of order sqrt(T) to every expert's policy and to GTS, "
+    "whatever is true",
     "docs/math 7.4",
-    "rejected if Student's lower limit of the mean regret is above the bound with all its constants",
+    "rejected if Student's lower limit of the mean regret is above the bound with all "
+    "its constants",
     1e-3,
     cases=2,
 )
@@ -75,15 +94,20 @@ _RATES = ((0.5, 0.0), (1.0, 0.0), (1.0, 0.1))
 
 
 def hedge(setup: Setup) -> Outcome:
-    """GTS alone and Hedged in the worlds A1 and A5, against the lower bound of the one and the upper of the other."""
+    """GTS alone and Hedged in the worlds A1 and A5, against the lower bound of the one
+    and the upper of the other."""
     steps, runs = setup.steps(10_000, 3000), setup.runs(60)
     swapped, claims, curves = setup.broken.other == "swapped", [], {}
     first = AGNOSTIC["A1"]()
     table, means = first.table[0], first.world.means(1, np.zeros(1, np.int64))[0]
     for eta, gamma in _RATES:
         policy = setup.gts(first.table, "square", eta=eta, gamma=gamma)
-        run = measure(Hedged(policy) if swapped else policy, first.world, steps=steps, runs=runs)
-        leaves = theory.departure(setup.loss("square"), eta, means=means, predictions=table)
+        run = measure(
+            Hedged(policy) if swapped else policy, first.world, steps=steps, runs=runs
+        )
+        leaves = theory.departure(
+            setup.loss("square"), eta, means=means, predictions=table
+        )
         case = f"A1, square, eta {eta:g}, gamma {gamma:g}, {steps:,} steps"
         claims.append(mean_least(LEFT, case, run.total, leaves.regret(steps, gamma)))
         curves[f"A1: GTS, eta {eta:g}, gamma {gamma:g}"] = run
@@ -91,28 +115,45 @@ def hedge(setup: Setup) -> Outcome:
         problem = AGNOSTIC[name]()
         assert isinstance(problem.experts, TableExperts)
         alone = setup.gts(problem.experts)
-        run = measure(alone if swapped else Hedged(alone), problem.world, steps=steps, runs=runs)
+        run = measure(
+            alone if swapped else Hedged(alone), problem.world, steps=steps, runs=runs
+        )
         n, n_arms = len(problem.experts.names), problem.n_arms
         bound = theory.hedged_bound(n_arms=n_arms, steps=steps, prior=1 / n).bound
-        claims.append(mean_most(SAFE, f"{name}, {n} experts, {steps:,} steps", run.total, bound))
+        claims.append(
+            mean_most(SAFE, f"{name}, {n} experts, {steps:,} steps", run.total, bound)
+        )
         curves[f"{name}: Hedged"] = run
     text = (
-        "World A1: two arms of mean 0.5 and 0.6. One expert predicts better on both and prefers the first, the other "
-        "predicts worse and prefers the second. World A5: an expert with the right ranking is too sure of itself among "
-        "31 that say next to nothing. No expert is right in either."
+        "World A1: two arms of mean 0.5 and 0.6. One expert predicts better on both "
+        "and prefers the first, the other predicts worse and prefers the second. World "
+        "A5: an expert with the right ranking is too sure of itself among 31 that say "
+        "next to nothing. No expert is right in either."
     )
-    return Outcome("The agnostic case: nobody is right", text, tuple(claims), (_figure(curves),))
+    return Outcome(
+        "The agnostic case: nobody is right", text, tuple(claims), (_figure(curves),)
+    )
 
 
 def _figure(curves: dict[str, Run]) -> Figure:
     figure, (panel,) = panels()
     for i, (name, run) in enumerate(curves.items()):
         at = np.unique(np.geomspace(1, len(run.regret), 50).round().astype(int)) - 1
-        points = np.array([mean_and_error(row) for row in np.cumsum(run.regret, axis=0)[at]])
+        points = np.array(
+            [mean_and_error(row) for row in np.cumsum(run.regret, axis=0)[at]]
+        )
         band(panel, at + 1, points[:, 0], points[:, 1], i, name)
-    panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlabel="steps",
+        ylabel="regret so far (lost rewards)",
+    )
     legend(panel)
-    caption = "GTS follows the best predictor for ever: a straight line of slope 1. Hedged bends to slope 1/2."
+    caption = (
+        "GTS follows the best predictor for ever: a straight line of slope 1. Hedged "
+        "bends to slope 1/2."
+    )
     return Figure(svg(figure), caption)
 
 

@@ -1,8 +1,10 @@
-"""The exact chain of the two-expert instance that separates gamma = 0 from gamma > 0, by powers of one matrix.
+"""The exact chain of the two-expert instance that separates gamma = 0 from gamma > 0,
+by powers of one matrix.
 
-Expert 1 says (0.5, 0.9) and is right, expert 2 says (0.5, 0.1). Only arm 2 tells them apart, and only expert 1 wants
-it. The state is m, wins minus losses of arm 2; w_2/w_1 = (1-p)/p · exp(-m s), where s = η ln 9 for log loss and 0.8 η
-for square loss. Regret of t steps is linear in the matrix power, so t = 2^k takes k squarings: no simulation.
+Expert 1 says (0.5, 0.9) and is right, expert 2 says (0.5, 0.1). Only arm 2 tells them
+apart, and only expert 1 wants it. The state is m, wins minus losses of arm 2; w_2/w_1 =
+(1-p)/p · exp(-m s), where s = η ln 9 for log loss and 0.8 η for square loss. Regret of
+t steps is linear in the matrix power, so t = 2^k takes k squarings: no simulation.
 """
 
 from math import log
@@ -11,11 +13,21 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 
-__all__ = ["GAP", "INSTANCE", "WIN", "exact_error", "exact_regret", "exact_regret_at", "exploring", "spacing"]
+__all__ = [
+    "GAP",
+    "INSTANCE",
+    "WIN",
+    "exact_error",
+    "exact_regret",
+    "exact_regret_at",
+    "exploring",
+    "spacing",
+]
 
 INSTANCE = np.array([[[0.5, 0.9], [0.5, 0.1]]])
 WIN, GAP = 0.9, 0.4
-_LOW, _HIGH = -60, 280  # beyond them the missing probability, or the regret, is below 1e-50
+# beyond them the missing probability, or the regret, is below 1e-50
+_LOW, _HIGH = -60, 280
 
 
 def spacing(loss: str, eta: float) -> float:
@@ -27,10 +39,14 @@ def spacing(loss: str, eta: float) -> float:
     return eta * (log(9.0) if loss == "log" else 0.8)
 
 
-def exact_regret(loss: str, *, eta: float, gamma: float, prior: float, doublings: int) -> tuple[Array, Array]:
+def exact_regret(
+    loss: str, *, eta: float, gamma: float, prior: float, doublings: int
+) -> tuple[Array, Array]:
     """Horizons 1, 2, 4, … 2^doublings and the exact expected regret after each.
 
-    >>> horizons, regret = exact_regret("log", eta=0.5, gamma=0.0, prior=0.1, doublings=30)
+    >>> horizons, regret = exact_regret(
+    ...     "log", eta=0.5, gamma=0.0, prior=0.1, doublings=30
+    ... )
     >>> round(float(regret[-1]), 6)
     9.0
     """
@@ -43,8 +59,11 @@ def exact_regret(loss: str, *, eta: float, gamma: float, prior: float, doublings
     return horizons, np.array(regret)
 
 
-def exact_regret_at(loss: str, *, eta: float, gamma: float, prior: float, steps: int) -> float:
-    """The exact expected regret after any number of steps, by the powers of two it is made of.
+def exact_regret_at(
+    loss: str, *, eta: float, gamma: float, prior: float, steps: int
+) -> float:
+    """The exact expected regret after any number of steps, by the powers of two it is
+    made of.
 
     >>> round(exact_regret_at("log", eta=0.5, gamma=0.0, prior=0.1, steps=1000), 6)
     8.907803
@@ -58,7 +77,8 @@ def exact_regret_at(loss: str, *, eta: float, gamma: float, prior: float, steps:
 
 
 def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array, int]:
-    """The matrix of one step, whose last column collects regret, and the state to begin in."""
+    """The matrix of one step, whose last column collects regret, and the state to begin
+    in."""
     explore, start = exploring(loss, eta=eta, gamma=gamma, prior=prior)
     size = len(explore)
     power = np.zeros((size + 1, size + 1))
@@ -71,23 +91,30 @@ def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array,
     return power, start
 
 
-def exact_error(loss: str, *, eta: float, gamma: float, prior: float, steps: int, runs: int) -> float:
-    """The standard error of the mean regret of so many runs, from the exact variance of one (backward recursion).
+def exact_error(
+    loss: str, *, eta: float, gamma: float, prior: float, steps: int, runs: int
+) -> float:
+    """The standard error of the mean regret of so many runs, from the exact variance of
+    one (backward recursion).
 
     >>> round(exact_error("log", eta=0.5, gamma=0.0, prior=0.1, steps=64, runs=100), 4)
     0.5876
     """
     explore, at = exploring(loss, eta=eta, gamma=gamma, prior=prior)
     cost = GAP * (1 - explore)
-    first, second = np.zeros_like(cost), np.zeros_like(cost)  # E of the regret to come and of its square, by state
+    # E of the regret to come and of its square, by state
+    first, second = np.zeros_like(cost), np.zeros_like(cost)
     for _ in range(steps):
         second = cost**2 + 2 * cost * _ahead(first, explore) + _ahead(second, explore)
         first = cost + _ahead(first, explore)
     return float(np.sqrt(max(second[at] - first[at] ** 2, 0.0) / runs))
 
 
-def exploring(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array, int]:
-    """The probability of arm 2 in every state, and the place of the state without wins and losses."""
+def exploring(
+    loss: str, *, eta: float, gamma: float, prior: float
+) -> tuple[Array, int]:
+    """The probability of arm 2 in every state, and the place of the state without wins
+    and losses."""
     wins = np.arange(_LOW, _HIGH + 1)
     with np.errstate(over="ignore"):
         leader = 1 / (1 + (1 - prior) / prior * np.exp(-wins * spacing(loss, eta)))
@@ -96,6 +123,7 @@ def exploring(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Arr
 
 
 def _ahead(values: Array, explore: Array) -> Array:
-    """The expected value after one step, by state; the outermost states stay where they are."""
+    """The expected value after one step, by state; the outermost states stay where they
+    are."""
     won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
     return values + explore * (WIN * won + (1 - WIN) * lost - values)

@@ -1,4 +1,5 @@
-"""Rules, claims and experiments: what is accepted is stated first, then something is run, then it is judged."""
+"""Rules, claims and experiments: what is accepted is stated first, then something is
+run, then it is judged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,16 +19,28 @@ from oddsmith.lab.problems import Problem, table_problem
 from oddsmith.lab.simulate import simulate
 from oddsmith.lab.worlds.tables import random_table
 
-__all__ = ["Break", "Claim", "Experiment", "Outcome", "Rule", "Setup", "instance", "measure", "shown"]
+__all__ = [
+    "Break",
+    "Claim",
+    "Experiment",
+    "Outcome",
+    "Rule",
+    "Setup",
+    "instance",
+    "measure",
+    "shown",
+]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A statement, where it comes from, and what is accepted, in words, before anything is run.
+    """A statement, where it comes from, and what is accepted, in words, before anything
+    is run.
 
-    `false_alarm` bounds the probability that the statement is rejected although it is true, over all `cases` together:
-    0 where numbers are exact. Where the truth is not known in advance, `false_pass` bounds the probability that the
-    statement passes although it is false.
+    `false_alarm` bounds the probability that the statement is rejected although it is
+    true, over all `cases` together: 0 where numbers are exact. Where the truth is not
+    known in advance, `false_pass` bounds the probability that the statement passes
+    although it is false.
     """
 
     statement: str
@@ -53,12 +66,17 @@ class Rule:
         """
         if self.false_pass is not None:
             return f"passes if false ≤ {self.false_pass:g}"
-        return f"false alarms ≤ {self.false_alarm:g}" if self.false_alarm else "exact: none"
+        return (
+            f"false alarms ≤ {self.false_alarm:g}"
+            if self.false_alarm
+            else "exact: none"
+        )
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A case of a rule: what theory predicts, what was measured, and whether the rule accepts it."""
+    """A case of a rule: what theory predicts, what was measured, and whether the rule
+    accepts it."""
 
     rule: Rule
     case: str
@@ -67,12 +85,14 @@ class Claim:
     holds: bool
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", bool(self.holds))  # comparisons of arrays give numpy's own
+        # comparisons of arrays give numpy's own
+        object.__setattr__(self, "holds", bool(self.holds))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found: claims, and figures and tables that claim nothing, with the words around them."""
+    """What an experiment found: claims, and figures and tables that claim nothing, with
+    the words around them."""
 
     title: str
     text: str
@@ -83,10 +103,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Break:
-    """Something done wrong on purpose, to see that a claim notices: what is played, not what is predicted, changes.
+    """Something done wrong on purpose, to see that a claim notices: what is played, not
+    what is predicted, changes.
 
-    `eta` and `gamma` are factors, `shift` is added to every prediction inside the loss, `other` names what only one
-    experiment can do wrong.
+    `eta` and `gamma` are factors, `shift` is added to every prediction inside the loss,
+    `other` names what only one experiment can do wrong.
     """
 
     name: str
@@ -101,7 +122,8 @@ RIGHT = Break("nothing")
 
 @dataclass(frozen=True)
 class Setup:
-    """How large an experiment is, and what is done wrong in it: nothing, but for trials of its power."""
+    """How large an experiment is, and what is done wrong in it: nothing, but for trials
+    of its power."""
 
     quick: bool
     broken: Break = RIGHT
@@ -122,7 +144,11 @@ class Setup:
 
     def loss(self, name: str) -> Loss:
         """The loss that is played."""
-        return partial(_shifted, LOSSES[name], self.broken.shift) if self.broken.shift else LOSSES[name]
+        return (
+            partial(_shifted, LOSSES[name], self.broken.shift)
+            if self.broken.shift
+            else LOSSES[name]
+        )
 
     def gts(
         self,
@@ -134,15 +160,22 @@ class Setup:
         prior: Prior = None,
         share: float = 0.0,
     ) -> GeneralizedThompsonSampling:
-        """GTS over experts or a table of them, by the name of its loss, as it is played."""
+        """GTS over experts or a table of them, by the name of its loss, as it is
+        played."""
         bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
-        settings: Any = {"eta": self.eta(eta), "gamma": self.gamma(gamma), "prior": prior, "share": share}
+        settings: Any = {
+            "eta": self.eta(eta),
+            "gamma": self.gamma(gamma),
+            "prior": prior,
+            "share": share,
+        }
         return GeneralizedThompsonSampling(bank, self.loss(loss), **settings)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A function from a setup to an outcome, its rules, and what can be done wrong in it.
+    """A function from a setup to an outcome, its rules, and what can be done wrong in
+    it.
 
     An experiment without rules shows figures and claims nothing.
     """
@@ -152,12 +185,16 @@ class Experiment:
     breaks: tuple[Break, ...] = ()
 
     def __call__(self, setup: Setup) -> Outcome:
-        """What is found; every claim is a case of one of the rules, no rule has more cases than it states."""
+        """What is found; every claim is a case of one of the rules, no rule has more
+        cases than it states."""
         outcome = self.run(setup)
         for rule in {claim.rule for claim in outcome.claims} | set(self.rules):
             cases = sum(claim.rule == rule for claim in outcome.claims)
             if rule not in self.rules or not 0 < cases <= rule.cases:
-                raise AssertionError(f"{outcome.title}: {rule.statement!r} has {cases} cases, of {rule.cases} stated")
+                raise AssertionError(
+                    f"{outcome.title}: {rule.statement!r} has {cases} cases, of "
+                    f"{rule.cases} stated"
+                )
         return outcome
 
     def broken(self, setup: Setup, wrong: Break) -> Outcome:
@@ -170,7 +207,9 @@ def _shifted(loss: Loss, shift: float, prediction: Array, reward: Real) -> Array
     return loss(np.clip(prediction + shift, 0.001, 0.999), reward)
 
 
-def instance(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Problem:
+def instance(
+    contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7
+) -> Problem:
     """A benign problem: `random_table`, whose first expert is true."""
     table = random_table(contexts, experts, arms, seed)
     return table_problem(table, contexts=np.arange(contexts))

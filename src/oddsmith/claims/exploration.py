@@ -1,15 +1,38 @@
-"""Why gamma > 0: an instance on which no exploration fails, and the phase transition at eta = 1, both exact."""
+"""Why gamma > 0: an instance on which no exploration fails, and the phase transition at
+eta = 1, both exact."""
 
 from math import log
 
 import numpy as np
 
-from oddsmith.claims.chain import GAP, INSTANCE, exact_error, exact_regret, exact_regret_at
-from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup, measure
+from oddsmith.claims.chain import (
+    GAP,
+    INSTANCE,
+    exact_error,
+    exact_regret,
+    exact_regret_at,
+)
+from oddsmith.claims.claim import (
+    Break,
+    Claim,
+    Experiment,
+    Outcome,
+    Rule,
+    Setup,
+    measure,
+)
 from oddsmith.claims.judgement import equal, least, mean_is
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, MARKERS, legend, panels, svg
+from oddsmith.files.reports.style import (
+    COLOURS,
+    DASHES,
+    EDGE,
+    MARKERS,
+    legend,
+    panels,
+    svg,
+)
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.worlds.tables import TableWorld
 from oddsmith.policies.recipes import feel_good
@@ -32,7 +55,8 @@ LINEAR = Rule(
 BOUNDED = Rule(
     "Below eta = 1 regret is bounded without exploration",
     "docs/math 3.5",
-    "exact regret after 2^30 steps is Δ (1-p)/p / (1-ρ), to 0.5 % for what is still to come",
+    "exact regret after 2^30 steps is Δ (1-p)/p / (1-ρ), to 0.5 % for what is still to "
+    "come",
     cases=3,
 )
 DECADE = Rule(
@@ -43,7 +67,8 @@ DECADE = Rule(
 POWER = Rule(
     "Above eta = 1 regret grows like T^(1-1/eta)",
     "docs/math 3.5",
-    "exact exponent over whole periods of the lattice (T to 9^eta T) is 1 - 1/eta, to 0.01 for the finite T",
+    "exact exponent over whole periods of the lattice (T to 9^eta T) is 1 - 1/eta, to "
+    "0.01 for the finite T",
     cases=3,
 )
 
@@ -58,45 +83,93 @@ _CASES: dict[str, tuple[str, float, float]] = {
 
 
 def exploration(setup: Setup) -> Outcome:
-    """With a small prior on the truth, gamma = 0 loses almost everything and gamma > 0 does not (X5)."""
+    """With a small prior on the truth, gamma = 0 loses almost everything and gamma > 0
+    does not (X5)."""
     runs, doublings = setup.runs(200), 12
     figure, axes = panels(2)
     claims: list[Claim] = []
     for panel, prior in zip(axes, (1e-4, 0.1), strict=True):
         world, belief = TableWorld(INSTANCE[:, 0]), [prior, 1 - prior]
         for i, (name, (loss, eta, gamma)) in enumerate(_CASES.items()):
-            horizons, exact = exact_regret(loss, eta=eta, gamma=gamma, prior=prior, doublings=doublings)
+            horizons, exact = exact_regret(
+                loss, eta=eta, gamma=gamma, prior=prior, doublings=doublings
+            )
             panel.plot(horizons, exact, color=COLOURS[i], ls=DASHES[i], label=name)
             policy = setup.gts(INSTANCE, loss, eta=eta, gamma=gamma, prior=belief)
-            # rare runs in which nothing is learnt carry much of the mean: many runs, a few hundred at a time
+            # rare runs in which nothing is learnt carry much of the mean: many runs, a
+            # few hundred at a time
             total = np.concatenate(
-                [measure(policy, world, steps=_STEPS, runs=runs, seed=8 + i).total for i in range(10)]
+                [
+                    measure(policy, world, steps=_STEPS, runs=runs, seed=8 + i).total
+                    for i in range(10)
+                ]
             )
             mean, error = mean_and_error(total)
-            panel.errorbar(_STEPS, mean, 2 * error, fmt=MARKERS[i], color=COLOURS[i], ms=5)
-            error = exact_error(loss, eta=eta, gamma=gamma, prior=prior, steps=_STEPS, runs=total.size)
-            claims.append(mean_is(SIMULATED, f"{name}, prior {prior:g}", total, float(exact[-1]), error=error))
+            panel.errorbar(
+                _STEPS, mean, 2 * error, fmt=MARKERS[i], color=COLOURS[i], ms=5
+            )
+            error = exact_error(
+                loss, eta=eta, gamma=gamma, prior=prior, steps=_STEPS, runs=total.size
+            )
+            claims.append(
+                mean_is(
+                    SIMULATED,
+                    f"{name}, prior {prior:g}",
+                    total,
+                    float(exact[-1]),
+                    error=error,
+                )
+            )
             if gamma == 0 and prior < 0.01:
-                played = exact_regret(loss, eta=eta, gamma=_added(setup), prior=prior, doublings=doublings)[1][-1]
+                played = exact_regret(
+                    loss, eta=eta, gamma=_added(setup), prior=prior, doublings=doublings
+                )[1][-1]
                 floor = GAP * (1 - prior) * -np.expm1(_STEPS * np.log1p(-prior)) / prior
-                claims.append(least(LINEAR, f"{name}, prior {prior:g}", float(played), floor))
+                claims.append(
+                    least(LINEAR, f"{name}, prior {prior:g}", float(played), floor)
+                )
         good = feel_good(TableExperts(INSTANCE), n_arms=2, steps=_STEPS, prior=belief)
         run = measure(good, world, steps=_STEPS, runs=runs)
         panel.errorbar(
-            _STEPS, *mean_and_error(run.total), fmt=MARKERS[5], color=COLOURS[5], ms=5, label="Feel-Good, gamma 0"
+            _STEPS,
+            *mean_and_error(run.total),
+            fmt=MARKERS[5],
+            color=COLOURS[5],
+            ms=5,
+            label="Feel-Good, gamma 0",
         )
-        panel.plot(horizons, 0.4 * horizons, color=EDGE, lw=1, ls=":", label="0.4 T: nothing is learnt")
-        panel.set(xscale="log", yscale="log", xlabel="steps T", title=f"prior of the truth {prior:g}", ylim=(0.3, 2500))
+        panel.plot(
+            horizons,
+            0.4 * horizons,
+            color=EDGE,
+            lw=1,
+            ls=":",
+            label="0.4 T: nothing is learnt",
+        )
+        panel.set(
+            xscale="log",
+            yscale="log",
+            xlabel="steps T",
+            title=f"prior of the truth {prior:g}",
+            ylim=(0.3, 2500),
+        )
     axes[0].set_ylabel("expected regret (lost rewards)")
     legend(axes[0])
     text = (
-        "Only arm 2 tells the two experts apart, and only the true expert wants it: until it is drawn once, nothing "
-        "can be learnt. Lines are exact (a Markov chain), points are simulated."
+        "Only arm 2 tells the two experts apart, and only the true expert wants it: "
+        "until it is drawn once, nothing can be learnt. Lines are exact (a Markov "
+        "chain), points are simulated."
     )
     caption = (
-        "Left: without exploration regret is linear for about 1/prior steps; five per cent of exploration end that."
+        "Left: without exploration regret is linear for about 1/prior steps; five per "
+        "cent of exploration end that."
     )
-    return Outcome("Why explore: gamma 0 fails", text, tuple(claims), (Figure(svg(figure), caption),))
+    return Outcome(
+        "Why explore: gamma 0 fails",
+        text,
+        tuple(claims),
+        (Figure(svg(figure), caption),),
+    )
 
 
 def _added(setup: Setup) -> float:
@@ -105,45 +178,87 @@ def _added(setup: Setup) -> float:
 
 
 def phase(setup: Setup) -> Outcome:
-    """Below eta = 1 regret is bounded, at 1 it grows like ln T, above like T^(1-1/eta): exact dynamic programming."""
+    """Below eta = 1 regret is bounded, at 1 it grows like ln T, above like T^(1-1/eta):
+    exact dynamic programming."""
     doublings, prior = 30, 0.1
     etas = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
-    curves = {eta: exact_regret("log", eta=setup.eta(eta), gamma=0.0, prior=prior, doublings=doublings) for eta in etas}
+    curves = {
+        eta: exact_regret(
+            "log", eta=setup.eta(eta), gamma=0.0, prior=prior, doublings=doublings
+        )
+        for eta in etas
+    }
     figure, (panel,) = panels()
     for i, (eta, (horizons, regret)) in enumerate(curves.items()):
         panel.plot(
-            horizons, regret, color=COLOURS[i], ls=DASHES[i], marker=MARKERS[i], markevery=5, label=f"eta {eta:g}"
+            horizons,
+            regret,
+            color=COLOURS[i],
+            ls=DASHES[i],
+            marker=MARKERS[i],
+            markevery=5,
+            label=f"eta {eta:g}",
         )
-    panel.set(xscale="log", yscale="log", xlabel="steps T", ylabel="expected regret (lost rewards), exact")
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlabel="steps T",
+        ylabel="expected regret (lost rewards), exact",
+    )
     legend(panel, title="learning rate")
-    claims = [_limit(eta, float(curves[eta][1][-1]), prior) for eta in (0.25, 0.5, 0.75)]
+    claims = [
+        _limit(eta, float(curves[eta][1][-1]), prior) for eta in (0.25, 0.5, 0.75)
+    ]
     per_decade = float((curves[1.0][1][-1] - curves[1.0][1][-11]) / (10 * np.log10(2)))
     predicted = GAP * (1 - prior) / prior * log(10) / (0.8 * log(9.0))
     claims.append(equal(DECADE, "eta 1", per_decade, predicted, relative=0.02))
     claims += [_power(setup, eta, prior) for eta in (1.5, 2.0, 4.0)]
     text = (
-        "The same instance, log loss, no exploration, prior 0.1, to a thousand million steps. The learning rate "
-        "decides between three laws, and Thompson sampling sits exactly on the border. Above eta 1 curves oscillate, "
-        "because weights live on a lattice."
+        "The same instance, log loss, no exploration, prior 0.1, to a thousand million "
+        "steps. The learning rate decides between three laws, and Thompson sampling "
+        "sits exactly on the border. Above eta 1 curves oscillate, because weights "
+        "live on a lattice."
     )
-    caption = "Bounded below eta 1, a straight climb of 4.7 rewards per tenfold time at 1, a power of T above."
-    return Outcome("The phase transition at eta = 1", text, tuple(claims), (Figure(svg(figure), caption),))
+    caption = (
+        "Bounded below eta 1, a straight climb of 4.7 rewards per tenfold time at 1, a "
+        "power of T above."
+    )
+    return Outcome(
+        "The phase transition at eta = 1",
+        text,
+        tuple(claims),
+        (Figure(svg(figure), caption),),
+    )
 
 
 def _limit(eta: float, regret: float, prior: float) -> Claim:
     """Δ L_0/(1 - ρ): what a learning rate below 1 costs for ever."""
     rho = 0.9 * 9**-eta + 0.1 * 9**eta
-    return equal(BOUNDED, f"eta {eta:g}", regret, GAP * (1 - prior) / prior / (1 - rho), relative=0.005)
+    return equal(
+        BOUNDED,
+        f"eta {eta:g}",
+        regret,
+        GAP * (1 - prior) / prior / (1 - rho),
+        relative=0.005,
+    )
 
 
 def _power(setup: Setup, eta: float, prior: float) -> Claim:
-    """The exponent of T over as many periods of the lattice as there are between 2^14 and 2^30 steps."""
+    """The exponent of T over as many periods of the lattice as there are between 2^14
+    and 2^30 steps."""
     first = 2**14
     last = round(first * 9 ** (eta * int(16 * log(2) / (eta * log(9)))))
     regret = [
-        exact_regret_at("log", eta=setup.eta(eta), gamma=0.0, prior=prior, steps=steps) for steps in (first, last)
+        exact_regret_at("log", eta=setup.eta(eta), gamma=0.0, prior=prior, steps=steps)
+        for steps in (first, last)
     ]
-    return equal(POWER, f"eta {eta:g}", log(regret[1] / regret[0]) / log(last / first), 1 - 1 / eta, off=0.01)
+    return equal(
+        POWER,
+        f"eta {eta:g}",
+        log(regret[1] / regret[0]) / log(last / first),
+        1 - 1 / eta,
+        off=0.01,
+    )
 
 
 EXPLORATION = Experiment(
@@ -156,5 +271,7 @@ EXPLORATION = Experiment(
     ),
 )
 PHASE = Experiment(
-    phase, (BOUNDED, DECADE, POWER), (Break("eta is 10 % too large", eta=1.1), Break("eta is 10 % too small", eta=0.9))
+    phase,
+    (BOUNDED, DECADE, POWER),
+    (Break("eta is 10 % too large", eta=1.1), Break("eta is 10 % too small", eta=0.9)),
 )

@@ -1,4 +1,5 @@
-"""The gallery: every algorithm on the same worlds, with regret, time and bounds side by side."""
+"""The gallery: every algorithm on the same worlds, with regret, time and bounds side by
+side."""
 
 import time
 from dataclasses import replace
@@ -35,11 +36,20 @@ _OVER_EXPERTS: dict[str, dict[str, Any]] = {
     "uniform": {"kind": "uniform"},
     "elimination": {"kind": "regressor_elimination"},
 }
-_OVER_ARMS = {"UCB1": {"kind": "ucb1"}, "KL-UCB": {"kind": "kl_ucb"}, "Beta Thompson": {"kind": "beta_thompson"}}
+_OVER_ARMS = {
+    "UCB1": {"kind": "ucb1"},
+    "KL-UCB": {"kind": "kl_ucb"},
+    "Beta Thompson": {"kind": "beta_thompson"},
+}
 _OVER_FEATURES: dict[str, dict[str, Any]] = {
     "LinUCB": {"kind": "linucb", "alpha": 0.3},
     "linear Thompson": {"kind": "linear_thompson", "width": 0.3, "directions": 256},
-    "optimistic Bayes": {"kind": "linear_thompson", "width": 0.3, "directions": 256, "optimist": True},
+    "optimistic Bayes": {
+        "kind": "linear_thompson",
+        "width": 0.3,
+        "directions": 256,
+        "optimist": True,
+    },
     "logistic Thompson": {"kind": "logistic_thompson", "directions": 256},
     "GLM-UCB": {"kind": "glm_ucb", "alpha": 0.1},
     "adPredictor": {"kind": "probit_thompson", "directions": 256},
@@ -51,14 +61,24 @@ def everyone(problem: Problem, steps: int) -> dict[str, tuple[Policy, Bound | No
     """Every algorithm that can play here, with the bound that applies to it."""
     build = replace(problem.build(Path(), steps), schema=None, dim=len(problem.columns))
     bounds = _bounds(problem, steps)
-    left_out = {"elimination": problem.contexts is None, "particles": not problem.rows_per_arm}
+    left_out = {
+        "elimination": problem.contexts is None,
+        "particles": not problem.rows_per_arm,
+    }
     policies = {}
     for name, table in (_OVER_EXPERTS | _OVER_ARMS | _OVER_FEATURES).items():
         if not left_out.get(name):
-            weighs = problem.prior is not None and "prior" in settings(table.get("kind", "gts"))
-            policies[name] = read_policy_table(Keys(table | ({"prior": problem.prior} if weighs else {})), build)
+            weighs = problem.prior is not None and "prior" in settings(
+                table.get("kind", "gts")
+            )
+            policies[name] = read_policy_table(
+                Keys(table | ({"prior": problem.prior} if weighs else {})), build
+            )
     return {
-        name: (problem.seen_by(policy) if name in _OVER_FEATURES else policy, bounds.get(name))
+        name: (
+            problem.seen_by(policy) if name in _OVER_FEATURES else policy,
+            bounds.get(name),
+        )
         for name, policy in policies.items()
     }
 
@@ -69,17 +89,29 @@ def _bounds(problem: Problem, steps: int) -> dict[str, Bound]:
     bounds = {"EXP4": theory.exp4_bound(**known)}
     if problem.truth is None:
         return bounds
-    bounds |= {"GTS, tuned": theory.regret_bound("log", **known), "Feel-Good": theory.feelgood_bound("log", **known)}
+    bounds |= {
+        "GTS, tuned": theory.regret_bound("log", **known),
+        "Feel-Good": theory.feelgood_bound("log", **known),
+    }
     if problem.prior is None:
         bounds["elimination"] = theory.regressor_elimination_bound(**known)
     return bounds | {"SquareCB": theory.squarecb_bound(**known)}
 
 
 def show(
-    problem: Problem, setup: Setup, *, about: tuple[str, str], steps: tuple[int, int] = (3000, 600), runs: int = 24
+    problem: Problem,
+    setup: Setup,
+    *,
+    about: tuple[str, str],
+    steps: tuple[int, int] = (3000, 600),
+    runs: int = 24,
 ) -> Outcome:
-    """Every algorithm simulated: a title and a text, a table and a figure; bounds stand beside what they bound."""
-    n_steps, n_runs = setup.steps(*steps), min(setup.runs(runs), 8 if setup.quick else runs)
+    """Every algorithm simulated: a title and a text, a table and a figure; bounds stand
+    beside what they bound."""
+    n_steps, n_runs = (
+        setup.steps(*steps),
+        min(setup.runs(runs), 8 if setup.quick else runs),
+    )
     found: dict[str, tuple[Any, float, Bound | None]] = {}
     for name, (policy, bound) in everyone(problem, n_steps).items():
         start = time.perf_counter()
@@ -88,39 +120,57 @@ def show(
         found[name] = _total(run, problem), seconds / (n_steps * n_runs), bound
     ranked = sorted(found.items(), key=lambda item: float(item[1][0].mean()))
     rows = [_row(name, *entry) for name, entry in ranked]
-    headers = ("algorithm", f"regret after {n_steps:,} steps", "± s.e.", "µs per step", "bound")
+    headers = (
+        "algorithm",
+        f"regret after {n_steps:,} steps",
+        "± s.e.",
+        "µs per step",
+        "bound",
+    )
     table = Table(headers, tuple(rows), "Regret, time and bound of each algorithm")
     return Outcome(*about, (), (_figure(ranked, problem, n_steps),), (table,))
 
 
 def _total(run: Run, problem: Problem) -> Array:
-    """Regret of each run: to the best arm where an expert is right, else to the best expert (equation 1)."""
+    """Regret of each run: to the best arm where an expert is right, else to the best
+    expert (equation 1)."""
     return run.total if problem.truth is not None else run.regret_to(problem.experts)
 
 
 def _row(name: str, total: Any, seconds: float, bound: Bound | None) -> tuple[str, ...]:
     mean, error = mean_and_error(total)
-    return name, f"{mean:,.1f}", f"{error:.2g}", f"{seconds * 1e6:.2g}", "" if bound is None else f"{bound.bound:,.0f}"
+    return (
+        name,
+        f"{mean:,.1f}",
+        f"{error:.2g}",
+        f"{seconds * 1e6:.2g}",
+        "" if bound is None else f"{bound.bound:,.0f}",
+    )
 
 
 def _figure(ranked: list[Any], problem: Problem, steps: int) -> Figure:
     figure, (panel,) = panels(height=0.8 + 0.24 * len(ranked))
     for i, (name, (total, _, bound)) in enumerate(reversed(ranked)):
         mean, error = mean_and_error(total)
-        panel.barh(i, max(mean, 0.1), xerr=2 * error, color=COLOURS[_family(name)], height=0.7)
+        panel.barh(
+            i, max(mean, 0.1), xerr=2 * error, color=COLOURS[_family(name)], height=0.7
+        )
         if bound is not None:
             panel.plot([bound.bound] * 2, [i - 0.4, i + 0.4], color=INK, lw=1.5)
     names = [name for name, _ in reversed(ranked)]
     panel.set(yticks=range(len(names)), yticklabels=names, xscale="log")
     against = "the best arm" if problem.truth is not None else "the best expert"
     panel.set_xlabel(f"regret to {against} after {steps:,} steps")
-    for i, family in enumerate(("over experts", "without contexts", "linear and logistic")):
+    for i, family in enumerate(
+        ("over experts", "without contexts", "linear and logistic")
+    ):
         panel.barh([0], [0], color=COLOURS[i], label=family)
     legend(panel)
     panel.set_axisbelow(True)
     return Figure(
         svg(figure),
-        "Shorter is better; bars end at the mean, with two standard errors. An upright mark is the policy's bound.",
+        "Shorter is better; bars end at the mean, with two standard errors. An upright "
+        "mark is the policy's bound.",
     )
 
 

@@ -1,4 +1,5 @@
-"""The worlds of the gallery: benign, pessimistic, adversarial, linear, real data, and one where arms cost little."""
+"""The worlds of the gallery: benign, pessimistic, adversarial, linear, real data, and
+one where arms cost little."""
 
 import numpy as np
 
@@ -18,16 +19,20 @@ __all__ = ["GALLERY"]
 
 def benign(setup: Setup) -> Outcome:
     """A random table, 32 experts, one of them true."""
-    text = "Ten contexts, three arms, 32 experts, the first true. Linear policies see the context as one of ten."
+    text = (
+        "Ten contexts, three arms, 32 experts, the first true. Linear policies see the "
+        "context as one of ten."
+    )
     return show(instance(), setup, about=("Gallery: a benign world", text))
 
 
 def pessimistic(setup: Setup) -> Outcome:
-    """Two experts; the true one has a prior of a thousandth, and only it wants the arm that tells them apart."""
+    """Two experts; the true one has a prior of a thousandth, and only it wants the arm
+    that tells them apart."""
     prior = [1e-3, 1 - 1e-3]
     text = (
-        "f_1 = (0.5, 0.9) is true with prior 0.001, f_2 = (0.5, 0.1): until arm 2 is tried, nothing can be learnt. "
-        "Policies that use no prior are not misled by it."
+        "f_1 = (0.5, 0.9) is true with prior 0.001, f_2 = (0.5, 0.1): until arm 2 is "
+        "tried, nothing can be learnt. Policies that use no prior are not misled by it."
     )
     problem = table_problem(INSTANCE, contexts=np.arange(1), prior=prior)
     return show(problem, setup, about=("Gallery: a pessimistic world", text), runs=60)
@@ -36,24 +41,44 @@ def pessimistic(setup: Setup) -> Outcome:
 def adversarial(setup: Setup) -> Outcome:
     """The adversary shows the context on which the current odds lose most."""
     table = random_table()
-    text = "The benign table again, but an adversary who sees the policy's state picks the context, run by run."
-    problem, about = table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0]))), "Gallery: an adversarial world"
+    text = (
+        "The benign table again, but an adversary who sees the policy's state picks "
+        "the context, run by run."
+    )
+    problem, about = (
+        table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0]))),
+        "Gallery: an adversarial world",
+    )
     return show(problem, setup, about=(about, text), steps=(2000, 300), runs=16)
 
 
 def linear(setup: Setup) -> Outcome:
-    """A logistic world in four dimensions; experts are 64 weight vectors of the same norm."""
+    """A logistic world in four dimensions; experts are 64 weight vectors of the same
+    norm."""
     theta = np.array([1.5, -1.0, 0.5, 2.0])
     others = np.random.default_rng(3).standard_normal((63, 4))
     others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
-    text = "Each of three arms shows a direction in four dimensions; the chance of a reward is logistic in it."
-    world, experts = LogisticWorld(theta, n_arms=3), LinearExperts(np.vstack([theta, others]))
+    text = (
+        "Each of three arms shows a direction in four dimensions; the chance of a "
+        "reward is logistic in it."
+    )
+    world, experts = (
+        LogisticWorld(theta, n_arms=3),
+        LinearExperts(np.vstack([theta, others])),
+    )
     problem = Problem(world, experts, 0, columns=column_names(4))
-    return show(problem, setup, about=("Gallery: a logistic world", text), steps=(2000, 400), runs=16)
+    return show(
+        problem,
+        setup,
+        about=("Gallery: a logistic world", text),
+        steps=(2000, 400),
+        runs=16,
+    )
 
 
 def real(setup: Setup) -> Outcome:
-    """Handwritten digits; experts are four models trained on the first 150, linear policies learn from the pixels."""
+    """Handwritten digits; experts are four models trained on the first 150, linear
+    policies learn from the pixels."""
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
@@ -67,26 +92,37 @@ def real(setup: Setup) -> Outcome:
         "neighbours": KNeighborsClassifier(5).fit(x[:150], y[:150]),
         "logistic": LogisticRegression(C=1.0, max_iter=500).fit(x[:30], y[:30]),
         "bayes": GaussianNB(var_smoothing=1e-2).fit(x[:150], y[:150]),
-        "tree": DecisionTreeClassifier(max_depth=4, random_state=0).fit(x[:150], y[:150]),
+        "tree": DecisionTreeClassifier(max_depth=4, random_state=0).fit(
+            x[:150], y[:150]
+        ),
     }
     bank = ModelExperts(models, arms=[str(d) for d in range(10)])
     experts = TableExperts(bank.predict((), x[150:]), names=tuple(models))
     world = TableWorld((y[150:, None] == np.arange(10)).astype(np.float64))
     features = np.hstack([x[150:], np.ones((len(x) - 150, 1))])
-    text = "1,647 handwritten digits, ten arms; four models trained on at most 150 digits are the experts."
+    text = (
+        "1,647 handwritten digits, ten arms; four models trained on at most 150 digits "
+        "are the experts."
+    )
     columns, sample = column_names(features.shape[1]), np.arange(0, 1647, 8)
     problem = Problem(world, experts, None, features, columns, sample)
-    return show(problem, setup, about=("Gallery: real data", text), steps=(1600, 300), runs=8)
+    return show(
+        problem, setup, about=("Gallery: real data", text), steps=(1600, 300), runs=8
+    )
 
 
 def cheap(setup: Setup) -> Outcome:
     """Small costs: mean rewards near 1, where FastCB's odds pay off (X13)."""
     table = 1 - np.clip(np.random.default_rng(7).beta(1, 12, (10, 32, 3)), 0.002, 0.95)
-    text = "Costs, one minus the reward, are small: Beta(1, 12). FastCB's regret follows what the best policy pays."
+    text = (
+        "Costs, one minus the reward, are small: Beta(1, 12). FastCB's regret follows "
+        "what the best policy pays."
+    )
     problem = table_problem(table, contexts=np.arange(10))
     return show(problem, setup, about=("Gallery: small costs", text))
 
 
 GALLERY = {
-    f"gallery-{world.__name__}": Experiment(world) for world in (benign, pessimistic, adversarial, linear, real, cheap)
+    f"gallery-{world.__name__}": Experiment(world)
+    for world in (benign, pessimistic, adversarial, linear, real, cheap)
 }

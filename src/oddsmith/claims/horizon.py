@@ -1,4 +1,5 @@
-"""Regret against the horizon, for both losses under the paper's and the tight constants (Corollary 1, Theorem 1)."""
+"""Regret against the horizon, for both losses under the paper's and the tight constants
+(Corollary 1, Theorem 1)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,23 +23,35 @@ __all__ = ["HORIZON"]
 
 
 class _Entry(NamedTuple):
-    """A bound for every horizon (None where the theory has none), and the policy for a horizon and its bound."""
+    """A bound for every horizon (None where the theory has none), and the policy for a
+    horizon and its bound."""
 
     bound: Callable[[int], Bound | None]
     policy: Callable[[int, Bound | None], GeneralizedThompsonSampling]
 
 
-def _tuned(problem: Problem, loss: str, _: int, bound: Bound | None) -> GeneralizedThompsonSampling:
+def _tuned(
+    problem: Problem, loss: str, _: int, bound: Bound | None
+) -> GeneralizedThompsonSampling:
     assert bound is not None
-    return Setup(quick=False).gts(problem.experts, loss, eta=float(bound.eta or 0.0), gamma=float(bound.gamma or 0.0))
+    return Setup(quick=False).gts(
+        problem.experts,
+        loss,
+        eta=float(bound.eta or 0.0),
+        gamma=float(bound.gamma or 0.0),
+    )
 
 
 def _entries(problem: Problem) -> dict[str, _Entry]:
     given: Any = {"n_arms": problem.n_arms, "prior": problem.true_prior}
     beta, experts = theory.beta(problem.table), problem.experts
 
-    def tuned(loss: str, constants: Constants = "tight", beta: float | None = None) -> _Entry:
-        bound = partial(theory.regret_bound, loss, constants=constants, beta=beta, **given)
+    def tuned(
+        loss: str, constants: Constants = "tight", beta: float | None = None
+    ) -> _Entry:
+        bound = partial(
+            theory.regret_bound, loss, constants=constants, beta=beta, **given
+        )
         return _Entry(lambda t: bound(steps=t), partial(_tuned, problem, loss))
 
     return {
@@ -50,12 +63,15 @@ def _entries(problem: Problem) -> dict[str, _Entry]:
             lambda t: theory.feelgood_bound("log", steps=t, **given),
             lambda t, _: feel_good(experts, n_arms=problem.n_arms, steps=t),
         ),
-        "Thompson sampling": _Entry(lambda _: None, lambda _, __: thompson_sampling(experts)),
+        "Thompson sampling": _Entry(
+            lambda _: None, lambda _, __: thompson_sampling(experts)
+        ),
     }
 
 
 def horizon(setup: Setup) -> Outcome:
-    """Tuned regret grows like T^(2/3), far below its bounds; without exploration it stays flat on a benign instance."""
+    """Tuned regret grows like T^(2/3), far below its bounds; without exploration it
+    stays flat on a benign instance."""
     problem, runs = instance(), setup.runs(60)
     horizons = [300, 1000, 3000] + ([] if setup.quick else [10_000, 30_000])
     entries = _entries(problem)
@@ -64,34 +80,57 @@ def horizon(setup: Setup) -> Outcome:
     for steps in horizons:
         for name, entry in entries.items():
             bound = entry.bound(steps)
-            totals[name].append(measure(entry.policy(steps, bound), problem.world, steps=steps, runs=runs).total)
+            totals[name].append(
+                measure(
+                    entry.policy(steps, bound), problem.world, steps=steps, runs=runs
+                ).total
+            )
             bounds[name].append(bound.bound if bound else np.nan)
     figure = _figure(horizons, totals, bounds)
     text = (
-        "32 experts, one of them true, 3 arms, 10 contexts; eta and gamma from each bound, for each horizon. Regret is "
-        "dominated by the exploration gamma T that the bound asks for: on a benign instance that is far too much."
+        "32 experts, one of them true, 3 arms, 10 contexts; eta and gamma from each "
+        "bound, for each horizon. Regret is dominated by the exploration gamma T that "
+        "the bound asks for: on a benign instance that is far too much."
     )
     return Outcome("Regret against the horizon", text, (), (figure,))
 
 
-def _figure(horizons: list[int], totals: dict[str, list[Array]], bounds: dict[str, list[float]]) -> Figure:
+def _figure(
+    horizons: list[int], totals: dict[str, list[Array]], bounds: dict[str, list[float]]
+) -> Figure:
     figure, axes = panels(2)
     for panel, loss in zip(axes, ("square", "log"), strict=True):
-        names = [name for name in totals if name.startswith(loss) or name in ("Feel-Good", "Thompson sampling")]
+        names = [
+            name
+            for name in totals
+            if name.startswith(loss) or name in ("Feel-Good", "Thompson sampling")
+        ]
         for i, name in enumerate(names):
             points = np.array([mean_and_error(total) for total in totals[name]])
             style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
-            panel.errorbar(horizons, points[:, 0], 2 * points[:, 1], label=name, **style)
+            panel.errorbar(
+                horizons, points[:, 0], 2 * points[:, 1], label=name, **style
+            )
             if not np.isnan(bounds[name]).any():
-                panel.plot(horizons, bounds[name], ls="--", color=COLOURS[i], lw=1.2, label=f"bound: {name}")
-        panel.set(xscale="log", yscale="log", xlabel="horizon T (steps)", title=f"{loss} loss")
+                panel.plot(
+                    horizons,
+                    bounds[name],
+                    ls="--",
+                    color=COLOURS[i],
+                    lw=1.2,
+                    label=f"bound: {name}",
+                )
+        panel.set(
+            xscale="log", yscale="log", xlabel="horizon T (steps)", title=f"{loss} loss"
+        )
         legend(panel)
     axes[0].set(ylabel="regret after T steps (lost rewards)")
     ceiling = max(panel.get_ylim()[1] for panel in axes)
     for panel in axes:
         panel.set_ylim(1, 40 * ceiling)
     caption = (
-        "Measured regret (solid, two standard errors) lies below its bound (dashed, same colour) at every horizon."
+        "Measured regret (solid, two standard errors) lies below its bound (dashed, "
+        "same colour) at every horizon."
     )
     return Figure(svg(figure), caption)
 

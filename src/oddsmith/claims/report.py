@@ -1,4 +1,5 @@
-"""The report of claims: first a table of statements, predictions, measurements and verdicts, then each experiment."""
+"""The report of claims: first a table of statements, predictions, measurements and
+verdicts, then each experiment."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,15 +18,26 @@ _HEADERS = ("case", "predicted", "measured (± standard error)", "holds?")
 def verdict(outcomes: dict[str, Outcome]) -> str:
     """How many statements hold, and the first that does not, in one sentence."""
     found = statements(outcomes)
-    failing = [(name, claim) for name, _, claims in found for claim in claims if not claim.holds]
+    failing = [
+        (name, claim)
+        for name, _, claims in found
+        for claim in claims
+        if not claim.holds
+    ]
     if not found:
         return f"Figures of {_count(outcomes)}; they claim nothing."
     if not failing:
         cases = sum(len(claims) for _, _, claims in found)
         noun = "statement" if len(found) == 1 else "statements"
-        return f"All {len(found)} {noun} hold, in {cases} {'case' if cases == 1 else 'cases'} of {_count(outcomes)}."
+        return (
+            f"All {len(found)} {noun} hold, in {cases} "
+            f"{'case' if cases == 1 else 'cases'} of {_count(outcomes)}."
+        )
     rejected, (name, claim) = len({one.rule for _, one in failing}), failing[0]
-    why = f"{claim.rule.statement}, {claim.case} (predicted {claim.predicted}, measured {claim.measured})"
+    why = (
+        f"{claim.rule.statement}, {claim.case} (predicted {claim.predicted}, measured "
+        f"{claim.measured})"
+    )
     more = " and others" if len(failing) > 1 else ""
     return f"{rejected} of {len(found)} statements do not hold: in {name}, {why}{more}."
 
@@ -44,14 +56,17 @@ def statements(outcomes: dict[str, Outcome]) -> list[tuple[str, Rule, list[Claim
 
 
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
-    """Write the page: statements, then each experiment with its rules, cases and figures."""
+    """Write the page: statements, then each experiment with its rules, cases and
+    figures."""
     size = "A quick look: shorter horizons and fewer runs. " if quick else ""
     told = (
-        f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each statement of the paper, and each sharper one of "
-        "the library's mathematics, as an experiment with known truth. What is accepted was stated before anything was "
-        "run (`oddsmith reproduce --rules`), from theory or from an exact computation. Each statement has a variant "
-        "with an error made on purpose that it rejects (`oddsmith reproduce --broken`). Regret is exact, not "
-        f"estimated.\n\noddsmith {oddsmith.__version__}"
+        f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each statement of the "
+        "paper, and each sharper one of the library's mathematics, as an experiment "
+        "with known truth. What is accepted was stated before anything was run "
+        "(`oddsmith reproduce --rules`), from theory or from an exact computation. "
+        "Each statement has a variant with an error made on purpose that it rejects "
+        "(`oddsmith reproduce --broken`). Regret is exact, not estimated.\n\n"
+        f"oddsmith {oddsmith.__version__}"
     )
     first = Section("The paper's statements", tables=(_first(outcomes),))
     glance = Section("At a glance", figures=_picture(outcomes))
@@ -59,13 +74,24 @@ def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
         Section(
             outcome.title,
             outcome.text,
-            tables=(*outcome.tables, *(_cases(rule, claims) for _, rule, claims in statements({name: outcome}))),
+            tables=(
+                *outcome.tables,
+                *(
+                    _cases(rule, claims)
+                    for _, rule, claims in statements({name: outcome})
+                ),
+            ),
             figures=outcome.figures,
         )
         for name, outcome in outcomes.items()
     ]
     details = Section("Details", told, folded=True)
-    return write(path, "The paper's claims, measured", verdict(outcomes), [first, glance, *sections, details])
+    return write(
+        path,
+        "The paper's claims, measured",
+        verdict(outcomes),
+        [first, glance, *sections, details],
+    )
 
 
 def _first(outcomes: dict[str, Outcome]) -> Table:
@@ -76,15 +102,39 @@ def _first(outcomes: dict[str, Outcome]) -> Table:
         case = f"{told.case}: " if told.case else ""
         cases = "" if len(claims) == 1 else f" ({_held(claims)} of {len(claims)} cases)"
         answer = "holds" if _held(claims) == len(claims) else "does not hold"
-        rows.append((f"{rule.statement} ({rule.where})", name, case + told.predicted, told.measured, answer + cases))
-    headers = ("the paper's statement", "experiment", "predicted", "measured", "verdict")
-    return Table(headers, tuple(rows), "What is stated, what was predicted and measured, and the verdict")
+        rows.append(
+            (
+                f"{rule.statement} ({rule.where})",
+                name,
+                case + told.predicted,
+                told.measured,
+                answer + cases,
+            )
+        )
+    headers = (
+        "the paper's statement",
+        "experiment",
+        "predicted",
+        "measured",
+        "verdict",
+    )
+    return Table(
+        headers,
+        tuple(rows),
+        "What is stated, what was predicted and measured, and the verdict",
+    )
 
 
 def _cases(rule: Rule, claims: Sequence[Claim]) -> Table:
     """The cases of one rule, under what it accepts."""
-    rows = tuple((c.case, c.predicted, c.measured, "yes" if c.holds else "no") for c in claims)
-    return Table(_HEADERS, rows, f"{rule.statement} ({rule.where}). Accepted: {rule.accept} ({rule.errors})")
+    rows = tuple(
+        (c.case, c.predicted, c.measured, "yes" if c.holds else "no") for c in claims
+    )
+    return Table(
+        _HEADERS,
+        rows,
+        f"{rule.statement} ({rule.where}). Accepted: {rule.accept} ({rule.errors})",
+    )
 
 
 def _held(claims: Sequence[Claim]) -> int:
@@ -111,7 +161,15 @@ def _picture(outcomes: dict[str, Outcome]) -> tuple[Figure, ...]:
         if places:
             panel.plot(*zip(*places, strict=True), ls="none", **style)
     panel.set_yticks(range(len(claiming)), list(claiming))
-    panel.set(ylim=(len(claiming) - 0.5, -0.5), xlim=(0, None), xlabel="cases of each experiment")
+    panel.set(
+        ylim=(len(claiming) - 0.5, -0.5),
+        xlim=(0, None),
+        xlabel="cases of each experiment",
+    )
     panel.grid(visible=False, axis="x")
     legend(panel)
-    return (Figure(svg(drawing), "A mark for each case: a round one holds, a cross does not."),)
+    return (
+        Figure(
+            svg(drawing), "A mark for each case: a round one holds, a cross does not."
+        ),
+    )

@@ -1,4 +1,5 @@
-"""sqrt(T) or not: what separates GTS from its rivals, and that no gamma saves it, exactly (theory 9.1, 9.4)."""
+"""sqrt(T) or not: what separates GTS from its rivals, and that no gamma saves it,
+exactly (theory 9.1, 9.4)."""
 
 from math import atanh, exp, log, sqrt
 from typing import Any
@@ -9,9 +10,23 @@ from oddsmith import theory
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
 from oddsmith.claims.judgement import equal, least, most, within
 from oddsmith.claims.suprema import agreed_regret, best_gamma, simple_gamma, worst
-from oddsmith.claims.two_experts import GapWeighting, Learner, Sampling, World, exact_regret
+from oddsmith.claims.two_experts import (
+    GapWeighting,
+    Learner,
+    Sampling,
+    World,
+    exact_regret,
+)
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, MARKERS, legend, panels, svg
+from oddsmith.files.reports.style import (
+    COLOURS,
+    DASHES,
+    EDGE,
+    MARKERS,
+    legend,
+    panels,
+    svg,
+)
 
 __all__ = ["FLOOR", "SEPARATION"]
 
@@ -21,7 +36,8 @@ _SQUARECB, _FEEL_GOOD = "SquareCB", "Feel-Good"
 CUBE = Rule(
     "GTS at its best constant gamma has the rate T^(2/3), not √T",
     "Section 5, open question",
-    "the exponent of T over each fourfold horizon is within 0.62 to 0.72: 2/3, and far from 1/2",
+    "the exponent of T over each fourfold horizon is within 0.62 to 0.72: 2/3, and far "
+    "from 1/2",
     cases=3,
 )
 TUNED = Rule(
@@ -33,7 +49,8 @@ TUNED = Rule(
 ROOT = Rule(
     "SquareCB and Feel-Good have √T with the same experts",
     "docs/math 5.1, 5.2",
-    "the exponent of T over each fourfold horizon is within 0.45 to 0.56: 1/2, and far from 2/3",
+    "the exponent of T over each fourfold horizon is within 0.45 to 0.56: 1/2, and far "
+    "from 2/3",
     cases=6,
 )
 LINEAR = Rule(
@@ -57,33 +74,53 @@ BELOW = Rule(
 
 
 def separation(setup: Setup) -> Outcome:
-    """The larger of the exact regrets in world V, at its worst Δ, and in world B, for horizons that grow fourfold."""
+    """The larger of the exact regrets in world V, at its worst Δ, and in world B, for
+    horizons that grow fourfold."""
     horizons = [2**k for k in ((10, 12) if setup.quick else (10, 12, 14, 16))]
-    costs: dict[str, list[float]] = {name: [] for name in (_BEST, _TUNED, _SQUARECB, _FEEL_GOOD, _PLAIN)}
-    bounds: dict[str, list[float]] = {name: [] for name in (_TUNED, _SQUARECB, _FEEL_GOOD)}
+    costs: dict[str, list[float]] = {
+        name: [] for name in (_BEST, _TUNED, _SQUARECB, _FEEL_GOOD, _PLAIN)
+    }
+    bounds: dict[str, list[float]] = {
+        name: [] for name in (_TUNED, _SQUARECB, _FEEL_GOOD)
+    }
     claims: list[Claim] = []
     prior = _prior(setup)
     for steps in horizons:
         size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
         gamma = simple_gamma("log", **size)
-        costs[_BEST].append(best_gamma("log", setup.eta(0.5), prior=prior, steps=steps, start=gamma)[1].regret)
+        costs[_BEST].append(
+            best_gamma("log", setup.eta(0.5), prior=prior, steps=steps, start=gamma)[
+                1
+            ].regret
+        )
         for name, learner in _rivals(setup, steps).items():
-            found = worst(learner, prior=prior, steps=steps, points=5 if name == _FEEL_GOOD else 8).regret
+            found = worst(
+                learner, prior=prior, steps=steps, points=5 if name == _FEEL_GOOD else 8
+            ).regret
             costs[name].append(max(found, agreed_regret(learner, steps=steps)))
-        bounds[_TUNED].append(3 * 2 ** (-1 / 3) * (-log(_TINY)) ** (1 / 3) * steps ** (2 / 3))
+        bounds[_TUNED].append(
+            3 * 2 ** (-1 / 3) * (-log(_TINY)) ** (1 / 3) * steps ** (2 / 3)
+        )
         bounds[_SQUARECB].append(theory.squarecb_bound(**size).bound)
         bounds[_FEEL_GOOD].append(theory.feelgood_bound("log", **size).bound)
         floor = theory.sampling_floor(steps=steps, prior=_TINY)
         claims.append(least(ABOVE, f"T {steps:,}", costs[_BEST][-1], floor))
-        claims += [most(BELOW, f"{name}, T {steps:,}", costs[name][-1], bounds[name][-1]) for name in bounds]
+        claims += [
+            most(BELOW, f"{name}, T {steps:,}", costs[name][-1], bounds[name][-1])
+            for name in bounds
+        ]
     claims += _exponents(horizons, costs)
     text = (
-        "Two experts, the truth's prior is 1e-12, log loss. World V(2, Δ) at the Δ that is worst for each algorithm, "
-        "by search up to 0.45, and world B, where both experts say (0.1, 0.9) and exploring is all that costs: the "
-        "larger regret counts. All regrets are exact, by dynamic programming."
+        "Two experts, the truth's prior is 1e-12, log loss. World V(2, Δ) at the Δ "
+        "that is worst for each algorithm, by search up to 0.45, and world B, where "
+        "both experts say (0.1, 0.9) and exploring is all that costs: the larger "
+        "regret counts. All regrets are exact, by dynamic programming."
     )
     return Outcome(
-        "√T: what separates GTS from its rivals", text, tuple(claims), (_rates_figure(horizons, costs, bounds),)
+        "√T: what separates GTS from its rivals",
+        text,
+        tuple(claims),
+        (_rates_figure(horizons, costs, bounds),),
     )
 
 
@@ -102,7 +139,9 @@ def _rivals(setup: Setup, steps: int) -> dict[str, Learner]:
     gamma = simple_gamma("log", steps=steps, **size)
     return {
         _TUNED: Sampling.played(setup, "log", eta=0.5, gamma=gamma),
-        _SQUARECB: GapWeighting(float(sharp.gamma or 0) * (10 if wrong == "sharpness" else 1)),
+        _SQUARECB: GapWeighting(
+            float(sharp.gamma or 0) * (10 if wrong == "sharpness" else 1)
+        ),
         _FEEL_GOOD: Sampling(eta=0.25, optimism=optimism),
         _PLAIN: Sampling(gamma=0.1 if wrong == "explores" else 0.0),
     }
@@ -117,13 +156,17 @@ def _exponents(horizons: list[int], costs: dict[str, list[float]]) -> list[Claim
             if name == _PLAIN:
                 claims.append(equal(LINEAR, case, slope, 1.0, off=0.001))
             elif name in (_BEST, _TUNED):
-                claims.append(within(CUBE if name == _BEST else TUNED, case, slope, 0.62, 0.72))
+                claims.append(
+                    within(CUBE if name == _BEST else TUNED, case, slope, 0.62, 0.72)
+                )
             else:
                 claims.append(within(ROOT, case, slope, 0.45, 0.56))
     return claims
 
 
-def _rates_figure(horizons: list[int], costs: dict[str, list[float]], bounds: dict[str, list[float]]) -> Figure:
+def _rates_figure(
+    horizons: list[int], costs: dict[str, list[float]], bounds: dict[str, list[float]]
+) -> Figure:
     figure, (panel,) = panels(height=4.2)
     for i, (name, regrets) in enumerate(costs.items()):
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
@@ -132,11 +175,19 @@ def _rates_figure(horizons: list[int], costs: dict[str, list[float]], bounds: di
             panel.plot(horizons, bounds[name], color=COLOURS[i], lw=1, ls=":")
     floors = [theory.sampling_floor(steps=steps, prior=_TINY) for steps in horizons]
     panel.plot(horizons, floors, color=EDGE, lw=2, label="floor of GTS")
-    panel.set(xscale="log", yscale="log", xlabel="horizon T (steps)", ylabel="regret in the worst world, exact")
+    panel.set(
+        xscale="log",
+        yscale="log",
+        xlabel="horizon T (steps)",
+        ylabel="regret in the worst world, exact",
+    )
     panel.set_xticks(horizons, [f"{steps:,}" for steps in horizons])
     panel.set_xticks([], minor=True)
     legend(panel)
-    caption = "GTS climbs like T^(2/3) however it explores, its rivals like √T. Thin dotted lines are bounds."
+    caption = (
+        "GTS climbs like T^(2/3) however it explores, its rivals like √T. Thin dotted "
+        "lines are bounds."
+    )
     return Figure(svg(figure), caption)
 
 
@@ -157,7 +208,8 @@ LOG = Rule(
 
 
 def floor(setup: Setup) -> Outcome:
-    """Exact regret in the world of the proof, against the number the proof has for it, for four gammas."""
+    """Exact regret in the world of the proof, against the number the proof has for it,
+    for four gammas."""
     horizons = (2**12, 2**14) if setup.quick else (2**14, 2**16)
     doubt = log((1 - _TINY) / _TINY)
     claims, curves = [], {}
@@ -173,27 +225,45 @@ def floor(setup: Setup) -> Outcome:
             delta = sqrt(doubt / (32 * _KAPPA * explored))
             learner = Sampling.played(setup, "log", eta=0.5, gamma=gamma)
             other = exact_regret(World(delta, _prior(setup)), learner, steps)
-            claims.append(least(LOG, case, other, steps * sqrt(doubt / (128 * explored))))
+            claims.append(
+                least(LOG, case, other, steps * sqrt(doubt / (128 * explored)))
+            )
             rows.append((regret, proved, 0.4 * explored))
         curves[steps] = np.array(rows)
     text = (
-        "The truth's prior is 1e-12. In world V little exploration leaves the truth undiscovered, in world B all of it "
-        "is lost: for every γ one of the two costs at least 0.146 B^(1/3) T^(2/3). Regret is exact, at the Δ that the "
-        "proof uses; it is larger at the worst Δ."
+        "The truth's prior is 1e-12. In world V little exploration leaves the truth "
+        "undiscovered, in world B all of it is lost: for every γ one of the two costs "
+        "at least 0.146 B^(1/3) T^(2/3). Regret is exact, at the Δ that the proof "
+        "uses; it is larger at the worst Δ."
     )
     steps = horizons[-1]
     figure, (panel,) = panels()
-    names = ("world V, exact, square loss", "world V, the proof's lower bound", "world B, 0.4 γT")
+    names = (
+        "world V, exact, square loss",
+        "world V, the proof's lower bound",
+        "world B, 0.4 γT",
+    )
     for i, name in enumerate(names):
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
         panel.plot(_GAMMAS, curves[steps][:, i], label=name, **style)
-    panel.axhline(theory.sampling_floor(steps=steps, prior=_TINY), color=EDGE, label="floor for every γ")
-    panel.set(xscale="log", yscale="log", xlabel="γ", ylabel=f"regret after {steps:,} steps")
+    panel.axhline(
+        theory.sampling_floor(steps=steps, prior=_TINY),
+        color=EDGE,
+        label="floor for every γ",
+    )
+    panel.set(
+        xscale="log", yscale="log", xlabel="γ", ylabel=f"regret after {steps:,} steps"
+    )
     panel.set_xticks(_GAMMAS, [f"{gamma:g}" for gamma in _GAMMAS])
     panel.set_xticks([], minor=True)
     legend(panel)
     caption = "What falls in world V rises in world B: no γ is below the floor in both."
-    return Outcome("No γ saves GTS: the floor", text, tuple(claims), (Figure(svg(figure), caption),))
+    return Outcome(
+        "No γ saves GTS: the floor",
+        text,
+        tuple(claims),
+        (Figure(svg(figure), caption),),
+    )
 
 
 SEPARATION = Experiment(
@@ -210,5 +280,8 @@ SEPARATION = Experiment(
 FLOOR = Experiment(
     floor,
     (SQUARE, LOG),
-    (Break("the prior is forgotten", other=_FORGETS), Break("gamma is 5 times too large", gamma=5.0)),
+    (
+        Break("the prior is forgotten", other=_FORGETS),
+        Break("gamma is 5 times too large", gamma=5.0),
+    ),
 )

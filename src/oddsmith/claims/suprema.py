@@ -1,4 +1,5 @@
-"""The worst Δ of world V for a learner, and the constant gamma that is best against it (theory 9.1, 9.4)."""
+"""The worst Δ of world V for a learner, and the constant gamma that is best against it
+(theory 9.1, 9.4)."""
 
 from collections.abc import Callable
 from math import exp, log, sqrt
@@ -6,26 +7,47 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.claims.two_experts import GapWeighting, Learner, Sampling, World, exact_regret, spacing
+from oddsmith.claims.two_experts import (
+    GapWeighting,
+    Learner,
+    Sampling,
+    World,
+    exact_regret,
+    spacing,
+)
 from oddsmith.theory.coefficients import tight_coefficient
 from oddsmith.theory.constants import log_inverse
 
-__all__ = ["AGREED_GAP", "LARGEST", "Peak", "agreed_regret", "best_gamma", "peak", "simple_gamma", "worst"]
+__all__ = [
+    "AGREED_GAP",
+    "LARGEST",
+    "Peak",
+    "agreed_regret",
+    "best_gamma",
+    "peak",
+    "simple_gamma",
+    "worst",
+]
 
 LARGEST = 0.45  # Δ: predictions stay inside [0.05, 0.95]
-AGREED_GAP = 0.8  # of world B, in which both experts say (0.1, ..., 0.1, 0.9) and are right
-_TOLERANCE = 2e-3  # of ln Δ: the curve is flat at its top; it has waves, as m is whole, of up to a thousandth
+# of world B, in which both experts say (0.1, ..., 0.1, 0.9) and are right
+AGREED_GAP = 0.8
+# of ln Δ: the curve is flat at its top; it has waves, as m is whole, of up to a
+# thousandth
+_TOLERANCE = 2e-3
 
 
 class Peak(NamedTuple):
-    """Where a search found the largest regret, and how large: a lower bound of the supremum."""
+    """Where a search found the largest regret, and how large: a lower bound of the
+    supremum."""
 
     delta: float
     regret: float
 
 
 def peak(regret: Callable[[float], float], low: float, *, points: int = 8) -> Peak:
-    """The largest value for Δ from `low` to 0.45: a grid, then Brent's search beside the best of its points."""
+    """The largest value for Δ from `low` to 0.45: a grid, then Brent's search beside
+    the best of its points."""
     from scipy.optimize import minimize_scalar
 
     grid = np.log(np.geomspace(min(low, LARGEST / 2), LARGEST, points)).tolist()
@@ -33,48 +55,70 @@ def peak(regret: Callable[[float], float], low: float, *, points: int = 8) -> Pe
     i = int(np.argmax(heights))
     ends = grid[max(i - 1, 0)], grid[min(i + 1, points - 1)]
     options = {"xatol": _TOLERANCE}
-    found = minimize_scalar(lambda x: -regret(exp(x)), bounds=ends, method="bounded", options=options)
-    return max(Peak(exp(grid[i]), heights[i]), Peak(exp(found.x), -float(found.fun)), key=lambda one: one.regret)
+    found = minimize_scalar(
+        lambda x: -regret(exp(x)), bounds=ends, method="bounded", options=options
+    )
+    return max(
+        Peak(exp(grid[i]), heights[i]),
+        Peak(exp(found.x), -float(found.fun)),
+        key=lambda one: one.regret,
+    )
 
 
-def worst(learner: Learner, *, prior: float, steps: int, n_arms: int = 2, points: int = 8) -> Peak:
+def worst(
+    learner: Learner, *, prior: float, steps: int, n_arms: int = 2, points: int = 8
+) -> Peak:
     """The Δ at which a learner's regret in world V is largest, and that regret."""
 
     def regret(delta: float) -> float:
         return exact_regret(World(delta, prior, n_arms), learner, steps)
 
-    return peak(regret, 0.6 * _barely_learnt(learner, prior=prior, steps=steps, n_arms=n_arms), points=points)
+    return peak(
+        regret,
+        0.6 * _barely_learnt(learner, prior=prior, steps=steps, n_arms=n_arms),
+        points=points,
+    )
 
 
 def _barely_learnt(learner: Learner, *, prior: float, steps: int, n_arms: int) -> float:
-    """The Δ at which evidence makes up for the prior in just these steps, were it to come at an even rate."""
+    """The Δ at which evidence makes up for the prior in just these steps, were it to
+    come at an even rate."""
     doubt = max(log((1 - prior) / prior), 1.0)
     if learner.optimism:
         return doubt / (learner.optimism * steps)
     rate = 2 * spacing(1e-3, learner) / 1e-3  # 2 Δ s / Δ²: what a pull adds
     if isinstance(learner, GapWeighting):
         slow = learner.sharpness * doubt
-        return (slow + sqrt(slow**2 + 4 * rate * steps * n_arms * doubt)) / (2 * rate * steps)
+        return (slow + sqrt(slow**2 + 4 * rate * steps * n_arms * doubt)) / (
+            2 * rate * steps
+        )
     return sqrt(n_arms * doubt / (rate * max(learner.gamma, 1e-6) * steps))
 
 
 def agreed_regret(learner: Learner, *, steps: int, n_arms: int = 2) -> float:
-    """The regret in world B, where there is nothing to learn and exploration is all that costs."""
+    """The regret in world B, where there is nothing to learn and exploration is all
+    that costs."""
     belief = np.ones(1)
     pull = learner.pull(belief, World(AGREED_GAP, 0.5, n_arms))
     return float(AGREED_GAP * steps * (1 - pull[0]))
 
 
-def best_gamma(loss: str, eta: float, *, prior: float, steps: int, start: float) -> tuple[float, Peak]:
-    """The constant gamma at which worlds V and B cost the same, hence the best against both, for two arms.
+def best_gamma(
+    loss: str, eta: float, *, prior: float, steps: int, start: float
+) -> tuple[float, Peak]:
+    """The constant gamma at which worlds V and B cost the same, hence the best against
+    both, for two arms.
 
-    More exploration costs more in B and less in V, so there is one; it is looked for from `start` downwards.
+    More exploration costs more in B and less in V, so there is one; it is looked for
+    from `start` downwards.
     """
     from scipy.optimize import brentq
 
     def excess(x: float) -> float:
         learner = Sampling(loss, eta, exp(x))
-        return worst(learner, prior=prior, steps=steps, points=5).regret - agreed_regret(learner, steps=steps)
+        return worst(
+            learner, prior=prior, steps=steps, points=5
+        ).regret - agreed_regret(learner, steps=steps)
 
     high, low = log(min(2 * start, 1.0)), log(start / 4)
     while excess(low) < 0:
@@ -84,7 +128,8 @@ def best_gamma(loss: str, eta: float, *, prior: float, steps: int, start: float)
 
 
 def simple_gamma(loss: str, *, n_arms: int, steps: int, prior: float) -> float:
-    """The γ at which sqrt(KTL/(cγ)) + γT(K-1)/K, the simple form of 3.4, is least: a pure power of T.
+    """The γ at which sqrt(KTL/(cγ)) + γT(K-1)/K, the simple form of 3.4, is least: a
+    pure power of T.
 
     >>> round(simple_gamma("log", n_arms=2, steps=1024, prior=1e-12), 4)
     0.4761

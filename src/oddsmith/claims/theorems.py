@@ -1,4 +1,5 @@
-"""Theorem 1 and Corollary 2 with both of their sides exact, in worlds of two experts (theory 10.1, 10.6)."""
+"""Theorem 1 and Corollary 2 with both of their sides exact, in worlds of two experts
+(theory 10.1, 10.6)."""
 
 from collections.abc import Sequence
 from math import log, sqrt
@@ -30,7 +31,10 @@ class Case(NamedTuple):
     steps: int
 
     def __str__(self) -> str:
-        return f"K {self.n_arms}, Δ {self.delta:g}, p {self.prior:g}, γ {self.gamma:g}, T {self.steps:,}"
+        return (
+            f"K {self.n_arms}, Δ {self.delta:g}, p {self.prior:g}, γ {self.gamma:g}, T "
+            f"{self.steps:,}"
+        )
 
 
 _CASES = (
@@ -67,7 +71,9 @@ def theorem_1(setup: Setup) -> Outcome:
     claims, found = [], []
     for case in _CASES:
         learner = Sampling.played(setup, "square", eta=1.0, gamma=case.gamma)
-        regret, total, _ = exact(World(case.delta, case.prior, case.n_arms), learner, case.steps)
+        regret, total, _ = exact(
+            World(case.delta, case.prior, case.n_arms), learner, case.steps
+        )
         kappa1, explored = sqrt(2 * case.n_arms / case.gamma), case.gamma * case.steps
         paper = kappa1 * (1 - case.gamma) * sqrt(case.steps * total) + explored
         kappa1 = kappa1_averaged(case.n_arms, case.gamma)
@@ -80,12 +86,20 @@ def theorem_1(setup: Setup) -> Outcome:
         ]
         found.append((regret, tight, paper))
     series = dict(
-        zip(("regret", "right side, averaged kappa_1", "right side, the paper's"), np.array(found).T, strict=True)
+        zip(
+            ("regret", "right side, averaged kappa_1", "right side, the paper's"),
+            np.array(found).T,
+            strict=True,
+        )
     )
-    caption = "Both sides of Theorem 1: the inequality holds, with more to spare where there is less to learn."
+    caption = (
+        "Both sides of Theorem 1: the inequality holds, with more to spare where there "
+        "is less to learn."
+    )
     text = (
-        "World V(K, Δ): all arms pay 1/2, the last one 1/2 + Δ, and a second expert says 1/2 - Δ for it. Square loss, "
-        "eta 1. Regret and the total shifted loss are exact, by dynamic programming."
+        "World V(K, Δ): all arms pay 1/2, the last one 1/2 + Δ, and a second expert "
+        "says 1/2 - Δ for it. Square loss, eta 1. Regret and the total shifted loss "
+        "are exact, by dynamic programming."
     )
     figure = Figure(_dots([str(case) for case in _CASES], series), caption)
     return Outcome("Theorem 1: both sides", text, tuple(claims), (figure,))
@@ -108,46 +122,82 @@ _DELTA, _GAMMA, _STEPS = 0.45, 0.05, 200_000
 RIGHT_PRIOR = Rule(
     "Corollary 2: Bayes regret under the right prior is at most that of √H(p)",
     "Corollary 2",
-    "exact Bayes regret ≤ the bound with Σ p_i √ln(1/p_i), which is at most Corollary 2's",
+    "exact Bayes regret ≤ the bound with Σ p_i √ln(1/p_i), which is at most Corollary "
+    "2's",
     cases=2,
 )
 WRONG_PRIOR = Rule(
-    "Corollary 2: under a wrong prior Bayes regret is at most that of √(H(p*) + KL(p*, p))",
+    "Corollary 2: under a wrong prior Bayes regret is at most that of √(H(p*) + KL(p*, "
+    "p))",
     "Corollary 2",
-    "exact Bayes regret ≤ the bound with Σ p*_i √ln(1/p_i), which is at most Corollary 2's",
+    "exact Bayes regret ≤ the bound with Σ p*_i √ln(1/p_i), which is at most Corollary "
+    "2's",
     cases=4,
 )
-_PRIORS = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.1), (1.0, 0.01), (0.5, 0.01), (1.0, 1e-6))  # p*_1 and p_1
+# p*_1 and p_1
+_PRIORS = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.1), (1.0, 0.01), (0.5, 0.01), (1.0, 1e-6))
 
 
 def corollary_2(setup: Setup) -> Outcome:
-    """Bayes regret exactly, where either expert may be the truth, against Corollary 2 before and after Jensen."""
+    """Bayes regret exactly, where either expert may be the truth, against Corollary 2
+    before and after Jensen."""
     learner = Sampling.played(setup, "square", eta=lemma1(4.0).eta, gamma=_GAMMA)
-    problem: Any = {"loss": "square", "n_arms": 2, "steps": _STEPS, "gamma": _GAMMA, "constants": "paper"}
+    problem: Any = {
+        "loss": "square",
+        "n_arms": 2,
+        "steps": _STEPS,
+        "gamma": _GAMMA,
+        "constants": "paper",
+    }
     claims, found, labels = [], [], []
     for truth, prior in _PRIORS:
-        sides = [exact_regret(World(_DELTA, prior, 2, first), learner, _STEPS) for first in (True, False)]
+        sides = [
+            exact_regret(World(_DELTA, prior, 2, first), learner, _STEPS)
+            for first in (True, False)
+        ]
         bayes = truth * sides[0] + (1 - truth) * sides[1]
         sharp, printed = (
-            theory.bayes_regret_bound([truth, 1 - truth], [prior, 1 - prior], jensen=jensen, **problem).bound
+            theory.bayes_regret_bound(
+                [truth, 1 - truth], [prior, 1 - prior], jensen=jensen, **problem
+            ).bound
             for jensen in (False, True)
         )
-        rule, case = RIGHT_PRIOR if truth == prior else WRONG_PRIOR, f"p* {truth:g}, p {prior:g}"
+        rule, case = (
+            RIGHT_PRIOR if truth == prior else WRONG_PRIOR,
+            f"p* {truth:g}, p {prior:g}",
+        )
         claims.append(most(rule, case, bayes, sharp))
         found.append((bayes, sharp, printed))
         labels.append(case)
-    series = dict(zip(("Bayes regret", "bound before Jensen", "Corollary 2"), np.array(found).T, strict=True))
-    text = (
-        f"World V(2, {_DELTA:g}), {_STEPS:,} steps, γ {_GAMMA:g}, the paper's eta 0.174 and kappas. Expert 1 is the "
-        f"truth with probability p*, and has the prior p. Who never learns would lose {_DELTA * _STEPS:,.0f}."
+    series = dict(
+        zip(
+            ("Bayes regret", "bound before Jensen", "Corollary 2"),
+            np.array(found).T,
+            strict=True,
+        )
     )
-    caption = "A prior that is wrong costs regret and bound alike; Jensen's step costs the bound a little more."
+    text = (
+        f"World V(2, {_DELTA:g}), {_STEPS:,} steps, γ {_GAMMA:g}, the paper's eta "
+        "0.174 and kappas. Expert 1 is the truth with probability p*, and has the "
+        f"prior p. Who never learns would lose {_DELTA * _STEPS:,.0f}."
+    )
+    caption = (
+        "A prior that is wrong costs regret and bound alike; Jensen's step costs the "
+        "bound a little more."
+    )
     figure = Figure(_dots(labels, series), caption)
-    return Outcome("Corollary 2: what a prior is worth, exactly", text, tuple(claims), (figure,))
+    return Outcome(
+        "Corollary 2: what a prior is worth, exactly", text, tuple(claims), (figure,)
+    )
 
 
-_DROPPED, _OPPOSITE = Break("gamma is dropped", gamma=0.0), Break("it learns from 1 - r", other=FLIPPED)
+_DROPPED, _OPPOSITE = (
+    Break("gamma is dropped", gamma=0.0),
+    Break("it learns from 1 - r", other=FLIPPED),
+)
 THEOREM_1 = Experiment(
-    theorem_1, (PAPER, TIGHT, TOTAL), (_DROPPED, _OPPOSITE, Break("eta is 8 times too small", eta=0.125))
+    theorem_1,
+    (PAPER, TIGHT, TOTAL),
+    (_DROPPED, _OPPOSITE, Break("eta is 8 times too small", eta=0.125)),
 )
 COROLLARY_2 = Experiment(corollary_2, (RIGHT_PRIOR, WRONG_PRIOR), (_DROPPED, _OPPOSITE))

@@ -1,9 +1,11 @@
-"""World V(K, Δ) exactly: two experts that differ on one arm are a chain on that arm's wins minus losses (theory 9, 10).
+"""World V(K, Δ) exactly: two experts that differ on one arm are a chain on that arm's
+wins minus losses (theory 9, 10).
 
-All arms pay 1/2, the last 1/2 + Δ or 1/2 - Δ; expert 1 says the one, expert 2 the other, and one of them is right.
-Only pulls of the last arm move the weights: with m, the pulls that spoke for the truth less those against it,
-ln(w_true / w_other) = -B + s m, B = ln((1-p)/p). No simulation: a band of some hundred values of m holds all but e^-34
-of what can happen, and 32 steps at a time are one product with a band matrix.
+All arms pay 1/2, the last 1/2 + Δ or 1/2 - Δ; expert 1 says the one, expert 2 the
+other, and one of them is right. Only pulls of the last arm move the weights: with m,
+the pulls that spoke for the truth less those against it, ln(w_true / w_other) = -B + s
+m, B = ln((1-p)/p). No simulation: a band of some hundred values of m holds all but
+e^-34 of what can happen, and 32 steps at a time are one product with a band matrix.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,8 @@ _RARE = 1e-25  # probabilities that Feel-Good's window leaves behind
 
 
 class World(NamedTuple):
-    """V(K, Δ), the prior probability of expert 1, and whether expert 1 is the truth or expert 2."""
+    """V(K, Δ), the prior probability of expert 1, and whether expert 1 is the truth or
+    expert 2."""
 
     delta: float
     prior: float
@@ -67,7 +70,8 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampling:
-    """GTS with a constant gamma; with `optimism` Feel-Good: every step adds λΔ to ln(w_1/w_2).
+    """GTS with a constant gamma; with `optimism` Feel-Good: every step adds λΔ to
+    ln(w_1/w_2).
 
     `flipped` learns from 1 - r: a learner that is broken, which claims must notice.
     """
@@ -81,7 +85,12 @@ class Sampling:
     @classmethod
     def played(cls, setup: Setup, loss: str, *, eta: float, gamma: float) -> "Sampling":
         """GTS as it is played: with what the setup does wrong."""
-        return cls(loss, setup.eta(eta), setup.gamma(gamma), flipped=setup.broken.other == FLIPPED)
+        return cls(
+            loss,
+            setup.eta(eta),
+            setup.gamma(gamma),
+            flipped=setup.broken.other == FLIPPED,
+        )
 
     def pull(self, belief: Array, world: World) -> Array:
         """Pr(last arm) where expert 1 has these posterior probabilities."""
@@ -99,7 +108,8 @@ class GapWeighting:
     flipped: bool = False
 
     def pull(self, belief: Array, world: World) -> Array:
-        """Pr(last arm): 1/(K + Γ gap) where the others lead, and what they leave where it leads itself."""
+        """Pr(last arm): 1/(K + Γ gap) where the others lead, and what they leave where
+        it leads itself."""
         gap = world.delta * (2 * belief - 1)
         share = 1 / (world.n_arms + self.sharpness * np.abs(gap))
         return np.where(gap > 0, 1 - (world.n_arms - 1) * share, share)
@@ -109,7 +119,8 @@ Learner = Sampling | GapWeighting
 
 
 class Expected(NamedTuple):
-    """Expectations after T steps: regret, Σ lbar (the total shifted loss), and the truth's posterior probability."""
+    """Expectations after T steps: regret, Σ lbar (the total shifted loss), and the
+    truth's posterior probability."""
 
     regret: float
     loss: float
@@ -117,7 +128,8 @@ class Expected(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """By m from the lowest to the highest: the truth's posterior, Pr(last arm), the regret and lbar of a step."""
+    """By m from the lowest to the highest: the truth's posterior, Pr(last arm), the
+    regret and lbar of a step."""
 
     belief: Array
     pull: Array
@@ -130,19 +142,27 @@ class Chain(NamedTuple):
     def of(cls, world: World, learner: Learner) -> "Chain":
         """The chain of a learner whose odds depend on its weights alone."""
         low, high = _ends(world, learner, 0.0)
-        belief = _sigmoid(spacing(world.delta, learner) * np.arange(low, high + 1.0) - world.doubt)
+        belief = _sigmoid(
+            spacing(world.delta, learner) * np.arange(low, high + 1.0) - world.doubt
+        )
         pull = learner.pull(belief if world.first else 1 - belief, world)
         lost = world.delta * (1 - pull if world.first else pull)
         loss = (1 - belief) * pull * _shifted(world.delta, learner)
         return cls(belief, pull, lost, loss, _up(world, learner), -low)
 
     def ahead(self, values: Array) -> Array:
-        """The expected value after one step, by state; the outermost states stay where they are."""
+        """The expected value after one step, by state; the outermost states stay where
+        they are."""
         won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
-        return np.asarray(values + self.pull * (self.up * won + (1 - self.up) * lost - values))
+        return np.asarray(
+            values + self.pull * (self.up * won + (1 - self.up) * lost - values)
+        )
 
-    def totals(self, costs: Array, values: Array, marks: Sequence[int]) -> Iterator[Array]:
-        """After each number of steps, in order: the expected sum of costs and, in the end, of values, by state."""
+    def totals(
+        self, costs: Array, values: Array, marks: Sequence[int]
+    ) -> Iterator[Array]:
+        """After each number of steps, in order: the expected sum of costs and, in the
+        end, of values, by state."""
         from scipy.linalg.blas import dgbmv
 
         size, done, jump, block = len(costs), 0, None, np.zeros_like(costs)
@@ -160,7 +180,8 @@ class Chain(NamedTuple):
             yield values
 
     def _jump(self, n: int) -> Array:
-        """The transition matrix of n steps, in BLAS's band form: row d, column j is the chance from j + d to j."""
+        """The transition matrix of n steps, in BLAS's band form: row d, column j is the
+        chance from j + d to j."""
         offsets = np.arange(-n, n + 1)[:, None]
         places: Ints = np.arange(len(self.pull)) + offsets
         inside, last = (places >= 0) & (places < len(self.pull)), len(self.pull) - 1
@@ -186,7 +207,9 @@ def exact(world: World, learner: Learner, steps: int) -> Expected:
     chain = Chain.of(world, learner)
     nothing = np.zeros_like(chain.belief)
     problems = ((chain.regret, nothing), (chain.loss, nothing), (nothing, chain.belief))
-    regret, loss, posterior = (next(chain.totals(*problem, [steps]))[chain.start] for problem in problems)
+    regret, loss, posterior = (
+        next(chain.totals(*problem, [steps]))[chain.start] for problem in problems
+    )
     return Expected(float(regret), float(loss), float(posterior))
 
 
@@ -195,7 +218,11 @@ def exact_regret(world: World, learner: Learner, steps: int) -> float:
     if learner.optimism:
         return _optimistic(world, learner, steps).regret
     chain = Chain.of(world, learner)
-    return float(next(chain.totals(chain.regret, np.zeros_like(chain.regret), [steps]))[chain.start])
+    return float(
+        next(chain.totals(chain.regret, np.zeros_like(chain.regret), [steps]))[
+            chain.start
+        ]
+    )
 
 
 def exact_loss(world: World, learner: Learner, steps: int) -> float:
@@ -203,7 +230,9 @@ def exact_loss(world: World, learner: Learner, steps: int) -> float:
     if learner.optimism:
         return _optimistic(world, learner, steps).loss
     chain = Chain.of(world, learner)
-    return float(next(chain.totals(chain.loss, np.zeros_like(chain.loss), [steps]))[chain.start])
+    return float(
+        next(chain.totals(chain.loss, np.zeros_like(chain.loss), [steps]))[chain.start]
+    )
 
 
 def spacing(delta: float, learner: Learner) -> float:
@@ -214,14 +243,17 @@ def spacing(delta: float, learner: Learner) -> float:
 
 
 def _shifted(delta: float, learner: Learner) -> float:
-    """What the wrong expert loses more than the true one on a pull of the last arm, on average."""
+    """What the wrong expert loses more than the true one on a pull of the last arm, on
+    average."""
     return 2 * delta * spacing(delta, learner) / learner.eta
 
 
 def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
-    """The lowest and the highest m of the band; a bonus of the wrong expert has to be made up for.
+    """The lowest and the highest m of the band; a bonus of the wrong expert has to be
+    made up for.
 
-    A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and from 0 down to -n.
+    A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and
+    from 0 down to -n.
     """
     against = max(world.doubt + (0.0 if world.first else bonus), 0.0)
     back, step = 2 * atanh(2 * world.delta), spacing(world.delta, learner)
@@ -238,10 +270,16 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
-    """Step by step, as the odds of every m change with the time: the chance of each m, in a window that has it all."""
+    """Step by step, as the odds of every m change with the time: the chance of each m,
+    in a window that has it all."""
     bonus = learner.optimism * world.delta
     low, high = _ends(world, learner, bonus * steps)
-    odds = np.exp(np.minimum(world.doubt - spacing(world.delta, learner) * np.arange(low, high + 1), 600.0))
+    odds = np.exp(
+        np.minimum(
+            world.doubt - spacing(world.delta, learner) * np.arange(low, high + 1),
+            600.0,
+        )
+    )
     here, up = np.zeros(len(odds)), _up(world, learner)
     here[-low], regret, loss = 1.0, 0.0, 0.0
     fade = np.exp(-bonus if world.first else bonus)
@@ -261,4 +299,6 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
             part[-1] += up * pulled[-1]
             part[0] += (1 - up) * pulled[0]
     posterior = float(here @ (1 / (1 + odds * fade**steps)))
-    return Expected(float(regret), float(loss) * _shifted(world.delta, learner), posterior)
+    return Expected(
+        float(regret), float(loss) * _shifted(world.delta, learner), posterior
+    )

@@ -1,4 +1,5 @@
-"""`oddsmith backup | restore | upgrade`: a store as one file, a store from such a file, and one of an older format."""
+"""`oddsmith backup | restore | upgrade`: a store as one file, a store from such a file,
+and one of an older format."""
 
 import argparse
 from datetime import UTC, datetime
@@ -21,22 +22,54 @@ def add_commands(commands: Commands) -> None:
     place = "the file of a store, or postgresql://…; it may be in use"
     copy = commands.add_parser("backup", help="a store as one file, while it is in use")
     copy.add_argument("store", metavar="STORE", help=place)
-    copy.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new file, for its owner only")
-    copy.add_argument("--experiment", metavar="NAME", help="which one of a database, or the one that it must be of")
+    copy.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="a new file, for its owner only",
+    )
+    copy.add_argument(
+        "--experiment",
+        metavar="NAME",
+        help="which one of a database, or the one that it must be of",
+    )
     copy.add_argument("--json", action="store_true", help="print JSON for programs")
     copy.set_defaults(run=_backup)
     back = commands.add_parser("restore", help="a store from a backup")
-    back.add_argument("file", type=Path, metavar="FILE", help="a backup, or the file of a store that is not in use")
-    back.add_argument("--to", required=True, metavar="STORE", help="a new file, or postgresql://…")
-    back.add_argument("--experiment", metavar="NAME", help="its name from now on (default: the one it had)")
+    back.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a backup, or the file of a store that is not in use",
+    )
+    back.add_argument(
+        "--to", required=True, metavar="STORE", help="a new file, or postgresql://…"
+    )
+    back.add_argument(
+        "--experiment",
+        metavar="NAME",
+        help="its name from now on (default: the one it had)",
+    )
     back.add_argument("--json", action="store_true", help="print JSON for programs")
     back.set_defaults(run=_restore)
-    new = commands.add_parser("upgrade", help="a store of an older format, brought to the current one")
-    new.add_argument("store", metavar="STORE", help="the file of a store, or postgresql://… with all that is there")
+    new = commands.add_parser(
+        "upgrade", help="a store of an older format, brought to the current one"
+    )
+    new.add_argument(
+        "store",
+        metavar="STORE",
+        help="the file of a store, or postgresql://… with all that is there",
+    )
     first = new.add_mutually_exclusive_group()
-    where = "a new file for the backup that is made first (default: beside the store); of a database, a folder"
+    where = (
+        "a new file for the backup that is made first (default: beside the store); of "
+        "a database, a folder"
+    )
     first.add_argument("--backup", type=Path, metavar="FILE", help=where)
-    first.add_argument("--no-backup", action="store_true", help="make none: there is one")
+    first.add_argument(
+        "--no-backup", action="store_true", help="make none: there is one"
+    )
     new.add_argument("--json", action="store_true", help="print JSON for programs")
     new.set_defaults(run=_upgrade)
 
@@ -60,12 +93,27 @@ def _restore(asked: argparse.Namespace) -> str:
     lines = [f"The backup of {_date(done.made)} is a store again. {_told(held)}", ""]
     if done.left_out:
         places = ", ".join(f"{position:,}" for position in done.left_out)
-        lines.append(f"Damaged snapshots were left out (the log is folded in their place): {places}.")
+        lines.append(
+            "Damaged snapshots were left out (the log is folded in their place): "
+            f"{places}."
+        )
     lines += [
-        f"It is epoch {held.epoch}. What was answered after position {held.head:,} is not here:",
-        "* Let clients send again what they have sent since then, with the same ids: what is here is not doubled, and",
-        '  what was lost is answered with "new": true. A decision that was lost is drawn anew, maybe with another arm.',
-        "* Rewards and activations whose decision was lost are parked: oddsmith doctor lists their ids.",
+        (
+            f"It is epoch {held.epoch}. What was answered after position {held.head:,} "
+            "is not here:"
+        ),
+        (
+            "* Let clients send again what they have sent since then, with the same "
+            "ids: what is here is not doubled, and"
+        ),
+        (
+            '  what was lost is answered with "new": true. A decision that was lost is '
+            "drawn anew, maybe with another arm."
+        ),
+        (
+            "* Rewards and activations whose decision was lost are parked: oddsmith "
+            "doctor lists their ids."
+        ),
     ]
     return "\n".join(lines)
 
@@ -78,15 +126,27 @@ def _upgrade(asked: argparse.Namespace) -> str:
     if backup is None and not asked.no_backup:
         if is_address(asked.store):
             needed = "--backup FOLDER, for a file of each experiment, or --no-backup"
-            raise InvalidInput(f"backup must be given for the stores of a database: {needed}")
+            raise InvalidInput(
+                f"backup must be given for the stores of a database: {needed}"
+            )
         backup = Path(f"{asked.store}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}.backup")
     done = upgrade(asked.store, backup=backup)
     if asked.json:
-        return as_json({"was": done.was, "now": done.now, "backups": [str(one) for one in done.backups]})
+        return as_json(
+            {
+                "was": done.was,
+                "now": done.now,
+                "backups": [str(one) for one in done.backups],
+            }
+        )
     if done.was == done.now:
         return f"There is nothing to do: the format is {done.now!r} already."
     return "\n".join(
-        [f"The format is {done.now!r} now; it was {done.was!r}.", "", *map("backup: {}".format, done.backups)]
+        [
+            f"The format is {done.now!r} now; it was {done.was!r}.",
+            "",
+            *map("backup: {}".format, done.backups),
+        ]
     )
 
 
@@ -95,7 +155,16 @@ def _told(held: "Contents") -> str:
     total = counted(sum(held.events.values()), "event")
     last = "" if held.last is None else f", the last one of {_date(held.last)}"
     rows = [f"{kind:16}{count:>12,}" for kind, count in sorted(held.events.items())]
-    return "\n".join([f"{held.experiment or 'The store'} has {total} up to position {held.head:,}{last}.", "", *rows])
+    return "\n".join(
+        [
+            (
+                f"{held.experiment or 'The store'} has {total} up to position "
+                f"{held.head:,}{last}."
+            ),
+            "",
+            *rows,
+        ]
+    )
 
 
 def _date(seconds: float) -> str:

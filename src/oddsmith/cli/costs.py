@@ -38,7 +38,8 @@ DEFAULT_GAMMA = 0.02  # that of policy files
 
 
 class Algorithm(NamedTuple):
-    """An algorithm: its bound as a function of n_arms, steps and prior, and the policy that such a bound is for."""
+    """An algorithm: its bound as a function of n_arms, steps and prior, and the policy
+    that such a bound is for."""
 
     name: str
     bound: Callable[..., Bound]
@@ -46,7 +47,8 @@ class Algorithm(NamedTuple):
 
 
 class AlgorithmCost(NamedTuple):
-    """A row's bound for the problem, its bound for the simulated world, and what it cost there."""
+    """A row's bound for the problem, its bound for the simulated world, and what it
+    cost there."""
 
     name: str
     bound: Bound
@@ -54,23 +56,36 @@ class AlgorithmCost(NamedTuple):
     cost: "Cost | None" = None
 
 
-def gts(name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float = 0.0) -> Algorithm:
-    """GTS with the eta and gamma of a bound; with `power`, gamma falls with the step."""
+def gts(
+    name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float = 0.0
+) -> Algorithm:
+    """GTS with the eta and gamma of a bound; with `power`, gamma falls with the
+    step."""
     function = _function(loss)
 
     def policy(found: Bound, world: "OrdinaryWorld") -> Policy:
         share = float(found.gamma or 0.0)
         gamma = PowerSchedule(share, power) if power and share else share
         eta = float(found.eta or 0.0)
-        return GeneralizedThompsonSampling(world.experts, function, eta=eta, gamma=gamma, prior=world.priors)
+        return GeneralizedThompsonSampling(
+            world.experts, function, eta=eta, gamma=gamma, prior=world.priors
+        )
 
     return Algorithm(name, bound, policy)
 
 
 def usual(loss: AnyLoss, but: float | None = None) -> list[Algorithm]:
-    """GTS with the default exploration, and with none; not with the exploration `but`, which has a row already."""
+    """GTS with the default exploration, and with none; not with the exploration `but`,
+    which has a row already."""
     shares = [share for share in (DEFAULT_GAMMA, 0.0) if share != but]
-    return [gts(f"GTS, gamma {share:g}", loss, partial(theory.regret_bound, loss, gamma=share)) for share in shares]
+    return [
+        gts(
+            f"GTS, gamma {share:g}",
+            loss,
+            partial(theory.regret_bound, loss, gamma=share),
+        )
+        for share in shares
+    ]
 
 
 def rivals(loss: AnyLoss) -> list[Algorithm]:
@@ -78,20 +93,31 @@ def rivals(loss: AnyLoss) -> list[Algorithm]:
     function = _function(loss)
 
     def squarecb(found: Bound, world: "OrdinaryWorld") -> Policy:
-        return SquareCB(world.experts, sharpness=float(found.gamma or 0.0), prior=world.priors)
+        return SquareCB(
+            world.experts, sharpness=float(found.gamma or 0.0), prior=world.priors
+        )
 
     def feel_good(found: Bound, world: "OrdinaryWorld") -> Policy:
         eta, optimism = float(found.eta or 0.0), float(found.gamma or 0.0)
         return GeneralizedThompsonSampling(
-            world.experts, function, eta=eta, prior=world.priors, optimism=optimism, gamma=0.0
+            world.experts,
+            function,
+            eta=eta,
+            prior=world.priors,
+            optimism=optimism,
+            gamma=0.0,
         )
 
     def exp4(found: Bound, world: "OrdinaryWorld") -> Policy:
-        return EXP4(world.experts, eta=max(float(found.eta or 0.0), 1e-12), prior=world.priors)
+        return EXP4(
+            world.experts, eta=max(float(found.eta or 0.0), 1e-12), prior=world.priors
+        )
 
     def hedged(_: Bound, world: "OrdinaryWorld") -> Policy:
         eta = theory.tight_coefficient(loss).eta
-        inside = GeneralizedThompsonSampling(world.experts, function, eta=eta, gamma=0.0, prior=world.priors)
+        inside = GeneralizedThompsonSampling(
+            world.experts, function, eta=eta, gamma=0.0, prior=world.priors
+        )
         return Hedged(inside)
 
     return [
@@ -102,19 +128,33 @@ def rivals(loss: AnyLoss) -> list[Algorithm]:
     ]
 
 
-def play(rows: Sequence[Algorithm], world: "OrdinaryWorld | None", problem: Mapping[str, float]) -> list[AlgorithmCost]:
-    """Each row's bound for the problem, and where there is a world, what its policy for that world costs in it."""
+def play(
+    rows: Sequence[Algorithm],
+    world: "OrdinaryWorld | None",
+    problem: Mapping[str, float],
+) -> list[AlgorithmCost]:
+    """Each row's bound for the problem, and where there is a world, what its policy for
+    that world costs in it."""
     played = [AlgorithmCost(row.name, row.bound(**problem)) for row in rows]
     if world is None:
         return played
     size = {"n_arms": world.n_arms, "steps": world.steps, "prior": world.prior}
     here = [row.bound(**size) for row in rows]
-    costs = [world.cost(row.policy(bound, world)) for row, bound in zip(rows, here, strict=True)]
-    return [old._replace(here=b, cost=c) for old, b, c in zip(played, here, costs, strict=True)]
+    costs = [
+        world.cost(row.policy(bound, world))
+        for row, bound in zip(rows, here, strict=True)
+    ]
+    return [
+        old._replace(here=b, cost=c)
+        for old, b, c in zip(played, here, costs, strict=True)
+    ]
 
 
-def table(played: Sequence[AlgorithmCost], steps: float, world: "OrdinaryWorld | None") -> str:
-    """Bounds and costs; where the world is smaller than the problem, the bounds for its size too."""
+def table(
+    played: Sequence[AlgorithmCost], steps: float, world: "OrdinaryWorld | None"
+) -> str:
+    """Bounds and costs; where the world is smaller than the problem, the bounds for its
+    size too."""
     width = max(len(one.name) for one in played)
     smaller = world is not None and world.steps < steps
     head = f"{'':{width}}{f'at most, of {steps:,.0f}':>24}"
@@ -125,23 +165,49 @@ def table(played: Sequence[AlgorithmCost], steps: float, world: "OrdinaryWorld |
     for one in played:
         line = f"{one.name:{width}}{one.bound.bound:24,.1f}"
         if world is not None:
-            line += f"{'' if one.here is None else f'{one.here.bound:,.1f}':>20}" if smaller else ""
-            line += f"{'' if one.cost is None else f'{one.cost.mean:,.1f} ± {one.cost.error:.1f}':>24}"
-        eta, gamma = ("" if value is None else f"{value:.4g}" for value in (one.bound.eta, one.bound.gamma))
+            if smaller:
+                here = "" if one.here is None else f"{one.here.bound:,.1f}"
+                line += f"{here:>20}"
+            cost = ""
+            if one.cost is not None:
+                cost = f"{one.cost.mean:,.1f} ± {one.cost.error:.1f}"
+            line += f"{cost:>24}"
+        eta, gamma = (
+            "" if value is None else f"{value:.4g}"
+            for value in (one.bound.eta, one.bound.gamma)
+        )
         lines.append(f"{line}{eta:>10}{gamma:>10}")
-    return "\n".join([*lines, "Rows of SquareCB and Feel-Good have their sharpness and optimism in the last column."])
+    return "\n".join(
+        [
+            *lines,
+            (
+                "Rows of SquareCB and Feel-Good have their sharpness and optimism in "
+                "the last column."
+            ),
+        ]
+    )
 
 
-def recorded(played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None") -> dict[str, object] | None:
+def recorded(
+    played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None"
+) -> dict[str, object] | None:
     """The simulation for programs."""
     if world is None:
         return None
     rows = [
-        {"policy": one.name, "bound": one.here.bound, "regret": one.cost.mean, "error": one.cost.error}
+        {
+            "policy": one.name,
+            "bound": one.here.bound,
+            "regret": one.cost.mean,
+            "error": one.cost.error,
+        }
         for one in played
         if one.here is not None and one.cost is not None
     ]
-    size = {name: getattr(world, name) for name in ("steps", "n_arms", "n_experts", "prior", "runs", "seed")}
+    size = {
+        name: getattr(world, name)
+        for name in ("steps", "n_arms", "n_experts", "prior", "runs", "seed")
+    }
     return {**size, "world": str(world), "rows": rows}
 
 
@@ -155,26 +221,40 @@ def rewards(value: float) -> str:
 
 
 def why(played: Sequence[AlgorithmCost], world: "OrdinaryWorld") -> str:
-    """What was simulated, why it costs less than the worst case, and why GTS is the default all the same."""
+    """What was simulated, why it costs less than the worst case, and why GTS is the
+    default all the same."""
     costs = {one.name: one.cost.mean for one in played if one.cost is not None}
     rival, default = costs.get("SquareCB"), costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
     seen = ""
     if rival is not None and default is not None:
-        seen = f" Here SquareCB cost {rewards(rival)} and GTS with gamma {DEFAULT_GAMMA:g} {rewards(default)}."
+        seen = (
+            f" Here SquareCB cost {rewards(rival)} and GTS with gamma "
+            f"{DEFAULT_GAMMA:g} {rewards(default)}."
+        )
     return "\n\n".join(
         [
             f"Simulated: {world}.",
-            "Why the two differ. A bound holds in every world where one expert is right, also in one where the "
-            "experts that lead agree on an arm that is not the best: only exploring shows it, so gamma has to be paid "
-            "for, and GTS can lose of the order of T^(2/3). In the simulated world experts disagree everywhere, every "
-            "reward tells some of them apart, the weights settle soon, and what is lost after that is what gamma "
-            "gives away.",
-            f"Why GTS is the default though SquareCB's bound is smaller. Bounds rank algorithms by their worst world, "
-            f"and for that one SquareCB and Feel-Good are the better insurance: sqrt(T).{seen} They explore for that "
-            "worst world in any world, and for a horizon that has to be known. GTS with a small gamma needs no "
-            "horizon, its weights do not depend on the order or the delay of rewards, they say which expert to trust, "
-            "and gamma keeps odds above 0, so that its log can be evaluated. Where the right expert may have a tiny "
-            "prior, or the best arm be one that no leading expert proposes, take squarecb(...) or a larger gamma.",
+            (
+                "Why the two differ. A bound holds in every world where one expert is "
+                "right, also in one where the experts that lead agree on an arm that "
+                "is not the best: only exploring shows it, so gamma has to be paid "
+                "for, and GTS can lose of the order of T^(2/3). In the simulated world "
+                "experts disagree everywhere, every reward tells some of them apart, "
+                "the weights settle soon, and what is lost after that is what gamma "
+                "gives away."
+            ),
+            (
+                "Why GTS is the default though SquareCB's bound is smaller. Bounds "
+                "rank algorithms by their worst world, and for that one SquareCB and "
+                f"Feel-Good are the better insurance: sqrt(T).{seen} They explore for "
+                "that worst world in any world, and for a horizon that has to be "
+                "known. GTS with a small gamma needs no horizon, its weights do not "
+                "depend on the order or the delay of rewards, they say which expert "
+                "to trust, and gamma keeps odds above 0, so that its log can be "
+                "evaluated. Where the right expert may have a tiny prior, or the best "
+                "arm be one that no leading expert proposes, take squarecb(...) or a "
+                "larger gamma."
+            ),
         ]
     )
 

@@ -1,4 +1,5 @@
-"""`oddsmith evaluate`: what policies that did not decide would have been worth, from a log."""
+"""`oddsmith evaluate`: what policies that did not decide would have been worth, from a
+log."""
 
 import argparse
 from collections.abc import Mapping
@@ -23,13 +24,18 @@ from oddsmith.logs.table import Log
 __all__ = ["add_commands", "states_of"]
 
 
-def states_of(asked: argparse.Namespace, files: Mapping[str, PolicyFile]) -> dict[str, State]:
-    """The states by the names of their policy files; a state without a name is that of the only file."""
+def states_of(
+    asked: argparse.Namespace, files: Mapping[str, PolicyFile]
+) -> dict[str, State]:
+    """The states by the names of their policy files; a state without a name is that of
+    the only file."""
     states: dict[str, State] = {}
     for text in asked.state:
         name, path = _named(text, files)
         if name in states:
-            raise InvalidInput(f"state must be one for each policy file; got two for {name}")
+            raise InvalidInput(
+                f"state must be one for each policy file; got two for {name}"
+            )
         states[name], meta = saving.read(Path(path), files[name].policy)
         saving.check_units(meta, learnt_units(asked, files[name]), path, name)
     return states
@@ -41,8 +47,13 @@ def _named(text: str, files: Mapping[str, PolicyFile]) -> tuple[str, str]:
         if text.startswith(f"{name}="):
             return name, text.removeprefix(f"{name}=")
     if len(files) != 1:
-        several = f", or say whose it is: --state {next(iter(files))}={text}" if files else ""
-        raise InvalidInput(f"state must go with exactly one policy file as target; got {len(files)} of them{several}")
+        several = (
+            f", or say whose it is: --state {next(iter(files))}={text}" if files else ""
+        )
+        raise InvalidInput(
+            f"state must go with exactly one policy file as target; got {len(files)} "
+            f"of them{several}"
+        )
     return next(iter(files)), text
 
 
@@ -52,33 +63,89 @@ if TYPE_CHECKING:
 
 
 _MODELS = ("auto", "linear", "trees", "none")
-_INTERVALS = "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or anytime_constant"
-_TARGETS = "a policy file, uniform, first (the arm that the caller offered first) or arm:NAME; repeatable"
-_DRAWN = "leave out rows in which one arm had all odds though others were eligible (incumbents, fallbacks)"
+_INTERVALS = (
+    "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or "
+    "anytime_constant"
+)
+_TARGETS = (
+    "a policy file, uniform, first (the arm that the caller offered first) or "
+    "arm:NAME; repeatable"
+)
+_DRAWN = (
+    "leave out rows in which one arm had all odds though others were eligible "
+    "(incumbents, fallbacks)"
+)
 _SLOT = "use only this slot of slates, from 1 on; 0: only decisions that stand alone"
-_STATE = "a policy's state, from `oddsmith fit` or Agent.save; of several policy files, auto.toml=state.npz"
+_STATE = (
+    "a policy's state, from `oddsmith fit` or Agent.save; of several policy files, "
+    "auto.toml=state.npz"
+)
 _WORDS = ("uniform", "first")
-_STATE_NOTE = "The state must not have learnt from this log: its value would be too good to be true."
+_STATE_NOTE = (
+    "The state must not have learnt from this log: its value would be too good to be "
+    "true."
+)
 
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    one = commands.add_parser("evaluate", help="what other policies would have been worth, from a log")
-    one.add_argument("log", metavar="LOG", help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit")
+    one = commands.add_parser(
+        "evaluate", help="what other policies would have been worth, from a log"
+    )
+    one.add_argument(
+        "log",
+        metavar="LOG",
+        help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit",
+    )
     one.add_argument("--target", action="append", required=True, help=_TARGETS)
-    one.add_argument("--where-offered", action="store_true", help="use only rows that offered the arms of arm:NAME")
+    one.add_argument(
+        "--where-offered",
+        action="store_true",
+        help="use only rows that offered the arms of arm:NAME",
+    )
     one.add_argument("--where-drawn", action="store_true", help=_DRAWN)
     one.add_argument("--slot", type=int, metavar="N", help=_SLOT)
-    one.add_argument("--whole-slates", action="store_true", help="also the value where a target fills whole slates")
-    one.add_argument("--state", action="append", default=[], metavar="[POLICY=]FILE", help=_STATE)
-    one.add_argument("--baseline", default="logged", help="the target to compare with (default: logged, the logger)")
-    one.add_argument("--model", default="auto", help="reward model: linear, trees, none (default: linear if possible)")
+    one.add_argument(
+        "--whole-slates",
+        action="store_true",
+        help="also the value where a target fills whole slates",
+    )
+    one.add_argument(
+        "--state", action="append", default=[], metavar="[POLICY=]FILE", help=_STATE
+    )
+    one.add_argument(
+        "--baseline",
+        default="logged",
+        help="the target to compare with (default: logged, the logger)",
+    )
+    one.add_argument(
+        "--model",
+        default="auto",
+        help="reward model: linear, trees, none (default: linear if possible)",
+    )
     one.add_argument("--interval", default="beta", help=_INTERVALS)
-    one.add_argument("--level", type=float, default=0.95, help="of the intervals (default 0.95)")
-    one.add_argument("--floor", type=float, help="the least odds of the logger; bernstein and anytime may need it")
-    one.add_argument("--overrule", nargs="+", action="extend", default=[], metavar="RULE", help="rules to overrule")
-    one.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (default 0)")
-    one.add_argument("--out", type=Path, metavar="DIR", help="folder for a report with figures")
+    one.add_argument(
+        "--level", type=float, default=0.95, help="of the intervals (default 0.95)"
+    )
+    one.add_argument(
+        "--floor",
+        type=float,
+        help="the least odds of the logger; bernstein and anytime may need it",
+    )
+    one.add_argument(
+        "--overrule",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="RULE",
+        help="rules to overrule",
+    )
+    one.add_argument(
+        "--seed", type=int, default=0, help="of folds and bootstrap (default 0)"
+    )
+    one.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for a report with figures"
+    )
     add_reading(one)
     add_units(one)
     one.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -92,19 +159,38 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.files.reports.style import check_drawing
 
     if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
-        raise InvalidInput(f"out must be a folder; got {str(asked.out)!r}, which is a file")
+        raise InvalidInput(
+            f"out must be a folder; got {str(asked.out)!r}, which is a file"
+        )
     if asked.out is not None:
         check_drawing()  # before the work, not after it
     checked_seed(asked.seed)
     question = _read(asked)
-    settings = {name: getattr(asked, name) for name in ("baseline", "level", "interval", "floor", "seed", "overrule")}
+    settings = {
+        name: getattr(asked, name)
+        for name in ("baseline", "level", "interval", "floor", "seed", "overrule")
+    }
     settings["whole"] = asked.whole_slates
-    found = assess(question.log, question.targets, predictions=_predictions(asked, question), **settings)
+    found = assess(
+        question.log,
+        question.targets,
+        predictions=_predictions(asked, question),
+        **settings,
+    )
     assessment = in_units(found, question.scale)
     if asked.out is not None:
         name = Path(asked.log).name
-        report.write_report(assessment, asked.out / "index.html", f"Evaluation of {name}", question.notes)
-    text = as_json(_record(assessment, question.notes)) if asked.json else _told(assessment, asked, question.notes)
+        report.write_report(
+            assessment,
+            asked.out / "index.html",
+            f"Evaluation of {name}",
+            question.notes,
+        )
+    text = (
+        as_json(_record(assessment, question.notes))
+        if asked.json
+        else _told(assessment, asked, question.notes)
+    )
     return text if assessment.answered else Refused(text)
 
 
@@ -125,8 +211,8 @@ def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> s
 
 
 class _Question(NamedTuple):
-    """A log, the odds of the targets by name, the schemas of a policy file, what to say of states and rows, and
-    the units of rewards.
+    """A log, the odds of the targets by name, the schemas of a policy file, what to say
+    of states and rows, and the units of rewards.
     """
 
     log: Log
@@ -141,24 +227,45 @@ def _read(asked: argparse.Namespace) -> _Question:
     """The log and the targets' odds; policy files come first, as they name the arms."""
     if len(set(asked.target)) < len(asked.target):
         raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
-    files = {name: _file(name) for name in asked.target if name not in _WORDS and not name.startswith("arm:")}
+    files = {
+        name: _file(name)
+        for name in asked.target
+        if name not in _WORDS and not name.startswith("arm:")
+    }
     arm_lists = {file.arms for file in files.values() if file.arms is not None}
     if len(arm_lists) > 1:
-        raise InvalidInput(f"policy files must be about the same arms; got {' and '.join(map(str, arm_lists))}")
+        raise InvalidInput(
+            "policy files must be about the same arms; got "
+            f"{' and '.join(map(str, arm_lists))}"
+        )
     states = states_of(asked, files)
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
-    units = units_of(asked, files.values(), reader(asked, arms, offers=called), [asked.log])
+    units = units_of(
+        asked, files.values(), reader(asked, arms, offers=called), [asked.log]
+    )
     whole = units.reader.read(asked.log)
     log, restricted = _restricted(asked, _of_slot(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
-        raise InvalidInput(f"{asked.log} must be about the policy's {len(arms)} arms; it has {log.n_arms}")
-    targets = {name: _odds(name, log, files.get(name), states.get(name)) for name in asked.target}
+        raise InvalidInput(
+            f"{asked.log} must be about the policy's {len(arms)} arms; it has "
+            f"{log.n_arms}"
+        )
+    targets = {
+        name: _odds(name, log, files.get(name), states.get(name))
+        for name in asked.target
+    }
     taught = [name for name, state in states.items() if state.learnt]
     notes = [_STATE_NOTE] if taught else []
     for name, file in files.items():
-        notes += [note for note in [_untaught(file, targets[name], log)] if note and name not in taught]
-    schemas = next(((file.schema, file.arm_schema) for file in files.values()), (None, None))
+        notes += [
+            note
+            for note in [_untaught(file, targets[name], log)]
+            if note and name not in taught
+        ]
+    schemas = next(
+        ((file.schema, file.arm_schema) for file in files.values()), (None, None)
+    )
     said = [note for note in (units.note, units.doubt(whole)) if note]
     return _Question(log, targets, *schemas, [*said, *restricted, *notes], units.scale)
 
@@ -169,7 +276,10 @@ def _of_slot(slot: int | None, log: Log) -> Log:
         return log
     there = [] if log.slot is None else np.unique(log.slot).tolist()
     if log.slot is None or slot not in there:
-        known = ", ".join(str(one) if one else "0 (alone)" for one in there) or "which has none"
+        known = (
+            ", ".join(str(one) if one else "0 (alone)" for one in there)
+            or "which has none"
+        )
         raise InvalidInput(f"slot must be one of the log's, {known}; got {slot}")
     return log[np.flatnonzero(log.slot == slot)]
 
@@ -183,16 +293,25 @@ def _restricted(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
         return log, notes
     kept = where_drawn(log)
     if not len(kept):
-        raise InvalidInput(f"where-drawn must leave some rows; in all {len(log):,} one arm had all odds")
+        raise InvalidInput(
+            f"where-drawn must leave some rows; in all {len(log):,} one arm had all "
+            "odds"
+        )
     which = "without those in which one arm had all odds though others were eligible"
-    return kept, [*notes, f"All of this is about {len(kept):,} of {len(log):,} rows, {which}."]
+    return kept, [
+        *notes,
+        f"All of this is about {len(kept):,} of {len(log):,} rows, {which}.",
+    ]
 
 
 def _offering(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
-    """The log, or with --where-offered its rows that offered the arms of arm:NAME, and a sentence that says so."""
+    """The log, or with --where-offered its rows that offered the arms of arm:NAME, and
+    a sentence that says so."""
     from oddsmith.evaluation import where_offered
 
-    names = [name.removeprefix("arm:") for name in asked.target if name.startswith("arm:")]
+    names = [
+        name.removeprefix("arm:") for name in asked.target if name.startswith("arm:")
+    ]
     if not asked.where_offered:
         return log, []
     if not names:
@@ -201,19 +320,29 @@ def _offering(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
     for name in names:
         kept = where_offered(kept, name)
     if not len(kept):
-        raise InvalidInput(f"where-offered must leave some rows; none of {len(log):,} offered {' and '.join(names)}")
-    return kept, [f"All of this is about the {len(kept):,} of {len(log):,} rows that offered {' and '.join(names)}."]
+        raise InvalidInput(
+            f"where-offered must leave some rows; none of {len(log):,} offered "
+            f"{' and '.join(names)}"
+        )
+    return kept, [
+        f"All of this is about the {len(kept):,} of {len(log):,} rows that offered "
+        f"{' and '.join(names)}."
+    ]
 
 
 def _file(name: str) -> PolicyFile:
     """The policy file of a target; a word that is no file may be a misspelt one."""
     if not Path(name).exists() and (meant := hint(name, _WORDS)):
-        raise InvalidInput(f"target must be a policy file, uniform, first or arm:NAME; got {name!r}{meant}")
+        raise InvalidInput(
+            "target must be a policy file, uniform, first or arm:NAME; got "
+            f"{name!r}{meant}"
+        )
     return read_policy(name)
 
 
 def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
-    """What the odds of a policy without a reward are worth, and how to get one; "" for one that cannot learn."""
+    """What the odds of a policy without a reward are worth, and how to get one; "" for
+    one that cannot learn."""
     from oddsmith.evaluation import uniform_target
 
     bank = file.policy.bank
@@ -222,13 +351,19 @@ def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
     uniform = np.allclose(odds, uniform_target(log), rtol=0, atol=1e-9)
     worth = "uniform play" if uniform else "its prior, before any reward"
     return (
-        f"{file.path} has learnt nothing: this is the value of {worth}. To evaluate it after learning, "
-        f"`oddsmith fit EARLIER_LOG --policy {file.path} --out state.npz`, then add --state state.npz here."
+        f"{file.path} has learnt nothing: this is the value of {worth}. To evaluate it "
+        f"after learning, `oddsmith fit EARLIER_LOG --policy {file.path} --out "
+        "state.npz`, then add --state state.npz here."
     )
 
 
 def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> Array:
-    from oddsmith.evaluation import arm_target, first_target, policy_target, uniform_target
+    from oddsmith.evaluation import (
+        arm_target,
+        first_target,
+        policy_target,
+        uniform_target,
+    )
 
     if file is not None:
         return policy_target(log, file.policy, state)
@@ -240,12 +375,16 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
 def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None:
     """A cross-fitted reward model's, where one is wanted and scikit-learn is there."""
     if asked.model not in _MODELS:
-        raise InvalidInput(f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}")
+        raise InvalidInput(
+            f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}"
+        )
     if asked.model == "none":
         return None
     log = question.log
     few = (~np.isnan(log.reward)).sum() < 10  # 2 for each fold
-    if asked.model == "auto" and (few or (log.offered is not None and log.known_features == "drawn")):
+    if asked.model == "auto" and (
+        few or (log.offered is not None and log.known_features == "drawn")
+    ):
         return None
     from oddsmith.evaluation.reward_models import by_offers, cross_fit
 
@@ -254,10 +393,19 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     except ImportError as error:
         if asked.model == "auto":
             return None
-        raise MissingExtra(f"reward models need the extra oddsmith[models]; {error}") from error
+        raise MissingExtra(
+            f"reward models need the extra oddsmith[models]; {error}"
+        ) from error
     per_arm = asked.model != "trees" and not by_offers(log)
     schema, arm_schema = question.schema, question.arm_schema
-    return cross_fit(log, model, seed=asked.seed, per_arm=per_arm, schema=schema, arm_schema=arm_schema)
+    return cross_fit(
+        log,
+        model,
+        seed=asked.seed,
+        per_arm=per_arm,
+        schema=schema,
+        arm_schema=arm_schema,
+    )
 
 
 def _model(*, trees: bool) -> "Regressor":
@@ -266,7 +414,9 @@ def _model(*, trees: bool) -> "Regressor":
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    grown = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+    grown = HistGradientBoostingRegressor(
+        max_iter=50, max_leaf_nodes=15, random_state=0
+    )
     model: Regressor = grown if trees else make_pipeline(StandardScaler(), Ridge(1.0))
     return model
 
@@ -286,14 +436,26 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
         "reward": {"low": found.scale.low, "high": found.scale.high},
         **_numbers(found),
         "baseline": found.baseline,
-        "served": {"refused": found.served} if isinstance(found.served, str) else found.served._asdict(),
+        "served": {"refused": found.served}
+        if isinstance(found.served, str)
+        else found.served._asdict(),
     }
     if found.slots:
-        refused = {slot: {"refused": ["log"], "why": one} for slot, one in found.slots.items() if isinstance(one, str)}
-        slots = {slot: _numbers(one) for slot, one in found.slots.items() if not isinstance(one, str)}
+        refused = {
+            slot: {"refused": ["log"], "why": one}
+            for slot, one in found.slots.items()
+            if isinstance(one, str)
+        }
+        slots = {
+            slot: _numbers(one)
+            for slot, one in found.slots.items()
+            if not isinstance(one, str)
+        }
         record["slots"] = {str(slot): (slots | refused)[slot] for slot in found.slots}
     if found.whole:
-        record["whole_slates"] = {name: _answer(one) for name, one in found.whole.items()}
+        record["whole_slates"] = {
+            name: _answer(one) for name, one in found.whole.items()
+        }
     return record
 
 
@@ -314,4 +476,7 @@ def _answer(one: "Answer") -> dict[str, object]:
 
 
 def _answers(by: "Answers") -> dict[str, object]:
-    return {name: {inner: _answer(one) for inner, one in ones.items()} for name, ones in by.items()}
+    return {
+        name: {inner: _answer(one) for inner, one in ones.items()}
+        for name, ones in by.items()
+    }

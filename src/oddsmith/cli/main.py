@@ -1,8 +1,10 @@
-"""`oddsmith COMMAND …`: one line for what goes wrong, and an exit code that says whose turn it is.
+"""`oddsmith COMMAND …`: one line for what goes wrong, and an exit code that says whose
+turn it is.
 
-0: answered. 1: something failed that is not the question (a store, a disk, memory, or a fault of ours, with its
-traceback), or `verify --strict` could not check all. 2: the question is wrong. 3: there is no answer, or the answer is
-no. 130: stopped from the keyboard.
+0: answered. 1: something failed that is not the question (a store, a disk, memory, or a
+fault of ours, with its traceback), or `verify --strict` could not check all. 2: the
+question is wrong. 3: there is no answer, or the answer is no. 130: stopped from the
+keyboard.
 """
 
 import os
@@ -10,7 +12,20 @@ import sys
 from collections.abc import Sequence
 
 from oddsmith import __version__
-from oddsmith.cli import audit, backup, certify, dashboard, evaluate, fit, imports, keys, lab, replay, serve, theory
+from oddsmith.cli import (
+    audit,
+    backup,
+    certify,
+    dashboard,
+    evaluate,
+    fit,
+    imports,
+    keys,
+    lab,
+    replay,
+    serve,
+    theory,
+)
 from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refused
 from oddsmith.core.errors import OddsmithError, StoreFailed
@@ -25,9 +40,24 @@ def command_parser() -> Parser:
     'news.sqlite'
     """
     parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
-    parser.add_argument("--version", action="version", version=f"oddsmith {__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"oddsmith {__version__}"
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (theory, certify, lab, evaluate, replay, fit, imports, serve, dashboard, keys, audit, backup):
+    for module in (
+        theory,
+        certify,
+        lab,
+        evaluate,
+        replay,
+        fit,
+        imports,
+        serve,
+        dashboard,
+        keys,
+        audit,
+        backup,
+    ):
         module.add_commands(commands)
     return parser
 
@@ -35,25 +65,38 @@ def command_parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and give back its exit code.
 
-    >>> main(["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"])
+    >>> main(
+    ...     ["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"]
+    ... )
     2
     """
     code = 0
     try:
         parsed = command_parser().parse_args(arguments)
         answer = parsed.run(parsed)
-        text, code = (answer.text, answer.code) if isinstance(answer, Refused) else (answer, 0)
+        text, code = (
+            (answer.text, answer.code) if isinstance(answer, Refused) else (answer, 0)
+        )
         if text:
             print(text, flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreFailed) else 2
     except MemoryError as error:
-        print(f"oddsmith: not enough memory; ask for less at once ({error})", file=sys.stderr)
+        print(
+            f"oddsmith: not enough memory; ask for less at once ({error})",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
-        print("oddsmith: stopped; what was finished is kept where the command keeps results", file=sys.stderr)
+        print(
+            "oddsmith: stopped; what was finished is kept where the command keeps "
+            "results",
+            file=sys.stderr,
+        )
         return 130
-    except BrokenPipeError:  # the reader (head, less) has seen enough; what is left unwritten must not raise at exit
+    # the reader (head, less) has seen enough; what is left unwritten must not raise at
+    # exit
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -20,26 +20,87 @@ _log = logging.getLogger(__name__)
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    serve = commands.add_parser("serve", help="decisions and rewards over HTTP, on SQLite or PostgreSQL")
-    serve.add_argument("policies", nargs="+", type=Path, metavar="POLICY", help="policy files, an experiment each")
-    serve.add_argument("--host", default=os.environ.get("ODDSMITH_HOST", "127.0.0.1"), help="(default: 127.0.0.1)")
-    serve.add_argument("--port", default=os.environ.get("ODDSMITH_PORT", "8000"), help="(default: 8000; 0: any free)")
-    keys = "its keys (oddsmith keys); without them only this machine may call, and needs none"
-    serve.add_argument("--keys", type=Path, default=os.environ.get("ODDSMITH_KEYS"), metavar="FILE", help=keys)
-    rate = "calls that a key without a rate of its own may make, as in 100/s; without keys, all callers together"
+    serve = commands.add_parser(
+        "serve", help="decisions and rewards over HTTP, on SQLite or PostgreSQL"
+    )
+    serve.add_argument(
+        "policies",
+        nargs="+",
+        type=Path,
+        metavar="POLICY",
+        help="policy files, an experiment each",
+    )
+    serve.add_argument(
+        "--host",
+        default=os.environ.get("ODDSMITH_HOST", "127.0.0.1"),
+        help="(default: 127.0.0.1)",
+    )
+    serve.add_argument(
+        "--port",
+        default=os.environ.get("ODDSMITH_PORT", "8000"),
+        help="(default: 8000; 0: any free)",
+    )
+    keys = (
+        "its keys (oddsmith keys); without them only this machine may call, and needs "
+        "none"
+    )
+    serve.add_argument(
+        "--keys",
+        type=Path,
+        default=os.environ.get("ODDSMITH_KEYS"),
+        metavar="FILE",
+        help=keys,
+    )
+    rate = (
+        "calls that a key without a rate of its own may make, as in 100/s; without "
+        "keys, all callers together"
+    )
     serve.add_argument("--rate", metavar="N/s", help=f"{rate} (default: no limit)")
-    serve.add_argument("--burst", type=int, metavar="N", help="calls at once after a pause (default: one second's)")
-    each = "connections of one address at a time; this machine's have no limit (default: 200)"
+    serve.add_argument(
+        "--burst",
+        type=int,
+        metavar="N",
+        help="calls at once after a pause (default: one second's)",
+    )
+    each = (
+        "connections of one address at a time; this machine's have no limit (default: "
+        "200)"
+    )
     each_default = os.environ.get("ODDSMITH_CONNECTIONS_EACH", "200")
-    serve.add_argument("--connections-each", default=each_default, metavar="N", help=each)
-    drain = "seconds from SIGTERM, during which /readyz says 503 and all else is answered (default: 0)"
-    serve.add_argument("--drain-s", default=os.environ.get("ODDSMITH_DRAIN_S", "0"), metavar="S", help=drain)
+    serve.add_argument(
+        "--connections-each", default=each_default, metavar="N", help=each
+    )
+    drain = (
+        "seconds from SIGTERM, during which /readyz says 503 and all else is answered "
+        "(default: 0)"
+    )
+    serve.add_argument(
+        "--drain-s",
+        default=os.environ.get("ODDSMITH_DRAIN_S", "0"),
+        metavar="S",
+        help=drain,
+    )
     forms = ("text", "json")
-    serve.add_argument("--log-format", choices=forms, default="text", help="of the log on standard error")
-    access = "write a line of JSON for each answer to the end of this file; - is standard output"
+    serve.add_argument(
+        "--log-format",
+        choices=forms,
+        default="text",
+        help="of the log on standard error",
+    )
+    access = (
+        "write a line of JSON for each answer to the end of this file; - is standard "
+        "output"
+    )
     serve.add_argument("--access-log", metavar="FILE", help=access)
-    serve.add_argument("--no-dashboard", action="store_true", help="no page at /, /dashboard/ and /docs")
-    door = "answer Azure AI Personalizer's clients, too; a policy file that does not exist is made"
+    serve.add_argument(
+        "--no-dashboard",
+        action="store_true",
+        help="no page at /, /dashboard/ and /docs",
+    )
+    door = (
+        "answer Azure AI Personalizer's clients, too; a policy file that does not "
+        "exist is made"
+    )
     serve.add_argument("--personalizer", action="store_true", help=door)
     serve.set_defaults(run=_serve)
 
@@ -57,9 +118,13 @@ def _serve(asked: argparse.Namespace) -> str:
     from oddsmith.server.http.rates import read_rate
 
     if not str(asked.port).isdigit() or int(asked.port) > 65535:
-        raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port!r:.60}")
+        raise InvalidInput(
+            f"port must be a number from 0 to 65535; got {asked.port!r:.60}"
+        )
     rate = read_rate(asked.rate, asked.burst)
-    room = Connections(each=int(_number("connections-each", asked.connections_each, 1, 100_000)))
+    room = Connections(
+        each=int(_number("connections-each", asked.connections_each, 1, 100_000))
+    )
     drain_s = _number("drain-s", asked.drain_s, 0, 3600)
     ring = None if asked.keys is None else KeyRing.read(asked.keys)
     check_bind(asked.host, ring)
@@ -72,7 +137,12 @@ def _serve(asked: argparse.Namespace) -> str:
         opened = open_experiments(_files(asked))
         address = f"http://{asked.host}:{door.getsockname()[1]}"
         for one in opened:
-            _log.info("experiment %s of %s, store %s", one.file.name, one.file.path, one.settings.place)
+            _log.info(
+                "experiment %s of %s, store %s",
+                one.file.name,
+                one.file.path,
+                one.settings.place,
+            )
         _log.info("listening on %s %s keys", address, "with" if ring else "without")
         if not asked.no_dashboard:
             _log.info("see it at work: %s/dashboard/", address)
@@ -93,7 +163,8 @@ def _serve(asked: argparse.Namespace) -> str:
 
 
 def _files(asked: argparse.Namespace) -> list[Path]:
-    """The policy files; for Personalizer's programs, those that do not exist are made."""
+    """The policy files; for Personalizer's programs, those that do not exist are
+    made."""
     for path in asked.policies if asked.personalizer else ():
         if start_policy_file(path):
             _log.info(MADE.format(path))
@@ -102,11 +173,16 @@ def _files(asked: argparse.Namespace) -> list[Path]:
 
 def _tell_clients(address: str, names: Sequence[str], keys: Path | None) -> None:
     """Say what to put into the clients of Personalizer: the endpoint, and the key."""
-    create = f"one that `oddsmith keys create NAME --scope decide reward --keys {keys}` prints"
+    create = (
+        f"one that `oddsmith keys create NAME --scope decide reward --keys {keys}` "
+        "prints"
+    )
     for name in names:
         endpoint = address if len(names) == 1 else f"{address}/{name}"
         key = "any text, as there are no keys" if keys is None else create
-        _log.info("in Personalizer's clients of %s: endpoint %s, key: %s", name, endpoint, key)
+        _log.info(
+            "in Personalizer's clients of %s: endpoint %s, key: %s", name, endpoint, key
+        )
 
 
 def _number(name: str, text: str, low: int, high: int) -> float:
@@ -115,7 +191,9 @@ def _number(name: str, text: str, low: int, high: int) -> float:
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise InvalidInput(f"{name} must be a number from {low} to {high:,}; got {text!r:.60}")
+        raise InvalidInput(
+            f"{name} must be a number from {low} to {high:,}; got {text!r:.60}"
+        )
     return value
 
 
@@ -126,4 +204,6 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"host and port must be free to listen on; got {host}:{port}, {why}") from error
+        raise InvalidInput(
+            f"host and port must be free to listen on; got {host}:{port}, {why}"
+        ) from error

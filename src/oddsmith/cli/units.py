@@ -1,4 +1,5 @@
-"""The units of rewards in a command about logs: those that were given, or those of the policy files."""
+"""The units of rewards in a command about logs: those that were given, or those of the
+policy files."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -20,37 +21,61 @@ _PLAIN = RewardScale(0.0, 1.0)
 
 def add_units(parser: argparse.ArgumentParser) -> None:
     """The option that says in which units the rewards of a log are."""
-    units = "the units of rewards (default: [reward] of the policy file); files that oddsmith wrote have 0 to 1 in them"
-    parser.add_argument("--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units)
+    units = (
+        "the units of rewards (default: [reward] of the policy file); files that "
+        "oddsmith wrote have 0 to 1 in them"
+    )
+    parser.add_argument(
+        "--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units
+    )
 
 
 class Units(NamedTuple):
-    """The units of answers, the reader that maps rewards, if they are to be mapped, and a sentence, if one is due."""
+    """The units of answers, the reader that maps rewards, if they are to be mapped, and
+    a sentence, if one is due."""
 
     scale: RewardScale
     reader: LogReader
     note: str
 
     def doubt(self, log: Log) -> str:
-        """What to say where units were taken from a policy file, and all rewards look as if they were in [0, 1]."""
-        if self.reader.scale is None or not self.note or (self.scale.low >= 0 and self.scale.high <= 1):
+        """What to say where units were taken from a policy file, and all rewards look
+        as if they were in [0, 1]."""
+        if (
+            self.reader.scale is None
+            or not self.note
+            or (self.scale.low >= 0 and self.scale.high <= 1)
+        ):
             return ""
         rewards = self.scale.value(log.rewarded().reward)
         if not len(rewards) or rewards.min() < 0 or rewards.max() > 1:
             return ""
-        return f"All of them are from {rewards.min():g} to {rewards.max():g}: if 1 is the highest, add --reward 0 1."
+        return (
+            f"All of them are from {rewards.min():g} to {rewards.max():g}: if 1 is the "
+            "highest, add --reward 0 1."
+        )
 
 
-def units_of(asked: argparse.Namespace, files: Iterable[PolicyFile], reader: LogReader, logs: Sequence[str]) -> Units:
-    """The units that were asked for, else those of the policy files that have [reward]; refused where they differ.
+def units_of(
+    asked: argparse.Namespace,
+    files: Iterable[PolicyFile],
+    reader: LogReader,
+    logs: Sequence[str],
+) -> Units:
+    """The units that were asked for, else those of the policy files that have [reward];
+    refused where they differ.
 
-    Files that oddsmith wrote have rewards in [0, 1] already: units are then those of answers alone.
+    Files that oddsmith wrote have rewards in [0, 1] already: units are then those of
+    answers alone.
     """
     if asked.reward is not None:
         scale = _asked(asked.reward)
         if not _own(reader, logs):
             return Units(scale, replace(reader, scale=scale), "")
-        told = f"Answers are in units of {_words(scale)}: {logs[0]} was written by oddsmith, with rewards in 0 to 1."
+        told = (
+            f"Answers are in units of {_words(scale)}: {logs[0]} was written by "
+            "oddsmith, with rewards in 0 to 1."
+        )
         return Units(scale, reader, "" if scale == _PLAIN else told)
     stating = [file for file in files if "reward" in file.table]
     if not stating:
@@ -58,18 +83,32 @@ def units_of(asked: argparse.Namespace, files: Iterable[PolicyFile], reader: Log
     first = stating[0]
     for other in stating[1:]:
         if other.reward_scale != first.reward_scale:
-            got = " and ".join(f"{_words(file.reward_scale)} in {file.path}" for file in (first, other))
-            raise InvalidInput(f"policy files must have the same [reward]; got {got}: --reward LOW HIGH says which")
+            got = " and ".join(
+                f"{_words(file.reward_scale)} in {file.path}" for file in (first, other)
+            )
+            raise InvalidInput(
+                f"policy files must have the same [reward]; got {got}: --reward LOW "
+                "HIGH says which"
+            )
     scale = first.reward_scale
     where = f"are in the units of {first.path}, {_words(scale)}."
     if _own(reader, logs):
         return Units(scale, reader, "" if scale == _PLAIN else f"Answers {where}")
-    return Units(scale, replace(reader, scale=scale), "" if scale == _PLAIN else f"Rewards {where}")
+    return Units(
+        scale,
+        replace(reader, scale=scale),
+        "" if scale == _PLAIN else f"Rewards {where}",
+    )
 
 
 def learnt_units(asked: argparse.Namespace, file: PolicyFile) -> RewardScale:
-    """The units that 0 and 1 stand for where a policy learns: its file's, else those that were asked for."""
-    return file.reward_scale if asked.reward is None or "reward" in file.table else _asked(asked.reward)
+    """The units that 0 and 1 stand for where a policy learns: its file's, else those
+    that were asked for."""
+    return (
+        file.reward_scale
+        if asked.reward is None or "reward" in file.table
+        else _asked(asked.reward)
+    )
 
 
 def _asked(reward: Sequence[float]) -> RewardScale:

@@ -1,7 +1,21 @@
-"""Clients of the decision service: every call may be sent again, so lost answers cost time and nothing else."""
+"""Clients of the decision service: every call may be sent again, so lost answers cost
+time and nothing else."""
 
-from oddsmith.client.answers import PosteriorWeights, ServedDecision, ServedSlate, StoredEvent
+from oddsmith.client.answers import (
+    PosteriorWeights,
+    ServedDecision,
+    ServedSlate,
+    StoredEvent,
+)
 from oddsmith.client.clients import AsyncClient, Client
 from oddsmith.client.outbox import Reported
 
-__all__ = ["AsyncClient", "Client", "PosteriorWeights", "Reported", "ServedDecision", "ServedSlate", "StoredEvent"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "PosteriorWeights",
+    "Reported",
+    "ServedDecision",
+    "ServedSlate",
+    "StoredEvent",
+]

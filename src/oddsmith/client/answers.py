@@ -21,13 +21,15 @@ T = TypeVar("T")
 
 
 class ServedDecision(NamedTuple):
-    """A decision that is in the log: the arm, its exact odds, and the position of the state it was made with.
+    """A decision that is in the log: the arm, its exact odds, and the position of the
+    state it was made with.
 
-    `new` is False for an answer that was given before. `odds` of all arms come where there are at most 100. `would` is
-    our own draw where an incumbent acts, and `asleep` names the experts that had no opinion; both are known to the
-    first answer only. A `fallback` is the caller's own arm, with its odds, where the service did not answer: it is not
-    in the log yet, and has no step and no position. Of a slate's decision, `slot` is the number and `name` the name of
-    its slot.
+    `new` is False for an answer that was given before. `odds` of all arms come where
+    there are at most 100. `would` is our own draw where an incumbent acts, and `asleep`
+    names the experts that had no opinion; both are known to the first answer only. A
+    `fallback` is the caller's own arm, with its odds, where the service did not answer:
+    it is not in the log yet, and has no step and no position. Of a slate's decision,
+    `slot` is the number and `name` the name of its slot.
     """
 
     id: str
@@ -47,7 +49,8 @@ class ServedDecision(NamedTuple):
 
 
 class ServedSlate(NamedTuple):
-    """The decisions about the slots of a page, in order, all of them in the log; `slate` is their common id."""
+    """The decisions about the slots of a page, in order, all of them in the log;
+    `slate` is their common id."""
 
     slate: str
     experiment: str
@@ -56,10 +59,12 @@ class ServedSlate(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """An event that is in the log, at this position; `new` is False for one that was there before.
+    """An event that is in the log, at this position; `new` is False for one that was
+    there before.
 
-    `parked` is True for a reward or an activation whose decision is not in the log yet: a mistyped id stays so. Of a
-    fallback that is not reported yet it is kept by the client, without a position.
+    `parked` is True for a reward or an activation whose decision is not in the log yet:
+    a mistyped id stays so. Of a fallback that is not reported yet it is kept by the
+    client, without a position.
     """
 
     id: str
@@ -69,7 +74,8 @@ class StoredEvent(NamedTuple):
 
 
 class PosteriorWeights(NamedTuple):
-    """How likely each expert is the one to follow, or what is known of arms (`Agent.posterior`), up to a position."""
+    """How likely each expert is the one to follow, or what is known of arms
+    (`Agent.posterior`), up to a position."""
 
     experiment: str
     position: int
@@ -79,26 +85,39 @@ class PosteriorWeights(NamedTuple):
 
 
 def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
-    """The answer as a named tuple of this kind; a field that a later service adds is passed over.
+    """The answer as a named tuple of this kind; a field that a later service adds is
+    passed over.
 
     >>> one_of(StoredEvent, {"id": "a", "position": 3, "new": True, "later": "more"})
     StoredEvent(id='a', position=3, new=True, parked=False)
     """
-    return kind(**{name: answer[name] for name in kind.__annotations__ if name in answer})
+    return kind(
+        **{name: answer[name] for name in kind.__annotations__ if name in answer}
+    )
 
 
-def read_batch(kind: Callable[..., T], answer: Mapping[str, Any]) -> list[T | OddsmithError]:
-    """The entries in order; one that was refused is an exception, returned and not raised."""
-    return [_entry_refused(entry) if "error" in entry else one_of(kind, entry) for entry in answer["results"]]
+def read_batch(
+    kind: Callable[..., T], answer: Mapping[str, Any]
+) -> list[T | OddsmithError]:
+    """The entries in order; one that was refused is an exception, returned and not
+    raised."""
+    return [
+        _entry_refused(entry) if "error" in entry else one_of(kind, entry)
+        for entry in answer["results"]
+    ]
 
 
 def read_slate(answer: Mapping[str, Any]) -> ServedSlate:
     """The answer about a slate."""
-    return one_of(ServedSlate, {**answer, "slots": [one_of(ServedDecision, slot) for slot in answer["slots"]]})
+    return one_of(
+        ServedSlate,
+        {**answer, "slots": [one_of(ServedDecision, slot) for slot in answer["slots"]]},
+    )
 
 
 def refusal(status: int, body: bytes) -> OddsmithError:
-    """The exception that an answer without success stands for, with the service's own sentence.
+    """The exception that an answer without success stands for, with the service's own
+    sentence.
 
     >>> refusal(409, b'{"error": "reward must be as before", "code": "conflict"}')
     Conflict('reward must be as before')
@@ -113,8 +132,14 @@ def refusal(status: int, body: bytes) -> OddsmithError:
         pass  # a proxy answers in another form
     if status == 409:
         return Conflict(sentence)
-    return InvalidInput(sentence) if status in (400, 422) else ServiceError(sentence, status, code)
+    return (
+        InvalidInput(sentence)
+        if status in (400, 422)
+        else ServiceError(sentence, status, code)
+    )
 
 
 def _entry_refused(entry: Mapping[str, object]) -> OddsmithError:
-    return (Conflict if entry.get("code") == "conflict" else InvalidInput)(str(entry["error"]))
+    return (Conflict if entry.get("code") == "conflict" else InvalidInput)(
+        str(entry["error"])
+    )

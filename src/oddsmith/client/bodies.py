@@ -11,14 +11,26 @@ from oddsmith.contexts.offers import offered
 from oddsmith.core.contexts import is_table, one, plain, shown, simple
 from oddsmith.core.errors import InvalidInput
 
-__all__ = ["context_json", "entry_of", "given", "offered_json", "reward_entry", "slots_json", "written"]
+__all__ = [
+    "context_json",
+    "entry_of",
+    "given",
+    "offered_json",
+    "reward_entry",
+    "slots_json",
+    "written",
+]
 
 _USUAL = frozenset((str, int, bool, type(None)))
 
 
 def given(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields that were given; a context may be null."""
-    return {name: value for name, value in fields.items() if value is not None or name == "context"}
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None or name == "context"
+    }
 
 
 def offered_json(arms: object) -> object:
@@ -27,7 +39,11 @@ def offered_json(arms: object) -> object:
         return None
     offer = offered(None, arms)
     features = offer.features
-    return list(offer.arms) if features is None else {arm: _features_json(arm, features[arm]) for arm in offer.arms}
+    return (
+        list(offer.arms)
+        if features is None
+        else {arm: _features_json(arm, features[arm]) for arm in offer.arms}
+    )
 
 
 def _features_json(arm: str, features: object) -> object:
@@ -51,15 +67,21 @@ def context_json(context: object) -> object:
     {'age': None, 'sizes': [1.5, None]}
     """
     if is_table(context):
-        raise InvalidInput(f"context must be one dict, row or array; got {shown(context)}: give one of its rows")
+        raise InvalidInput(
+            f"context must be one dict, row or array; got {shown(context)}: give one "
+            "of its rows"
+        )
     try:
         return _known(one(context))
     except RecursionError as error:
-        raise InvalidInput("context must not hold itself, or dicts and lists in each other without end") from error
+        raise InvalidInput(
+            "context must not hold itself, or dicts and lists in each other without end"
+        ) from error
 
 
 def _known(value: object, name: str = "") -> object:
-    """A value and those within it, None where one is missing; `name` is that of the innermost key."""
+    """A value and those within it, None where one is missing; `name` is that of the
+    innermost key."""
     if type(value) in _USUAL:
         return value
     if isinstance(value, Mapping):
@@ -70,18 +92,28 @@ def _known(value: object, name: str = "") -> object:
         return _known(value.tolist(), name)
     found = simple(plain(value))
     if isinstance(found, date | time | timedelta):
-        give = "give what matters of it as a number or a word, such as its hour or its age in days"
+        give = (
+            "give what matters of it as a number or a word, such as its hour or its "
+            "age in days"
+        )
         where = f"{name!r:.60} must" if name else "values must"
-        raise InvalidInput(f"{where} be text, a number, True, False or None; got a {type(value).__name__}: {give}")
+        raise InvalidInput(
+            f"{where} be text, a number, True, False or None; got a "
+            f"{type(value).__name__}: {give}"
+        )
     return found
 
 
 def _slot(slot: object) -> dict[str, object]:
-    """A `Slot`, or a dict with its name and what else the service takes of it, such as its incumbent."""
+    """A `Slot`, or a dict with its name and what else the service takes of it, such as
+    its incumbent."""
     if isinstance(slot, Slot):
         slot = {"name": slot.name, "features": slot.features, "eligible": slot.eligible}
     if not isinstance(slot, Mapping):
-        raise InvalidInput(f"slots must be a whole number, or a list of Slot(name) or dicts; got {shown(slot)} in it")
+        raise InvalidInput(
+            "slots must be a whole number, or a list of Slot(name) or dicts; got "
+            f"{shown(slot)} in it"
+        )
     known = {str(name): _known(one(value)) for name, value in slot.items()}
     return {name: value for name, value in known.items() if value is not None}
 
@@ -89,22 +121,32 @@ def _slot(slot: object) -> dict[str, object]:
 def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
     """An entry of a batch, with the fields that were given."""
     if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
-        raise InvalidInput(f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}")
+        raise InvalidInput(
+            f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}"
+        )
     return given(entry)
 
 
 def reward_entry(entry: object) -> dict[str, object]:
     """An entry of a batch of rewards: by the id of a decision, or by slate and slot."""
     by_slot = isinstance(entry, Mapping) and "slate" in entry
-    return entry_of("rewards", entry, *(("slate", "slot", "reward") if by_slot else ("id", "reward")))
+    return entry_of(
+        "rewards",
+        entry,
+        *(("slate", "slot", "reward") if by_slot else ("id", "reward")),
+    )
 
 
 def written(fields: Mapping[str, object]) -> bytes:
     """The body in JSON, which has no word for what is not a finite number."""
     try:
-        return json.dumps(fields, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(
+            fields, default=_plain, allow_nan=False, separators=(",", ":")
+        ).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"what is sent must be JSON with finite numbers; {error}") from error
+        raise InvalidInput(
+            f"what is sent must be JSON with finite numbers; {error}"
+        ) from error
 
 
 def _plain(value: object) -> object:

@@ -18,7 +18,14 @@ from oddsmith.client.answers import (
     read_batch,
     read_slate,
 )
-from oddsmith.client.bodies import context_json, entry_of, given, offered_json, reward_entry, slots_json
+from oddsmith.client.bodies import (
+    context_json,
+    entry_of,
+    given,
+    offered_json,
+    reward_entry,
+    slots_json,
+)
 from oddsmith.client.delivery import Sending
 from oddsmith.client.fallback import read_fallback, read_slate_fallback
 from oddsmith.client.outbox import Reported
@@ -31,7 +38,8 @@ _LOOK = 0.1  # seconds between two looks at whether it is ready
 
 
 def new_id() -> str:
-    """A new id: the time, which keeps neighbours in the log near each other, and 64 random bits."""
+    """A new id: the time, which keeps neighbours in the log near each other, and 64
+    random bits."""
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
 
 
@@ -52,26 +60,46 @@ class Calls(Sending):
         odds: bool | None = None,
         fallback: str | Mapping[str, float] | None = None,
     ) -> Steps[ServedDecision]:
-        """Draw an arm for a context (JSON, arrays or a row of a data frame); the same id again gets the first answer.
+        """Draw an arm for a context (JSON, arrays or a row of a data frame); the same
+        id again gets the first answer.
 
-        `arms` are those of this call: a dict of name to features, a list of names, or a data frame with a row for each,
-        named by its column `arm` or, in pandas, by its index. What is missing in contexts and features, None, NaN or
-        NA, is sent as null. `odds` asks for those of all arms, which come by themselves up to 100 arms.
-        `eligible` restricts the arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
-        decision counts once it is activated. In shadow mode `incumbent` is the arm that acts, drawn with
-        `incumbent_odds` (or 1). Where the service is down, `fallback` is answered: an arm, or one drawn from a dict of
+        `arms` are those of this call: a dict of name to features, a list of names, or a
+        data frame with a row for each, named by its column `arm` or, in pandas, by its
+        index. What is missing in contexts and features, None, NaN or NA, is sent as
+        null. `odds` asks for those of all arms, which come by themselves up to 100
+        arms. `eligible` restricts the arms. `unit` is the user, or another unit, of a
+        sticky experiment. A `deferred` decision counts once it is activated. In shadow
+        mode `incumbent` is the arm that acts, drawn with `incumbent_odds` (or 1). Where
+        the service is down, `fallback` is answered: an arm, or one drawn from a dict of
         odds; it is reported later as an incumbent's decision (`report`).
         """
-        own = new_id() if unit is None else None  # a unit's decision has an id of its own
-        fields = {"id": id or own, "context": context_json(context), "eligible": eligible, "unit": unit, "odds": odds}
-        fields |= {"deferred": deferred or None, "incumbent": incumbent, "incumbent_odds": incumbent_odds}
+        # a unit's decision has an id of its own
+        own = new_id() if unit is None else None
+        fields = {
+            "id": id or own,
+            "context": context_json(context),
+            "eligible": eligible,
+            "unit": unit,
+            "odds": odds,
+        }
+        fields |= {
+            "deferred": deferred or None,
+            "incumbent": incumbent,
+            "incumbent_odds": incumbent_odds,
+        }
         fields |= {"arms": offered_json(arms)}
         if fallback is None:
             return self._post("/v1/decide", fields, ServedDecision)
         if incumbent is not None or incumbent_odds is not None:
-            raise InvalidInput("fallback must be left out where an incumbent acts: its arm is what is shown")
+            raise InvalidInput(
+                "fallback must be left out where an incumbent acts: its arm is what is "
+                "shown"
+            )
         _check_unheard(id, deferred)
-        shown = read_fallback(fallback, fields["arms"] if eligible is None else eligible)  # type: ignore[arg-type]
+        shown = read_fallback(
+            fallback,
+            fields["arms"] if eligible is None else eligible,  # type: ignore[arg-type]
+        )
         steps = self._asked(fields, partial(one_of, ServedDecision))
         return self._heard_or(
             steps,
@@ -91,14 +119,26 @@ class Calls(Sending):
         odds: bool | None = None,
         fallback: Sequence[str] | Mapping[str, float] | None = None,
     ) -> Steps[ServedSlate]:
-        """A decision for each slot of a page, with one commit; the same id again gets the first answer.
+        """A decision for each slot of a page, with one commit; the same id again gets
+        the first answer.
 
-        `slots` is how many there are, or a list of `Slot`, or of dicts, which may have the `incumbent` of a slot. Each
-        has a reward of its own, by the id of its decision. `fallback` is a list with an arm for each slot, or a dict of
-        odds from which slots are drawn in order, each from the arms that are left. The rest is as in `decide`.
+        `slots` is how many there are, or a list of `Slot`, or of dicts, which may have
+        the `incumbent` of a slot. Each has a reward of its own, by the id of its
+        decision. `fallback` is a list with an arm for each slot, or a dict of odds from
+        which slots are drawn in order, each from the arms that are left. The rest is as
+        in `decide`.
         """
-        fields = {"id": id or new_id(), "context": context_json(context), "eligible": eligible, "odds": odds}
-        fields |= {"arms": offered_json(arms), "slots": slots_json(slots), "deferred": deferred or None}
+        fields = {
+            "id": id or new_id(),
+            "context": context_json(context),
+            "eligible": eligible,
+            "odds": odds,
+        }
+        fields |= {
+            "arms": offered_json(arms),
+            "slots": slots_json(slots),
+            "deferred": deferred or None,
+        }
         if fallback is None:
             return self._send("/v1/decide", given(fields), read_slate)
         _check_unheard(id, deferred)
@@ -114,18 +154,31 @@ class Calls(Sending):
     def decide_batch(
         self, decisions: Iterable[Mapping[str, object]], *, arms: object = None
     ) -> Steps[list[ServedDecision | OddsmithError]]:
-        """Up to 1,000 decisions with one commit, each a dict with the arguments of `decide`; answered in order.
+        """Up to 1,000 decisions with one commit, each a dict with the arguments of
+        `decide`; answered in order.
 
         `arms` are those of all entries that have none of their own.
 
-        An entry that is refused is an exception in the list, returned and not raised: the others stand.
+        An entry that is refused is an exception in the list, returned and not raised:
+        the others stand.
         """
         plain = [entry_of("decisions", entry, "context") for entry in decisions]
         plain = [entry | {"context": context_json(entry["context"])} for entry in plain]
-        plain = [entry | {"arms": offered_json(entry["arms"])} if "arms" in entry else entry for entry in plain]
-        entries = [entry if "unit" in entry else {"id": new_id()} | entry for entry in plain]
-        for_all: dict[str, object] = {} if arms is None else {"arms": offered_json(arms)}
-        return self._send("/v1/decide/batch", {"decisions": entries} | for_all, partial(read_batch, ServedDecision))
+        plain = [
+            entry | {"arms": offered_json(entry["arms"])} if "arms" in entry else entry
+            for entry in plain
+        ]
+        entries = [
+            entry if "unit" in entry else {"id": new_id()} | entry for entry in plain
+        ]
+        for_all: dict[str, object] = (
+            {} if arms is None else {"arms": offered_json(arms)}
+        )
+        return self._send(
+            "/v1/decide/batch",
+            {"decisions": entries} | for_all,
+            partial(read_batch, ServedDecision),
+        )
 
     def reward(
         self,
@@ -136,26 +189,55 @@ class Calls(Sending):
         slate: str | None = None,
         slot: str | int | None = None,
     ) -> Steps[StoredEvent]:
-        """The reward of a decision, in the units of the policy file; now, in a month, or before the decision.
+        """The reward of a decision, in the units of the policy file; now, in a month,
+        or before the decision.
 
-        A slot's decision is also known by its `slate` and the slot's name or number, in place of `id`. The same again
-        has no effect; another value is a `Conflict`. Where parts are summed, `key` tells them apart.
+        A slot's decision is also known by its `slate` and the slot's name or number, in
+        place of `id`. The same again has no effect; another value is a `Conflict`.
+        Where parts are summed, `key` tells them apart.
         """
-        fields = {"id": id, "slate": slate, "slot": slot, "reward": reward, "key": key or None}
-        about = slot_id(slate, str(slot)) if id is None and slate is not None and slot is not None else id
-        return self._post("/v1/reward", fields, StoredEvent) if about is None else self._about("reward", about, fields)
+        fields = {
+            "id": id,
+            "slate": slate,
+            "slot": slot,
+            "reward": reward,
+            "key": key or None,
+        }
+        about = (
+            slot_id(slate, str(slot))
+            if id is None and slate is not None and slot is not None
+            else id
+        )
+        return (
+            self._post("/v1/reward", fields, StoredEvent)
+            if about is None
+            else self._about("reward", about, fields)
+        )
 
-    def reward_batch(self, rewards: Iterable[Mapping[str, object]]) -> Steps[list[StoredEvent | OddsmithError]]:
-        """Up to 1,000 rewards with one commit, each a dict with the arguments of `reward`; answered in order.
+    def reward_batch(
+        self, rewards: Iterable[Mapping[str, object]]
+    ) -> Steps[list[StoredEvent | OddsmithError]]:
+        """Up to 1,000 rewards with one commit, each a dict with the arguments of
+        `reward`; answered in order.
 
-        An entry that is refused is an exception in the list, returned and not raised: the others stand.
+        An entry that is refused is an exception in the list, returned and not raised:
+        the others stand.
         """
         entries = [reward_entry(entry) for entry in rewards]
-        return self._send("/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent))
+        return self._send(
+            "/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent)
+        )
 
-    def correct(self, id: str, reward: float, *, key: str | None = None) -> Steps[StoredEvent]:
-        """Another value in place of a decision's reward, any number of times; `key` names this correction."""
-        return self._post("/v1/correct", {"id": id, "reward": reward, "key": key or new_id()}, StoredEvent)
+    def correct(
+        self, id: str, reward: float, *, key: str | None = None
+    ) -> Steps[StoredEvent]:
+        """Another value in place of a decision's reward, any number of times; `key`
+        names this correction."""
+        return self._post(
+            "/v1/correct",
+            {"id": id, "reward": reward, "key": key or new_id()},
+            StoredEvent,
+        )
 
     def activate(self, id: str) -> Steps[StoredEvent]:
         """A deferred decision was shown: from now on it counts."""
@@ -166,71 +248,112 @@ class Calls(Sending):
         return self._about("activation", slate, {"slate": slate})
 
     def report(self) -> Steps[Reported]:
-        """Report the fallback decisions that are not in the log yet, with their rewards and activations.
+        """Report the fallback decisions that are not in the log yet, with their rewards
+        and activations.
 
-        Every call that is answered does some of it, and `close` the rest. What cannot be sent now stays here.
+        Every call that is answered does some of it, and `close` the rest. What cannot
+        be sent now stays here.
         """
         return self._report()
 
-    def add_expert(self, expert: str, *, share: float, key: str | None = None) -> Steps[StoredEvent]:
-        """An expert on the bench of the policy file joins, with this share of the weight; `key` names the change."""
-        fields = {"expert": expert, "change": "added", "share": share, "key": key or new_id()}
+    def add_expert(
+        self, expert: str, *, share: float, key: str | None = None
+    ) -> Steps[StoredEvent]:
+        """An expert on the bench of the policy file joins, with this share of the
+        weight; `key` names the change."""
+        fields = {
+            "expert": expert,
+            "change": "added",
+            "share": share,
+            "key": key or new_id(),
+        }
         return self._post("/v1/experts", fields, StoredEvent)
 
-    def retire_expert(self, expert: str, *, key: str | None = None) -> Steps[StoredEvent]:
-        """Retire an expert; the others share its weight in proportion. `key` names the change."""
-        return self._post("/v1/experts", {"expert": expert, "change": "retired", "key": key or new_id()}, StoredEvent)
+    def retire_expert(
+        self, expert: str, *, key: str | None = None
+    ) -> Steps[StoredEvent]:
+        """Retire an expert; the others share its weight in proportion. `key` names the
+        change."""
+        return self._post(
+            "/v1/experts",
+            {"expert": expert, "change": "retired", "key": key or new_id()},
+            StoredEvent,
+        )
 
     def experiments(self) -> Steps[dict[str, Any]]:
-        """The experiments that the key may read, whether each is ready, and the version of the service."""
+        """The experiments that the key may read, whether each is ready, and the version
+        of the service."""
         return persist(Request("GET", "/v1/experiments"), dict, self.patience)
 
     def decisions(
-        self, *, before: int | None = None, limit: int = 50, arm: str | None = None, reward: str | None = None
+        self,
+        *,
+        before: int | None = None,
+        limit: int = 50,
+        arm: str | None = None,
+        reward: str | None = None,
     ) -> Steps[dict[str, Any]]:
-        """A page of decisions, the newest first; the next one is asked for with the `before` of this one.
+        """A page of decisions, the newest first; the next one is asked for with the
+        `before` of this one.
 
         `arm` and `reward` ("none" or "some") choose among 5,000 decisions a page.
         """
-        return self._get("/v1/decisions", dict, before=before, limit=limit, arm=arm, reward=reward)
+        return self._get(
+            "/v1/decisions", dict, before=before, limit=limit, arm=arm, reward=reward
+        )
 
     def changes(self, *, after: int = 0, wait: float = 25.0) -> Steps[dict[str, Any]]:
-        """The positions of log and state, once the state is beyond `after`, or after `wait` seconds, at most 25."""
-        longer = replace(self.patience, timeout=self.patience.timeout + 2 * wait)  # a try has half of it
+        """The positions of log and state, once the state is beyond `after`, or after
+        `wait` seconds, at most 25."""
+        # a try has half of it
+        longer = replace(self.patience, timeout=self.patience.timeout + 2 * wait)
         query = {"experiment": self.experiment, "after": after, "wait": wait}
         words = {name: str(value) for name, value in query.items() if value is not None}
         return persist(Request("GET", "/v1/changes", None, words), dict, longer)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
-        """All that the log knows of a decision; with `explain`, experts' votes and weights, and if they choose well."""
-        return self._get(f"/v1/decisions/{quote(id, safe='')}", dict, explain="true" if explain else None)
+        """All that the log knows of a decision; with `explain`, experts' votes and
+        weights, and if they choose well."""
+        return self._get(
+            f"/v1/decisions/{quote(id, safe='')}",
+            dict,
+            explain="true" if explain else None,
+        )
 
     def posterior(self) -> Steps[PosteriorWeights]:
         """How likely each expert is the one to follow."""
         return self._get("/v1/posterior", partial(one_of, PosteriorWeights))
 
     def stats(self, *, skip: int = 0, limit: int = 100) -> Steps[dict[str, Any]]:
-        """Counts and positions: events, arms (`limit` of them, the most drawn first, after `skip`), experts."""
+        """Counts and positions: events, arms (`limit` of them, the most drawn first,
+        after `skip`), experts."""
         return self._get("/v1/stats", dict, skip=skip, limit=limit)
 
-    def series(self, *, range: Literal["hour", "day", "week", "all"] = "day") -> Steps[dict[str, Any]]:
-        """Sums by time, in all and by arm: buckets of the last hour, day or week of decisions, or of all time."""
+    def series(
+        self, *, range: Literal["hour", "day", "week", "all"] = "day"
+    ) -> Steps[dict[str, Any]]:
+        """Sums by time, in all and by arm: buckets of the last hour, day or week of
+        decisions, or of all time."""
         return self._get("/v1/series", dict, range=range)
 
     def posterior_history(self) -> Steps[dict[str, Any]]:
-        """The weight of each expert on the way, at most 200 points, and what happened to experts, arms and rewards."""
+        """The weight of each expert on the way, at most 200 points, and what happened
+        to experts, arms and rewards."""
         return self._get("/v1/posterior/history", dict)
 
     def values(self) -> Steps[dict[str, Any]]:
-        """What was served is worth, and what each arm, even odds and in shadow mode the policy would have been."""
+        """What was served is worth, and what each arm, even odds and in shadow mode the
+        policy would have been."""
         return self._get("/v1/values", dict)
 
     def checks(self) -> Steps[dict[str, Any]]:
-        """Whether all is well: odds, experts, rewards, troubles, the guarantee, and in shadow mode when to switch."""
+        """Whether all is well: odds, experts, rewards, troubles, the guarantee, and in
+        shadow mode when to switch."""
         return self._get("/v1/checks", dict)
 
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
-        """Whether the service can decide; while it cannot, ask again for up to `wait` seconds."""
+        """Whether the service can decide; while it cannot, ask again for up to `wait`
+        seconds."""
         end, pause = self.patience.clock() + wait, 0.0
         while True:
             reply = yield Try(Request("GET", "/readyz"), pause, self.patience.timeout)
@@ -242,5 +365,9 @@ class Calls(Sending):
 
 
 def _check_unheard(id: str | None, deferred: bool) -> None:
-    if id is not None and deferred:  # what the service has for this id may be another arm: it must not be activated
-        raise InvalidInput(f"id must be left out where a deferred decision has a fallback; got {id!r:.60}")
+    # what the service has for this id may be another arm: it must not be activated
+    if id is not None and deferred:
+        raise InvalidInput(
+            "id must be left out where a deferred decision has a fallback; got "
+            f"{id!r:.60}"
+        )

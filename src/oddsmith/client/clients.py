@@ -5,7 +5,16 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    ParamSpec,
+    Self,
+    TypeVar,
+    get_args,
+)
 from urllib.parse import urlsplit
 
 from oddsmith.client.calls import Calls
@@ -24,11 +33,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_IDLE = 4.0  # seconds: connections are left before the service, which waits for 5, hangs up
+# seconds: connections are left before the service, which waits for 5, hangs up
+_IDLE = 4.0
 
 
 class _Base:
-    """What both clients are made of: addresses, the key, calls, and the way to httpx."""
+    """What both clients are made of: addresses, the key, calls, and the way to
+    httpx."""
 
     _kind: ClassVar[str]
 
@@ -43,12 +54,16 @@ class _Base:
     ) -> None:
         httpx = import_extra("httpx", f"{type(self).__name__} needs", "client")
         tries = None if retries is None else whole("retries", retries, low=0, high=100)
-        patience = Patience(number("timeout", timeout, low=0, high=86_400, open_low=True), tries)
+        patience = Patience(
+            number("timeout", timeout, low=0, high=86_400, open_low=True), tries
+        )
         self.url = _checked_url(url)
         self._calls = Calls(experiment, patience)
         self._failed = httpx.RequestError
         self._http: Any = getattr(httpx, self._kind)(
-            base_url=self.url, headers=_headers(key), limits=httpx.Limits(keepalive_expiry=_IDLE)
+            base_url=self.url,
+            headers=_headers(key),
+            limits=httpx.Limits(keepalive_expiry=_IDLE),
         )
 
     def __repr__(self) -> str:
@@ -57,16 +72,27 @@ class _Base:
     @staticmethod
     def _arguments(attempt: Try) -> dict[str, Any]:
         method, path, body, query = attempt.request
-        return {"method": method, "url": path, "content": body, "params": query, "timeout": attempt.timeout}
+        return {
+            "method": method,
+            "url": path,
+            "content": body,
+            "params": query,
+            "timeout": attempt.timeout,
+        }
 
     @staticmethod
     def _reply(response: "Response") -> Reply:
-        return Reply(response.status_code, response.content, response.headers.get("retry-after"))
+        return Reply(
+            response.status_code, response.content, response.headers.get("retry-after")
+        )
 
     @staticmethod
     def _tell(reported: Reported) -> None:
         if reported.waiting:
-            _log.warning("%d fallback decisions, rewards or activations could not be reported", reported.waiting)
+            _log.warning(
+                "%d fallback decisions, rewards or activations could not be reported",
+                reported.waiting,
+            )
 
     def _lost(self, error: Exception) -> Reply:
         return Reply(0, f"{self.url}, {type(error).__name__} {error}".strip().encode())
@@ -76,11 +102,15 @@ def _like(build: Callable[..., Any], method: Any) -> Any:
     """`method` with the name, the words and the arguments of the call it makes."""
     method = wraps(build)(method)
     shown = signature(build)
-    method.__signature__ = shown.replace(return_annotation=get_args(shown.return_annotation)[-1])
+    method.__signature__ = shown.replace(
+        return_annotation=get_args(shown.return_annotation)[-1]
+    )
     return method
 
 
-def _now(build: Callable[Concatenate[Calls, P], Steps[T]]) -> "Callable[Concatenate[Client, P], T]":
+def _now(
+    build: Callable[Concatenate[Calls, P], Steps[T]],
+) -> "Callable[Concatenate[Client, P], T]":
     def _method(self: "Client", *args: P.args, **kwargs: P.kwargs) -> T:
         return self._drive(build(self._calls, *args, **kwargs))
 
@@ -88,7 +118,9 @@ def _now(build: Callable[Concatenate[Calls, P], Steps[T]]) -> "Callable[Concaten
     return method
 
 
-def _later(build: Callable[Concatenate[Calls, P], Steps[T]]) -> "Callable[Concatenate[AsyncClient, P], Awaitable[T]]":
+def _later(
+    build: Callable[Concatenate[Calls, P], Steps[T]],
+) -> "Callable[Concatenate[AsyncClient, P], Awaitable[T]]":
     async def _method(self: "AsyncClient", *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._drive(build(self._calls, *args, **kwargs))
 
@@ -99,12 +131,14 @@ def _later(build: Callable[Concatenate[Calls, P], Steps[T]]) -> "Callable[Concat
 class Client(_Base):
     """A client of the decision service at `url`; safe to use from several threads.
 
-    `key` is an API key. `experiment` may be left out where the service has one. A call without an answer (no
-    connection, time-outs, 408, 429, 502, 503, 504, 507) is sent again for `timeout` seconds, or up to `retries` times
-    where they are given, after growing pauses and what Retry-After asks for. That is safe: every event has an id, which
-    the client makes where none is given, and the service keeps it once. No try begins later than `timeout` seconds
-    after the call, or waits for the network for longer than is then left. What is refused is raised: `Conflict` where
-    another value was kept before, `InvalidInput`, and `ServiceError` for the rest.
+    `key` is an API key. `experiment` may be left out where the service has one. A call
+    without an answer (no connection, time-outs, 408, 429, 502, 503, 504, 507) is sent
+    again for `timeout` seconds, or up to `retries` times where they are given, after
+    growing pauses and what Retry-After asks for. That is safe: every event has an id,
+    which the client makes where none is given, and the service keeps it once. No try
+    begins later than `timeout` seconds after the call, or waits for the network for
+    longer than is then left. What is refused is raised: `Conflict` where another value
+    was kept before, `InvalidInput`, and `ServiceError` for the rest.
 
     >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
     ...     decided = client.decide({"hour": 9, "device": "phone"})
@@ -204,7 +238,9 @@ class AsyncClient(_Base):
             while True:
                 await sleep(attempt.pause)
                 try:
-                    reply = self._reply(await self._http.request(**self._arguments(attempt)))
+                    reply = self._reply(
+                        await self._http.request(**self._arguments(attempt))
+                    )
                 except self._failed as error:
                     reply = self._lost(error)
                 attempt = steps.send(reply)
@@ -228,13 +264,22 @@ class AsyncClient(_Base):
 def _checked_url(url: str) -> str:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        good = good and not (parts.query or parts.fragment or parts.username or parts.password)
+        good = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
+        good = good and not (
+            parts.query or parts.fragment or parts.username or parts.password
+        )
     except (ValueError, AttributeError, TypeError):
         good = False
     if not good:
         shown = str(url).rpartition("@")[2]  # a password must not be read in a log
-        raise InvalidInput(f"url must be like http://127.0.0.1:8000, without a user or a query; got {shown!r:.80}")
+        raise InvalidInput(
+            "url must be like http://127.0.0.1:8000, without a user or a query; got "
+            f"{shown!r:.80}"
+        )
     return url.rstrip("/")
 
 
@@ -243,5 +288,7 @@ def _headers(key: str | None) -> dict[str, str]:
     if key is None:
         return headers
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise InvalidInput("key must be one that `oddsmith keys create` has shown; got something else")
+        raise InvalidInput(
+            "key must be one that `oddsmith keys create` has shown; got something else"
+        )
     return headers | {"authorization": f"Bearer {key}"}

@@ -1,4 +1,5 @@
-"""Fallback: the arm, or the arms of a page, that the caller shows where the service does not answer."""
+"""Fallback: the arm, or the arms of a page, that the caller shows where the service
+does not answer."""
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -22,8 +23,11 @@ class Fallback(NamedTuple):
     odds: dict[str, float]
 
 
-def read_fallback(fallback: str | Mapping[str, float], allowed: Collection[str] | None) -> Fallback:
-    """The arm named, with odds 1; or one drawn from odds, which are kept. Other arms than those allowed are refused.
+def read_fallback(
+    fallback: str | Mapping[str, float], allowed: Collection[str] | None
+) -> Fallback:
+    """The arm named, with odds 1; or one drawn from odds, which are kept. Other arms
+    than those allowed are refused.
 
     >>> read_fallback("sports", ["sports", "tech"])
     Fallback(arm='sports', odds={'sports': 1.0})
@@ -35,20 +39,32 @@ def read_fallback(fallback: str | Mapping[str, float], allowed: Collection[str] 
 
 
 def read_slate_fallback(
-    fallback: Sequence[str] | Mapping[str, float], slots: object, allowed: Collection[str] | None
+    fallback: Sequence[str] | Mapping[str, float],
+    slots: object,
+    allowed: Collection[str] | None,
 ) -> list[tuple[dict[str, object], Fallback]]:
-    """Each slot, as it is sent, with the arm named for it; or with one drawn from odds, among the arms that are left.
+    """Each slot, as it is sent, with the arm named for it; or with one drawn from odds,
+    among the arms that are left.
 
     >>> read_slate_fallback(["tech", "sports"], 2, None)[1]
     ({'name': '2'}, Fallback(arm='sports', odds={'sports': 1.0}))
     """
     sent: list[dict[str, object]] = (
-        slots if isinstance(slots, list) else [{"name": one.name} for one in slots_of(slots)]
+        slots
+        if isinstance(slots, list)
+        else [{"name": one.name} for one in slots_of(slots)]
     )
     slots_of([Slot(slot.get("name")) for slot in sent])  # type: ignore[arg-type]
     if any("incumbent" in slot for slot in sent):
-        raise InvalidInput("fallback must be left out where an incumbent acts: its arms are what is shown")
-    shown = _in_order(fallback, sent) if isinstance(fallback, Mapping) else _listed(fallback, len(sent))
+        raise InvalidInput(
+            "fallback must be left out where an incumbent acts: its arms are what is "
+            "shown"
+        )
+    shown = (
+        _in_order(fallback, sent)
+        if isinstance(fallback, Mapping)
+        else _listed(fallback, len(sent))
+    )
     for slot, (arm, odds) in zip(sent, shown, strict=True):
         _check_allowed(odds, allowed)
         _check_allowed([arm], slot.get("eligible"))  # type: ignore[arg-type]
@@ -56,22 +72,42 @@ def read_slate_fallback(
 
 
 def _listed(fallback: Sequence[str], slots: int) -> list[Fallback]:
-    arms = [] if isinstance(fallback, str | bytes) or not isinstance(fallback, Sequence) else list(fallback)
+    arms = (
+        []
+        if isinstance(fallback, str | bytes) or not isinstance(fallback, Sequence)
+        else list(fallback)
+    )
     if len(arms) != slots or not all(isinstance(arm, str) and arm for arm in arms):
-        raise InvalidInput(f"fallback must be a list with an arm for each of the {slots} slots; got {fallback!r:.60}")
+        raise InvalidInput(
+            f"fallback must be a list with an arm for each of the {slots} slots; got "
+            f"{fallback!r:.60}"
+        )
     if len(set(arms)) < slots:
-        raise InvalidInput(f"fallback must have another arm in each slot; got {fallback!r:.60}")
+        raise InvalidInput(
+            f"fallback must have another arm in each slot; got {fallback!r:.60}"
+        )
     return [Fallback(arm, {arm: 1.0}) for arm in arms]
 
 
-def _in_order(fallback: Mapping[str, float], slots: Sequence[Mapping[str, object]]) -> list[Fallback]:
+def _in_order(
+    fallback: Mapping[str, float], slots: Sequence[Mapping[str, object]]
+) -> list[Fallback]:
     """An arm for each slot, from those that are left, in proportion to their odds."""
     given = _odds_of(fallback, "a list of arms, or a dict of arms to their odds")
-    left, shown = {arm: share for arm, share in given.items() if share}, list[Fallback]()
+    left, shown = (
+        {arm: share for arm, share in given.items() if share},
+        list[Fallback](),
+    )
     if len(left) < len(slots):
-        raise InvalidInput(f"fallback must have odds for at least {len(slots)} arms, one a slot; got {len(left)}")
+        raise InvalidInput(
+            f"fallback must have odds for at least {len(slots)} arms, one a slot; got "
+            f"{len(left)}"
+        )
     if any("eligible" in slot for slot in slots):
-        raise InvalidInput("fallback must be a list with an arm for each slot where a slot has eligible arms; got odds")
+        raise InvalidInput(
+            "fallback must be a list with an arm for each slot where a slot has "
+            "eligible arms; got odds"
+        )
     for _ in slots:
         total = sum(left.values())
         shown.append(_drawn({arm: share / total for arm, share in left.items()}))
@@ -80,18 +116,34 @@ def _in_order(fallback: Mapping[str, float], slots: Sequence[Mapping[str, object
 
 
 def _drawn(odds: dict[str, float]) -> Fallback:
-    return Fallback(secrets.SystemRandom().choices(list(odds), list(odds.values()))[0], odds)
+    return Fallback(
+        secrets.SystemRandom().choices(list(odds), list(odds.values()))[0], odds
+    )
 
 
 def _odds_of(given: object, allowed: str) -> dict[str, float]:
-    if not isinstance(given, Mapping) or not given or not all(isinstance(arm, str) and arm for arm in given):
+    if (
+        not isinstance(given, Mapping)
+        or not given
+        or not all(isinstance(arm, str) and arm for arm in given)
+    ):
         raise InvalidInput(f"fallback must be {allowed}; got {given!r:.60}")
-    odds = {arm: number(f"fallback {arm!r:.40}", share, low=0, high=1) for arm, share in given.items()}
+    odds = {
+        arm: number(f"fallback {arm!r:.40}", share, low=0, high=1)
+        for arm, share in given.items()
+    }
     if not isclose(total := sum(odds.values()), 1.0, rel_tol=0, abs_tol=1e-9):
         raise InvalidInput(f"odds of fallback must sum to 1; got {total:.6g}")
     return odds
 
 
 def _check_allowed(arms: Collection[str], allowed: Collection[str] | None) -> None:
-    if strange := [] if allowed is None else [arm for arm in arms if arm not in allowed]:
-        raise InvalidInput(f"fallback must be an arm of this call, eligible in it; got {strange[0]!r:.60}")
+    if (
+        strange := []
+        if allowed is None
+        else [arm for arm in arms if arm not in allowed]
+    ):
+        raise InvalidInput(
+            "fallback must be an arm of this call, eligible in it; got "
+            f"{strange[0]!r:.60}"
+        )

@@ -1,4 +1,5 @@
-"""OddsmithProvider: flags of an oddsmith service for `openfeature-sdk`, whose `track` sends rewards."""
+"""OddsmithProvider: flags of an oddsmith service for `openfeature-sdk`, whose `track`
+sends rewards."""
 
 import logging
 import threading
@@ -13,7 +14,13 @@ from oddsmith.client.calls import Calls
 from oddsmith.client.clients import Client
 from oddsmith.client.tries import Request, persist
 from oddsmith.contexts.flat import flat
-from oddsmith.core.errors import InvalidInput, MissingExtra, OddsmithError, ServiceError, import_extra
+from oddsmith.core.errors import (
+    InvalidInput,
+    MissingExtra,
+    OddsmithError,
+    ServiceError,
+    import_extra,
+)
 
 __all__ = ["OddsmithProvider"]
 
@@ -29,7 +36,9 @@ _UNITS = 10_000  # whose decisions are remembered
 
 def _sdk(module: str) -> Any:
     """A module of the SDK."""
-    return import_extra(f"openfeature.{module}", "OddsmithProvider needs", "openfeature")
+    return import_extra(
+        f"openfeature.{module}", "OddsmithProvider needs", "openfeature"
+    )
 
 
 try:
@@ -47,13 +56,16 @@ class _Shown(NamedTuple):
 
 
 class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
-    """A provider for `openfeature.api.set_provider` of the service at `url`; see docs/howto/feature-flags.md.
+    """A provider for `openfeature.api.set_provider` of the service at `url`; see
+    docs/howto/feature-flags.md.
 
-    A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an exposure: its decision counts. With
-    `deferred` it counts once something is tracked. `track` sends a reward, `details.value` or 1, to the decisions that
-    the unit was given here; of an event among `exposures` it sends no reward, only that they were shown. Where
-    `events` are given, those of other names are passed over. Attributes of the details: `flag` names the only flag
-    that is meant, `key` a part of a reward that is summed up.
+    A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an
+    exposure: its decision counts. With `deferred` it counts once something is tracked.
+    `track` sends a reward, `details.value` or 1, to the decisions that the unit was
+    given here; of an event among `exposures` it sends no reward, only that they were
+    shown. Where `events` are given, those of other names are passed over. Attributes of
+    the details: `flag` names the only flag that is meant, `key` a part of a reward that
+    is summed up.
     """
 
     def __init__(
@@ -68,7 +80,10 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         events: Collection[str] | None = None,
     ) -> None:
         if isinstance(events, str):
-            raise InvalidInput(f"events must be a set of names; got {events!r:.60}: give {{{events!r:.60}}}")
+            raise InvalidInput(
+                f"events must be a set of names; got {events!r:.60}: give "
+                f"{{{events!r:.60}}}"
+            )
         self._errors, self._answers = _sdk("exception"), _sdk("flag_evaluation")
         super().__init__()
         self._client = Client(url, key=key, timeout=timeout, retries=retries)
@@ -86,25 +101,37 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         self._client.close()
 
     def resolve_boolean_details(
-        self, flag_key: str, default_value: bool, evaluation_context: "EvaluationContext | None" = None
+        self,
+        flag_key: str,
+        default_value: bool,
+        evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[bool]":
         """A flag whose values are true and false."""
         return self._resolve(flag_key, evaluation_context, bool)
 
     def resolve_string_details(
-        self, flag_key: str, default_value: str, evaluation_context: "EvaluationContext | None" = None
+        self,
+        flag_key: str,
+        default_value: str,
+        evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[str]":
         """A flag whose values are texts, as names of arms are."""
         return self._resolve(flag_key, evaluation_context, str)
 
     def resolve_integer_details(
-        self, flag_key: str, default_value: int, evaluation_context: "EvaluationContext | None" = None
+        self,
+        flag_key: str,
+        default_value: int,
+        evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[int]":
         """A flag whose values are whole numbers."""
         return self._resolve(flag_key, evaluation_context, int)
 
     def resolve_float_details(
-        self, flag_key: str, default_value: float, evaluation_context: "EvaluationContext | None" = None
+        self,
+        flag_key: str,
+        default_value: float,
+        evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[float]":
         """A flag whose values are numbers."""
         return self._resolve(flag_key, evaluation_context, float)
@@ -124,21 +151,33 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         evaluation_context: "EvaluationContext | None" = None,
         tracking_event_details: "TrackingEventDetails | None" = None,
     ) -> None:
-        """Send the reward, or the exposure, of the decisions that the unit was given; what fails is a line in the log.
+        """Send the reward, or the exposure, of the decisions that the unit was given;
+        what fails is a line in the log.
 
-        A unit that was not given one here, but in another process, is looked up where `flag` is named: it keeps its
-        decision.
+        A unit that was not given one here, but in another process, is looked up where
+        `flag` is named: it keeps its decision.
         """
         if self._events is not None and tracking_event_name not in self._events:
             return
-        more = {} if tracking_event_details is None else tracking_event_details.attributes
+        more = (
+            {} if tracking_event_details is None else tracking_event_details.attributes
+        )
         value = None if tracking_event_details is None else tracking_event_details.value
-        reward = None if tracking_event_name in self._exposures else 1.0 if value is None else value
+        reward = (
+            None
+            if tracking_event_name in self._exposures
+            else 1.0
+            if value is None
+            else value
+        )
         try:
             for shown in self._meant(evaluation_context, more.get("flag")):
                 self._send(shown, reward, str(more.get("key", "")))
-        except Exception as error:  # of a visitor's purchase nothing may be lost for this
-            _log.warning("event %r could not be tracked: %s", tracking_event_name, error)
+        # of a visitor's purchase nothing may be lost for this
+        except Exception as error:
+            _log.warning(
+                "event %r could not be tracked: %s", tracking_event_name, error
+            )
 
     def _send(self, shown: _Shown, reward: float | None, key: str) -> None:
         calls = Calls(shown.experiment, self._client._calls.patience)
@@ -155,23 +194,34 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         if flag is None and by_flag:
             return list(by_flag.values())
         if not isinstance(flag, str):
-            raise InvalidInput(f"unit {unit!r:.60} was given no flag here; name it: details.add('flag', …)")
+            raise InvalidInput(
+                f"unit {unit!r:.60} was given no flag here; name it: "
+                "details.add('flag', …)"
+            )
         if flag in by_flag:
             return [by_flag[flag]]
         calls = Calls(flag, self._client._calls.patience)
-        kept = self._client._drive(calls.decide(_flat_context(context), unit=unit, deferred=True))
+        kept = self._client._drive(
+            calls.decide(_flat_context(context), unit=unit, deferred=True)
+        )
         if kept.new:  # it is never activated
             raise InvalidInput(f"unit {unit!r:.60} was never given flag {flag!r:.60}")
         return [_Shown(flag, kept.id, True)]
 
-    def _resolve(self, flag: str, context: "EvaluationContext | None", kind: Any) -> Any:
+    def _resolve(
+        self, flag: str, context: "EvaluationContext | None", kind: Any
+    ) -> Any:
         unit = self._unit_of(context)
         try:
             answer = self._asked(flag, context, deferred=self._deferred)
         except InvalidInput as error:
             raise self._errors.InvalidContextError(str(error)) from error
         except ServiceError as error:
-            wrong = self._errors.FlagNotFoundError if error.status == 404 else self._errors.GeneralError
+            wrong = (
+                self._errors.FlagNotFoundError
+                if error.status == 404
+                else self._errors.GeneralError
+            )
             raise wrong(str(error)) from error
         except OddsmithError as error:
             raise self._errors.GeneralError(str(error)) from error
@@ -179,18 +229,33 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         if kind is float and type(value) is int:
             value = float(value)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self._errors.TypeMismatchError(f"flag {flag!r:.60} has values like {value!r:.60}")
-        self._remember(unit, flag, _Shown(facts["experiment"], facts["decision_id"], self._deferred))
+            raise self._errors.TypeMismatchError(
+                f"flag {flag!r:.60} has values like {value!r:.60}"
+            )
+        self._remember(
+            unit,
+            flag,
+            _Shown(facts["experiment"], facts["decision_id"], self._deferred),
+        )
         reason = self._answers.Reason(answer["reason"])
         return self._answers.FlagResolutionDetails(
             value=value, reason=reason, variant=answer["variant"], flag_metadata=facts
         )
 
-    def _asked(self, flag: str, context: "EvaluationContext | None", *, deferred: bool) -> dict[str, Any]:
+    def _asked(
+        self, flag: str, context: "EvaluationContext | None", *, deferred: bool
+    ) -> dict[str, Any]:
         """What the service answers of a flag."""
-        body = written({"context": _flat_context(context) | {"targetingKey": self._unit_of(context)}})
+        body = written(
+            {
+                "context": _flat_context(context)
+                | {"targetingKey": self._unit_of(context)}
+            }
+        )
         path = f"/ofrep/v1/evaluate/flags/{quote(flag, safe='')}"
-        request = Request("POST", path, body, {"deferred": "true"} if deferred else None)
+        request = Request(
+            "POST", path, body, {"deferred": "true"} if deferred else None
+        )
         return self._client._drive(persist(request, dict, self._client._calls.patience))
 
     def _unit_of(self, context: "EvaluationContext | None") -> str:
@@ -212,4 +277,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
 def _flat_context(context: "EvaluationContext | None") -> dict[str, Any]:
     """The attributes in one flat dict; times as text."""
     given = {} if context is None else flat(dict(context.attributes))
-    return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in given.items()}
+    return {
+        name: one.isoformat() if isinstance(one, datetime) else one
+        for name, one in given.items()
+    }

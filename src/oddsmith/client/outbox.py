@@ -1,7 +1,8 @@
-"""What a client owes the service: decisions that it made itself while there was no answer, and what belongs to them.
+"""What a client owes the service: decisions that it made itself while there was no
+answer, and what belongs to them.
 
-They are kept in memory, in order, and sent once the service answers again. No network, no sleep, no thread: as in
-`tries`, a generator yields what is to be sent.
+They are kept in memory, in order, and sent once the service answers again. No network,
+no sleep, no thread: as in `tries`, a generator yields what is to be sent.
 """
 
 import json
@@ -28,10 +29,12 @@ _CHUNK, _CHUNK_BYTES = 100, 500_000  # that are sent with one request
 
 
 class Reported(NamedTuple):
-    """What became of fallback decisions, their rewards and activations since the client was made.
+    """What became of fallback decisions, their rewards and activations since the client
+    was made.
 
-    `sent` are in the log and `waiting` are kept here; `refused` ones the service would not have, and `dropped` ones
-    were the oldest when there was no room for more: neither is in the log.
+    `sent` are in the log and `waiting` are kept here; `refused` ones the service would
+    not have, and `dropped` ones were the oldest when there was no room for more:
+    neither is in the log.
     """
 
     sent: int
@@ -48,7 +51,8 @@ class _Kept(NamedTuple):
 
 
 class Outbox:
-    """A queue with an end: when it is full, the oldest are dropped and counted. It is safe to use from threads."""
+    """A queue with an end: when it is full, the oldest are dropped and counted. It is
+    safe to use from threads."""
 
     def __init__(self, most: int = _MOST, most_bytes: int = _MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -60,8 +64,11 @@ class Outbox:
     def __bool__(self) -> bool:
         return bool(self._kept)
 
-    def keep(self, kind: Kind, id: str, entry: bytes, *, parts: Sequence[str] = ()) -> None:
-        """Keep the JSON of an entry, behind all others; `parts` are the ids of a slate's decisions."""
+    def keep(
+        self, kind: Kind, id: str, entry: bytes, *, parts: Sequence[str] = ()
+    ) -> None:
+        """Keep the JSON of an entry, behind all others; `parts` are the ids of a
+        slate's decisions."""
         with self._lock:
             self._last += 1
             self._kept[self._last] = _Kept(kind, id, entry, parts)
@@ -70,8 +77,13 @@ class Outbox:
                 gone = self._kept.pop(next(iter(self._kept)))
                 self._bytes -= len(gone.entry)
                 self._dropped += 1
-                if self._dropped.bit_count() == 1:  # the first, and each time that it has doubled
-                    _log.warning("%d fallback decisions, rewards or activations had no room: dropped", self._dropped)
+                # the first, and each time that it has doubled
+                if self._dropped.bit_count() == 1:
+                    _log.warning(
+                        "%d fallback decisions, rewards or activations had no room: "
+                        "dropped",
+                        self._dropped,
+                    )
 
     def holds(self, id: str) -> bool:
         """Whether something about this decision waits here."""
@@ -83,8 +95,11 @@ class Outbox:
         with self._lock:
             return Reported(self._sent, len(self._kept), self._refused, self._dropped)
 
-    def send(self, experiment: str | None, patience: Patience, *, chunks: int | None = None) -> Steps[None]:
-        """Send what is kept, in so many requests at most, until there is nothing or no answer.
+    def send(
+        self, experiment: str | None, patience: Patience, *, chunks: int | None = None
+    ) -> Steps[None]:
+        """Send what is kept, in so many requests at most, until there is nothing or no
+        answer.
 
         One thread does this at a time; another finds nothing to do.
         """
@@ -108,13 +123,18 @@ class Outbox:
             size = 0
             for number, one in self._kept.items():
                 size += len(one.entry)
-                full = len(chunk) == (_CHUNK if _ROUTES[one.kind][1] else 1) or size > _CHUNK_BYTES
+                full = (
+                    len(chunk) == (_CHUNK if _ROUTES[one.kind][1] else 1)
+                    or size > _CHUNK_BYTES
+                )
                 if chunk and (full or one.kind != next(iter(chunk.values())).kind):
                     break
                 chunk[number] = one
             return chunk
 
-    def _send(self, chunk: dict[int, _Kept], experiment: str | None, patience: Patience) -> Steps[None]:
+    def _send(
+        self, chunk: dict[int, _Kept], experiment: str | None, patience: Patience
+    ) -> Steps[None]:
         """Send one chunk; where it is refused as a whole, each entry by itself."""
         entries = list(chunk.values())
         try:
@@ -136,11 +156,17 @@ class Outbox:
         why = result.get("error", "")
         if one.kind in ("decision", "slate") and not why:
             report = json.loads(one.entry)
-            pairs = zip(report.get("slots", [report]), result.get("slots", [result]), strict=True)
+            pairs = zip(
+                report.get("slots", [report]),
+                result.get("slots", [result]),
+                strict=True,
+            )
             if other := [kept["arm"] for told, kept in pairs if not _same(told, kept)]:
                 why = f"its id has another decision there, of arm {other[0]!r}"
         if why:
-            _log.warning("the %s of fallback %r is not in the log: %s", one.kind, one.id, why)
+            _log.warning(
+                "the %s of fallback %r is not in the log: %s", one.kind, one.id, why
+            )
         with self._lock:
             if self._kept.pop(number, None) is not None:
                 self._bytes -= len(one.entry)
@@ -155,7 +181,11 @@ def _same(told: dict[str, Any], kept: dict[str, Any]) -> bool:
 
 def _request(entries: Sequence[_Kept], experiment: str | None) -> Request:
     path, name = _ROUTES[entries[0].kind]
-    about = b"" if experiment is None else b'"experiment":' + json.dumps(experiment).encode()
+    about = (
+        b""
+        if experiment is None
+        else b'"experiment":' + json.dumps(experiment).encode()
+    )
     listed = b",".join(one.entry for one in entries)
     inner = b'"%s":[%s]' % (name.encode(), listed) if name else listed[1:-1]
     return Request("POST", path, b"{" + b",".join(filter(None, (about, inner))) + b"}")

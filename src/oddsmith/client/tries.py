@@ -1,8 +1,10 @@
-"""One call as a series of tries: when to send, how long to wait, when to give up. No network, no sleep, no thread.
+"""One call as a series of tries: when to send, how long to wait, when to give up. No
+network, no sleep, no thread.
 
-A generator yields what is to be sent and is given what came back; the client sleeps and sends, with or without `await`.
-Every request of the client names its event (a decision its id, a correction its key), so sending it again is always
-safe, also where only the answer was lost.
+A generator yields what is to be sent and is given what came back; the client sleeps and
+sends, with or without `await`. Every request of the client names its event (a decision
+its id, a correction its key), so sending it again is always safe, also where only the
+answer was lost.
 """
 
 import json
@@ -24,7 +26,10 @@ T = TypeVar("T")
 AGAIN = frozenset({0, 408, 429, 502, 503, 504, 507})
 """Statuses that another try may change; 0 is no answer at all."""
 
-_HALF = "the first try has half of it, and a batch takes as long as its decisions one by one"
+_HALF = (
+    "the first try has half of it, and a batch takes as long as its decisions one by "
+    "one"
+)
 _FIRST, _LONGEST = 0.1, 2.0  # seconds before the second try, doubling up to
 
 
@@ -38,7 +43,8 @@ class Request(NamedTuple):
 
 
 class Try(NamedTuple):
-    """Send the request after `pause` seconds, and wait at most `timeout` for the network."""
+    """Send the request after `pause` seconds, and wait at most `timeout` for the
+    network."""
 
     request: Request
     pause: float
@@ -63,7 +69,8 @@ def _chance() -> float:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long and how often a call is tried: `retries` of None are as many as fit into `timeout`.
+    """How long and how often a call is tried: `retries` of None are as many as fit into
+    `timeout`.
 
     `clock` and `chance` (uniform in [0, 1)) may be set by tests.
     """
@@ -74,17 +81,22 @@ class Patience:
     chance: Callable[[], float] = _chance
 
     def pause(self, tries: int, retry_after: str | None = None) -> float:
-        """Seconds before the next try: twice as long each time, half of it by chance, after what the service asks for.
+        """Seconds before the next try: twice as long each time, half of it by chance,
+        after what the service asks for.
 
         >>> patience = Patience(5.0, 4, chance=lambda: 0.0)
         >>> [patience.pause(tries) for tries in (1, 2, 3, 9)], patience.pause(1, "3")
         ([0.05, 0.1, 0.2, 1.0], 3.05)
         """
-        return _seconds(retry_after) + min(_LONGEST, _FIRST * 2.0 ** (tries - 1)) * (1 + self.chance()) / 2
+        return (
+            _seconds(retry_after)
+            + min(_LONGEST, _FIRST * 2.0 ** (tries - 1)) * (1 + self.chance()) / 2
+        )
 
 
 def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> Steps[T]:
-    """Tries until there is an answer, a refusal, or no time; a try has half of what is left.
+    """Tries until there is an answer, a refusal, or no time; a try has half of what is
+    left.
 
     Where `retries` says which is the last one, that has all of it.
     """
@@ -97,26 +109,44 @@ def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> S
         if reply.status == 200:
             return _read(reply, read)
         pause = patience.pause(tries, reply.retry_after)
-        if tries >= most or reply.status not in AGAIN or patience.clock() + pause >= end:
+        if (
+            tries >= most
+            or reply.status not in AGAIN
+            or patience.clock() + pause >= end
+        ):
             break
     if reply.status:
         raise refusal(reply.status, reply.body)
     why = reply.body.decode()
-    longer = f"; give a timeout above {patience.timeout:g} s: {_HALF}" if "ReadTimeout" in why else ""
-    raise ServiceError(f"no answer after {tries} {'try' if tries == 1 else 'tries'}: {why}{longer}")
+    longer = (
+        f"; give a timeout above {patience.timeout:g} s: {_HALF}"
+        if "ReadTimeout" in why
+        else ""
+    )
+    raise ServiceError(
+        f"no answer after {tries} {'try' if tries == 1 else 'tries'}: {why}{longer}"
+    )
 
 
 def _read(reply: Reply, read: Callable[[Any], T]) -> T:
     try:
         return read(json.loads(reply.body))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ServiceError(f"the answer must be that of an oddsmith service; got {reply.body[:60]!r}", 200) from error
+        raise ServiceError(
+            f"the answer must be that of an oddsmith service; got {reply.body[:60]!r}",
+            200,
+        ) from error
 
 
 def _seconds(retry_after: str | None) -> float:
     """The header Retry-After, in seconds or as a date; 0 for what is neither.
 
-    >>> _seconds("2"), _seconds("Wed, 21 Oct 2015 07:28:00 GMT"), _seconds("soon"), _seconds(None)
+    >>> (
+    ...     _seconds("2"),
+    ...     _seconds("Wed, 21 Oct 2015 07:28:00 GMT"),
+    ...     _seconds("soon"),
+    ...     _seconds(None),
+    ... )
     (2.0, 0.0, 0.0, 0.0)
     """
     if retry_after is None:

@@ -1,4 +1,5 @@
-"""flat: features in namespaces, as other services have them, as one dict of words and numbers."""
+"""flat: features in namespaces, as other services have them, as one dict of words and
+numbers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,18 +12,30 @@ _DEEPEST = 32  # dicts and lists in each other
 
 
 def flat(objects: object) -> dict[str, Any]:
-    """One dict of words and numbers from an object with namespaces, or from a list of such objects.
+    """One dict of words and numbers from an object with namespaces, or from a list of
+    such objects.
 
-    Names inside others have dots, entries of a list have their places; names that begin with _ are left out. Where two
-    objects say something else under one name, the later one has a number behind it.
+    Names inside others have dots, entries of a list have their places; names that begin
+    with _ are left out. Where two objects say something else under one name, the later
+    one has a number behind it.
 
-    >>> flat([{"user": {"age": 31, "spent": [2.5, 0]}}, {"hour": 9, "_tag": "x"}, {"hour": 10}])
+    >>> flat(
+    ...     [
+    ...         {"user": {"age": 31, "spent": [2.5, 0]}},
+    ...         {"hour": 9, "_tag": "x"},
+    ...         {"hour": 10},
+    ...     ]
+    ... )
     {'user.age': 31, 'user.spent.0': 2.5, 'user.spent.1': 0, 'hour': 9, 'hour#2': 10}
     """
     if isinstance(objects, dict):
         objects = [objects]
-    if not isinstance(objects, Sequence) or not all(isinstance(one, dict) for one in objects):
-        raise InvalidInput(f"features must be an object, or a list of objects; got {objects!r:.60}")
+    if not isinstance(objects, Sequence) or not all(
+        isinstance(one, dict) for one in objects
+    ):
+        raise InvalidInput(
+            f"features must be an object, or a list of objects; got {objects!r:.60}"
+        )
     record: dict[str, Any] = {}
     for one in objects:
         for name, value in _entries(one, "", 0):
@@ -38,11 +51,19 @@ def _entries(inner: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
     """The names and values inside an object or a list."""
     if depth > _DEEPEST:
         raise InvalidInput(f"features must be nested at most {_DEEPEST} deep; got more")
-    named = inner.items() if isinstance(inner, dict) else ((str(place), one) for place, one in enumerate(inner))
+    named = (
+        inner.items()
+        if isinstance(inner, dict)
+        else ((str(place), one) for place, one in enumerate(inner))
+    )
     for name, value in named:
         if name.startswith("_"):
             continue
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(one, dict) for one in value)
+        ):
             for one in value:
                 yield from _entries(one, f"{prefix}{name}.", depth + 1)
         elif isinstance(value, dict | list):

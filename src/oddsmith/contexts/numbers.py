@@ -5,17 +5,30 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oddsmith.core.arrays import Array
-from oddsmith.core.contexts import NamedRow, as_array, as_number, has_names, is_table, one, rows, shown, unreadable
+from oddsmith.core.contexts import (
+    NamedRow,
+    as_array,
+    as_number,
+    has_names,
+    is_table,
+    one,
+    rows,
+    shown,
+    unreadable,
+)
 from oddsmith.core.errors import InvalidInput
 
 __all__ = ["numbers"]
 
 
-def numbers(context: object, instead: str = "give a Schema, which reads names") -> Array:
-    """The context as float64 (…, d), NaN where a number is missing; what is no number is refused by its column.
+def numbers(
+    context: object, instead: str = "give a Schema, which reads names"
+) -> Array:
+    """The context as float64 (…, d), NaN where a number is missing; what is no number
+    is refused by its column.
 
-    Tables and their rows stand for their columns in order; a dict has no order, and is refused: `instead` says what to
-    do about it.
+    Tables and their rows stand for their columns in order; a dict has no order, and is
+    refused: `instead` says what to do about it.
 
     >>> numbers([[1, None], [2, True]])
     array([[ 1., nan],
@@ -23,9 +36,15 @@ def numbers(context: object, instead: str = "give a Schema, which reads names") 
     """
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
         floats = context.astype(np.float64, copy=False)
-        return floats.filled(np.nan) if isinstance(floats, np.ma.MaskedArray) else np.asarray(floats)
+        return (
+            floats.filled(np.nan)
+            if isinstance(floats, np.ma.MaskedArray)
+            else np.asarray(floats)
+        )
     if isinstance(context, Mapping) and not isinstance(context, NamedRow):
-        raise InvalidInput(f"context must be numbers in an array; got a dict: {instead}")
+        raise InvalidInput(
+            f"context must be numbers in an array; got a dict: {instead}"
+        )
     if isinstance(context, str | bytes) or context is None:
         raise InvalidInput(f"context must be numbers in an array; got {shown(context)}")
     if is_table(context):
@@ -34,14 +53,21 @@ def numbers(context: object, instead: str = "give a Schema, which reads names") 
             return context
     row = one(context)
     if isinstance(row, NamedRow):
-        return np.array([as_number(name, value) for name, value in row.items()], dtype=np.float64)
-    if isinstance(row, list | tuple) and row and (has_names(row) or any(is_table(part) for part in row)):
+        return np.array(
+            [as_number(name, value) for name, value in row.items()], dtype=np.float64
+        )
+    if (
+        isinstance(row, list | tuple)
+        and row
+        and (has_names(row) or any(is_table(part) for part in row))
+    ):
         return _stacked([numbers(part, instead) for part in row])
     return _from_objects(row)
 
 
 def _table_as_array(table: object) -> Array | Sequence[object]:
-    """A table of numbers as float64; else its rows, in which what is missing or no number can be told apart."""
+    """A table of numbers as float64; else its rows, in which what is missing or no
+    number can be told apart."""
     try:
         array = np.asarray(table)
     except Exception:  # a library's own reasons: its columns have no type in common
@@ -57,12 +83,14 @@ def _stacked(parts: list[Array]) -> Array:
 
 
 def _from_objects(context: object) -> Array:
-    """Numbers of lists and of arrays of objects, one by one where numpy cannot read them at once."""
+    """Numbers of lists and of arrays of objects, one by one where numpy cannot read
+    them at once."""
     array = as_array(context)
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)
     if array.dtype.kind in "mM":
-        raise unreadable(0, array.flat[0] if array.size else array, "a number")  # objects of nanoseconds are numbers
+        # objects of nanoseconds are numbers
+        raise unreadable(0, array.flat[0] if array.size else array, "a number")
     array = as_array(context, np.object_)
     floats: Array = np.empty(array.shape)
     for place, value in np.ndenumerate(array):

@@ -26,31 +26,62 @@ __all__ = [
 
 def named_rows(table: Any) -> tuple[list[object], list[Any]]:
     """Names and features of the rows of a data frame."""
-    columns = [str(name) for name in (table.column_names if hasattr(table, "column_names") else table.columns)]
+    columns = [
+        str(name)
+        for name in (
+            table.column_names if hasattr(table, "column_names") else table.columns
+        )
+    ]
     if "arm" in columns:
         records: list[dict[str, Any]] = [dict(row) for row in rows(table)]
-        return [record.pop("arm") for record in records], [record or None for record in records]
+        return [record.pop("arm") for record in records], [
+            record or None for record in records
+        ]
     if not hasattr(table, "iloc"):
-        raise InvalidInput(f"arms must have a column 'arm' with their names; got the columns {columns[:8]}")
+        raise InvalidInput(
+            "arms must have a column 'arm' with their names; got the columns "
+            f"{columns[:8]}"
+        )
     features = list(rows(table)) if columns else [None] * len(table)
     _check_index(table.index, columns, features)
     return table.index.tolist(), features
 
 
 def _check_index(index: Any, columns: Sequence[str], features: Sequence[Any]) -> None:
-    """Refuse the index 0, 1, 2, … that a frame has unless it gets another, beside words: it is no one's names.
+    """Refuse the index 0, 1, 2, … that a frame has unless it gets another, beside
+    words: it is no one's names.
 
-    Arms would have other names in each call. Rows of numbers alone are taken, for their numbers may be the names.
+    Arms would have other names in each call. Rows of numbers alone are taken, for their
+    numbers may be the names.
     """
-    if type(index).__name__ != "RangeIndex" or index.name is not None or (index.start, index.step) != (0, 1):
+    if (
+        type(index).__name__ != "RangeIndex"
+        or index.name is not None
+        or (index.start, index.step) != (0, 1)
+    ):
         return
     words = [
-        name for name in columns if any(isinstance(row, dict) and isinstance(row.get(name), str) for row in features)
+        name
+        for name in columns
+        if any(
+            isinstance(row, dict) and isinstance(row.get(name), str) for row in features
+        )
     ]
     if words:
-        ids = [name for name in words if len({str(row[name]) for row in features}) == len(features)]
-        give = f"arms.set_index({ids[0]!r}), say" if ids else "give them an index, or a column 'arm', of names"
-        raise InvalidInput(f"arms must be named by their column 'arm' or their index; got 0, 1, 2, …: {give}")
+        ids = [
+            name
+            for name in words
+            if len({str(row[name]) for row in features}) == len(features)
+        ]
+        give = (
+            f"arms.set_index({ids[0]!r}), say"
+            if ids
+            else "give them an index, or a column 'arm', of names"
+        )
+        raise InvalidInput(
+            "arms must be named by their column 'arm' or their index; got 0, 1, 2, …: "
+            f"{give}"
+        )
 
 
 MOST_ARMS = 1000
@@ -69,21 +100,33 @@ class Encoder(Protocol):
 
 
 def offered(context: Any, arms: object) -> Offer:
-    """The offer of these arms: a dict of name to features, a list of names, or a data frame with a row for each arm.
+    """The offer of these arms: a dict of name to features, a list of names, or a data
+    frame with a row for each arm.
 
-    A pandas frame names its rows by the column `arm`, or by its index; a polars one by the column `arm`.
+    A pandas frame names its rows by the column `arm`, or by its index; a polars one by
+    the column `arm`.
 
     >>> offered(None, ["a", 7]).arms
     ('a', '7')
     """
     if isinstance(arms, Offer | OfferBatch):
-        raise InvalidInput("arms must be a dict, a list of names or a data frame; got an Offer: give its arms")
+        raise InvalidInput(
+            "arms must be a dict, a list of names or a data frame; got an Offer: give "
+            "its arms"
+        )
     if is_table(arms):
         names, features = named_rows(arms)
     elif isinstance(arms, Mapping):
         names, features = list(arms), [one(row) for row in arms.values()]
-    elif isinstance(arms, str | bytes) or not isinstance(arms, Sequence | np.ndarray) or not getattr(arms, "ndim", 1):
-        raise InvalidInput(f"arms must be a dict of name: features, or a list of names; got {shown(arms)}")
+    elif (
+        isinstance(arms, str | bytes)
+        or not isinstance(arms, Sequence | np.ndarray)
+        or not getattr(arms, "ndim", 1)
+    ):
+        raise InvalidInput(
+            "arms must be a dict of name: features, or a list of names; got "
+            f"{shown(arms)}"
+        )
     else:
         names, features = list(arms), []
     checked = _checked_names(names)
@@ -93,44 +136,72 @@ def offered(context: Any, arms: object) -> Offer:
     return Offer(context, checked, dict(zip(checked, features, strict=True)))
 
 
-def arm_rows(offer: AnyOffer, schema: Encoder | None = None, arm_schema: Encoder | None = None) -> Array:
-    """Numbers (K, d) of an offer, (n, K, d) of a batch: a row for each arm, the context's numbers, then the arm's."""
+def arm_rows(
+    offer: AnyOffer, schema: Encoder | None = None, arm_schema: Encoder | None = None
+) -> Array:
+    """Numbers (K, d) of an offer, (n, K, d) of a batch: a row for each arm, the
+    context's numbers, then the arm's."""
     if isinstance(offer, Offer):
-        context, features = _context_numbers(offer.context, schema), _feature_numbers(offer, offer.arms, arm_schema)
+        context, features = (
+            _context_numbers(offer.context, schema),
+            _feature_numbers(offer, offer.arms, arm_schema),
+        )
         return _joined(context, features)
     blocks = [arm_rows(one, schema, arm_schema) for one in offer.offers]
     if len({block.shape for block in blocks}) > 1:
         widths = sorted({block.shape[-1] for block in blocks})
-        raise InvalidInput(f"offers must have as many numbers for each arm; got {widths[0]} and {widths[-1]}")
+        raise InvalidInput(
+            f"offers must have as many numbers for each arm; got {widths[0]} and "
+            f"{widths[-1]}"
+        )
     return np.stack(blocks)
 
 
-def encoded_offer(offer: AnyOffer, schema: Encoder | None, arm_schema: Encoder | None) -> AnyOffer:
-    """The offer with each arm's row of numbers as its features, and no context; of the drawn arm, if alone."""
+def encoded_offer(
+    offer: AnyOffer, schema: Encoder | None, arm_schema: Encoder | None
+) -> AnyOffer:
+    """The offer with each arm's row of numbers as its features, and no context; of the
+    drawn arm, if alone."""
     if isinstance(offer, OfferBatch):
-        return OfferBatch(tuple(_encoded(one, schema, arm_schema) for one in offer.offers))
+        return OfferBatch(
+            tuple(_encoded(one, schema, arm_schema) for one in offer.offers)
+        )
     return _encoded(offer, schema, arm_schema)
 
 
 def arm_records(offer: AnyOffer) -> list[dict[str, object]]:
-    """A dict for each arm, one offer after the other: the context's entries, then the arm's."""
+    """A dict for each arm, one offer after the other: the context's entries, then the
+    arm's."""
     found = []
     for each in offer.offers:
         shared = {} if each.context is None else one(each.context)
         if not isinstance(shared, Mapping):
-            raise InvalidInput(f"context must be a dict beside features that are dicts; got {shown(shared)}")
+            raise InvalidInput(
+                "context must be a dict beside features that are dicts; got "
+                f"{shown(shared)}"
+            )
         found += [_record(shared, arm, each.known(arm)) for arm in each.arms]
     return found
 
 
 def _encoded(offer: Offer, schema: Encoder | None, arm_schema: Encoder | None) -> Offer:
-    arms = offer.arms if offer.features is None else [arm for arm in offer.arms if arm in offer.features]
-    table = _joined(_context_numbers(offer.context, schema), _feature_numbers(offer, arms, arm_schema))
+    arms = (
+        offer.arms
+        if offer.features is None
+        else [arm for arm in offer.arms if arm in offer.features]
+    )
+    table = _joined(
+        _context_numbers(offer.context, schema),
+        _feature_numbers(offer, arms, arm_schema),
+    )
     return Offer(None, offer.arms, dict(zip(arms, table, strict=True)))
 
 
-def feature_numbers(arms: Sequence[str], features: Sequence[Any], read: Callable[[Any], Array]) -> Array:
-    """The numbers (arms, d) that `read` makes of features; a refusal names the first arm whose features are wrong."""
+def feature_numbers(
+    arms: Sequence[str], features: Sequence[Any], read: Callable[[Any], Array]
+) -> Array:
+    """The numbers (arms, d) that `read` makes of features; a refusal names the first
+    arm whose features are wrong."""
     try:
         return read(features)
     except InvalidInput:
@@ -148,23 +219,40 @@ def _checked_names(names: Sequence[object]) -> tuple[str, ...]:
     if not names:
         raise InvalidInput("arms must be at least one; got none")
     if len(names) > MOST_ARMS:
-        raise InvalidInput(f"arms must be at most {MOST_ARMS:,} in one call; got {len(names):,}: offer a shortlist")
+        raise InvalidInput(
+            f"arms must be at most {MOST_ARMS:,} in one call; got {len(names):,}: "
+            "offer a shortlist"
+        )
     checked = tuple(name if type(name) is str else _as_text(name) for name in names)
     for name in checked:
         if not 0 < len(name) <= LONGEST_NAME:
-            got = "an empty one" if not name else f"{len(name):,} characters, {name[:20]!r}…"
-            raise InvalidInput(f"names of arms must have 1 to {LONGEST_NAME} characters; got {got}")
+            got = (
+                "an empty one"
+                if not name
+                else f"{len(name):,} characters, {name[:20]!r}…"
+            )
+            raise InvalidInput(
+                f"names of arms must have 1 to {LONGEST_NAME} characters; got {got}"
+            )
         if not name.isprintable() and _unstorable(name):
-            raise InvalidInput(f"names of arms must be text without NUL and lone surrogates; got {name!r:.60}")
+            raise InvalidInput(
+                "names of arms must be text without NUL and lone surrogates; got "
+                f"{name!r:.60}"
+            )
     if len(set(checked)) < len(checked):
         twice = next(name for name in checked if checked.count(name) > 1)
-        raise InvalidInput(f"names of arms must be distinct; got {twice!r:.60} twice: rename one of them")
+        raise InvalidInput(
+            f"names of arms must be distinct; got {twice!r:.60} twice: rename one of "
+            "them"
+        )
     return checked
 
 
 def _as_text(name: object) -> str:
     if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
-        raise InvalidInput(f"names of arms must be text or whole numbers; got {shown(name)}")
+        raise InvalidInput(
+            f"names of arms must be text or whole numbers; got {shown(name)}"
+        )
     return str(name)
 
 
@@ -173,7 +261,8 @@ def _unstorable(name: str) -> bool:
 
 
 def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
-    """Refuses features that are neither dicts nor numbers, or of two kinds, or arrays of two widths."""
+    """Refuses features that are neither dicts nor numbers, or of two kinds, or arrays
+    of two widths."""
     first: tuple[str, object] | None = None
     for arm, row in zip(arms, features, strict=True):
         if row is None:
@@ -183,8 +272,8 @@ def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
             first = (arm, kind)
         elif kind != first[1]:
             raise InvalidInput(
-                f"features must be of one kind for all arms; got {_words(first[1])} for {first[0]!r:.40} and "
-                f"{_words(kind)} for {arm!r:.40}"
+                f"features must be of one kind for all arms; got {_words(first[1])} "
+                f"for {first[0]!r:.40} and {_words(kind)} for {arm!r:.40}"
             )
 
 
@@ -195,10 +284,16 @@ def _kind(arm: str, row: Any) -> object:
     if isinstance(row, Mapping):
         return -1
     if isinstance(row, str | bytes) or is_table(row):
-        raise InvalidInput(f"features of arm {arm!r:.40} must be a dict, numbers or None; got {shown(row)}")
+        raise InvalidInput(
+            f"features of arm {arm!r:.40} must be a dict, numbers or None; got "
+            f"{shown(row)}"
+        )
     floats = np.atleast_1d(numbers(row))
     if floats.ndim != 1:
-        raise InvalidInput(f"features of arm {arm!r:.40} must be a dict, or numbers in a row; got shape {floats.shape}")
+        raise InvalidInput(
+            f"features of arm {arm!r:.40} must be a dict, or numbers in a row; got "
+            f"shape {floats.shape}"
+        )
     return len(floats)
 
 
@@ -210,9 +305,15 @@ def _record(shared: Mapping[str, object], arm: str, own: Any) -> dict[str, objec
     if own is None:
         return dict(shared)
     if not isinstance(own, Mapping):
-        raise InvalidInput(f"features of arm {arm!r:.40} must be a dict, as these experts read names; got {shown(own)}")
+        raise InvalidInput(
+            f"features of arm {arm!r:.40} must be a dict, as these experts read names; "
+            f"got {shown(own)}"
+        )
     if both := [name for name in own if name in shared]:
-        raise InvalidInput(f"context and features must have names of their own; got {both[0]!r} in both: rename one")
+        raise InvalidInput(
+            f"context and features must have names of their own; got {both[0]!r} in "
+            "both: rename one"
+        )
     return {**shared, **own}
 
 
@@ -221,20 +322,33 @@ def _context_numbers(context: Any, schema: Encoder | None) -> Array:
         return np.zeros(0)
     encoded = numbers(context, _INSTEAD) if schema is None else schema.encode(context)
     if encoded.ndim > 1:
-        raise InvalidInput(f"context must be one context for all arms; got shape {encoded.shape}")
+        raise InvalidInput(
+            f"context must be one context for all arms; got shape {encoded.shape}"
+        )
     return np.atleast_1d(encoded)
 
 
-def _feature_numbers(offer: Offer, arms: Sequence[str], schema: Encoder | None) -> Array:
-    """Numbers (arms, d) of the features; no columns where nothing is known of any arm."""
+def _feature_numbers(
+    offer: Offer, arms: Sequence[str], schema: Encoder | None
+) -> Array:
+    """Numbers (arms, d) of the features; no columns where nothing is known of any
+    arm."""
     known = [offer.known(arm) for arm in arms]
     if schema is not None:
-        return feature_numbers(arms, [{} if row is None else row for row in known], schema.encode)
+        return feature_numbers(
+            arms, [{} if row is None else row for row in known], schema.encode
+        )
     if offer.features is None:
         return np.zeros((len(arms), 0))
     if any(has_names(row) for row in offer.features.values()):
-        raise InvalidInput(f"features must be numbers in an array; got a dict: {_INSTEAD}")
-    widths = (np.atleast_1d(numbers(row)).shape[-1] for row in offer.features.values() if row is not None)
+        raise InvalidInput(
+            f"features must be numbers in an array; got a dict: {_INSTEAD}"
+        )
+    widths = (
+        np.atleast_1d(numbers(row)).shape[-1]
+        for row in offer.features.values()
+        if row is not None
+    )
     width = next(widths, 0)
     table = np.full((len(arms), width), np.nan)
     for place, row in enumerate(known):

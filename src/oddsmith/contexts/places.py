@@ -1,7 +1,9 @@
-"""Places: where the values of a context stand among columns that were learnt, looked up by name.
+"""Places: where the values of a context stand among columns that were learnt, looked up
+by name.
 
-Columns hold digests alone. What a name or a value is the digest of is found out once, and kept here beside the state,
-never in it: a cache, known by the arrays it was made for and made anew wherever it is missing.
+Columns hold digests alone. What a name or a value is the digest of is found out once,
+and kept here beside the state, never in it: a cache, known by the arrays it was made
+for and made anew wherever it is missing.
 """
 
 import re
@@ -40,8 +42,9 @@ __all__ = [
 ]
 
 NUMBER, CODE, CATEGORY, WORD, MISSING, OTHER = range(6)
-"""Kinds of columns: a number; 1 where it is this whole number, where a text is this one, where it has this word, where
-there is no value, and where there is one of those that found no place of their own."""
+"""Kinds of columns: a number; 1 where it is this whole number, where a text is this
+one, where it has this word, where there is no value, and where there is one of those
+that found no place of their own."""
 FLAG = 6
 """The form of True and False: one column, 1 where it is True."""
 MOST, OTHERS, MOST_VALUES, MOST_CODES, MOST_WORDS = 248, 8, 64, 16, 64
@@ -54,10 +57,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Columns(NamedTuple):
-    """Which column of numbers stands for what, in the order of learning: see `columns.py`.
+    """Which column of numbers stands for what, in the order of learning: see
+    `columns.py`.
 
-    For each column (d) the digest of what it stands for, that of its key, and its kind. `wholes` (n, 2) are the whole
-    numbers that came first of each key, as digests, each with that of its key. `salt` (16) keys all digests.
+    For each column (d) the digest of what it stands for, that of its key, and its kind.
+    `wholes` (n, 2) are the whole numbers that came first of each key, as digests, each
+    with that of its key. `salt` (16) keys all digests.
     """
 
     digests: npt.NDArray[np.uint64]
@@ -67,7 +72,8 @@ class Columns(NamedTuple):
     salt: npt.NDArray[np.uint8]
 
     def __deepcopy__(self, _: object) -> "Columns":
-        """This object: its arrays are never written into, and what is kept beside them is known by them."""
+        """This object: its arrays are never written into, and what is kept beside them
+        is known by them."""
         return self
 
     @property
@@ -89,22 +95,35 @@ class Part(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """The places of a value's columns, and whether learning from it would make no more."""
+    """The places of a value's columns, and whether learning from it would make no
+    more."""
 
     places: tuple[int, ...]
     complete: bool
 
 
 class Key:
-    """The columns of one key: places, -1 where there is none, and what was looked up before."""
+    """The columns of one key: places, -1 where there is none, and what was looked up
+    before."""
 
-    __slots__ = ("codes", "digest", "missing", "n_codes", "n_values", "number", "own", "shown", "wholes")
+    __slots__ = (
+        "codes",
+        "digest",
+        "missing",
+        "n_codes",
+        "n_values",
+        "number",
+        "own",
+        "shown",
+        "wholes",
+    )
 
     def __init__(self, digest: int) -> None:
         self.digest = digest
         self.number = self.missing = -1
         self.n_values = self.n_codes = 0
-        self.own = False  # whether its absence means something: words are absent from nearly every text
+        # whether its absence means something: words are absent from nearly every text
+        self.own = False
         self.wholes: set[int] = set()
         self.codes: dict[float, int] = {}
         self.shown: dict[tuple[int, str], Shown] = {}
@@ -120,17 +139,24 @@ class Key:
 
 
 class Places:
-    """The columns of one state, by name; `blank` is the row of a context in which nothing is known."""
+    """The columns of one state, by name; `blank` is the row of a context in which
+    nothing is known."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.salt = columns.salt.tobytes()
         digests, kinds = columns.digests.tolist(), columns.kinds.tolist()
-        self.at: dict[int, int] = {digest: place for place, digest in enumerate(digests)}
+        self.at: dict[int, int] = {
+            digest: place for place, digest in enumerate(digests)
+        }
         self.full = len(kinds) - kinds.count(OTHER) >= MOST
-        self.blank = np.append(np.where(columns.is_category, columns.kinds == MISSING, np.nan), 0.0)
+        self.blank = np.append(
+            np.where(columns.is_category, columns.kinds == MISSING, np.nan), 0.0
+        )
         self._keys: dict[int, Key] = {}
-        for place, (digest, kind) in enumerate(zip(columns.keys.tolist(), kinds, strict=True)):
+        for place, (digest, kind) in enumerate(
+            zip(columns.keys.tolist(), kinds, strict=True)
+        ):
             if kind != OTHER:
                 self._key(digest).add(place, kind)
         for whole, digest in columns.wholes.tolist():
@@ -141,15 +167,24 @@ class Places:
         while self.array_key(self.width).number >= 0:
             self.width += 1
         numbered = {key.digest: key for key in map(self.array_key, range(self.width))}
-        self.numbers: Ints = np.array([key.number for key in numbered.values()], dtype=np.int64)
-        self.in_order = self.width == len(digests) and bool((self.numbers == np.arange(self.width)).all())
-        self.gaps: Ints = np.array([key.missing for key in numbered.values()], dtype=np.int64)
+        self.numbers: Ints = np.array(
+            [key.number for key in numbered.values()], dtype=np.int64
+        )
+        self.in_order = self.width == len(digests) and bool(
+            (self.numbers == np.arange(self.width)).all()
+        )
+        self.gaps: Ints = np.array(
+            [key.missing for key in numbered.values()], dtype=np.int64
+        )
         self.marked: Ints = np.flatnonzero(self.gaps >= 0)
-        named = [key for key in self._keys.values() if key.own and key.digest not in numbered]
+        named = [
+            key for key in self._keys.values() if key.own and key.digest not in numbered
+        ]
         self.unmarked = [] if self.full else [key for key in named if key.missing < 0]
 
     def key(self, name: object) -> Key:
-        """The columns of a name, kept in `named`; of one never seen, those that it has not."""
+        """The columns of a name, kept in `named`; of one never seen, those that it has
+        not."""
         name = str(name)
         digest = digest_of(self.salt, "name", name)
         known = self._keys.get(digest) or Key(digest)
@@ -183,8 +218,13 @@ class Places:
         return place
 
     def news_of(self, key: Key, value: float) -> tuple[Part | None, int | None]:
-        """What learning from a number would add: a column for it as a code, or what is to be remembered of it."""
-        if self.full or NOT_WHOLE in key.wholes or (key.n_codes and self.code(key, value) >= 0):
+        """What learning from a number would add: a column for it as a code, or what is
+        to be remembered of it."""
+        if (
+            self.full
+            or NOT_WHOLE in key.wholes
+            or (key.n_codes and self.code(key, value) >= 0)
+        ):
             return None, None
         if value != int(value):
             return None, NOT_WHOLE
@@ -200,11 +240,13 @@ class Places:
         return digest_of(self.salt, f"{part.kind} {key.digest}", part.value)
 
     def other(self, digest: int) -> int:
-        """The digest of the column that this one goes to, where it finds no place of its own."""
+        """The digest of the column that this one goes to, where it finds no place of
+        its own."""
         return digest_of(self.salt, f"{OTHER}", str(digest % OTHERS))
 
     def _make_room(self) -> None:
-        """Counts one more entry of the cache, and empties it when there are too many."""
+        """Counts one more entry of the cache, and empties it when there are too
+        many."""
         self._kept += 1
         if self._kept > _CACHED:
             self._kept = 1
@@ -226,14 +268,19 @@ class Places:
             complete &= place >= 0
             places.append(place)
         is_false = form == FLAG and not value
-        return Shown(() if is_false else tuple(place for place in places if place >= 0), complete)
+        return Shown(
+            () if is_false else tuple(place for place in places if place >= 0), complete
+        )
 
 
 def parts_of(form: int, value: str) -> list[Part]:
-    """What a text shows: itself as a category; as words (`form` WORD), if it has more than three."""
+    """What a text shows: itself as a category; as words (`form` WORD), if it has more
+    than three."""
     if form == WORD and len(value.split(None, 3)) > 3:
         found = (match.group().lower() for match in _WORD.finditer(value))
-        if words := list(islice(dict.fromkeys(islice(found, 16 * MOST_WORDS)), MOST_WORDS)):
+        if words := list(
+            islice(dict.fromkeys(islice(found, 16 * MOST_WORDS)), MOST_WORDS)
+        ):
             return [Part(WORD, word) for word in words]
     return [Part(CATEGORY, "True" if form == FLAG else value)]
 
@@ -243,7 +290,11 @@ def places_of(columns: Columns) -> Places:
     known = _CACHE.get(id(columns.digests))
     if known is not None:
         of = known.columns
-        if of.digests is columns.digests and of.wholes is columns.wholes and of.salt is columns.salt:
+        if (
+            of.digests is columns.digests
+            and of.wholes is columns.wholes
+            and of.salt is columns.salt
+        ):
             return known
     known = Places(columns)
     if len(_CACHE) >= _STATES:
@@ -258,13 +309,19 @@ def forget(columns: Columns) -> None:
 
 
 def digest_of(salt: bytes, what: str, value: str) -> int:
-    """64 bits that stand for a value, the same in every process: of 256, two are one with probability 2e-15."""
-    return _kept(salt, what, value) if len(value) <= _SHORT else _digest(salt, what, value)
+    """64 bits that stand for a value, the same in every process: of 256, two are one
+    with probability 2e-15."""
+    return (
+        _kept(salt, what, value) if len(value) <= _SHORT else _digest(salt, what, value)
+    )
 
 
 def _digest(salt: bytes, what: str, value: str) -> int:
     text = f"{what} {value}".encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8, key=salt, person=b"oddsmith columns").digest(), "big")
+    return int.from_bytes(
+        blake2b(text, digest_size=8, key=salt, person=b"oddsmith columns").digest(),
+        "big",
+    )
 
 
 _kept = lru_cache(maxsize=16_384)(_digest)

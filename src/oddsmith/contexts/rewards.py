@@ -29,18 +29,23 @@ class RewardScale:
         number("low", self.low, low=-np.inf, high=np.inf)
         number("high", self.high, low=-np.inf, high=np.inf)
         if not self.low < self.high:
-            raise InvalidInput(f"low must be below high; got low={self.low!r}, high={self.high!r}")
+            raise InvalidInput(
+                f"low must be below high; got low={self.low!r}, high={self.high!r}"
+            )
 
     @overload
     def reward(self, value: float) -> float: ...
     @overload
     def reward(self, value: Array) -> Array: ...
     def reward(self, value: Real) -> Real:
-        """(value - low) / (high - low); a value outside [low, high] is refused, not clipped."""
+        """(value - low) / (high - low); a value outside [low, high] is refused, not
+        clipped."""
         values = finite("value", value)
         if (values < self.low).any() or (values > self.high).any():
             worst = values.min() if (values < self.low).any() else values.max()
-            raise InvalidInput(f"value must be in [{self.low:g}, {self.high:g}]; got {float(worst):g}")
+            raise InvalidInput(
+                f"value must be in [{self.low:g}, {self.high:g}]; got {float(worst):g}"
+            )
         return _like(value, (values - self.low) / (self.high - self.low))
 
     @overload
@@ -49,13 +54,17 @@ class RewardScale:
     def value(self, reward: Array) -> Array: ...
     def value(self, reward: Real) -> Real:
         """low + reward · (high - low), the way back for reports in the user's units."""
-        return _like(reward, self.low + finite("reward", reward) * (self.high - self.low))
+        return _like(
+            reward, self.low + finite("reward", reward) * (self.high - self.low)
+        )
 
 
 def binarize(reward: Real, uniform: Real) -> Real:
-    """1 if uniform < reward else 0: the paper's randomised rounding (Li 2013, Section 2).
+    """1 if uniform < reward else 0: the paper's randomised rounding (Li 2013, Section
+    2).
 
-    It keeps the mean and so the regret, and adds noise: oddsmith uses rewards in [0, 1] as they are.
+    It keeps the mean and so the regret, and adds noise: oddsmith uses rewards in [0, 1]
+    as they are.
 
     >>> binarize(0.7, 0.65), binarize(0.7, 0.75)
     (1.0, 0.0)
@@ -63,7 +72,10 @@ def binarize(reward: Real, uniform: Real) -> Real:
     rewards, uniforms = finite("reward", reward), finite("uniform", uniform)
     for what, values in (("reward", rewards), ("uniform", uniforms)):
         if (values < 0).any() or (values > 1).any():
-            raise InvalidInput(f"{what} must be in [0, 1]; got {float(values.min()):g} to {float(values.max()):g}")
+            raise InvalidInput(
+                f"{what} must be in [0, 1]; got {float(values.min()):g} to "
+                f"{float(values.max()):g}"
+            )
     return _like(reward, (uniforms < rewards).astype(np.float64))
 
 

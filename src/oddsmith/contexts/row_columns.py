@@ -1,4 +1,5 @@
-"""RowColumns: what the numbers of a row stand for: a context and, where arms come with the call, an arm's features."""
+"""RowColumns: what the numbers of a row stand for: a context and, where arms come with
+the call, an arm's features."""
 
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +20,8 @@ _Kind = TypeVar("_Kind", np.bool_, np.float64)
 
 
 class RowColumns(NamedTuple):
-    """What the numbers of a row stand for: those of the context, those of the arm, and which (d) are the arm's.
+    """What the numbers of a row stand for: those of the context, those of the arm, and
+    which (d) are the arm's.
 
     Both kinds stand in a row in the order of learning.
     """
@@ -38,8 +40,11 @@ class RowColumns(NamedTuple):
         """What each number (d) is in rows from before there was such a column."""
         return self.joined(self.context.fill, self.features.fill)
 
-    def joined(self, context: npt.NDArray[_Kind], own: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
-        """Numbers of the context (c) and of the arm (…, f) as rows (…, d), each at its place."""
+    def joined(
+        self, context: npt.NDArray[_Kind], own: npt.NDArray[_Kind]
+    ) -> npt.NDArray[_Kind]:
+        """Numbers of the context (c) and of the arm (…, f) as rows (…, d), each at its
+        place."""
         rows = np.empty((*own.shape[:-1], len(self.is_own)), own.dtype)
         rows[..., ~self.is_own], rows[..., self.is_own] = context, own
         return rows
@@ -57,10 +62,15 @@ def empty_row_columns() -> RowColumns:
     return RowColumns(empty_columns(), empty_columns(), np.zeros(0, np.bool_))
 
 
-def learnt_row(columns: RowColumns, context: Any, known: Any, schemas: Schemas) -> RowColumns:
-    """The columns after a row of this context and arm was learnt from, None where there is neither; or the same object.
+def learnt_row(
+    columns: RowColumns, context: Any, known: Any, schemas: Schemas
+) -> RowColumns:
+    """The columns after a row of this context and arm was learnt from, None where there
+    is neither; or the same object.
 
-    >>> columns = learnt_row(empty_row_columns(), {"hour": 9}, {"topic": "tech"}, Schemas())
+    >>> columns = learnt_row(
+    ...     empty_row_columns(), {"hour": 9}, {"topic": "tech"}, Schemas()
+    ... )
     >>> learnt_row(columns, {"hour": 9.5, "new": True}, None, Schemas()).is_own
     array([False,  True, False])
     """
@@ -71,12 +81,18 @@ def learnt_row(columns: RowColumns, context: Any, known: Any, schemas: Schemas) 
         features = learnt(features, known, schemas.features)
     if own is columns.context and features is columns.features:
         return columns
-    more = len(own.kinds) - len(columns.context.kinds), len(features.kinds) - len(columns.features.kinds)
-    return RowColumns(own, features, np.append(columns.is_own, np.repeat([False, True], more)))
+    more = (
+        len(own.kinds) - len(columns.context.kinds),
+        len(features.kinds) - len(columns.features.kinds),
+    )
+    return RowColumns(
+        own, features, np.append(columns.is_own, np.repeat([False, True], more))
+    )
 
 
 def read_offer(columns: RowColumns, offer: AnyOffer, schemas: Schemas) -> Array:
-    """A row for each arm, (…, K, d): the numbers of the context and of the arm, each at its place."""
+    """A row for each arm, (…, K, d): the numbers of the context and of the arm, each at
+    its place."""
     rows = [_read_one(columns, one, schemas) for one in offer.offers]
     return np.stack(rows) if offer.lead else rows[0]
 
@@ -84,9 +100,16 @@ def read_offer(columns: RowColumns, offer: AnyOffer, schemas: Schemas) -> Array:
 def _read_one(columns: RowColumns, offer: Offer, schemas: Schemas) -> Array:
     features = offer.features or {}
     known = [{} if features.get(arm) is None else features[arm] for arm in offer.arms]
-    context = read(columns.context, {} if offer.context is None else offer.context, schemas.context)
-    own = feature_numbers(offer.arms, known, partial(read_rows, columns.features, schema=schemas.features))
+    context = read(
+        columns.context, {} if offer.context is None else offer.context, schemas.context
+    )
+    own = feature_numbers(
+        offer.arms, known, partial(read_rows, columns.features, schema=schemas.features)
+    )
     if context.ndim != 1 or own.ndim != 2:
         got = context.shape if context.ndim != 1 else own.shape[1:]
-        raise InvalidInput(f"context and features must be one dict or row of numbers each; got shape {got}")
+        raise InvalidInput(
+            "context and features must be one dict or row of numbers each; got shape "
+            f"{got}"
+        )
     return columns.joined(context, own)

@@ -1,4 +1,5 @@
-"""Values of contexts: which are missing, which are numbers, and the refusal of all others."""
+"""Values of contexts: which are missing, which are numbers, and the refusal of all
+others."""
 
 from functools import lru_cache
 from typing import Any
@@ -16,11 +17,13 @@ _NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.i
 
 
 def check_columns(columns: tuple[str, ...], names: tuple[object, ...]) -> None:
-    """Refuse names that are probably misspelt: a column is absent, and a name that is no column resembles it.
+    """Refuse names that are probably misspelt: a column is absent, and a name that is
+    no column resembles it.
 
     >>> check_columns(("age", "city"), ("age", "citty"))
     Traceback (most recent call last):
-    oddsmith.core.errors.InvalidInput: context has no column 'city', but 'citty'; did you mean city? Rename it, or give
+    oddsmith.core.errors.InvalidInput: context has no column 'city', but 'citty'; did
+    you mean city? Rename it, or give
     'city' as None, too, where it is not known
     """
     refusal = _misspelt(columns, names)
@@ -29,7 +32,8 @@ def check_columns(columns: tuple[str, ...], names: tuple[object, ...]) -> None:
 
 
 def single(context: Any) -> Any:
-    """One context: a list of bare numbers as an array, so that no function takes it for a batch.
+    """One context: a list of bare numbers as an array, so that no function takes it for
+    a batch.
 
     >>> single([1, None]), single(["a", 2]), single([2, 10**400])
     (array([ 1., nan]), ['a', 2], array([ 2., nan]))
@@ -38,7 +42,9 @@ def single(context: Any) -> Any:
         try:
             return np.array(context, dtype=np.float64)
         except OverflowError:  # a whole number beyond all floats
-            return np.array([as_number(place, value) for place, value in enumerate(context)])
+            return np.array(
+                [as_number(place, value) for place, value in enumerate(context)]
+            )
     return context
 
 
@@ -47,16 +53,22 @@ def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
 
     >>> check_json({"hour": 1e300})
     Traceback (most recent call last):
-    oddsmith.core.errors.InvalidInput: context must hold numbers between -1e+100 and 1e+100; got 1e+300
+    oddsmith.core.errors.InvalidInput: context must hold numbers between -1e+100 and
+    1e+100; got 1e+300
     """
     kind = type(context)
     if kind is float or kind is int:
         if not -HUGE <= context <= HUGE:
-            got = f"{context:.6g}" if kind is float else "a larger whole number"  # which may be too large to print
-            raise InvalidInput(f"{what} must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}")
+            # which may be too large to print
+            got = f"{context:.6g}" if kind is float else "a larger whole number"
+            raise InvalidInput(
+                f"{what} must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}"
+            )
     elif kind is list or kind is dict:
         if depth >= _DEEPEST:
-            raise InvalidInput(f"{what} must be nested at most {_DEEPEST} deep; got more")
+            raise InvalidInput(
+                f"{what} must be nested at most {_DEEPEST} deep; got more"
+            )
         for inner in context if kind is list else context.values():
             if type(inner) is not float or not -HUGE <= inner <= HUGE:
                 check_json(inner, what, depth + 1)
@@ -66,8 +78,15 @@ def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
 def _misspelt(columns: tuple[str, ...], names: tuple[object, ...]) -> str | None:
     absent = [name for name in columns if name not in names]
     for name in names:
-        near = resembling(name, absent) if isinstance(name, str) and name not in columns else None
+        near = (
+            resembling(name, absent)
+            if isinstance(name, str) and name not in columns
+            else None
+        )
         if near is not None:
             then = f"Rename it, or give {near!r} as None, too, where it is not known"
-            return f"context has no column {near!r}, but {name!r}; did you mean {near}? {then}"
+            return (
+                f"context has no column {near!r}, but {name!r}; did you mean {near}? "
+                f"{then}"
+            )
     return None

@@ -30,21 +30,37 @@ Real: TypeAlias = float | Array
 
 
 def number(
-    what: str, value: object, *, low: float, high: float, open_low: bool = False, open_high: bool = False
+    what: str,
+    value: object,
+    *,
+    low: float,
+    high: float,
+    open_low: bool = False,
+    open_high: bool = False,
 ) -> float:
     """`value` as a finite float within [low, high], without the ends that are open.
 
     >>> number("gamma", 0.1, low=0, high=1)
     0.1
     """
-    span = f"{'(' if open_low else '['}{low:g}, {high:g}{')' if open_high or high == np.inf else ']'}"
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    span = (
+        f"{'(' if open_low else '['}{low:g}, "
+        f"{high:g}{')' if open_high or high == np.inf else ']'}"
+    )
+    if isinstance(value, bool) or not isinstance(
+        value, int | float | np.integer | np.floating
+    ):
         raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
     try:
         real = float(value)
     except OverflowError as error:
-        raise InvalidInput(f"{what} must be in {span}; got a whole number of {len(str(value))} digits") from error
-    above, below = low < real if open_low else low <= real, real < high if open_high else real <= high
+        raise InvalidInput(
+            f"{what} must be in {span}; got a whole number of {len(str(value))} digits"
+        ) from error
+    above, below = (
+        low < real if open_low else low <= real,
+        real < high if open_high else real <= high,
+    )
     if not (above and below and np.isfinite(real)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
     return real
@@ -63,7 +79,11 @@ def whole(what: str, value: object, *, low: int = 1, high: int | None = None) ->
         and (high is None or value <= high)
     ):
         return int(value)
-    span = f"of at least {low}" if high is None else f"from {low} to {'2^63 - 1' if high == 2**63 - 1 else f'{high:,}'}"
+    span = (
+        f"of at least {low}"
+        if high is None
+        else f"from {low} to {'2^63 - 1' if high == 2**63 - 1 else f'{high:,}'}"
+    )
     raise InvalidInput(f"{what} must be a whole number {span}; got {value!r:.60}")
 
 
@@ -89,21 +109,32 @@ def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
     if array.size == 0:
         raise InvalidInput(f"{what} must not be empty; got shape {array.shape}")
     if not np.isfinite(array).all():
-        raise InvalidInput(f"{what} must be finite; got {int((~np.isfinite(array)).sum())} values that are not")
+        raise InvalidInput(
+            f"{what} must be finite; got {int((~np.isfinite(array)).sum())} values "
+            "that are not"
+        )
     return array
 
 
 def simplex(what: str, value: object, *, n: int, over: str) -> Array:
-    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then normalised).
+    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then
+    normalised).
 
-    What sums to 1 up to rounding is kept as it is, so that what was normalised once stays the same to the last bit.
+    What sums to 1 up to rounding is kept as it is, so that what was normalised once
+    stays the same to the last bit.
     """
     array = finite(what, value, ndim=1)
     tolerance = 1e-6 if getattr(value, "dtype", None) == np.float32 else 1e-9
     if array.shape != (n,):
-        raise InvalidInput(f"{what} must have one entry for each of the {n} {over}; got {array.shape[0]}")
+        raise InvalidInput(
+            f"{what} must have one entry for each of the {n} {over}; got "
+            f"{array.shape[0]}"
+        )
     if (array < 0).any():
-        raise InvalidInput(f"{what} must not be negative; got {float(array.min()):g} at {int(array.argmin())}")
+        raise InvalidInput(
+            f"{what} must not be negative; got {float(array.min()):g} at "
+            f"{int(array.argmin())}"
+        )
     total = float(array.sum())
     if abs(total - 1) > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
@@ -112,13 +143,19 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
 
 def flat_rows(rows: Array) -> Array:
     """Rows (…, d) as (n, d), without a copy where they are contiguous; d may be 0."""
-    return rows[None] if rows.ndim == 1 else rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
+    return (
+        rows[None]
+        if rows.ndim == 1
+        else rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
+    )
 
 
 def row_products(rows: Array, columns: Array) -> Array:
-    """rows (…, d) times columns (d, N), (…, N), where what a row gives is a function of that row alone.
+    """rows (…, d) times columns (d, N), (…, N), where what a row gives is a function of
+    that row alone.
 
-    One matrix product for all rows would give equal rows unequal results, by their place and by how many there are.
+    One matrix product for all rows would give equal rows unequal results, by their
+    place and by how many there are.
     """
     products: Array = (rows[..., None, :] @ columns)[..., 0, :]
     return products

@@ -1,8 +1,10 @@
-"""Contexts in every form that users bring, read in one way: dicts, tables and their rows, arrays and lists.
+"""Contexts in every form that users bring, read in one way: dicts, tables and their
+rows, arrays and lists.
 
-One context has names (a dict, a row of a pandas frame, of a structured array) or is an array. A batch is a table
-(pandas, polars, pyarrow), a list or an array with one more axis; a list of tables is a batch whose contexts have a row
-per arm. Tables are known by what they can do: none of their libraries is imported.
+One context has names (a dict, a row of a pandas frame, of a structured array) or is an
+array. A batch is a table (pandas, polars, pyarrow), a list or an array with one more
+axis; a list of tables is a batch whose contexts have a row per arm. Tables are known by
+what they can do: none of their libraries is imported.
 """
 
 import sys
@@ -61,7 +63,8 @@ def missing(value: object) -> bool:
         return bool(value != value)
     except ArithmeticError:  # a NaN of Decimal that signals
         return True
-    except (TypeError, ValueError):  # the NA of pandas is neither equal to itself nor not; arrays are neither, too
+    # the NA of pandas is neither equal to itself nor not; arrays are neither, too
+    except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
 
 
@@ -75,13 +78,16 @@ def plain(value: object) -> Any:
     if missing(value):
         return None
     if isinstance(value, np.datetime64 | np.timedelta64):
-        unit = "datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]"
+        unit = (
+            "datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]"
+        )
         return value.astype(unit).item()  # nanoseconds would become a whole number
     return value.item() if isinstance(value, np.generic) else value
 
 
 def simple(value: object) -> object:
-    """A value of an uncommon kind as the nearest common one: exact numbers as floats, periods and UUIDs as text.
+    """A value of an uncommon kind as the nearest common one: exact numbers as floats,
+    periods and UUIDs as text.
 
     Everything else is as it was.
 
@@ -91,7 +97,10 @@ def simple(value: object) -> object:
     if isinstance(value, Decimal | Fraction):
         return None if missing(value) else as_number("", value)
     kind = type(value)
-    is_label = kind.__module__.split(".")[0] == "pandas" and kind.__name__ in ("Period", "Interval")
+    is_label = kind.__module__.split(".")[0] == "pandas" and kind.__name__ in (
+        "Period",
+        "Interval",
+    )
     return str(value) if is_label or isinstance(value, UUID) else value
 
 
@@ -102,7 +111,10 @@ def as_number(column: object, value: object) -> float:
     if missing(value):
         return float("nan")
     try:
-        if isinstance(value, _NO_NUMBERS) or (isinstance(value, np.ndarray) and value.ndim):  # float() may take them
+        # float() may take them
+        if isinstance(value, _NO_NUMBERS) or (
+            isinstance(value, np.ndarray) and value.ndim
+        ):
             raise TypeError("it is no number")
         converted = float(value)  # type: ignore[arg-type]  # whatever float() takes
     except OverflowError:
@@ -116,26 +128,39 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     """The refusal of a value, in one sentence: the column, what it holds, what to do.
 
     >>> print(unreadable("user", {"age": 3}, "a number or text"))
-    context column 'user' must be a number or text; got a dict: give each entry a column of its own, as 'user.age'
+    context column 'user' must be a number or text; got a dict: give each entry a column
+    of its own, as 'user.age'
     """
     got, then = shown(value), "leave the column out"
     if isinstance(value, _TIMES) or hasattr(value, "isoformat"):
-        got, then = f"the time {value}", "give what matters of it as columns, hour and weekday say, or leave it out"
+        got, then = (
+            f"the time {value}",
+            "give what matters of it as columns, hour and weekday say, or leave it out",
+        )
     elif isinstance(value, Mapping):
         inner = next(iter(value), "entry")
-        got, then = "a dict", f"give each entry a column of its own, as '{column}.{inner}'"
+        got, then = (
+            "a dict",
+            f"give each entry a column of its own, as '{column}.{inner}'",
+        )
     elif isinstance(value, list | tuple | np.ndarray):
         got, then = "a list", "give each entry a column of its own"
     elif isinstance(value, bytes | bytearray):
         then = "decode it to text"
     elif isinstance(value, str):
         then = "make it a category of a Schema, or None where the number is not known"
-    return InvalidInput(f"context column {column!r} must be {wanted}; got {got}: {then}")
+    return InvalidInput(
+        f"context column {column!r} must be {wanted}; got {got}: {then}"
+    )
 
 
 def shown(value: object) -> str:
     """The beginning of a value's repr, on one line."""
-    return f"a {type(value).__name__}" if hasattr(value, "columns") else " ".join(repr(value).split())[:60]
+    return (
+        f"a {type(value).__name__}"
+        if hasattr(value, "columns")
+        else " ".join(repr(value).split())[:60]
+    )
 
 
 _DEEP = 4  # lists in each other, before contexts are looked for in vain
@@ -146,9 +171,11 @@ RowPlaces: TypeAlias = slice | npt.NDArray[np.bool_] | npt.NDArray[np.integer]
 
 
 class NamedRow(dict[str, object]):
-    """One row of a table: a dict in the order of the table's columns, with None where a value is missing.
+    """One row of a table: a dict in the order of the table's columns, with None where a
+    value is missing.
 
-    Unlike those of other dicts, its values may stand for an array: their order is the table's.
+    Unlike those of other dicts, its values may stand for an array: their order is the
+    table's.
     """
 
 
@@ -159,7 +186,9 @@ def is_table(context: object) -> TypeGuard[Any]:
     >>> is_table(pd.DataFrame({"age": [3]})), is_table([{"age": 3}])
     (True, False)
     """
-    return hasattr(context, "columns") and any(hasattr(context, verb) for verb in ("iloc", "to_dicts", "to_pylist"))
+    return hasattr(context, "columns") and any(
+        hasattr(context, verb) for verb in ("iloc", "to_dicts", "to_pylist")
+    )
 
 
 def is_series(context: object) -> TypeGuard[Any]:
@@ -168,7 +197,8 @@ def is_series(context: object) -> TypeGuard[Any]:
 
 
 def one(context: object) -> Any:
-    """One context: a row of a table as a `NamedRow`, a dict with None for NA and NaT, columns and tensors as arrays.
+    """One context: a row of a table as a `NamedRow`, a dict with None for NA and NaT,
+    columns and tensors as arrays.
 
     Everything else is as it was.
 
@@ -177,28 +207,50 @@ def one(context: object) -> Any:
     {'age': 3.0, 'city': None}
     """
     if type(context) is dict:
-        if "pandas" not in sys.modules or _USUAL.issuperset(map(type, context.values())):
+        if "pandas" not in sys.modules or _USUAL.issuperset(
+            map(type, context.values())
+        ):
             return context
-        return {n: None if missing(value) and not isinstance(value, float) else value for n, value in context.items()}
-    if isinstance(context, np.void | np.ma.MaskedArray) and context.dtype.names and not context.ndim:
+        return {
+            n: None if missing(value) and not isinstance(value, float) else value
+            for n, value in context.items()
+        }
+    if (
+        isinstance(context, np.void | np.ma.MaskedArray)
+        and context.dtype.names
+        and not context.ndim
+    ):
         return NamedRow({name: plain(context[name]) for name in context.dtype.names})
     if isinstance(context, np.ndarray):
         return context
     if is_series(context):
         names = context.index.tolist()
-        return _row(names, map(plain, context.tolist())) if _are_names(names) else context.to_numpy()
-    is_array = hasattr(context, "__array__") and not isinstance(context, np.generic) and not is_table(context)
+        return (
+            _row(names, map(plain, context.tolist()))
+            if _are_names(names)
+            else context.to_numpy()
+        )
+    is_array = (
+        hasattr(context, "__array__")
+        and not isinstance(context, np.generic)
+        and not is_table(context)
+    )
     return as_array(context) if is_array else context
 
 
 def is_batch(context: object) -> bool:
-    """Whether this is a table, a list, an array of more than one axis, or one of objects or structured rows."""
+    """Whether this is a table, a list, an array of more than one axis, or one of
+    objects or structured rows."""
     if isinstance(context, np.ndarray):
-        return context.ndim > 1 or context.dtype == np.object_ or bool(context.dtype.names)
+        return (
+            context.ndim > 1 or context.dtype == np.object_ or bool(context.dtype.names)
+        )
     return isinstance(context, list | tuple) or is_table(context)
 
 
-def as_array(context: object, dtype: type[np.generic] | None = None) -> npt.NDArray[Any]:
+def as_array(
+    context: object, dtype: type[np.generic] | None = None
+) -> npt.NDArray[Any]:
     """The context as numpy has it; rows of different lengths are refused.
 
     >>> as_array([[1, 2], [3, 4]]).shape
@@ -206,13 +258,20 @@ def as_array(context: object, dtype: type[np.generic] | None = None) -> npt.NDAr
     """
     try:
         return np.asarray(context, dtype=dtype)
-    except Exception as error:  # numpy's words are about arrays, and other libraries have their own reasons
-        then = "give every context the same columns, of numbers, and None where a value is missing"
-        raise InvalidInput(f"context must be rows of the same length; got {shown(context)}: {then}") from error
+    # numpy's words are about arrays, and other libraries have their own reasons
+    except Exception as error:
+        then = (
+            "give every context the same columns, of numbers, and None where a value "
+            "is missing"
+        )
+        raise InvalidInput(
+            f"context must be rows of the same length; got {shown(context)}: {then}"
+        ) from error
 
 
 def has_names(context: object) -> bool:
-    """Whether values have names: a dict, a row or a table with names, or a list that begins with one of these."""
+    """Whether values have names: a dict, a row or a table with names, or a list that
+    begins with one of these."""
     if type(context) is dict or isinstance(context, Mapping):
         return True
     if isinstance(context, np.ndarray | np.void):
@@ -221,7 +280,9 @@ def has_names(context: object) -> bool:
         return bool(context.dtype.names)
     if isinstance(context, list | tuple):
         for _ in range(_DEEP):
-            context = context[0] if isinstance(context, list | tuple) and context else context
+            context = (
+                context[0] if isinstance(context, list | tuple) and context else context
+            )
         return not isinstance(context, list | tuple) and has_names(context)
     if is_table(context):
         return _are_names(_names(context))
@@ -243,9 +304,18 @@ def rows(contexts: Any) -> Sequence[Any]:
         columns = [[plain(value) for value in column] for column in _columns(contexts)]
         return [_row(names, values) for values in zip(*columns, strict=True)]
     if isinstance(contexts, np.ndarray):
-        plain_array = np.asarray(contexts) if isinstance(contexts, np.matrix) else contexts
-        return [one(context) for context in contexts] if contexts.dtype.names else list(plain_array)
-    return [one(context) for context in (contexts.tolist() if hasattr(contexts, "iloc") else contexts)]
+        plain_array = (
+            np.asarray(contexts) if isinstance(contexts, np.matrix) else contexts
+        )
+        return (
+            [one(context) for context in contexts]
+            if contexts.dtype.names
+            else list(plain_array)
+        )
+    return [
+        one(context)
+        for context in (contexts.tolist() if hasattr(contexts, "iloc") else contexts)
+    ]
 
 
 def categorical(contexts: object) -> set[str]:
@@ -257,22 +327,35 @@ def categorical(contexts: object) -> set[str]:
     """
     if not is_table(contexts):
         return set()
-    kinds = contexts.schema.types if hasattr(contexts, "column_names") else contexts.dtypes
+    kinds = (
+        contexts.schema.types if hasattr(contexts, "column_names") else contexts.dtypes
+    )
     words = [str(kind).casefold() for kind in kinds]
-    return {str(n) for n, word in zip(_names(contexts), words, strict=True) if word.startswith(("categ", "dictionary"))}
+    return {
+        str(n)
+        for n, word in zip(_names(contexts), words, strict=True)
+        if word.startswith(("categ", "dictionary"))
+    }
 
 
 def length(contexts: object) -> int:
     """How many contexts there are in a batch, at least one."""
     kinds = "an array, a list or a data frame"
-    is_rows = isinstance(contexts, Sequence) or hasattr(contexts, "__array__") or is_table(contexts)
+    is_rows = (
+        isinstance(contexts, Sequence)
+        or hasattr(contexts, "__array__")
+        or is_table(contexts)
+    )
     if (
         not is_rows
         or isinstance(contexts, str | bytes)
         or not hasattr(contexts, "__len__")
         or getattr(contexts, "ndim", 1) == 0
     ):
-        raise InvalidInput(f"contexts must be rows: {kinds}; got {shown(contexts)} (decide takes one context)")
+        raise InvalidInput(
+            f"contexts must be rows: {kinds}; got {shown(contexts)} (decide takes one "
+            "context)"
+        )
     if is_table(contexts) and has_names(contexts):
         _check_distinct(_names(contexts))
     if len(contexts) == 0:
@@ -281,7 +364,8 @@ def length(contexts: object) -> int:
 
 
 def taken(contexts: Any, places: RowPlaces) -> Any:
-    """The contexts of a batch at `places`: a slice, a mask or an array of numbers; tables stay tables."""
+    """The contexts of a batch at `places`: a slice, a mask or an array of numbers;
+    tables stay tables."""
     if isinstance(contexts, np.ndarray):
         return contexts[places]
     at = np.arange(len(contexts))[places]
@@ -313,7 +397,10 @@ def _are_names(names: Sequence[object]) -> bool:
 def _check_distinct(names: Sequence[object]) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"columns of a table must have distinct names; got {twice!r} twice: rename one")
+        raise InvalidInput(
+            f"columns of a table must have distinct names; got {twice!r} twice: rename "
+            "one"
+        )
 
 
 def _names(table: Any) -> list[object]:

@@ -72,16 +72,21 @@ class Infeasible(InvalidInput):
 class BrokenLog(InvalidInput):
     """A row of a log breaks a rule.
 
-    >>> print(BrokenLog("reward", 7, "must be in [0, 1]; got 3").moved(100, "march.csv"))
+    >>> print(
+    ...     BrokenLog("reward", 7, "must be in [0, 1]; got 3").moved(100, "march.csv")
+    ... )
     march.csv: column reward, row 107: must be in [0, 1]; got 3
     """
 
     def __init__(self, column: str, row: int, rule: str, source: str = "") -> None:
         self.column, self.row, self.rule, self.source = column, row, rule, source
-        super().__init__(f"{source}{': ' if source else ''}column {column}, row {row}: {rule}")
+        super().__init__(
+            f"{source}{': ' if source else ''}column {column}, row {row}: {rule}"
+        )
 
     def __reduce__(self) -> "tuple[type[BrokenLog], tuple[str, int, str, str]]":
-        return BrokenLog, (self.column, self.row, self.rule, self.source)  # so that it comes home from a worker
+        # so that it comes home from a worker
+        return BrokenLog, (self.column, self.row, self.rule, self.source)
 
     def moved(self, by: int, source: str) -> "BrokenLog":
         """The same for the row of a whole file that is read in pieces."""
@@ -93,7 +98,8 @@ class NoSuchRow(InvalidInput, IndexError):
 
 
 class Conflict(InvalidInput):
-    """An event that was stored before comes again with another value: the first one stays."""
+    """An event that was stored before comes again with another value: the first one
+    stays."""
 
 
 class OutOfDomain(InvalidInput):
@@ -105,7 +111,8 @@ class AllExpertsRefuted(OddsmithError):
 
 
 class ExpertFailed(OddsmithError):
-    """An expert bank returned something that is not (…, N, K) numbers; a guard counts it under its `kind`.
+    """An expert bank returned something that is not (…, N, K) numbers; a guard counts
+    it under its `kind`.
 
     >>> ExpertFailed("expert 'net' must give 3 numbers; got 2", kind="shape").kind
     'shape'
@@ -139,7 +146,8 @@ class StoreFailed(OddsmithError):
 class ServiceError(OddsmithError):
     """A decision service refused, failed or did not answer.
 
-    `status` is that of HTTP, 0 where no answer came; `code` is the service's word for it.
+    `status` is that of HTTP, 0 where no answer came; `code` is the service's word for
+    it.
     """
 
     def __init__(self, sentence: str, status: int = 0, code: str = "") -> None:
@@ -147,7 +155,8 @@ class ServiceError(OddsmithError):
         super().__init__(sentence)
 
     def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, int, str]]":
-        return ServiceError, (self.sentence, self.status, self.code)  # else a worker cannot send it back
+        # else a worker cannot send it back
+        return ServiceError, (self.sentence, self.status, self.code)
 
 
 class MissingExtra(OddsmithError, ImportError):
@@ -155,7 +164,8 @@ class MissingExtra(OddsmithError, ImportError):
 
 
 def import_extra(module: str, needed: str, extra: str) -> ModuleType:
-    """A module of an optional package; where it is not installed, one sentence: `needed` "the extra oddsmith[…]".
+    """A module of an optional package; where it is not installed, one sentence:
+    `needed` "the extra oddsmith[…]".
 
     >>> import_extra("json.decoder", "answers need", "client").__name__
     'json.decoder'
@@ -171,17 +181,21 @@ class OddsmithWarning(UserWarning):
 
 
 class NoExploration(OddsmithWarning):
-    """The policy has no floor under its odds, so its log will not support off-policy evaluation."""
+    """The policy has no floor under its odds, so its log will not support off-policy
+    evaluation."""
 
 
 class NoVersion(OddsmithWarning):
-    """Models without a version are saved by name and class only, so other models of that name would be accepted."""
+    """Models without a version are saved by name and class only, so other models of
+    that name would be accepted."""
 
 
 def place_of(error: BaseException, *, frames: int = 1) -> str:
-    """The type of an exception and where it was raised, the innermost frames first; not what it says.
+    """The type of an exception and where it was raised, the innermost frames first; not
+    what it says.
 
-    What an exception says may hold the data it was raised for, which has no place in a log.
+    What an exception says may hold the data it was raised for, which has no place in a
+    log.
 
     >>> try:
     ...     {}["a context"]
@@ -189,6 +203,13 @@ def place_of(error: BaseException, *, frames: int = 1) -> str:
     ...     print(place_of(error))
     KeyError at <doctest oddsmith.core.errors.place_of[0]>:2 in <module>
     """
-    stack = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)][::-1][:frames]
-    places = [f"{PurePath(code.co_filename).name}:{line} in {code.co_name}" for code, line in stack]
-    return " at ".join([type(error).__name__, *([" < ".join(places)] if places else [])])
+    stack = [
+        (frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ][::-1][:frames]
+    places = [
+        f"{PurePath(code.co_filename).name}:{line} in {code.co_name}"
+        for code, line in stack
+    ]
+    return " at ".join(
+        [type(error).__name__, *([" < ".join(places)] if places else [])]
+    )

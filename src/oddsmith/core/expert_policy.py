@@ -1,4 +1,5 @@
-"""What policies over experts share: their state, and the checked ways in for priors, advice and eligible arms."""
+"""What policies over experts share: their state, and the checked ways in for priors,
+advice and eligible arms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -36,7 +37,8 @@ Prior: TypeAlias = npt.ArrayLike | Mapping[str, float] | None
 
 
 class ExpertState(NamedTuple):
-    """Log weights (…, N) relative to the leader, the number of rewards learnt, and the experts' own state."""
+    """Log weights (…, N) relative to the leader, the number of rewards learnt, and the
+    experts' own state."""
 
     log_weights: Array
     learnt: int
@@ -50,33 +52,52 @@ def checked_prior(prior: object, names: Sequence[str]) -> Array:
         return np.full(n, 1.0 / n)
     if isinstance(prior, Mapping):
         if unknown := [name for name in prior if name not in names]:
-            raise InvalidInput(f"prior must name the experts; got {unknown[0]!r}, which is none of {list(names)[:8]}")
+            raise InvalidInput(
+                f"prior must name the experts; got {unknown[0]!r}, which is none of "
+                f"{list(names)[:8]}"
+            )
         if missing := [name for name in names if name not in prior]:
-            raise InvalidInput(f"prior must name every expert; got none for {missing[0]!r}")
+            raise InvalidInput(
+                f"prior must name every expert; got none for {missing[0]!r}"
+            )
         prior = [prior[name] for name in names]
     return simplex("prior", prior, n=n, over="experts")
 
 
 def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
-    """Refuse advice whose shape is not that of the log weights it is about to change."""
+    """Refuse advice whose shape is not that of the log weights it is about to
+    change."""
     if shape != log_weights.shape:
-        raise InvalidInput(f"advice must have the state's shape {log_weights.shape}; got {shape}")
+        raise InvalidInput(
+            f"advice must have the state's shape {log_weights.shape}; got {shape}"
+        )
 
 
 def check_eligible(eligible: object, n_arms: int | None = None) -> None:
-    """Refuse what is neither None nor a boolean mask (of `n_arms`, if given) with at least one arm in every row."""
+    """Refuse what is neither None nor a boolean mask (of `n_arms`, if given) with at
+    least one arm in every row."""
     if eligible is None:
         return
-    if not isinstance(eligible, np.ndarray) or eligible.dtype != np.bool_ or eligible.ndim == 0:
-        raise InvalidInput(f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} {eligible!r:.60}")
+    if (
+        not isinstance(eligible, np.ndarray)
+        or eligible.dtype != np.bool_
+        or eligible.ndim == 0
+    ):
+        raise InvalidInput(
+            f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} "
+            f"{eligible!r:.60}"
+        )
     if not eligible.any(axis=-1).all():
         raise NoEligibleArm("at least one arm must be eligible; got none")
     if n_arms is not None and eligible.shape[-1] != n_arms:
-        raise InvalidInput(f"eligible must be a mask of the {n_arms} arms; got shape {eligible.shape}")
+        raise InvalidInput(
+            f"eligible must be a mask of the {n_arms} arms; got shape {eligible.shape}"
+        )
 
 
 class OverExperts(Policy):
-    """A policy that asks experts: name it as base of a dataclass with the field `experts`."""
+    """A policy that asks experts: name it as base of a dataclass with the field
+    `experts`."""
 
     experts: Experts
 
@@ -104,18 +125,27 @@ class OverExperts(Policy):
         changed: Self = replace(policy, experts=bank)
         return changed
 
-    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
+    def named_posterior(
+        self, state: State, arms: Sequence[str] | None
+    ) -> dict[str, Any]:
         """The weight of each expert, by name."""
-        return dict(zip(self.experts.names, self.posterior(state).tolist(), strict=True))
+        return dict(
+            zip(self.experts.names, self.posterior(state).tolist(), strict=True)
+        )
 
-    def learnt_by_experts(self, state: State, decision: Decision, reward: Real) -> State:
+    def learnt_by_experts(
+        self, state: State, decision: Decision, reward: Real
+    ) -> State:
         """The experts' own state after one reward; fixed experts keep theirs."""
         if not self.experts.learns:
             return state
         return _returned(self.experts.update(state, decision, reward), "update")
 
-    def revised_by_experts(self, state: State, decision: Decision, before: float, reward: float) -> State:
-        """The experts' own state after a reward they have learnt turned into another; fixed experts keep theirs."""
+    def revised_by_experts(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
+        """The experts' own state after a reward they have learnt turned into another;
+        fixed experts keep theirs."""
         if not self.experts.learns:
             return state
         return _returned(self.experts.revise(state, decision, before, reward), "revise")
@@ -125,8 +155,9 @@ class OverExperts(Policy):
 class MultiplicativeWeights(OverExperts):
     """The fields and bodies of policies with a weight for each expert.
 
-    `prior` is N probabilities or a dict by expert name (None: uniform), and is replaced by N probabilities. A reward
-    multiplies the weights by factors that the decision's record fixes: their order does not matter.
+    `prior` is N probabilities or a dict by expert name (None: uniform), and is replaced
+    by N probabilities. A reward multiplies the weights by factors that the decision's
+    record fixes: their order does not matter.
     """
 
     experts: Experts
@@ -148,36 +179,53 @@ class MultiplicativeWeights(OverExperts):
     def orderless(self) -> bool:
         return not self.experts.learns
 
-    def with_arms(self, state: ExpertState, arms: Sequence[str]) -> tuple[Self, ExpertState]:
+    def with_arms(
+        self, state: ExpertState, arms: Sequence[str]
+    ) -> tuple[Self, ExpertState]:
         experts, own = self.experts.with_arms(state.experts, arms)
         return self.with_bank(experts), state._replace(experts=own)
 
     def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
         """The prior, with batch axes `shape`."""
-        log_weights = np.broadcast_to(self.log_prior - self.log_prior.max(), (*shape, len(self.log_prior))).copy()
+        log_weights = np.broadcast_to(
+            self.log_prior - self.log_prior.max(), (*shape, len(self.log_prior))
+        ).copy()
         return ExpertState(log_weights, 0, self.experts.init(shape))
 
     def posterior(self, state: ExpertState) -> Array:
         """The weight (…, N) of each expert, normalised."""
         return weights.posterior(state.log_weights)
 
-    def reweighed(self, state: ExpertState, factors: Array, decision: Decision, reward: Real) -> ExpertState:
-        """The state with log weights changed by `factors` (…, N), sleepers charged the mix of the awake (5.12)."""
+    def reweighed(
+        self, state: ExpertState, factors: Array, decision: Decision, reward: Real
+    ) -> ExpertState:
+        """The state with log weights changed by `factors` (…, N), sleepers charged the
+        mix of the awake (5.12)."""
         asleep = np.isnan(factors)
         if asleep.any():
             if decision.log_weights is None:
                 raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, for an expert slept; got none"
+                    "decision must carry the log weights it was drawn with, for an "
+                    "expert slept; got none"
                 )
-            factors = weights.charge(np.where(asleep, 0.0, factors), decision.log_weights, asleep)
+            factors = weights.charge(
+                np.where(asleep, 0.0, factors), decision.log_weights, asleep
+            )
         check_advice(factors.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, factors)
-        return ExpertState(log_weights, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
+        return ExpertState(
+            log_weights,
+            state.learnt + 1,
+            self.learnt_by_experts(state.experts, decision, reward),
+        )
 
 
 def _returned(state: State, verb: str) -> State:
     if state is None:
-        raise InvalidInput(f"{verb} of experts must return their state, even if changed in place; got None")
+        raise InvalidInput(
+            f"{verb} of experts must return their state, even if changed in place; got "
+            "None"
+        )
     return state
 
 
@@ -186,21 +234,30 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
     advice = decision.advice
     if advice is None or advice.shape[-1] != n_experts:
         shape = None if advice is None else advice.shape
-        raise InvalidInput(f"decision must carry advice of {n_experts} experts; got {shape}")
+        raise InvalidInput(
+            f"decision must carry advice of {n_experts} experts; got {shape}"
+        )
     return advice
 
 
 def column(reward: Real) -> Real:
     """A reward (…) as (…, 1), for arithmetic with one number per expert."""
-    return reward if isinstance(reward, float) else np.asarray(reward, dtype=np.float64)[..., None]
+    return (
+        reward
+        if isinstance(reward, float)
+        else np.asarray(reward, dtype=np.float64)[..., None]
+    )
 
 
 def scored(loss: Loss, advice: Array, reward: Real) -> Array:
-    """The losses (…, N), NaN for sleepers alone: a loss that is NaN where advice is not is refused."""
+    """The losses (…, N), NaN for sleepers alone: a loss that is NaN where advice is not
+    is refused."""
     losses: Array = loss(advice, column(reward))
     if (np.isnan(losses) & ~np.isnan(advice)).any():
         first = advice[np.isnan(losses) & ~np.isnan(advice)][0]
-        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {first:g}")
+        raise OutOfDomain(
+            f"loss must be a number for any prediction; got NaN for {first:g}"
+        )
     return losses
 
 
@@ -210,7 +267,9 @@ def certain(scores: Array, eligible: Bools | None) -> Array:
     >>> certain(np.array([0.2, 0.7, 0.7]), None)
     array([0., 1., 0.])
     """
-    best = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(axis=-1)
+    best = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(
+        axis=-1
+    )
     odds: Array = (np.arange(scores.shape[-1]) == best[..., None]).astype(np.float64)
     return odds
 
@@ -223,6 +282,10 @@ def explored(odds: Array, gamma: float, eligible: Bools | None) -> Array:
     """
     if gamma == 0:
         return odds
-    n_arms = odds.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
+    n_arms = (
+        odds.shape[-1]
+        if eligible is None
+        else np.add.reduce(eligible, axis=-1, keepdims=True)
+    )
     even: Real = 1 / n_arms if eligible is None else eligible / n_arms
     return (1 - gamma) * odds + gamma * even

@@ -27,11 +27,13 @@ __all__ = [
 ]
 
 Fused: TypeAlias = tuple[Array, Array, bool]
-"""Predictions (…, N, K), odds (…, K), and whether an expert lacks an opinion on an eligible arm."""
+"""Predictions (…, N, K), odds (…, K), and whether an expert lacks an opinion on an
+eligible arm."""
 
 
 class Experts:
-    """N experts. The bodies here are those of fixed experts: name it as base, write `names` and `predict`.
+    """N experts. The bodies here are those of fixed experts: name it as base, write
+    `names` and `predict`.
 
     >>> class Coin(Experts):
     ...     names = ("fair", "loaded")
@@ -42,7 +44,9 @@ class Experts:
            [0. , 1. ]])
     """
 
-    if TYPE_CHECKING:  # properties for the type checker, plain attributes for frozen dataclasses to override
+    # properties for the type checker, plain attributes for frozen dataclasses to
+    # override
+    if TYPE_CHECKING:
 
         @property
         @abstractmethod
@@ -56,7 +60,8 @@ class Experts:
 
         @property
         def learns(self) -> bool:
-            """Whether `update` changes the state; it may then write into the state it is given."""
+            """Whether `update` changes the state; it may then write into the state it
+            is given."""
             return False
 
         @property
@@ -66,7 +71,8 @@ class Experts:
 
         @property
         def takes_offers(self) -> bool:
-            """Whether it is asked with an `Offer` where arms come with the call; `predict` is then (…, N, K_t)."""
+            """Whether it is asked with an `Offer` where arms come with the call;
+            `predict` is then (…, N, K_t)."""
             return False
 
         @property
@@ -87,56 +93,94 @@ class Experts:
         return ()
 
     def predict(self, state: State, context: Context) -> Array:
-        """f_i(x, a), mean rewards (…, N, K); NaN is "no opinion on this arm", a row of NaN an expert asleep."""
-        raise InvalidInput(f"experts must have predict; {type(self).__name__} has none: write it")
+        """f_i(x, a), mean rewards (…, N, K); NaN is "no opinion on this arm", a row of
+        NaN an expert asleep."""
+        raise InvalidInput(
+            f"experts must have predict; {type(self).__name__} has none: write it"
+        )
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        """Predictions and ballots, both (…, N, K): greedy on the predictions, ties share the vote."""
-        predictions = _as_known_type(self.predict(state, context), len(self.names), eligible)
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
+        """Predictions and ballots, both (…, N, K): greedy on the predictions, ties
+        share the vote."""
+        predictions = _as_known_type(
+            self.predict(state, context), len(self.names), eligible
+        )
         return predictions, greedy(predictions, eligible)
 
     def fused(
-        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+        self,
+        state: State,
+        context: Context,
+        log_weights: Array,
+        gamma: Real,
+        eligible: Bools | None = None,
     ) -> Fused | None:
-        """The same as `advise` and `weights.mix` in one compiled call, where there is one; else None.
+        """The same as `advise` and `weights.mix` in one compiled call, where there is
+        one; else None.
 
         Override it only to be faster.
         """
         if kernels.compiled() is None or type(self).advise is not Experts.advise:
             return None
-        predictions = checked_predictions(self.predict(state, context), log_weights, eligible)
+        predictions = checked_predictions(
+            self.predict(state, context), log_weights, eligible
+        )
         return predictions, *vote(log_weights, predictions, gamma, eligible)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """The state after one reward; whatever can raise must come before the first write."""
+        """The state after one reward; whatever can raise must come before the first
+        write."""
         return state
 
-    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
-        """The state after a reward that it has learnt turned from `before` into `reward`: here it learns once more."""
+    def revise(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
+        """The state after a reward that it has learnt turned from `before` into
+        `reward`: here it learns once more."""
         return self.update(state, decision, reward)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
-        """This bank and its state with further arms behind the old ones, of which nothing is known."""
-        raise InvalidInput(f"experts must be able to gain arms; {type(self).__name__} are made for the arms they have")
+        """This bank and its state with further arms behind the old ones, of which
+        nothing is known."""
+        raise InvalidInput(
+            f"experts must be able to gain arms; {type(self).__name__} are made for "
+            "the arms they have"
+        )
 
 
 def check_bank(what: str, experts: object) -> None:
     """Refuse what is not a bank of experts."""
     if not isinstance(experts, Experts):
-        raise InvalidInput(f"{what} must be a bank of experts (name od.Experts as base); got {type(experts).__name__}")
+        raise InvalidInput(
+            f"{what} must be a bank of experts (name od.Experts as base); got "
+            f"{type(experts).__name__}"
+        )
 
 
-def refuse_offer(experts: Experts, context: object, instead: str = "make them without arms") -> None:
+def refuse_offer(
+    experts: Experts, context: object, instead: str = "make them without arms"
+) -> None:
     """Refuses arms that come with the call, where these experts have their own."""
     if isinstance(context, AnyOffer):
         kind = type(experts).__name__
-        raise InvalidInput(f"{kind} of fixed arms cannot choose among arms that come with the call: {instead}")
+        raise InvalidInput(
+            f"{kind} of fixed arms cannot choose among arms that come with the call: "
+            f"{instead}"
+        )
 
 
 def arms_needed(experts: Experts) -> InvalidInput:
     """The refusal of a context without arms, where experts were made without arms."""
-    kind, also = type(experts).__name__, "in a stack give these the fixed arms of the others, or none to all"
-    return InvalidInput(f"{kind} made without arms need them with the call: decide(context, arms=…); {also}")
+    kind, also = (
+        type(experts).__name__,
+        "in a stack give these the fixed arms of the others, or none to all",
+    )
+    return InvalidInput(
+        f"{kind} made without arms need them with the call: decide(context, arms=…); "
+        f"{also}"
+    )
 
 
 def raised(source: str, error: Exception) -> ExpertFailed:
@@ -150,38 +194,59 @@ def raised(source: str, error: Exception) -> ExpertFailed:
 
 
 def as_floats(values: object, *, source: str) -> Array:
-    """`values` from outside code as floats, None as NaN; what is no real number is ExpertFailed, in one sentence."""
+    """`values` from outside code as floats, None as NaN; what is no real number is
+    ExpertFailed, in one sentence."""
     try:
         floats = np.asarray(values)
-        if floats.dtype.kind in "cmM":  # numpy would drop the imaginary part, and count days
+        # numpy would drop the imaginary part, and count days
+        if floats.dtype.kind in "cmM":
             raise TypeError(f"{floats.dtype} is no real number")
         return floats if floats.dtype in _FLOATS else floats.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         got = f"{type(values).__name__}: {error}"
-        raise ExpertFailed(f"{source} must give numbers; got {got:.200}", kind="values") from error
+        raise ExpertFailed(
+            f"{source} must give numbers; got {got:.200}", kind="values"
+        ) from error
 
 
 def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
-    """`values` as floats (…, N, K) from outside code, or ExpertFailed in one sentence."""
+    """`values` as floats (…, N, K) from outside code, or ExpertFailed in one
+    sentence."""
     predictions = as_floats(values, source=source)
-    if predictions.ndim < 2 or predictions.shape[-2] != n_experts or predictions.shape[-1] == 0:
+    if (
+        predictions.ndim < 2
+        or predictions.shape[-2] != n_experts
+        or predictions.shape[-1] == 0
+    ):
         wanted = f"predictions of shape (…, {n_experts}, K)"
-        raise ExpertFailed(f"{source} must give {wanted}; got {predictions.shape}", kind="shape")
+        raise ExpertFailed(
+            f"{source} must give {wanted}; got {predictions.shape}", kind="shape"
+        )
     return predictions
 
 
 def no_infinity(predictions: Array, *, source: str) -> Array:
-    """The predictions before they are clipped, which would hide an infinite one: it is no mean reward."""
+    """The predictions before they are clipped, which would hide an infinite one: it is
+    no mean reward."""
     if np.isinf(predictions).any():
-        raise ExpertFailed(f"{source} must give finite numbers; got an infinite one", kind="values")
+        raise ExpertFailed(
+            f"{source} must give finite numbers; got an infinite one", kind="values"
+        )
     return predictions
 
 
-def checked_predictions(predictions: object, log_weights: Array, eligible: Bools | None) -> Array:
-    """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a mask that fit."""
+def checked_predictions(
+    predictions: object, log_weights: Array, eligible: Bools | None
+) -> Array:
+    """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a
+    mask that fit."""
     checked = _as_known_type(predictions, log_weights.shape[-1], eligible)
     if checked.ndim > 2 or log_weights.ndim > 1:
-        _check_axes(log_weights.shape[:-1], checked.shape[:-2], () if eligible is None else eligible.shape[:-1])
+        _check_axes(
+            log_weights.shape[:-1],
+            checked.shape[:-2],
+            () if eligible is None else eligible.shape[:-1],
+        )
     return checked
 
 
@@ -189,18 +254,30 @@ def _check_axes(*axes: tuple[int, ...]) -> None:
     try:
         np.broadcast_shapes(*axes)
     except ValueError as error:
-        raise InvalidInput(f"batch axes of state, predictions and eligible must fit; {error}") from error
+        raise InvalidInput(
+            f"batch axes of state, predictions and eligible must fit; {error}"
+        ) from error
 
 
-def _as_known_type(predictions: object, n_experts: int, eligible: Bools | None) -> Array:
-    """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that fits."""
-    if not isinstance(predictions, np.ndarray) or not (predictions.dtype is _FLOATS[0] or predictions.dtype in _FLOATS):
+def _as_known_type(
+    predictions: object, n_experts: int, eligible: Bools | None
+) -> Array:
+    """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that
+    fits."""
+    if not isinstance(predictions, np.ndarray) or not (
+        predictions.dtype is _FLOATS[0] or predictions.dtype in _FLOATS
+    ):
         predictions = as_predictions(predictions, n_experts=n_experts, source="experts")
     if predictions.shape[-2:-1] != (n_experts,) or predictions.shape[-1] == 0:
         wanted = f"predictions of shape (…, {n_experts}, K)"
-        raise ExpertFailed(f"experts must give {wanted}; got {predictions.shape}", kind="shape")
+        raise ExpertFailed(
+            f"experts must give {wanted}; got {predictions.shape}", kind="shape"
+        )
     if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
-        raise InvalidInput(f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape {eligible.shape}")
+        raise InvalidInput(
+            f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape "
+            f"{eligible.shape}"
+        )
     if eligible is not None and eligible.ndim > 1 and predictions.ndim > 2:
         _check_axes(predictions.shape[:-2], eligible.shape[:-1])
     return predictions

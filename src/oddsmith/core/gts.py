@@ -20,30 +20,44 @@ from oddsmith.core.expert_policy import (
 )
 from oddsmith.core.experts import Experts, checked_predictions
 from oddsmith.core.explanation import Explanation
-from oddsmith.core.losses import Loss, Scaled, domain, log_loss, square_loss, total_log_loss
+from oddsmith.core.losses import (
+    Loss,
+    Scaled,
+    domain,
+    log_loss,
+    square_loss,
+    total_log_loss,
+)
 from oddsmith.core.names import numbered_arms
 from oddsmith.core.offer import Offer
 from oddsmith.core.schedules import Schedule
 
 __all__ = ["GeneralizedThompsonSampling"]
 
-_BLOCK = 1024  # events added up before they touch the weights: sums of many small losses keep their digits
+# events added up before they touch the weights: sums of many small losses keep their
+# digits
+_BLOCK = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralizedThompsonSampling(MultiplicativeWeights):
-    """Algorithm 1: follow an expert drawn from the posterior, mixed with a uniform gamma; re-weigh all by their loss.
+    """Algorithm 1: follow an expert drawn from the posterior, mixed with a uniform
+    gamma; re-weigh all by their loss.
 
-        Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
+        Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K
+        w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
 
-    `prior` is N probabilities or a dict by expert name (None: uniform); `gamma` a number or a schedule of the step;
-    `optimism` is Feel-Good's λ (theory 5.1). For truths that drift (5.9), `share` mixes the prior back in after each
-    reward (fixed share), and `discount` d fades old rewards before it, w ← w^d p^(1-d), a memory of about 1 / (1 - d).
-    With fixed experts, share = 0 and discount = 1 the posterior does not depend on the order of rewards, sleeping
-    included.
+    `prior` is N probabilities or a dict by expert name (None: uniform); `gamma` a
+    number or a schedule of the step; `optimism` is Feel-Good's λ (theory 5.1). For
+    truths that drift (5.9), `share` mixes the prior back in after each reward (fixed
+    share), and `discount` d fades old rewards before it, w ← w^d p^(1-d), a memory of
+    about 1 / (1 - d). With fixed experts, share = 0 and discount = 1 the posterior does
+    not depend on the order of rewards, sleeping included.
 
     >>> from oddsmith.experts.external import GivenExperts
-    >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), square_loss, eta=1.0, gamma=0.1)
+    >>> gts = GeneralizedThompsonSampling(
+    ...     GivenExperts(["cold", "warm"]), square_loss, eta=1.0, gamma=0.1
+    ... )
     >>> gts.odds(gts.init(), np.array([[0.2, 0.1], [0.6, 0.9]])).propensities
     array([0.5, 0.5])
     """
@@ -57,27 +71,46 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        own_update = type(self.experts).update is not Experts.update and not self.experts.wraps
+        own_update = (
+            type(self.experts).update is not Experts.update and not self.experts.wraps
+        )
         if own_update and not self.experts.learns:
             kind = type(self.experts).__name__
-            raise InvalidInput(f"experts that learn must say learns = True; {kind} overrides update and does not")
+            raise InvalidInput(
+                f"experts that learn must say learns = True; {kind} overrides update "
+                "and does not"
+            )
         if not callable(self.loss):
-            raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
+            raise InvalidInput(
+                f"loss must be a function of prediction and reward; got {self.loss!r}"
+            )
         number("eta", self.eta, low=0, high=1e12, open_low=True)
         if not callable(self.gamma):
-            object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
+            object.__setattr__(
+                self, "gamma", number("gamma", self.gamma, low=0, high=1)
+            )
         number("optimism", self.optimism, low=0, high=np.inf)
         number("share", self.share, low=0, high=1, open_high=True)
         number("discount", self.discount, low=0, high=1, open_low=True)
 
     @cached_property
     def loss_twin(self) -> tuple[float, int] | None:
-        """Eta and the loss with a compiled twin (log or square, scaled or not, and nothing else on), or None."""
+        """Eta and the loss with a compiled twin (log or square, scaled or not, and
+        nothing else on), or None."""
         scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
-        loss, eta = self.loss.loss if isinstance(self.loss, Scaled) else self.loss, self.eta / scale
+        loss, eta = (
+            self.loss.loss if isinstance(self.loss, Scaled) else self.loss,
+            self.eta / scale,
+        )
         if self.optimism or self.share or self.discount < 1:
             return None
-        return (eta, kernels.LOG) if loss is log_loss else (eta, kernels.SQUARE) if loss is square_loss else None
+        return (
+            (eta, kernels.LOG)
+            if loss is log_loss
+            else (eta, kernels.SQUARE)
+            if loss is square_loss
+            else None
+        )
 
     @property
     def orderless(self) -> bool:
@@ -95,19 +128,36 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def prediction_range(self) -> tuple[float, float]:
         return domain(self.loss)
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """Exact propensities, with the predictions (advice), the optimism bonus, the weights if an expert sleeps."""
+    def odds(
+        self,
+        state: ExpertState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """Exact propensities, with the predictions (advice), the optimism bonus, the
+        weights if an expert sleeps."""
         if eligible is not None:
             check_eligible(eligible)
-        gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
-        fused = self.experts.fused(state.experts, context, state.log_weights, gamma, eligible)
+        gamma = (
+            self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        )
+        fused = self.experts.fused(
+            state.experts, context, state.log_weights, gamma, eligible
+        )
         if fused is None:
             predictions, ballots = self.experts.advise(state.experts, context, eligible)
             predictions = checked_predictions(predictions, state.log_weights, eligible)
-            return self.weigh(state, (predictions, ballots), eligible=eligible, step=step)
-        predictions, propensities, asleep = fused  # a compiled call has done what `weigh` does
+            return self.weigh(
+                state, (predictions, ballots), eligible=eligible, step=step
+            )
+        # a compiled call has done what `weigh` does
+        predictions, propensities, asleep = fused
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
-        return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
+        return Odds(
+            propensities, predictions, bonus, state.log_weights if asleep else None
+        )
 
     def weigh(
         self,
@@ -118,38 +168,67 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         step: Step = None,
         offer: Offer | None = None,
     ) -> Odds:
-        """The odds from the experts' predictions and ballots: their votes by weight, mixed with gamma."""
+        """The odds from the experts' predictions and ballots: their votes by weight,
+        mixed with gamma."""
         predictions, ballots = advice
-        gamma = self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        gamma = (
+            self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        )
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
         asleep = weights.asleep(predictions, eligible)
-        return Odds(propensities, predictions, bonus, state.log_weights if asleep else None)
+        return Odds(
+            propensities, predictions, bonus, state.log_weights if asleep else None
+        )
 
-    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
-        """Every expert is charged for its prediction of the drawn arm at decision time; then the experts learn."""
+    def update(
+        self, state: ExpertState, decision: Decision, reward: Real
+    ) -> ExpertState:
+        """Every expert is charged for its prediction of the drawn arm at decision time;
+        then the experts learn."""
         log_weights = self._reweighed(state.log_weights, decision, reward)
-        return ExpertState(log_weights, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
+        return ExpertState(
+            log_weights,
+            state.learnt + 1,
+            self.learnt_by_experts(state.experts, decision, reward),
+        )
 
-    def revise(self, state: ExpertState, decision: Decision, before: float, reward: float) -> ExpertState:
-        """The weights as if the new reward had been the first, to rounding; an expert that was refuted stays so."""
+    def revise(
+        self, state: ExpertState, decision: Decision, before: float, reward: float
+    ) -> ExpertState:
+        """The weights as if the new reward had been the first, to rounding; an expert
+        that was refuted stays so."""
         was = self.factors(decision, before)
-        change = np.where(np.isneginf(was), 0.0, self.factors(decision, reward) - np.where(np.isneginf(was), 0.0, was))
+        change = np.where(
+            np.isneginf(was),
+            0.0,
+            self.factors(decision, reward) - np.where(np.isneginf(was), 0.0, was),
+        )
         check_advice(change.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, change)
         own = self.revised_by_experts(state.experts, decision, before, reward)
         return ExpertState(log_weights, state.learnt, own)
 
-    def fold(self, state: ExpertState, decisions: Decision, rewards: Array) -> ExpertState:
-        """Many updates along a leading axis; where order does not matter, log factors are added up block by block."""
+    def fold(
+        self, state: ExpertState, decisions: Decision, rewards: Array
+    ) -> ExpertState:
+        """Many updates along a leading axis; where order does not matter, log factors
+        are added up block by block."""
         if not self.orderless:
             folded: ExpertState = super().fold(state, decisions, rewards)
             return folded
         log_weights = state.log_weights
         for start in range(0, len(rewards), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            needed = {"advice": decisions.advice, "bonus": decisions.bonus, "log_weights": decisions.log_weights}
-            block: Any = {name: None if value is None else value[rows] for name, value in needed.items()}
+            needed = {
+                "advice": decisions.advice,
+                "bonus": decisions.bonus,
+                "log_weights": decisions.log_weights,
+            }
+            block: Any = {
+                name: None if value is None else value[rows]
+                for name, value in needed.items()
+            }
             total = self._total(decisions._replace(**block), rewards[rows], log_weights)
             log_weights = weights.reweigh(log_weights, total)
         return ExpertState(log_weights, state.learnt + len(rewards), state.experts)
@@ -157,7 +236,12 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def _total(self, block: Decision, rewards: Array, log_weights: Array) -> Array:
         """What a block of rewards adds to the log weights (…, N)."""
         advice = block.advice
-        if self.loss_twin is not None and self.loss_twin[1] == kernels.LOG and advice is not None and advice.ndim == 2:
+        if (
+            self.loss_twin is not None
+            and self.loss_twin[1] == kernels.LOG
+            and advice is not None
+            and advice.ndim == 2
+        ):
             check_advice(advice.shape[1:], log_weights)
             total = total_log_loss(advice, rewards)  # None where an expert slept
             if total is not None:
@@ -168,13 +252,17 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return summed
 
     def merge(self, *states: ExpertState) -> ExpertState:
-        """One state that has learnt what these learnt from separate rewards, each starting at the prior.
+        """One state that has learnt what these learnt from separate rewards, each
+        starting at the prior.
 
-        Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order of events.
+        Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order
+        of events.
         """
         if not self.orderless:
             allowed = "fixed experts, share=0 and discount=1"
-            raise OrderMatters(f"states can be merged only with {allowed}; got {self.order_settings}")
+            raise OrderMatters(
+                f"states can be merged only with {allowed}; got {self.order_settings}"
+            )
         if not states:
             raise InvalidInput("merge needs at least one state; got none")
         for state in states:
@@ -183,10 +271,17 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         base = np.where(alive, self.log_prior, 0.0)
         learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
         log_weights = weights.reweigh(self.log_prior, np.asarray(learnt))
-        return ExpertState(log_weights, sum(state.learnt for state in states), states[0].experts)
+        return ExpertState(
+            log_weights, sum(state.learnt for state in states), states[0].experts
+        )
 
     def explain(
-        self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: ExpertState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> Explanation:
         """The experts' votes and weights, and the part of gamma."""
         check_eligible(eligible)
@@ -198,7 +293,16 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         voting = weights.awake_weights(state.log_weights, ballots)
         known = context.arms if isinstance(context, Offer) else self.arms
         names, arms = self.experts.names, known or numbered_arms(n_arms)
-        return Explanation(names, arms, self.posterior(state), voting, predictions, ballots, uniform, propensities)
+        return Explanation(
+            names,
+            arms,
+            self.posterior(state),
+            voting,
+            predictions,
+            ballots,
+            uniform,
+            propensities,
+        )
 
     def _gamma(self, state: ExpertState, step: Step) -> Real:
         return self.gamma_at(state.learnt + 1 if step is None else step)
@@ -209,16 +313,28 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             return self.gamma
         gamma = self.gamma(step)
         if not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
-            raise InvalidInput(f"gamma must be in [0, 1]; the schedule gave {gamma!r} at step {step!r}")
+            raise InvalidInput(
+                f"gamma must be in [0, 1]; the schedule gave {gamma!r} at step {step!r}"
+            )
         return gamma if isinstance(gamma, np.ndarray) and gamma.ndim else float(gamma)
 
     def _reweighed(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
         """The log weights after one decision (per batch row) and its reward."""
         advice = decision.advice
-        if self.loss_twin is not None and advice is not None and advice.shape == log_weights.shape[-1:]:
+        if (
+            self.loss_twin is not None
+            and advice is not None
+            and advice.shape == log_weights.shape[-1:]
+        ):
             compiled = kernels.compiled()
-            if compiled is not None and log_weights.ndim == 1 and isinstance(reward, float):
-                fused: Array | None = compiled.reweigh(log_weights, advice, reward, *self.loss_twin)
+            if (
+                compiled is not None
+                and log_weights.ndim == 1
+                and isinstance(reward, float)
+            ):
+                fused: Array | None = compiled.reweigh(
+                    log_weights, advice, reward, *self.loss_twin
+                )
                 if fused is not None:
                     return fused
         factors = self.factors(decision, reward)
@@ -226,19 +342,28 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if self.discount < 1:
             log_weights = weights.discount(log_weights, self.log_prior, self.discount)
         heavier = weights.reweigh(log_weights, factors)
-        return weights.share(heavier, self.log_prior, self.share) if self.share else heavier
+        return (
+            weights.share(heavier, self.log_prior, self.share)
+            if self.share
+            else heavier
+        )
 
     def factors(self, decision: Decision, reward: Real) -> Array:
-        """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers charged the mix of the awake."""
+        """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers
+        charged the mix of the awake."""
         advice = drawn_advice(decision, len(self.log_prior))
         losses = self.loss(advice, column(reward))
         if not isinstance(losses, np.ndarray) or losses.shape != advice.shape:
             got = getattr(losses, "shape", type(losses).__name__)
-            raise InvalidInput(f"loss must be elementwise, an array of shape {advice.shape}; got {got}")
+            raise InvalidInput(
+                f"loss must be elementwise, an array of shape {advice.shape}; got {got}"
+            )
         factors = losses * -self.eta
         if self.optimism:
             if decision.bonus is None:
-                raise InvalidInput("decision must carry the bonus that optimism needs; got none")
+                raise InvalidInput(
+                    "decision must carry the bonus that optimism needs; got none"
+                )
             factors = factors + self.optimism * decision.bonus
         if decision.log_weights is None:
             if np.count_nonzero(np.isnan(factors)):
@@ -248,19 +373,32 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if (np.isnan(factors) & ~asleep).any():
             self._refuse_nan(np.where(asleep, 0.0, factors), advice)
         if factors.ndim == 1:
-            return weights.charge(factors, decision.log_weights, asleep) if asleep.any() else factors
+            return (
+                weights.charge(factors, decision.log_weights, asleep)
+                if asleep.any()
+                else factors
+            )
         rows = asleep.any(axis=-1)
         charged = factors.copy()
-        charged[rows] = weights.charge(factors[rows], decision.log_weights[rows], asleep[rows])
+        charged[rows] = weights.charge(
+            factors[rows], decision.log_weights[rows], asleep[rows]
+        )
         return charged
 
     def _refuse_nan(self, factors: Array, advice: Array) -> None:
-        """One sentence about the first loss that is NaN: asleep without log weights, or outside the loss's domain."""
+        """One sentence about the first loss that is NaN: asleep without log weights, or
+        outside the loss's domain."""
         place = tuple(np.argwhere(np.isnan(factors))[0])
         if np.isnan(advice[place]):
-            raise InvalidInput("decision must carry the log weights it was drawn with, for an expert slept; got none")
+            raise InvalidInput(
+                "decision must carry the log weights it was drawn with, for an expert "
+                "slept; got none"
+            )
         name = self.experts.names[int(place[-1])]
-        raise OutOfDomain(f"loss must be a number for any prediction; got NaN for {advice[place]:g} of expert {name!r}")
+        raise OutOfDomain(
+            f"loss must be a number for any prediction; got NaN for {advice[place]:g} "
+            f"of expert {name!r}"
+        )
 
     @property
     def order_settings(self) -> str:
@@ -270,7 +408,12 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
 
 def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:
-    """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a sleeper."""
-    allowed = predictions if eligible is None else np.where(eligible[..., None, :], predictions, np.nan)
+    """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a
+    sleeper."""
+    allowed = (
+        predictions
+        if eligible is None
+        else np.where(eligible[..., None, :], predictions, np.nan)
+    )
     best: Array = np.fmax.reduce(allowed, axis=-1).astype(np.float64)
     return best

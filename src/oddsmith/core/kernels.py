@@ -1,8 +1,10 @@
-"""The one place where compiled twins are chosen: numba's when it is installed, else none.
+"""The one place where compiled twins are chosen: numba's when it is installed, else
+none.
 
-The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as the numpy functions they replace.
-numba is imported on first use, never by `import oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`)
-keeps to numpy; `numba` insists on the compiled twins; `auto`, the default, takes what there is.
+The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as
+the numpy functions they replace. numba is imported on first use, never by `import
+oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`) keeps to numpy; `numba` insists
+on the compiled twins; `auto`, the default, takes what there is.
 """
 
 import importlib
@@ -50,12 +52,17 @@ def use(choice: str) -> None:
     """Choose "numpy", "numba", or "auto": numba when it is installed."""
     global _chosen, _twins
     if choice not in _CHOICES:
-        raise InvalidInput(f"kernels must be one of {', '.join(_CHOICES)}; got {choice!r}")
+        raise InvalidInput(
+            f"kernels must be one of {', '.join(_CHOICES)}; got {choice!r}"
+        )
     twins = None
     if choice != "numpy":
         try:
             twins = importlib.import_module("oddsmith.experts.kernels.twins")
-        except (ImportError, RuntimeError) as error:  # not installed, or it finds no place for its cache
+        # not installed, or it finds no place for its cache
+        except (ImportError, RuntimeError) as error:
             if choice == "numba":
-                raise MissingExtra(f"numba kernels need the extra oddsmith[fast]; {error}") from error
+                raise MissingExtra(
+                    f"numba kernels need the extra oddsmith[fast]; {error}"
+                ) from error
     _twins, _chosen = twins, choice

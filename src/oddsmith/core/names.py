@@ -1,4 +1,5 @@
-"""Arms: the names of the arms, their numbers, and the mask of those that are eligible."""
+"""Arms: the names of the arms, their numbers, and the mask of those that are
+eligible."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -46,23 +47,36 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
     """`names` as a tuple of distinct, non-empty strings (n of them, if given)."""
     if isinstance(names, str) or not hasattr(names, "__iter__"):
         raise InvalidInput(f"{what} must be a sequence of names; got {names!r}")
-    checked = tuple(str(name) if isinstance(name, str | int | np.integer) else name for name in names)
+    checked = tuple(
+        str(name) if isinstance(name, str | int | np.integer) else name
+        for name in names
+    )
     if wrong := [name for name in checked if not isinstance(name, str) or not name]:
         raise InvalidInput(f"{what} must be non-empty strings; got {wrong[0]!r}")
     if len(set(checked)) != len(checked):
         twice = next(name for name in checked if checked.count(name) > 1)
-        raise InvalidInput(f"{what} must be distinct; got {twice!r} twice: rename one of them")
+        raise InvalidInput(
+            f"{what} must be distinct; got {twice!r} twice: rename one of them"
+        )
     if not checked or (n is not None and len(checked) != n):
-        raise InvalidInput(f"{what} must be {n or 'at least 1'} names; got {len(checked)}")
+        raise InvalidInput(
+            f"{what} must be {n or 'at least 1'} names; got {len(checked)}"
+        )
     return checked
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` is most like, small and large letters alike; None if it is like none of them.
+    """The one of `names` that `name` is most like, small and large letters alike; None
+    if it is like none of them.
 
-    A name that begins another, or whose letters are in another in the same order, is like it: ctx is context.
+    A name that begins another, or whose letters are in another in the same order, is
+    like it: ctx is context.
 
-    >>> nearest("citty", ["age", "city"]), nearest("ctx", ["id", "context"]), nearest("zip", ["age", "city"])
+    >>> (
+    ...     nearest("citty", ["age", "city"]),
+    ...     nearest("ctx", ["id", "context"]),
+    ...     nearest("zip", ["age", "city"]),
+    ... )
     ('city', 'context', None)
     """
     folded = {other.casefold(): other for other in reversed(list(names))}
@@ -74,7 +88,8 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def counted(n: int, noun: str, verbs: str = "") -> str:
-    """A number of things in words, and what one or many of them do: `verbs` are both, as "is are".
+    """A number of things in words, and what one or many of them do: `verbs` are both,
+    as "is are".
 
     >>> counted(1, "reward"), counted(1200, "reward"), counted(1, "event", "is are")
     ('1 reward', '1,200 rewards', '1 event is')
@@ -84,12 +99,18 @@ def counted(n: int, noun: str, verbs: str = "") -> str:
 
 
 def resembling(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` is probably a slip of: a letter wrong, missing, doubled or swapped with the next.
+    """The one of `names` that `name` is probably a slip of: a letter wrong, missing,
+    doubled or swapped with the next.
 
-    Names of eight letters or more may have two slips, those of two letters none. Case, spaces, - and _ do not count;
-    the first letter of shorter names and all digits must agree.
+    Names of eight letters or more may have two slips, those of two letters none. Case,
+    spaces, - and _ do not count; the first letter of shorter names and all digits must
+    agree.
 
-    >>> resembling("Citty", ["city"]), resembling("device_id", ["device"]), resembling("x1", ["x2"])
+    >>> (
+    ...     resembling("Citty", ["city"]),
+    ...     resembling("device_id", ["device"]),
+    ...     resembling("x1", ["x2"]),
+    ... )
     ('city', None, None)
     """
     word = _letters(name)
@@ -110,12 +131,15 @@ def _letters(name: str) -> str:
 
 
 def _slips(word: str, other: str) -> int:
-    """The least number of letters to add, drop, change or swap with the next (optimal string alignment)."""
+    """The least number of letters to add, drop, change or swap with the next (optimal
+    string alignment)."""
     table = [list(range(len(other) + 1))]
     for i, letter in enumerate(word):
         row = [i + 1]
         for j, wanted in enumerate(other):
-            cost = min(table[i][j] + (letter != wanted), table[i][j + 1] + 1, row[j] + 1)
+            cost = min(
+                table[i][j] + (letter != wanted), table[i][j + 1] + 1, row[j] + 1
+            )
             if i and j and letter == other[j - 1] and word[i - 1] == wanted:
                 cost = min(cost, table[i - 1][j - 1] + 1)
             row.append(cost)
@@ -124,7 +148,8 @@ def _slips(word: str, other: str) -> int:
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """The question for the end of a refusal, "; did you mean city?", or "" where no name is near.
+    """The question for the end of a refusal, "; did you mean city?", or "" where no
+    name is near.
 
     >>> hint("citty", ["age", "city"])
     '; did you mean city?'
@@ -134,9 +159,14 @@ def hint(name: str, names: Iterable[str]) -> str:
 
 
 def _abbreviates(word: str, other: str) -> bool:
-    """Whether a word of three letters or more has the first letter of the other, and the rest of it in order."""
+    """Whether a word of three letters or more has the first letter of the other, and
+    the rest of it in order."""
     letters = iter(other)
-    return 3 <= len(word) < len(other) and word[0] == other[0] and all(letter in letters for letter in word)
+    return (
+        3 <= len(word) < len(other)
+        and word[0] == other[0]
+        and all(letter in letters for letter in word)
+    )
 
 
 class Arms(tuple[str, ...]):
@@ -153,14 +183,19 @@ class Arms(tuple[str, ...]):
     @cached_property
     def numbers(self) -> Mapping[object, int]:
         """The number of each arm, by its name and by the number itself."""
-        return {name: number for number, name in enumerate(self)} | {number: number for number in range(len(self))}
+        return {name: number for number, name in enumerate(self)} | {
+            number: number for number in range(len(self))
+        }
 
     def number(self, arm: object, what: str = "arm") -> int:
         """The number of an arm; a name that no arm has is refused."""
         number = self.numbers.get(arm)
         if number is None:
             meant = hint(str(arm), self)
-            raise InvalidInput(f"{what} must be among the arms {list(self)[:8]}; got {arm!r:.60}{meant}")
+            raise InvalidInput(
+                f"{what} must be among the arms {list(self)[:8]}; got "
+                f"{arm!r:.60}{meant}"
+            )
         return number
 
     def mask(self, chosen: Iterable[object], what: str = "eligible") -> Bools:
@@ -171,7 +206,8 @@ class Arms(tuple[str, ...]):
 
 
 class OfferedArms(Arms):
-    """Names, checked before, of arms that came with the call: a whole number is the name it became, no place.
+    """Names, checked before, of arms that came with the call: a whole number is the
+    name it became, no place.
 
     >>> OfferedArms(("3", "0")).mask([0])
     array([False,  True])
@@ -182,10 +218,13 @@ class OfferedArms(Arms):
 
     @cached_property
     def numbers(self) -> Mapping[object, int]:
-        """The number of each arm, by its name, as text or as the whole number that it is."""
+        """The number of each arm, by its name, as text or as the whole number that it
+        is."""
         names: dict[object, int] = {name: number for number, name in enumerate(self)}
         return names | {
-            int(name): number for name, number in zip(self, range(len(self)), strict=True) if _is_whole(name)
+            int(name): number
+            for name, number in zip(self, range(len(self)), strict=True)
+            if _is_whole(name)
         }
 
 
@@ -202,5 +241,7 @@ def numbered_arms(n: int) -> tuple[str, ...]:
 def arm_names(n: int, arms: Sequence[str] | None) -> Sequence[str]:
     """The names of n arms: `arms`, or their numbers where they have none."""
     if arms is not None and len(arms) != n:
-        raise InvalidInput(f"arms must name every arm; got {len(arms)} names for {n} arms")
+        raise InvalidInput(
+            f"arms must name every arm; got {len(arms)} names for {n} arms"
+        )
     return numbered_arms(n) if arms is None else arms

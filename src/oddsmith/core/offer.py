@@ -11,10 +11,12 @@ __all__ = ["AnyOffer", "Offer", "OfferBatch"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Offer:
-    """One context that holds for all arms, the arms' distinct names, and what is known of each, by name.
+    """One context that holds for all arms, the arms' distinct names, and what is known
+    of each, by name.
 
-    `features` are dicts or arrays of numbers, all of one kind, None for an arm of which nothing is known; or None. A
-    record of a decision may hold those of the drawn arm alone.
+    `features` are dicts or arrays of numbers, all of one kind, None for an arm of which
+    nothing is known; or None. A record of a decision may hold those of the drawn arm
+    alone.
 
     >>> known = {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}}
     >>> offer = Offer({"hour": 9}, ("article-17", "article-18"), known)
@@ -37,17 +39,25 @@ class Offer:
         return (self,)
 
     def known(self, arm: str) -> Any:
-        """What is known of an arm; refused where the record holds the drawn arm's features alone."""
+        """What is known of an arm; refused where the record holds the drawn arm's
+        features alone."""
         if self.features is None:
             return None
         if arm not in self.features:
-            raise InvalidInput(f"features of all arms are needed here; this record has none of {arm!r:.40}")
+            raise InvalidInput(
+                "features of all arms are needed here; this record has none of "
+                f"{arm!r:.40}"
+            )
         return self.features[arm]
 
     def only(self, arm: int) -> "Offer":
         """The offer of one arm alone."""
         name = self.arms[arm]
-        return Offer(self.context, (name,), None if self.features is None else {name: self.known(name)})
+        return Offer(
+            self.context,
+            (name,),
+            None if self.features is None else {name: self.known(name)},
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,7 +68,10 @@ class OfferBatch:
 
     def __post_init__(self) -> None:
         if len({len(offer.arms) for offer in self.offers}) != 1:
-            raise InvalidInput("offers of a batch must have equally many arms: decide them by groups of one size")
+            raise InvalidInput(
+                "offers of a batch must have equally many arms: decide them by groups "
+                "of one size"
+            )
 
     @property
     def lead(self) -> tuple[int, ...]:

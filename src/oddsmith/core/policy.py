@@ -1,4 +1,5 @@
-"""Policy: three verbs that turn contexts into odds and rewards into knowledge, and facts about them."""
+"""Policy: three verbs that turn contexts into odds and rewards into knowledge, and
+facts about them."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -6,7 +7,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Real
-from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_rewards, draw
+from oddsmith.core.decision import (
+    Context,
+    Decision,
+    Odds,
+    State,
+    Step,
+    check_rewards,
+    draw,
+)
 from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import ArmExplanation, Explanation
@@ -19,13 +28,16 @@ _WRITE = "write init, odds and update"
 
 
 class Policy:
-    """Name it as base, write `init`, `odds` and `update`, and state the facts that are true; defaults promise nothing.
+    """Name it as base, write `init`, `odds` and `update`, and state the facts that are
+    true; defaults promise nothing.
 
-    The verbs have no side effects, except that `update` writes into the state it is given if the policy is `in_place`.
-    A state is a NamedTuple tree of arrays and ints with a field `learnt`, the number of rewards.
+    The verbs have no side effects, except that `update` writes into the state it is
+    given if the policy is `in_place`. A state is a NamedTuple tree of arrays and ints
+    with a field `learnt`, the number of rewards.
     """
 
-    if TYPE_CHECKING:  # properties for the type checker, plain attributes that subclasses override
+    # properties for the type checker, plain attributes that subclasses override
+    if TYPE_CHECKING:
 
         @property
         def bank(self) -> Experts | None:
@@ -44,7 +56,8 @@ class Policy:
 
         @property
         def orderless(self) -> bool:
-            """Whether the posterior does not depend on the order of rewards (to rounding)."""
+            """Whether the posterior does not depend on the order of rewards (to
+            rounding)."""
             return False
 
         @property
@@ -64,12 +77,14 @@ class Policy:
 
         @property
         def reads_context(self) -> bool:
-            """Whether odds may depend on the context; if not, a whole batch has the same ones."""
+            """Whether odds may depend on the context; if not, a whole batch has the
+            same ones."""
             return True
 
         @property
         def takes_offers(self) -> bool:
-            """Whether it chooses among arms that come with the call (an `Offer` where a context goes)."""
+            """Whether it chooses among arms that come with the call (an `Offer` where a
+            context goes)."""
             return False
 
         @property
@@ -78,7 +93,9 @@ class Policy:
             return domain(square_loss)
     else:
         bank = arms = None
-        in_place = orderless = mergeable = explores = importance_weighted = takes_offers = False
+        in_place = orderless = mergeable = explores = importance_weighted = (
+            takes_offers
+        ) = False
         reads_context = True
         prediction_range = domain(square_loss)
 
@@ -91,7 +108,14 @@ class Policy:
         """The state before any reward, with batch axes `shape`."""
         self._lacks("init", _WRITE)
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         """The distribution over arms: deterministic."""
         self._lacks("odds", _WRITE)
 
@@ -104,61 +128,94 @@ class Policy:
         step: Step = None,
         offer: Offer | None = None,
     ) -> Odds:
-        """The odds from predictions and ballots (…, N, K) at hand, without asking experts, of an offer or not."""
+        """The odds from predictions and ballots (…, N, K) at hand, without asking
+        experts, of an offer or not."""
         self._lacks("weigh", "odds(state, context) asks for what it needs")
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward (per batch row)."""
         self._lacks("update", _WRITE)
 
-    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
-        """The state after the reward of a decision that it has learnt turned from `before` into `reward`.
+    def revise(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
+        """The state after the reward of a decision that it has learnt turned from
+        `before` into `reward`.
 
-        Here the decision is learnt once more. Where the arithmetic allows it, a policy adds the difference alone.
+        Here the decision is learnt once more. Where the arithmetic allows it, a policy
+        adds the difference alone.
         """
         return self.update(state, decision, reward)
 
     def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
-        """The state after rewards along a leading axis: one `update` after the other, unless there is a faster way."""
+        """The state after rewards along a leading axis: one `update` after the other,
+        unless there is a faster way."""
         for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
-            state = self.update(state, decision, float(reward) if reward.ndim == 0 else reward)
+            state = self.update(
+                state, decision, float(reward) if reward.ndim == 0 else reward
+            )
         return state
 
     def complete(self, odds: Odds) -> Odds:
-        """`odds` with everything that the policy computes from propensities (EXP4.P's bonus) computed again.
+        """`odds` with everything that the policy computes from propensities (EXP4.P's
+        bonus) computed again.
 
-        Code that replaces propensities (bounds, an incumbent) calls this: the policy learns from the odds of the draw.
+        Code that replaces propensities (bounds, an incumbent) calls this: the policy
+        learns from the odds of the draw.
         """
         return odds
 
     def merge(self, *states: State) -> State:
-        """One state that has learnt what these learnt from separate rewards, each starting at the prior."""
-        raise OrderMatters(f"states can be merged only where a policy is mergeable; got {type(self).__name__}")
+        """One state that has learnt what these learnt from separate rewards, each
+        starting at the prior."""
+        raise OrderMatters(
+            "states can be merged only where a policy is mergeable; got "
+            f"{type(self).__name__}"
+        )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
-        """This policy and its state with further arms behind the old ones, of which nothing is known."""
-        raise InvalidInput(f"policy must be able to gain arms; {type(self).__name__} is made for the arms it has")
+        """This policy and its state with further arms behind the old ones, of which
+        nothing is known."""
+        raise InvalidInput(
+            f"policy must be able to gain arms; {type(self).__name__} is made for the "
+            "arms it has"
+        )
 
     def with_bank(self, bank: Experts) -> Self:
         """This policy over another bank of as many experts."""
-        raise InvalidInput(f"policy must have experts that can be replaced; got {type(self).__name__}")
+        raise InvalidInput(
+            f"policy must have experts that can be replaced; got {type(self).__name__}"
+        )
 
     def posterior(self, state: State) -> Array:
         """The probability (…, N) that each expert is the one to follow."""
         self._lacks("posterior", "explain(context) shows its belief about each arm")
 
-    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
-        """The belief of a state without batch axes, by name: for experts their weights; `arms` names the arms."""
+    def named_posterior(
+        self, state: State, arms: Sequence[str] | None
+    ) -> dict[str, Any]:
+        """The belief of a state without batch axes, by name: for experts their weights;
+        `arms` names the arms."""
         self._lacks("posterior", "explain(context) shows its belief about each arm")
 
     def explain(
-        self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context."""
-        self._lacks("explain", "agent.policy.odds(agent.state, context) gives its odds and advice")
+        self._lacks(
+            "explain",
+            "agent.policy.odds(agent.state, context) gives its odds and advice",
+        )
 
     def _lacks(self, verb: str, instead: str) -> NoReturn:
-        raise InvalidInput(f"policy must have {verb}; {type(self).__name__} has none: {instead}")
+        raise InvalidInput(
+            f"policy must have {verb}; {type(self).__name__} has none: {instead}"
+        )
 
 
 def check_policy(policy: object) -> None:
@@ -171,23 +228,36 @@ def check_policy(policy: object) -> None:
         or Policy.update is kind.update
     ):
         raise InvalidInput(
-            f"policy must have the verbs init, odds and update (name od.Policy as base); got {kind.__name__}"
+            "policy must have the verbs init, odds and update (name od.Policy as "
+            f"base); got {kind.__name__}"
         )
 
 
 def decide(
-    policy: Policy, state: State, context: Context, uniform: Real, *, eligible: Bools | None = None, step: Step = None
+    policy: Policy,
+    state: State,
+    context: Context,
+    uniform: Real,
+    *,
+    eligible: Bools | None = None,
+    step: Step = None,
 ) -> Decision:
     """`odds`, then `draw`."""
     odds = policy.odds(state, context, eligible=eligible, step=step)
     return draw(odds, context, uniform, eligible=eligible, step=step)
 
 
-def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision], rewards: object) -> State:
+def fold(
+    policy: Policy,
+    state: State,
+    decisions: Decision | Iterable[Decision],
+    rewards: object,
+) -> State:
     """The state after all these decisions and rewards, in order.
 
-    `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`). The policy's own `fold` may add
-    up first where order does not matter; else this is `update`, one event at a time.
+    `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`).
+    The policy's own `fold` may add up first where order does not matter; else this is
+    `update`, one event at a time.
     """
     if not isinstance(decisions, Decision):
         decisions = list(decisions)
@@ -195,6 +265,9 @@ def fold(policy: Policy, state: State, decisions: Decision | Iterable[Decision],
             return state
         decisions = Decision.stacked(decisions)
     if decisions.propensities.ndim < 2:
-        raise InvalidInput("decisions must be a sequence, or one decision with a leading axis; got a single decision")
+        raise InvalidInput(
+            "decisions must be a sequence, or one decision with a leading axis; got a "
+            "single decision"
+        )
     numbered = decisions.numbered()
     return policy.fold(state, numbered, np.asarray(check_rewards(numbered, rewards)))

@@ -11,7 +11,8 @@ __all__ = ["PowerSchedule", "Schedule"]
 
 
 class Schedule(Protocol):
-    """gamma as a function of the step (1, 2, …), which may be an array (…); values in [0, 1]."""
+    """gamma as a function of the step (1, 2, …), which may be an array (…); values in
+    [0, 1]."""
 
     def __call__(self, step: int | Ints) -> Real: ...
 
@@ -34,5 +35,7 @@ class PowerSchedule:
         number("cap", self.cap, low=0, high=1)
 
     def __call__(self, step: int | Ints) -> Real:
-        values: Array = np.minimum(self.cap, self.scale * np.asarray(step, dtype=np.float64) ** -self.power)
+        values: Array = np.minimum(
+            self.cap, self.scale * np.asarray(step, dtype=np.float64) ** -self.power
+        )
         return values if values.ndim else float(values)

@@ -1,8 +1,9 @@
 """Algorithm 1 of Li 2013 in a handful of functions, in log space only.
 
-`log_weights` (…, N) are relative to the leader (their maximum is 0; -inf is a weight of exactly zero).
-One decision is `greedy` then `mix` (or `vote`, both at once); one reward is `charge`, `discount`, `reweigh`, `share`.
-Every function broadcasts over leading axes. These are the readable twins; `kernels.twins` has the fast ones.
+`log_weights` (…, N) are relative to the leader (their maximum is 0; -inf is a weight of
+exactly zero). One decision is `greedy` then `mix` (or `vote`, both at once); one reward
+is `charge`, `discount`, `reweigh`, `share`. Every function broadcasts over leading
+axes. These are the readable twins; `kernels.twins` has the fast ones.
 """
 
 import numpy as np
@@ -38,9 +39,11 @@ def posterior(log_weights: Array) -> Array:
 
 
 def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
-    """Ballots (…, N, K): each expert votes for its best eligible arm, ties share the vote.
+    """Ballots (…, N, K): each expert votes for its best eligible arm, ties share the
+    vote.
 
-    NaN is "no opinion on this arm"; an expert with no opinion on any eligible arm casts no vote (a row of 0).
+    NaN is "no opinion on this arm"; an expert with no opinion on any eligible arm casts
+    no vote (a row of 0).
 
     >>> greedy(np.array([[0.2, 0.9, 0.9], [np.nan, 0.1, 0.0]]))
     array([[0. , 0.5, 0.5],
@@ -51,7 +54,8 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
         top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
         best = arms_first == top
         if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
-            return np.asarray(best, dtype=np.float64).swapaxes(-1, -2)  # no ties, no NaN: the common case
+            # no ties, no NaN: the common case
+            return np.asarray(best, dtype=np.float64).swapaxes(-1, -2)
     else:
         predictions = np.where(eligible[..., None, :], predictions, np.nan)
     best = predictions == np.fmax.reduce(predictions, axis=-1, keepdims=True)
@@ -63,20 +67,30 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
 def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
     """Whether some expert has no opinion (NaN) on some eligible arm.
 
-    >>> asleep(np.array([[0.2, np.nan]])), asleep(np.array([[0.2, np.nan]]), np.array([True, False]))
+    >>> (
+    ...     asleep(np.array([[0.2, np.nan]])),
+    ...     asleep(np.array([[0.2, np.nan]]), np.array([True, False])),
+    ... )
     (True, False)
     """
     if eligible is None and predictions.size:
-        lowest = np.minimum.reduce(predictions, axis=None)  # which is NaN if one of them is: half the time of looking
+        # which is NaN if one of them is: half the time of looking
+        lowest = np.minimum.reduce(predictions, axis=None)
         return bool(lowest != lowest)
     missing = np.isnan(predictions)
-    return bool((missing if eligible is None else missing & eligible[..., None, :]).any())
+    return bool(
+        (missing if eligible is None else missing & eligible[..., None, :]).any()
+    )
 
 
-def mix(log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None = None) -> Array:
-    """Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K over the eligible arms (…, K); Li 2013, Alg. 1.
+def mix(
+    log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None = None
+) -> Array:
+    """Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K over the eligible arms (…,
+    K); Li 2013, Alg. 1.
 
-    The sums run over the experts that cast a vote; when none of them has weight, the odds are uniform.
+    The sums run over the experts that cast a vote; when none of them has weight, the
+    odds are uniform.
 
     >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
     array([0.725, 0.275])
@@ -87,31 +101,45 @@ def mix(log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None 
     tally = np.dot if log_weights.ndim == 1 and ballots.ndim == 2 else np.vecmat
     votes = tally(np.exp(log_weights), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=votes.ndim > 1)
-    n_arms = ballots.shape[-1] if eligible is None else np.add.reduce(eligible, axis=-1, keepdims=True)
+    n_arms = (
+        ballots.shape[-1]
+        if eligible is None
+        else np.add.reduce(eligible, axis=-1, keepdims=True)
+    )
     if not (total > FAINT if votes.ndim == 1 else (total > FAINT).all()):
-        votes, total = _faint_votes(log_weights, ballots, 1 / n_arms if eligible is None else eligible / n_arms)
+        votes, total = _faint_votes(
+            log_weights, ballots, 1 / n_arms if eligible is None else eligible / n_arms
+        )
     explored = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
     odds: Array = votes * ((1 - explored) / total)
     odds += explored / n_arms if eligible is None else explored / n_arms * eligible
     return odds
 
 
-def vote(log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None = None) -> tuple[Array, bool]:
-    """The odds (…, K) of experts that vote greedily, and whether anyone lacks an opinion on some arm.
+def vote(
+    log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None = None
+) -> tuple[Array, bool]:
+    """The odds (…, K) of experts that vote greedily, and whether anyone lacks an
+    opinion on some arm.
 
     >>> vote(np.log([0.75, 0.25]), np.array([[0.9, 0.1], [0.2, 0.7]]), 0.1)
     (array([0.725, 0.275]), False)
     """
     compiled = kernels.compiled()
     if compiled is not None and isinstance(gamma, float):
-        result: tuple[Array, bool] | None = compiled.vote(log_weights, predictions, gamma, eligible)
+        result: tuple[Array, bool] | None = compiled.vote(
+            log_weights, predictions, gamma, eligible
+        )
         if result is not None:
             return result
-    return mix(log_weights, greedy(predictions, eligible), gamma, eligible), asleep(predictions, eligible)
+    return mix(log_weights, greedy(predictions, eligible), gamma, eligible), asleep(
+        predictions, eligible
+    )
 
 
 def awake_weights(log_weights: Array, ballots: Array) -> Array:
-    """The weights of the vote (…, N): normalised over the experts that cast one, 0 for the others.
+    """The weights of the vote (…, N): normalised over the experts that cast one, 0 for
+    the others.
 
     All zero when no expert awake has weight.
     """
@@ -124,31 +152,43 @@ def awake_weights(log_weights: Array, ballots: Array) -> Array:
 
 
 def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
-    """Log factors (…, N) with those of sleepers replaced by the awake experts' mix (theory 5.12).
+    """Log factors (…, N) with those of sleepers replaced by the awake experts' mix
+    (theory 5.12).
 
-        ln Σ_{i awake} w_i exp(factor_i) - ln Σ_{i awake} w_i,   w = the weights the decision was drawn with
+        ln Σ_{i awake} w_i exp(factor_i) - ln Σ_{i awake} w_i,
+        w = the weights the decision was drawn with
 
-    With decision-time weights the charge does not depend on the order in which rewards arrive.
-    No expert awake with weight: all zeros, the reward teaches the weights nothing.
+    With decision-time weights the charge does not depend on the order in which rewards
+    arrive. No expert awake with weight: all zeros, the reward teaches the weights
+    nothing.
 
     >>> charge(np.array([-1.0, 0.0]), np.array([-3.0, 0.0]), np.array([False, True]))
     array([-1., -1.])
     """
     awake = np.where(asleep, -np.inf, log_weights)
     heard = awake + np.where(asleep, 0.0, factors)
-    top, heard_top = awake.max(axis=-1, keepdims=True), heard.max(axis=-1, keepdims=True)
+    top, heard_top = (
+        awake.max(axis=-1, keepdims=True),
+        heard.max(axis=-1, keepdims=True),
+    )
     if ((top > -np.inf) & (heard_top == -np.inf)).any():
         raise AllExpertsRefuted(_REFUTED)
     shift, heard_shift = (np.where(np.isfinite(t), t, 0.0) for t in (top, heard_top))
     total = np.exp(awake - shift).sum(axis=-1, keepdims=True)
     heard_total = np.exp(heard - heard_shift).sum(axis=-1, keepdims=True)
     spoken = total > 0
-    mean = np.log(np.where(spoken, heard_total, 1.0)) - np.log(np.where(spoken, total, 1.0)) + heard_shift - shift
+    mean = (
+        np.log(np.where(spoken, heard_total, 1.0))
+        - np.log(np.where(spoken, total, 1.0))
+        + heard_shift
+        - shift
+    )
     return np.where(spoken, np.where(asleep, mean, factors), 0.0)
 
 
 def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
-    """d ln w + (1 - d) ln p for a rate d in (0, 1): every reward so far counts d times as much (theory 5.9).
+    """d ln w + (1 - d) ln p for a rate d in (0, 1): every reward so far counts d times
+    as much (theory 5.9).
 
     Not relative to the leader, which `reweigh` sees to. A weight of zero stays zero.
 
@@ -165,7 +205,11 @@ def reweigh(log_weights: Array, factors: Array) -> Array:
     array([-2.,  0.])
     """
     heavier = log_weights + factors
-    top = heavier[heavier.argmax()] if heavier.ndim == 1 else np.maximum.reduce(heavier, axis=-1)
+    top = (
+        heavier[heavier.argmax()]
+        if heavier.ndim == 1
+        else np.maximum.reduce(heavier, axis=-1)
+    )
     if not (-np.inf < top < np.inf if heavier.ndim == 1 else np.isfinite(top).all()):
         if np.any(top == np.inf):
             raise OutOfDomain("loss must be above -inf for every prediction; got -inf")
@@ -175,23 +219,32 @@ def reweigh(log_weights: Array, factors: Array) -> Array:
 
 
 def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
-    """ln((1 - α) wbar + α p), fixed share towards the prior (theory 5.9), relative to the leader.
+    """ln((1 - α) wbar + α p), fixed share towards the prior (theory 5.9), relative to
+    the leader.
 
     >>> np.exp(share(np.array([0.0, -np.inf]), np.log([0.5, 0.5]), 0.2)).round(3)
     array([1.   , 0.111])
     """
     log_total = np.log(np.exp(log_weights).sum(axis=-1, keepdims=True))
-    shared = np.logaddexp(np.log1p(-alpha) + log_weights - log_total, np.log(alpha) + log_prior)
+    shared = np.logaddexp(
+        np.log1p(-alpha) + log_weights - log_total, np.log(alpha) + log_prior
+    )
     relative: Array = shared - shared.max(axis=-1, keepdims=True)
     return relative
 
 
 FAINT = 1e-290  # a total of weights below this loses digits, or all of them
-_REFUTED = "the reward has probability zero under every awake expert with weight; clip predictions away from 0 and 1"
+_REFUTED = (
+    "the reward has probability zero under every awake expert with weight; clip "
+    "predictions away from 0 and 1"
+)
 
 
-def _faint_votes(log_weights: Array, ballots: Array, uniform: Real) -> tuple[Array, Array]:
-    """Votes and totals when the linear weights of the awake underflow, or no expert awake has weight."""
+def _faint_votes(
+    log_weights: Array, ballots: Array, uniform: Real
+) -> tuple[Array, Array]:
+    """Votes and totals when the linear weights of the awake underflow, or no expert
+    awake has weight."""
     votes = np.vecmat(awake_weights(log_weights, ballots), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=True)
     votes = np.where(total > 0, votes, uniform)

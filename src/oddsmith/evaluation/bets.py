@@ -1,8 +1,10 @@
-"""Bets on the mean of a nonnegative column: lower bounds that hold at every time at once, however heavy the tail.
+"""Bets on the mean of a nonnegative column: lower bounds that hold at every time at
+once, however heavy the tail.
 
-For any m, 1 - f + f x/m with 0 < f < 1 is a fair or losing bet if E[x | past] ≤ m, and never negative as x ≥ 0. So the
-mean over fractions f of Π_t (1 - f + f x_t/m) is a test martingale, which exceeds 1/α with probability at most α, ever
-(Ville). It decreases in m, so the m that are not refuted are those above one number, found by bisection
+For any m, 1 - f + f x/m with 0 < f < 1 is a fair or losing bet if E[x | past] ≤ m, and
+never negative as x ≥ 0. So the mean over fractions f of Π_t (1 - f + f x_t/m) is a test
+martingale, which exceeds 1/α with probability at most α, ever (Ville). It decreases in
+m, so the m that are not refuted are those above one number, found by bisection
 (Waudby-Smith and Ramdas 2024, with a mixture of fixed bets).
 """
 
@@ -15,13 +17,15 @@ __all__ = ["FRACTIONS", "log_wealth", "lower_bound"]
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
 """The fractions f of the bets."""
 _DOUBLINGS = 3
-_INNER = 2**_DOUBLINGS  # factors multiplied before a logarithm is taken; each is between 1/2 and about 1e18
+# factors multiplied before a logarithm is taken; each is between 1/2 and about 1e18
+_INNER = 2**_DOUBLINGS
 _LOOKS = 1024
 _HALVINGS = 32
 
 
 def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
-    """ln of the wealth (…, looks) of bets that E x (…, T) is above `mean` (…), at so many times at most.
+    """ln of the wealth (…, looks) of bets that E x (…, T) is above `mean` (…), at so
+    many times at most.
 
     >>> float(log_wealth(np.ones(100), np.array(1.0))[-1])
     0.0
@@ -29,7 +33,8 @@ def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
     steps = x.shape[-1]
     every = -(-steps // looks)
     every = -(-every // _INNER) * _INNER if every > 1 else 1
-    excess = np.zeros((*x.shape[:-1], -(-steps // every) * every))  # at the end, bets that change nothing
+    # at the end, bets that change nothing
+    excess = np.zeros((*x.shape[:-1], -(-steps // every) * every))
     np.divide(x, mean[..., None], out=excess[..., :steps])
     excess[..., :steps] -= 1.0
     total = np.full((*x.shape[:-1], excess.shape[-1] // every), -np.inf)
@@ -47,13 +52,15 @@ def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
 
 
 def lower_bound(x: Array, alpha: float) -> Array:
-    """The largest mean (…) that bets on x ≥ 0 (…, T) refute at level alpha, at any of the times looked at; 0 if none.
+    """The largest mean (…) that bets on x ≥ 0 (…, T) refute at level alpha, at any of
+    the times looked at; 0 if none.
 
     >>> bool(0.3 < lower_bound(np.tile([0.0, 1.0], 200), 0.025) < 0.5)
     True
     """
     counts = np.arange(1, x.shape[-1] + 1)
-    high = (np.cumsum(x, axis=-1) / counts).max(axis=-1)  # there the wealth has never been above 1
+    # there the wealth has never been above 1
+    high = (np.cumsum(x, axis=-1) / counts).max(axis=-1)
     low = np.zeros_like(high)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -1,4 +1,5 @@
-"""Calibration: are experts' predictions the mean rewards? A test by betting that may be looked at any time."""
+"""Calibration: are experts' predictions the mean rewards? A test by betting that may be
+looked at any time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,13 @@ from oddsmith.core.losses import Loss, log_loss
 from oddsmith.core.names import check_names, numbered
 from oddsmith.logs.table import Log
 
-__all__ = ["CalibrationMonitor", "CalibrationReport", "CalibrationState", "STAKES", "check_calibration"]
+__all__ = [
+    "CalibrationMonitor",
+    "CalibrationReport",
+    "CalibrationState",
+    "STAKES",
+    "check_calibration",
+]
 
 STAKES: Array = np.array([-0.9, -0.3, -0.1, -0.03, 0.03, 0.1, 0.3, 0.9])
 """The stakes λ of the bets."""
@@ -26,8 +33,9 @@ _LARGEST = log(np.finfo(np.float64).max)
 class CalibrationState(NamedTuple):
     """What the bets have come to; leading axes are batch axes.
 
-    `log_wealth` (…, N, 3, 8) of each bet and `log_peak` (…, N), the largest e-value so far, in log space; `scale`
-    (…, N) of the loss's direction; `losses` (…, N) and the number `scored` (…, N) of rewards they are the total of.
+    `log_wealth` (…, N, 3, 8) of each bet and `log_peak` (…, N), the largest e-value so
+    far, in log space; `scale` (…, N) of the loss's direction; `losses` (…, N) and the
+    number `scored` (…, N) of rewards they are the total of.
     """
 
     log_wealth: Array
@@ -41,12 +49,16 @@ class CalibrationState(NamedTuple):
 class CalibrationReport(NamedTuple):
     """What the rewards say about each of the N experts.
 
-    `e_values` are today's wealth of the bets against each expert (at most 1.8e308), `refuted` says whose wealth has
-    ever reached 1/alpha, `losses` are mean losses over the rewards an expert was awake for (NaN: none). `best` is the
-    expert of least mean loss (None before any reward), `consistent` that it is not refuted, and `number` its p-value
-    min(1, 1 / largest e-value so far), valid at any time. `sentence` says it in English.
+    `e_values` are today's wealth of the bets against each expert (at most 1.8e308),
+    `refuted` says whose wealth has ever reached 1/alpha, `losses` are mean losses over
+    the rewards an expert was awake for (NaN: none). `best` is the expert of least mean
+    loss (None before any reward), `consistent` that it is not refuted, and `number` its
+    p-value min(1, 1 / largest e-value so far), valid at any time. `sentence` says it in
+    English.
 
-    >>> report = check_calibration(Log(arm=[0, 0], reward=[1, 1], advice=[[0.9], [0.8]]), ["only"])
+    >>> report = check_calibration(
+    ...     Log(arm=[0, 0], reward=[1, 1], advice=[[0.9], [0.8]]), ["only"]
+    ... )
     >>> report.best, report.consistent, report.refuted
     ('only', True, array([False]))
     """
@@ -63,26 +75,33 @@ class CalibrationReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationMonitor:
-    """Bets against each expert that its prediction f of the drawn arm is the mean reward, H0: E[r | past, f] = f.
+    """Bets against each expert that its prediction f of the drawn arm is the mean
+    reward, H0: E[r | past, f] = f.
 
-        e_t = mean over λ and d of Π_{s ≤ t} (1 + λ d_s (r_s - f_s)),   λ = ±0.03, ±0.1, ±0.3, ±0.9
+        e_t = mean over λ and d of Π_{s ≤ t} (1 + λ d_s (r_s - f_s)),
+        λ = ±0.03, ±0.1, ±0.3, ±0.9
 
-    The directions d in [-1, 1] are 1 (bias), 2f - 1 (over- and under-confidence), and ℓ(f, 1) - ℓ(f, 0) over its
-    largest size so far: whether the losses are those that the expert itself expects. Under H0 e_t is a martingale
-    with mean 1 that never goes below 0, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most alpha:
-    refuting then is right whenever one looks and stops (Waudby-Smith and Ramdas 2024). Applies when rewards are in
-    [0, 1] and learnt in an order that does not depend on them: clicks that come before non-clicks look like bias.
+    The directions d in [-1, 1] are 1 (bias), 2f - 1 (over- and under-confidence), and
+    ℓ(f, 1) - ℓ(f, 0) over its largest size so far: whether the losses are those that
+    the expert itself expects. Under H0 e_t is a martingale with mean 1 that never goes
+    below 0, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most alpha:
+    refuting then is right whenever one looks and stops (Waudby-Smith and Ramdas 2024).
+    Applies when rewards are in [0, 1] and learnt in an order that does not depend on
+    them: clicks that come before non-clicks look like bias.
 
-    The level is for each expert by itself, not for all N: at alpha 0.05, 5 of 100 calibrated ones may fall.
-    NaN advice (asleep) leaves an expert's wealth as it was.
+    The level is for each expert by itself, not for all N: at alpha 0.05, 5 of 100
+    calibrated ones may fall. NaN advice (asleep) leaves an expert's wealth as it was.
 
     >>> monitor = CalibrationMonitor(["fair", "rosy"])
     >>> state = monitor.init()
     >>> for t in range(200):
-    ...     decision = Decision(t, None, None, 0, np.array([1.0]), advice=np.array([0.5, 0.7]))
+    ...     decision = Decision(
+    ...         t, None, None, 0, np.array([1.0]), advice=np.array([0.5, 0.7])
+    ...     )
     ...     state = monitor.update(state, decision, t % 2)
     >>> print(monitor.report(state).sentence)
-    1 of 2 experts withstands the test at level 0.05 after 200 rewards; the best, 'fair' with mean loss 0.6931, is
+    1 of 2 experts withstands the test at level 0.05 after 200 rewards; the best, 'fair'
+    with mean loss 0.6931, is
     consistent with the rewards (p = 1).
     """
 
@@ -93,25 +112,37 @@ class CalibrationMonitor:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", check_names("names", self.names))
         if not callable(self.loss):
-            raise InvalidInput(f"loss must be a function of prediction and reward; got {self.loss!r}")
+            raise InvalidInput(
+                f"loss must be a function of prediction and reward; got {self.loss!r}"
+            )
         number("alpha", self.alpha, low=0, high=1, open_low=True, open_high=True)
 
     def init(self, shape: tuple[int, ...] = ()) -> CalibrationState:
         """No bets yet: every wealth is 1; with batch axes `shape`."""
         each = (*shape, len(self.names))
         peak, scale, losses, scored = (np.zeros(each) for _ in range(4))
-        return CalibrationState(np.zeros((*each, _DIRECTIONS, len(STAKES))), peak, scale, losses, scored, 0)
+        return CalibrationState(
+            np.zeros((*each, _DIRECTIONS, len(STAKES))), peak, scale, losses, scored, 0
+        )
 
-    def update(self, state: CalibrationState, decision: Decision, reward: Real) -> CalibrationState:
-        """The state after one reward in [0, 1] (per batch row), by what the experts predicted at decision time."""
+    def update(
+        self, state: CalibrationState, decision: Decision, reward: Real
+    ) -> CalibrationState:
+        """The state after one reward in [0, 1] (per batch row), by what the experts
+        predicted at decision time."""
         if not isinstance(decision, Decision):
-            raise InvalidInput(f"decision must be what decide gave back; got {type(decision).__name__}")
+            raise InvalidInput(
+                f"decision must be what decide gave back; got {type(decision).__name__}"
+            )
         rewards = np.asarray(check_rewards(decision, reward))
         advice = self._advice(decision.advice, state.log_peak.shape)
         return self._learnt(state, advice[None], rewards[None])
 
-    def fold(self, state: CalibrationState, decisions: Decision, rewards: object) -> CalibrationState:
-        """The state after many rewards along a leading axis: `update` one by one, but much faster."""
+    def fold(
+        self, state: CalibrationState, decisions: Decision, rewards: object
+    ) -> CalibrationState:
+        """The state after many rewards along a leading axis: `update` one by one, but
+        much faster."""
         checked = np.asarray(check_rewards(decisions, rewards))
         advice = self._advice(decisions.advice, (len(checked), *state.log_peak.shape))
         return self._folded(state, advice, checked)
@@ -119,51 +150,87 @@ class CalibrationMonitor:
     def report(self, state: CalibrationState) -> CalibrationReport:
         """What the rewards say so far, of a state without batch axes."""
         if state.log_peak.ndim != 1:
-            raise InvalidInput(f"state must have no batch axes to be reported; got {state.log_peak.shape[:-1]}")
+            raise InvalidInput(
+                "state must have no batch axes to be reported; got "
+                f"{state.log_peak.shape[:-1]}"
+            )
         refuted = state.log_peak >= -log(self.alpha)
         e_values = np.exp(np.minimum(_log_e_values(state.log_wealth), _LARGEST))
-        losses = np.divide(state.losses, state.scored, where=state.scored > 0, out=np.full(len(self.names), np.nan))
+        losses = np.divide(
+            state.losses,
+            state.scored,
+            where=state.scored > 0,
+            out=np.full(len(self.names), np.nan),
+        )
         names = tuple(self.names)
         known = np.flatnonzero(state.scored)
         if not known.size:
-            sentence = f"No expert has been scored yet, so none of {len(names)} is refuted."
-            return CalibrationReport(names, e_values, refuted, losses, None, True, 1.0, sentence)
+            sentence = (
+                f"No expert has been scored yet, so none of {len(names)} is refuted."
+            )
+            return CalibrationReport(
+                names, e_values, refuted, losses, None, True, 1.0, sentence
+            )
         best = int(known[np.argmin(losses[known])])
         p_value, consistent = exp(-state.log_peak[best]), not refuted[best]
-        kept, shown = int((~refuted).sum()), f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
-        sentence = (
-            f"{kept} of {len(names)} experts {'withstands' if kept == 1 else 'withstand'} the test at level "
-            f"{self.alpha:g} after {state.learnt} rewards; the best, {names[best]!r} with mean loss "
-            f"{losses[best]:.4g}, is {'consistent with the rewards' if consistent else 'refuted'} ({shown})."
+        kept, shown = (
+            int((~refuted).sum()),
+            f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001",
         )
-        return CalibrationReport(names, e_values, refuted, losses, names[best], consistent, p_value, sentence)
+        sentence = (
+            f"{kept} of {len(names)} experts "
+            f"{'withstands' if kept == 1 else 'withstand'} the test at level "
+            f"{self.alpha:g} after {state.learnt} rewards; the best, {names[best]!r} "
+            f"with mean loss {losses[best]:.4g}, is "
+            f"{'consistent with the rewards' if consistent else 'refuted'} ({shown})."
+        )
+        return CalibrationReport(
+            names, e_values, refuted, losses, names[best], consistent, p_value, sentence
+        )
 
     def _advice(self, advice: Array | None, shape: tuple[int, ...]) -> Array:
-        """Advice of the experts, in the shape of the state, with predictions that can be mean rewards."""
+        """Advice of the experts, in the shape of the state, with predictions that can
+        be mean rewards."""
         if advice is None or advice.shape != shape:
             got = None if advice is None else advice.shape
-            raise InvalidInput(f"decision must carry advice of the {len(self.names)} experts, shape {shape}; got {got}")
+            raise InvalidInput(
+                f"decision must carry advice of the {len(self.names)} experts, shape "
+                f"{shape}; got {got}"
+            )
         outside = (advice < 0) | (advice > 1)
         if outside.any():
             place = tuple(np.argwhere(outside)[0])
             name = self.names[int(place[-1])]
-            raise InvalidInput(f"advice must be in [0, 1] (see Clipped); got {advice[place]:g} of expert {name!r}")
+            raise InvalidInput(
+                f"advice must be in [0, 1] (see Clipped); got {advice[place]:g} of "
+                f"expert {name!r}"
+            )
         return advice
 
-    def _folded(self, state: CalibrationState, advice: Array, rewards: Array) -> CalibrationState:
+    def _folded(
+        self, state: CalibrationState, advice: Array, rewards: Array
+    ) -> CalibrationState:
         rows = max(1, _BLOCK // max(1, state.log_wealth.size))
         for start in range(0, len(rewards), rows):
             block = slice(start, start + rows)
             state = self._learnt(state, advice[block], rewards[block])
         return state
 
-    def _learnt(self, state: CalibrationState, advice: Array, rewards: Array) -> CalibrationState:
-        """The state after advice (T, …, N) and rewards (T, …): all bets, step by step."""
+    def _learnt(
+        self, state: CalibrationState, advice: Array, rewards: Array
+    ) -> CalibrationState:
+        """The state after advice (T, …, N) and rewards (T, …): all bets, step by
+        step."""
         awake = ~np.isnan(advice)
-        mean, got = np.where(awake, advice, 0.5), np.broadcast_to(rewards[..., None], advice.shape)
+        mean, got = (
+            np.where(awake, advice, 0.5),
+            np.broadcast_to(rewards[..., None], advice.shape),
+        )
         losses = self._losses(mean, got, awake)
         own, scale = _scaled_own(
-            self._losses(mean, np.ones_like(mean), awake), self._losses(mean, np.zeros_like(mean), awake), state.scale
+            self._losses(mean, np.ones_like(mean), awake),
+            self._losses(mean, np.zeros_like(mean), awake),
+            state.scale,
         )
         directions = np.stack([np.ones_like(mean), 2 * mean - 1, own], axis=-1)
         moves = directions * np.where(awake, got - mean, 0.0)[..., None]
@@ -184,22 +251,33 @@ class CalibrationMonitor:
         losses = self.loss(mean, rewards)
         if not isinstance(losses, np.ndarray) or losses.shape != mean.shape:
             got = getattr(losses, "shape", type(losses).__name__)
-            raise InvalidInput(f"loss must be elementwise, an array of shape {mean.shape}; got {got}")
+            raise InvalidInput(
+                f"loss must be elementwise, an array of shape {mean.shape}; got {got}"
+            )
         losses = np.where(awake, losses, 0.0)
         wrong = ~(losses > -np.inf)
         if wrong.any():
             place = tuple(np.argwhere(wrong)[0])
             name = self.names[int(place[-1])]
-            raise OutOfDomain(f"loss must be above -inf; got {losses[place]} for {mean[place]:g} of expert {name!r}")
+            raise OutOfDomain(
+                f"loss must be above -inf; got {losses[place]} for {mean[place]:g} of "
+                f"expert {name!r}"
+            )
         return losses
 
 
 def check_calibration(
-    log: Log, names: Sequence[str] | None = None, *, loss: Loss = log_loss, alpha: float = 0.05
+    log: Log,
+    names: Sequence[str] | None = None,
+    *,
+    loss: Loss = log_loss,
+    alpha: float = 0.05,
 ) -> CalibrationReport:
-    """What a `CalibrationMonitor` reports after all rewards of a log, in the order of its rows.
+    """What a `CalibrationMonitor` reports after all rewards of a log, in the order of
+    its rows.
 
-    Rows without a reward are left out: whether it is missing must not depend on what it would have been.
+    Rows without a reward are left out: whether it is missing must not depend on what it
+    would have been.
 
     >>> log = Log(arm=[0] * 100, reward=[0, 1] * 50, advice=[[0.5, 0.9]] * 100)
     >>> report = check_calibration(log, ["fair", "rosy"])
@@ -210,17 +288,23 @@ def check_calibration(
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     rows = log.rewarded()
     if rows.advice is None:
-        raise InvalidInput("column advice: must be there to check what experts predicted; got none")
+        raise InvalidInput(
+            "column advice: must be there to check what experts predicted; got none"
+        )
     n = rows.advice.shape[1]
-    monitor = CalibrationMonitor(numbered(n) if names is None else check_names("names", names, n=n), loss, alpha)
+    monitor = CalibrationMonitor(
+        numbered(n) if names is None else check_names("names", names, n=n), loss, alpha
+    )
     advice = monitor._advice(rows.advice, (len(rows), n))
     return monitor.report(monitor._folded(monitor.init(), advice, rows.reward))
 
 
 def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Array]:
-    """ℓ(f, 1) - ℓ(f, 0) of T steps over its largest finite size up to each step, in [-1, 1], and that size at the end.
+    """ℓ(f, 1) - ℓ(f, 0) of T steps over its largest finite size up to each step, in
+    [-1, 1], and that size at the end.
 
-    The size counts the step's own prediction, which is known before the reward. An infinite difference is ±1.
+    The size counts the step's own prediction, which is known before the reward. An
+    infinite difference is ±1.
     """
     sure = np.isinf(if_one) | np.isinf(if_zero)
     sign = np.isinf(if_one).astype(np.float64) - np.isinf(if_zero)

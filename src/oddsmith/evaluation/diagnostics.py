@@ -1,7 +1,9 @@
-"""Diagnostics: what stands beside each number, and the rules below which it is refused unless overruled by name.
+"""Diagnostics: what stands beside each number, and the rules below which it is refused
+unless overruled by name.
 
-No rule reads a reward, only weights and logged odds; where the odds of all arms are logged, effective rows and share
-are what these expect, whatever was drawn. An interval that answered only where the draw was lucky would not cover.
+No rule reads a reward, only weights and logged odds; where the odds of all arms are
+logged, effective rows and share are what these expect, whatever was drawn. An interval
+that answered only where the draw was lucky would not cover.
 """
 
 from collections.abc import Iterable
@@ -16,26 +18,40 @@ from oddsmith.evaluation.bets import log_wealth
 from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Terms
 
-__all__ = ["ASYMPTOTIC", "Diagnostics", "MISSING", "RULES", "broken", "check_rules", "diagnose"]
+__all__ = [
+    "ASYMPTOTIC",
+    "Diagnostics",
+    "MISSING",
+    "RULES",
+    "broken",
+    "check_rules",
+    "diagnose",
+]
 
 MISSING, ESS, SHARE, OFF, ERRORS, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 1000.0
-ROUNDED = 1e-3  # what odds of 0.3333 for a third may do to the mean weight, where its standard error is 0
-_DIGITS = 0.05  # a mean weight so near to 1, whatever is drawn, is that of odds with few digits
+# what odds of 0.3333 for a third may do to the mean weight, where its standard error is
+# 0
+ROUNDED = 1e-3
+# a mean weight so near to 1, whatever is drawn, is that of odds with few digits
+_DIGITS = 0.05
 RULES = ("overlap", "ess", "share", "weight")
 """Names of the rules, as `overrule` takes them."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
-_DIAGNOSED: "WeakKeyDictionary[Terms, Diagnostics]" = WeakKeyDictionary()  # terms do not change, and are asked often
+# terms do not change, and are asked often
+_DIAGNOSED: "WeakKeyDictionary[Terms, Diagnostics]" = WeakKeyDictionary()
 
 
 class Diagnostics(NamedTuple):
     """How far a log of `n` rows can carry a target.
 
-    `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms are logged, else (Σw)²/Σw².
-    `largest_share` is the share of all weight that one row has: the heaviest row in T by the logged odds, else the
-    heaviest drawn. `missing` is the target's mean mass on arms that the logger could not draw. The weights average to
-    `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are right; `inflation` is an e-value
-    against a mean of at most 1 (`betting`). Where rows were decided together the `unit` of all of this is the slate, or
-    the decision where most stand alone.
+    `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms
+    are logged, else (Σw)²/Σw². `largest_share` is the share of all weight that one row
+    has: the heaviest row in T by the logged odds, else the heaviest drawn. `missing` is
+    the target's mean mass on arms that the logger could not draw. The weights average
+    to `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are
+    right; `inflation` is an e-value against a mean of at most 1 (`betting`). Where rows
+    were decided together the `unit` of all of this is the slate, or the decision where
+    most stand alone.
     """
 
     n: int
@@ -72,44 +88,78 @@ def _diagnosed(terms: Terms) -> Diagnostics:
         )
     n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
     if w is None:
-        return Diagnostics(n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0, terms.unit)
+        return Diagnostics(
+            n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0, terms.unit
+        )
     total, squares, spread = float(w.sum()), float((w**2).mean()), float(w.std())
     share = float(w.max()) / total if total > 0 else 1.0
     ess = total**2 / (n * squares) if squares > 0 else 0.0
     if terms.expected_squares is not None and terms.heaviest is not None:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
-        ess, share, spread = n / squares, terms.heaviest / n, sqrt(max(0.0, squares - (1.0 - missing) ** 2))
+        ess, share, spread = (
+            n / squares,
+            terms.heaviest / n,
+            sqrt(max(0.0, squares - (1.0 - missing) ** 2)),
+        )
     inflation = float(np.exp(min(700.0, log_wealth(w, np.array(1.0), looks=1)[-1])))
-    return Diagnostics(n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation, terms.unit)
+    return Diagnostics(
+        n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation, terms.unit
+    )
 
 
 def broken(one: Diagnostics, interval: str) -> dict[str, str]:
-    """The rules that matter for this kind of interval and are broken, each with a sentence.
+    """The rules that matter for this kind of interval and are broken, each with a
+    sentence.
 
-    Every interval needs that the logger could draw what the target draws. Beta, normal and bootstrap intervals also
-    need enough rows, none of which has much of the weight. Bernstein and anytime intervals hold for any tail, and need
-    only that the propensities are right.
+    Every interval needs that the logger could draw what the target draws. Beta, normal
+    and bootstrap intervals also need enough rows, none of which has much of the weight.
+    Bernstein and anytime intervals hold for any tail, and need only that the
+    propensities are right.
     """
     asymptotic = interval in ASYMPTOTIC
     why: dict[str, str] = {}
     if one.missing > MISSING:
-        why["overlap"] = f"{one.missing:.2%} of the target's mass is on arms the logger could not draw; allowed 0"
+        why["overlap"] = (
+            f"{one.missing:.2%} of the target's mass is on arms the logger could not "
+            "draw; allowed 0"
+        )
     if asymptotic and one.ess < ESS:
         rows = f"{one.unit}s"
-        why["ess"] = f"{one.n:,} {rows} are worth {one.ess:.1f} {rows} of the target's own; allowed at least {ESS:g}"
+        why["ess"] = (
+            f"{one.n:,} {rows} are worth {one.ess:.1f} {rows} of the target's own; "
+            f"allowed at least {ESS:g}"
+        )
     if asymptotic and one.largest_share > SHARE:
-        why["share"] = f"one {one.unit} carries {one.largest_share:.0%} of all weight; allowed at most {SHARE:.0%}"
+        why["share"] = (
+            f"one {one.unit} carries {one.largest_share:.0%} of all weight; allowed at "
+            f"most {SHARE:.0%}"
+        )
     if asymptotic and _excess(one) > 1:
-        cause = ", unless what the target draws is hardly ever drawn" if one.mean_weight < 1 - one.missing else ""
-        rounded = ERRORS * one.weight_error < ROUNDED and abs(one.mean_weight - 1 + one.missing) < _DIGITS
-        digits = f", or {ROUNDED:g} for odds that were rounded: write them with more digits" if rounded else ""
+        cause = (
+            ", unless what the target draws is hardly ever drawn"
+            if one.mean_weight < 1 - one.missing
+            else ""
+        )
+        rounded = (
+            ERRORS * one.weight_error < ROUNDED
+            and abs(one.mean_weight - 1 + one.missing) < _DIGITS
+        )
+        digits = (
+            f", or {ROUNDED:g} for odds that were rounded: write them with more digits"
+            if rounded
+            else ""
+        )
         why["weight"] = (
-            f"the mean weight is {one.mean_weight:.4g} ± {one.weight_error:.2g}, which is 1 for right propensities"
-            f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard errors{digits}"
+            f"the mean weight is {one.mean_weight:.4g} ± {one.weight_error:.2g}, which "
+            "is 1 for right propensities"
+            f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard "
+            f"errors{digits}"
         )
     if not asymptotic and one.inflation >= EVIDENCE:
         most = f"e-value {one.inflation:.2g}, allowed below {EVIDENCE:g}"
-        why["weight"] = f"the mean weight is above 1 ({most}), so the propensities are too small"
+        why["weight"] = (
+            f"the mean weight is above 1 ({most}), so the propensities are too small"
+        )
     return why
 
 
@@ -118,7 +168,9 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
     names = (overrule,) if isinstance(overrule, str) else tuple(overrule)
     for name in names:
         if name not in RULES:
-            raise InvalidInput(f"overrule must name rules of {', '.join(RULES)}; got {name!r}")
+            raise InvalidInput(
+                f"overrule must name rules of {', '.join(RULES)}; got {name!r}"
+            )
     return names
 
 

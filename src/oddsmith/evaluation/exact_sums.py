@@ -1,6 +1,8 @@
-"""Exact sums: numbers rounded to whole multiples of 2^-32, whose sums do not depend on the order, to the last bit.
+"""Exact sums: numbers rounded to whole multiples of 2^-32, whose sums do not depend on
+the order, to the last bit.
 
-So rows may be added many at a time, and what was added can be taken out again. Sums of 10^9 logarithms fit.
+So rows may be added many at a time, and what was added can be taken out again. Sums of
+10^9 logarithms fit.
 """
 
 import numpy as np

@@ -1,4 +1,5 @@
-"""Intervals: from terms to a value with an interval that can be defended, or a refusal that says why."""
+"""Intervals: from terms to a value with an interval that can be defended, or a refusal
+that says why."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -10,19 +11,42 @@ import numpy as np
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.bets import lower_bound
-from oddsmith.evaluation.diagnostics import ASYMPTOTIC, MISSING, Diagnostics, broken, check_rules, diagnose
+from oddsmith.evaluation.diagnostics import (
+    ASYMPTOTIC,
+    MISSING,
+    Diagnostics,
+    broken,
+    check_rules,
+    diagnose,
+)
 from oddsmith.evaluation.ends import beta_interval, normal_interval, studentised
-from oddsmith.evaluation.mean_bounds import MeanBets, bets_within, running_bound, running_sums
+from oddsmith.evaluation.mean_bounds import (
+    MeanBets,
+    bets_within,
+    running_bound,
+    running_sums,
+)
 from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
 
-__all__ = ["ASSUMPTIONS", "Comparison", "Estimate", "INTERVALS", "compare", "estimate", "mean_bets", "outer"]
+__all__ = [
+    "ASSUMPTIONS",
+    "Comparison",
+    "Estimate",
+    "INTERVALS",
+    "compare",
+    "estimate",
+    "mean_bets",
+    "outer",
+]
 
 
 def outer(terms: Terms) -> tuple[Terms, Terms] | None:
-    """Terms with a mean of at most the value, and terms with a mean of at least it; None where all odds are known.
+    """Terms with a mean of at most the value, and terms with a mean of at least it;
+    None where all odds are known.
 
-    With D = w - w' of two targets, and P, N the mass that the first has more and less than the second, they are
+    With D = w - w' of two targets, and P, N the mass that the first has more and less
+    than the second, they are
 
         D⁺ r + D⁻ (1 - r) - N   and   P - D⁺ (1 - r) - D⁻ r
 
@@ -33,10 +57,19 @@ def outer(terms: Terms) -> tuple[Terms, Terms] | None:
         return None
     apart, more, less, reward = found
     up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
-    low, high = up * reward + down * (1 - reward) - less, more - up * (1 - reward) - down * reward
+    low, high = (
+        up * reward + down * (1 - reward) - less,
+        more - up * (1 - reward) - down * reward,
+    )
     bounds = (low, up - less, down - less), (high, more - down, more - up)
     least, most = (
-        Terms(terms.name, values, terms.missing, extremes=partial(_extremes, *ends), slates=terms.slates)
+        Terms(
+            terms.name,
+            values,
+            terms.missing,
+            extremes=partial(_extremes, *ends),
+            slates=terms.slates,
+        )
         for values, *ends in bounds
     )
     return least, most
@@ -55,15 +88,18 @@ def _apart(terms: Terms) -> tuple[Array, Array, Array, Array] | None:
 
 
 def _masses(first: Drawn, second: Drawn) -> tuple[Array, Array]:
-    """The mass that the first target has more than the second, and the second more than the first.
+    """The mass that the first target has more than the second, and the second more than
+    the first.
 
-    Of the logger, whose other odds are not known, they are means over rows: where π has less than p, E (1 - w)⁺, whose
-    rows are light, and where it has more, as much, less what π has on arms that could not be drawn.
+    Of the logger, whose other odds are not known, they are means over rows: where π has
+    less than p, E (1 - w)⁺, whose rows are light, and where it has more, as much, less
+    what π has on arms that could not be drawn.
     """
     if first.target is not None and second.target is not None:
         apart = first.target - second.target
         return np.maximum(apart, 0.0).sum(axis=1), np.maximum(-apart, 0.0).sum(axis=1)
-    light = np.maximum(1.0 - first.weights * second.weights, 0.0)  # the logger's own weights are 1
+    # the logger's own weights are 1
+    light = np.maximum(1.0 - first.weights * second.weights, 0.0)
     return light + first.mass - 1.0, light + second.mass - 1.0
 
 
@@ -76,25 +112,30 @@ ASSUMPTIONS = {
     "normal": "many rows, none of them heavy",
     "bootstrap": "many rows, none of them heavy",
     "bernstein": "independent rows of one law, looked at once",
-    "anytime": "at every row at once, for the mean value of the rows so far, which may drift",
+    "anytime": (
+        "at every row at once, for the mean value of the rows so far, which may drift"
+    ),
     "anytime_constant": "at every row at once, if the value is the same in all rows",
 }
 """What each interval assumes, by its name."""
 INTERVALS = tuple(ASSUMPTIONS)
 """Names of the intervals, as `interval` takes them."""
 _NOT_CONSTANT = (
-    "no constant value fits the rows: by some of them it is above {:.4g}, by others below {:.4g}; use an anytime "
-    "interval, which is for the mean of a value that drifts"
+    "no constant value fits the rows: by some of them it is above {:.4g}, by others "
+    "below {:.4g}; use an anytime interval, which is for the mean of a value that "
+    "drifts"
 )
 
 
 class Estimate(NamedTuple):
-    """A value with its interval; or, where `refused` names rules, NaN for all three and `why` in English.
+    """A value with its interval; or, where `refused` names rules, NaN for all three and
+    `why` in English.
 
-    The interval is for the mean of the estimator, which is the target's value if `unbiased` (never where the logger
-    could not draw what the target draws); else bias comes on top, unless it is `counted`: where a setting was chosen
-    from the same rows, the interval holds that of no shrinkage, too, and so the value. `overruled` are broken rules
-    that were named in `overrule`.
+    The interval is for the mean of the estimator, which is the target's value if
+    `unbiased` (never where the logger could not draw what the target draws); else bias
+    comes on top, unless it is `counted`: where a setting was chosen from the same rows,
+    the interval holds that of no shrinkage, too, and so the value. `overruled` are
+    broken rules that were named in `overrule`.
     """
 
     name: str
@@ -118,7 +159,10 @@ class Estimate(NamedTuple):
         if self.interval.startswith("anytime"):
             kind += f": {self.assumption}"
         bias = "" if self.unbiased or self.counted else ", its bias not counted"
-        return f"{self.name}: {self.value:.4g} in [{self.low:.4g}, {self.high:.4g}] ({kind}{bias})"
+        return (
+            f"{self.name}: {self.value:.4g} in [{self.low:.4g}, {self.high:.4g}] "
+            f"({kind}{bias})"
+        )
 
     @property
     def assumption(self) -> str:
@@ -135,23 +179,31 @@ def estimate(
     seed: int = 0,
     overrule: Iterable[str] = (),
 ) -> Estimate:
-    """The mean of the terms with an interval of one of six kinds, or a refusal by the rules of `diagnostics`.
+    """The mean of the terms with an interval of one of six kinds, or a refusal by the
+    rules of `diagnostics`.
 
-    * `beta`: Clopper and Pearson's, with weights; `normal`: mean ± z sd/√T; `bootstrap`: studentised, by `seed`. All
-      count one more row at each end of the range, which matters where rewards are few or rows heavy (`ends`).
-    * `bernstein`: mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α) / (3 (T - 1)), V the sample variance, for independent
-      terms in [a, b] and any T (Maurer and Pontil 2009, Theorem 4).
-    * `anytime`: for all times at once, so one may look and stop whenever one likes; of the mean value of the rows so
-      far, which may drift (`running`). `anytime_constant` is for a value that is the same in all rows (`betting`), and
-      refused as "constant" where none is. `ips` needs no bound on weights for them; others use [a, b].
+    * `beta`: Clopper and Pearson's, with weights; `normal`: mean ± z sd/√T;
+      `bootstrap`: studentised, by `seed`. All count one more row at each end of the
+      range, which matters where rewards are few or rows heavy (`ends`).
+    * `bernstein`: mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α) / (3 (T - 1)), V the
+      sample variance, for independent terms in [a, b] and any T (Maurer and Pontil
+      2009, Theorem 4).
+    * `anytime`: for all times at once, so one may look and stop whenever one likes; of
+      the mean value of the rows so far, which may drift (`running`). `anytime_constant`
+      is for a value that is the same in all rows (`betting`), and refused as "constant"
+      where none is. `ips` needs no bound on weights for them; others use [a, b].
 
-    Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can give, or from a chosen
-    threshold. Intervals are cut to [0, 1], where values are ([-1, 1] for differences). Of rows that were decided
-    together the value is the mean over slates of the means over their slots, and slates are what is counted (`slates`).
+    Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can
+    give, or from a chosen threshold. Intervals are cut to [0, 1], where values are
+    ([-1, 1] for differences). Of rows that were decided together the value is the mean
+    over slates of the means over their slots, and slates are what is counted
+    (`slates`).
 
     >>> from oddsmith.evaluation import ips
     >>> from oddsmith.logs import Log
-    >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 100 + [1, 1] * 100, propensity=[0.5] * 400)
+    >>> log = Log(
+    ...     arm=[0, 1] * 200, reward=[1, 0] * 100 + [1, 1] * 100, propensity=[0.5] * 400
+    ... )
     >>> print(estimate(ips(log, [0.9, 0.1])))
     ips: 0.95 in [0.8641, 1] (0.95 beta)
     >>> print(estimate(ips(log[:40], [0.9, 0.1])))
@@ -159,13 +211,19 @@ def estimate(
     """
     number("level", level, low=0, high=1, open_low=True, open_high=True)
     if interval not in INTERVALS:
-        raise InvalidInput(f"interval must be one of {', '.join(INTERVALS)}; got {interval!r}")
+        raise InvalidInput(
+            f"interval must be one of {', '.join(INTERVALS)}; got {interval!r}"
+        )
     own = per_slate(terms)
     if len(own) < 2:
-        raise InvalidInput(f"an interval needs at least 2 {own.unit}s with rewards; got {len(own)}")
+        raise InvalidInput(
+            f"an interval needs at least 2 {own.unit}s with rewards; got {len(own)}"
+        )
     names, found = check_rules(overrule), diagnose(terms)
     against = broken(found, interval)
-    refused, overruled = (tuple(n for n in against if (n in names) is kept) for kept in (False, True))
+    refused, overruled = (
+        tuple(n for n in against if (n in names) is kept) for kept in (False, True)
+    )
     value, low, high = np.nan, np.nan, np.nan
     if not refused:
         value = float(own.values.mean())
@@ -174,15 +232,29 @@ def estimate(
         if ends[0] > ends[1]:
             refused, against = ("constant",), {"constant": _NOT_CONSTANT.format(*ends)}
             value, low, high = np.nan, np.nan, np.nan
-    unbiased, why = terms.unbiased and found.missing <= MISSING, "; ".join(against[name] for name in refused)
+    unbiased, why = (
+        terms.unbiased and found.missing <= MISSING,
+        "; ".join(against[name] for name in refused),
+    )
     about = terms.name, value, low, high, level, interval, unbiased, terms.setting
-    return Estimate(*about, found, refused, overruled, why, terms.whole is not None and found.missing <= MISSING)
+    return Estimate(
+        *about,
+        found,
+        refused,
+        overruled,
+        why,
+        terms.whole is not None and found.missing <= MISSING,
+    )
 
 
-def _widest_ends(terms: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
-    """The ends of the terms, moved out to those of no shrinkage and of what was not drawn, where these apply."""
+def _widest_ends(
+    terms: Terms, interval: str, level: float, floor: float | None, seed: int
+) -> tuple[float, float]:
+    """The ends of the terms, moved out to those of no shrinkage and of what was not
+    drawn, where these apply."""
     ends = _ends(terms, interval, level, floor, seed)
-    if terms.whole is not None:  # a setting that was chosen moves with the rows, which its own spread does not show
+    # a setting that was chosen moves with the rows, which its own spread does not show
+    if terms.whole is not None:
         whole = _ends(terms.whole, interval, level, floor, seed)
         ends = min(ends[0], whole[0]), max(ends[1], whole[1])
     if interval in ASYMPTOTIC and (bounds := outer(terms.whole or terms)) is not None:
@@ -191,27 +263,39 @@ def _widest_ends(terms: Terms, interval: str, level: float, floor: float | None,
     return ends
 
 
-def _ends(of_rows: Terms, interval: str, level: float, floor: float | None, seed: int) -> tuple[float, float]:
+def _ends(
+    of_rows: Terms, interval: str, level: float, floor: float | None, seed: int
+) -> tuple[float, float]:
     terms = per_slate(of_rows)
     if interval in ("beta", "normal"):
         low, high = (np.asarray(end) for end in terms.ends)
-        ends = (beta_interval if interval == "beta" else normal_interval)(terms.values, (low, high), level)
+        ends = (beta_interval if interval == "beta" else normal_interval)(
+            terms.values, (low, high), level
+        )
         return float(ends[0]), float(ends[1])
     if interval == "bootstrap":
         return studentised(terms, level=level, seed=seed)
     if terms.ratio or terms.tuned:
-        reason = "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
-        raise InvalidInput(f"{interval} intervals need terms that are independent; got {terms.name}, which {reason}")
+        reason = (
+            "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
+        )
+        raise InvalidInput(
+            f"{interval} intervals need terms that are independent; got {terms.name}, "
+            f"which {reason}"
+        )
     if not terms.beforehand:
         raise InvalidInput(
-            f"{interval} intervals need predictions that were made before the rows, and a cross-fitted model has seen "
-            f"later ones; got {terms.name}: use ips, or a model fitted on earlier rows (beforehand=True)"
+            f"{interval} intervals need predictions that were made before the rows, "
+            f"and a cross-fitted model has seen later ones; got {terms.name}: use ips, "
+            "or a model fitted on earlier rows (beforehand=True)"
         )
     if interval == "bernstein":
         return _bernstein(terms, level, floor)
     bets, alpha = terms.betting(floor), (1 - level) / 2
     if interval == "anytime":
-        columns = zip((bets.gain, bets.loss), mean_bets(bets, terms.least_value), strict=True)
+        columns = zip(
+            (bets.gain, bets.loss), mean_bets(bets, terms.least_value), strict=True
+        )
         bounds = [float(running_bound(running_sums(x, on), alpha)) for x, on in columns]
     else:
         bounds = lower_bound(np.stack([bets.gain, bets.loss]), alpha).tolist()
@@ -219,21 +303,27 @@ def _ends(of_rows: Terms, interval: str, level: float, floor: float | None, seed
 
 
 def mean_bets(bets: Bets, least: float) -> tuple[MeanBets, MeanBets]:
-    """What is bet on the means of both columns, where the value is between `least` and 1."""
+    """What is bet on the means of both columns, where the value is between `least`
+    and 1."""
     low, high = least + bets.gain_shift, bets.loss_shift - 1.0
-    return bets_within(max(0.0, low), 1.0 + bets.gain_shift), bets_within(max(0.0, high), bets.loss_shift - least)
+    return bets_within(max(0.0, low), 1.0 + bets.gain_shift), bets_within(
+        max(0.0, high), bets.loss_shift - least
+    )
 
 
 def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, float]:
     low, high = terms.span(floor)
     n, chance = len(terms), log(4 / (1 - level))
-    reach = sqrt(2 * float(terms.values.var(ddof=1)) * chance / n) + 7 * (high - low) * chance / (3 * (n - 1))
+    reach = sqrt(2 * float(terms.values.var(ddof=1)) * chance / n) + 7 * (
+        high - low
+    ) * chance / (3 * (n - 1))
     mean = float(terms.values.mean())
     return mean - reach, mean + reach
 
 
 class Comparison(NamedTuple):
-    """Each target's estimate, and the estimate of its value minus the baseline's, by name."""
+    """Each target's estimate, and the estimate of its value minus the baseline's, by
+    name."""
 
     baseline: str
     values: dict[str, Estimate]
@@ -250,14 +340,18 @@ def compare(
     seed: int = 0,
     overrule: Iterable[str] = (),
 ) -> Comparison:
-    """Targets by name, each against the baseline (the first, unless named), on the same rows of one log.
+    """Targets by name, each against the baseline (the first, unless named), on the same
+    rows of one log.
 
-    Differences are taken row by row, so what the targets share cancels. All differences hold together at `level`: each
-    of m has 1 - (1 - level)/m (Bonferroni). Values are at `level` each.
+    Differences are taken row by row, so what the targets share cancels. All differences
+    hold together at `level`: each of m has 1 - (1 - level)/m (Bonferroni). Values are
+    at `level` each.
 
     >>> from oddsmith.evaluation import ips, logged
     >>> from oddsmith.logs import Log
-    >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400)
+    >>> log = Log(
+    ...     arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400
+    ... )
     >>> found = compare({"today": logged(log), "new": ips(log, [0.9, 0.1])})
     >>> print(found.differences["new"])
     new - today: 0.3 in [0.2419, 0.3548] (0.95 beta)
@@ -267,13 +361,25 @@ def compare(
     base = next(iter(terms)) if baseline is None else baseline
     if base not in terms:
         raise InvalidInput(f"baseline must be one of {', '.join(terms)}; got {base!r}")
-    rules, share = tuple([overrule] if isinstance(overrule, str) else overrule), (1 - level) / (len(terms) - 1)
+    rules, share = (
+        tuple([overrule] if isinstance(overrule, str) else overrule),
+        (1 - level) / (len(terms) - 1),
+    )
     values, differences = {}, {}
     for name, own in terms.items():
-        found = estimate(own, level=level, interval=interval, floor=floor, seed=seed, overrule=rules)
+        found = estimate(
+            own, level=level, interval=interval, floor=floor, seed=seed, overrule=rules
+        )
         values[name] = found._replace(name=name)
         if name != base:
             apart = own.minus(terms[base])
-            found = estimate(apart, level=1 - share, interval=interval, floor=floor, seed=seed, overrule=rules)
+            found = estimate(
+                apart,
+                level=1 - share,
+                interval=interval,
+                floor=floor,
+                seed=seed,
+                overrule=rules,
+            )
             differences[name] = found._replace(name=f"{name} - {base}")
     return Comparison(base, values, differences)

@@ -1,19 +1,24 @@
-"""Lower bounds on a running mean that hold at every row at once, however the mean drifts and however heavy the tail.
+"""Lower bounds on a running mean that hold at every row at once, however the mean
+drifts and however heavy the tail.
 
-Let x_t ≥ 0 have the mean v_t given the past. For a centre c ≥ 0 and a rate λ with λ c < 1, both chosen beforehand,
+Let x_t ≥ 0 have the mean v_t given the past. For a centre c ≥ 0 and a rate λ with λ c <
+1, both chosen beforehand,
 
     (1 + λ (x_t - c)) exp(λ c - λ v_t)
 
-is never negative and has mean (1 + λ (v_t - c)) exp(-λ (v_t - c)) ≤ 1 given the past. Its product over rows depends
-on the unknown means by their sum alone, so with V = (v_1 + … + v_t)/t and the sums G_λc = Σ ln(1 + λ (x - c)) + λ c,
+is never negative and has mean (1 + λ (v_t - c)) exp(-λ (v_t - c)) ≤ 1 given the past.
+Its product over rows depends on the unknown means by their sum alone, so with V =
+(v_1 + … + v_t)/t and the sums G_λc = Σ ln(1 + λ (x - c)) + λ c,
 
     W_t = Σ over λ, c of share(λ, c) exp(G_λc - λ t V),   shares that sum to 1,
 
-is below 1/α at every row at once with probability at least 1 - α (Ville). It decreases in V, so the running means that
-are not refuted are those above one number. (After Waudby-Smith et al. 2022, who bound the logarithm from below by a
-sub-gamma law.) Nothing but the sums is kept of a row, and they do not depend on the order of rows: a row that turns out
-to be another one is taken out and put in again. A rate loses λ² (v - c)²/2 of its growth by a centre that is not the
-mean; centres lie so close that some are near to any mean.
+is below 1/α at every row at once with probability at least 1 - α (Ville). It decreases
+in V, so the running means that are not refuted are those above one number. (After
+Waudby-Smith et al. 2022, who bound the logarithm from below by a sub-gamma law.)
+Nothing but the sums is kept of a row, and they do not depend on the order of rows: a
+row that turns out to be another one is taken out and put in again. A rate loses λ² (v -
+c)²/2 of its growth by a centre that is not the mean; centres lie so close that some are
+near to any mean.
 """
 
 from functools import lru_cache
@@ -23,19 +28,34 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 
-__all__ = ["MeanBets", "RATES", "Sums", "bets_within", "log_evidence", "row_gains", "running_bound", "running_sums"]
+__all__ = [
+    "MeanBets",
+    "RATES",
+    "Sums",
+    "bets_within",
+    "log_evidence",
+    "row_gains",
+    "running_bound",
+    "running_sums",
+]
 
 RATES: Array = 2.0 ** np.arange(6, -15, -1.0)
-_USUAL = (2.0**-9, 2.0)  # rates that logs of a hundred to a million rows need, from the least to the most
+# rates that logs of a hundred to a million rows need, from the least to the most
+_USUAL = (2.0**-9, 2.0)
 _USUAL_SHARE = 0.9
-_FINE, _COARSE = 16, 4  # steps between centres: for rates that may need fine ones, and for others
+# steps between centres: for rates that may need fine ones, and for others
+_FINE, _COARSE = 16, 4
 _FINE_RATES = (2.0**-8, 1.0)
-_END_SHARE = 3.0  # the share of a centre at an end, where the mean of rare rewards is, in those of another one
-_STEPS = 60  # of Newton's method, which comes from below: what it leaves makes the bound smaller
+# the share of a centre at an end, where the mean of rare rewards is, in those of
+# another one
+_END_SHARE = 3.0
+# of Newton's method, which comes from below: what it leaves makes the bound smaller
+_STEPS = 60
 
 
 class MeanBets(NamedTuple):
-    """The bets (B,) on a mean that is known to lie within bounds: rates, centres, and ln of their shares."""
+    """The bets (B,) on a mean that is known to lie within bounds: rates, centres, and
+    ln of their shares."""
 
     rates: Array
     centres: Array
@@ -43,7 +63,8 @@ class MeanBets(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """All that the bound needs of the rows so far: their number (…), G_λc (…, B), and the bets that these are of."""
+    """All that the bound needs of the rows so far: their number (…), G_λc (…, B), and
+    the bets that these are of."""
 
     rows: Array
     gains: Array
@@ -52,40 +73,58 @@ class Sums(NamedTuple):
 
 @lru_cache(maxsize=64)
 def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
-    """The bets on a mean between `low` ≥ 0 and `high`, which must be known before the rows.
+    """The bets on a mean between `low` ≥ 0 and `high`, which must be known before the
+    rows.
 
-    Centres are low, …, high in 16 steps, or 4 for very small and large rates, and at most 1/(2λ).
+    Centres are low, …, high in 16 steps, or 4 for very small and large rates, and at
+    most 1/(2λ).
 
     >>> bets = bets_within()
     >>> len(bets.rates), round(float(np.exp(bets.log_shares).sum()), 12)
     (187, 1.0)
     """
     usual = (_USUAL[0] <= RATES) & (_USUAL[1] >= RATES)
-    shares = np.where(usual, _USUAL_SHARE / usual.sum(), (1 - _USUAL_SHARE) / (~usual).sum())
+    shares = np.where(
+        usual, _USUAL_SHARE / usual.sum(), (1 - _USUAL_SHARE) / (~usual).sum()
+    )
     rows = []
     for rate, share in zip(RATES.tolist(), shares.tolist(), strict=True):
         steps = _FINE if _FINE_RATES[0] <= rate <= _FINE_RATES[1] else _COARSE
         grid = [low + (high - low) * step / steps for step in range(steps + 1)]
         centres = list(dict.fromkeys(min(centre, 0.5 / rate) for centre in grid))
         parts = [_END_SHARE if centre in (low, high) else 1.0 for centre in centres]
-        rows += [(rate, c, share * part / sum(parts)) for c, part in zip(centres, parts, strict=True)]
+        rows += [
+            (rate, c, share * part / sum(parts))
+            for c, part in zip(centres, parts, strict=True)
+        ]
     table = np.array(rows)
     return MeanBets(table[:, 0], table[:, 1], np.log(table[:, 2]))
 
 
 def row_gains(x: Array, bets: MeanBets) -> Array:
     """What rows x (…) add to the sums: ln(1 + λ (x - c)) + λ c (…, B)."""
-    gains: Array = np.log1p(bets.rates * (x[..., None] - bets.centres)) + bets.rates * bets.centres
+    gains: Array = (
+        np.log1p(bets.rates * (x[..., None] - bets.centres)) + bets.rates * bets.centres
+    )
     return gains
 
 
-def running_sums(x: Array, bets: MeanBets | None = None, *, every: bool = False) -> Sums:
-    """The sums of x ≥ 0 (…, T) after all rows; with `every`, after each row: (…, T), (…, T, B)."""
+def running_sums(
+    x: Array, bets: MeanBets | None = None, *, every: bool = False
+) -> Sums:
+    """The sums of x ≥ 0 (…, T) after all rows; with `every`, after each row: (…, T),
+    (…, T, B)."""
     bets = bets_within() if bets is None else bets
     pairs = zip(bets.rates, bets.centres, strict=True)
     if every:
-        gains = [np.cumsum(np.log1p(rate * (x - c)) + rate * c, axis=-1) for rate, c in pairs]
-        return Sums(np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape), np.stack(gains, axis=-1), bets)
+        gains = [
+            np.cumsum(np.log1p(rate * (x - c)) + rate * c, axis=-1) for rate, c in pairs
+        ]
+        return Sums(
+            np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape),
+            np.stack(gains, axis=-1),
+            bets,
+        )
     times: Array = np.ones(x.shape[-1])
     rows = np.full(x.shape[:-1], float(x.shape[-1]))
     if x.ndim == 1:  # rewards, and so terms, are mostly few numbers
@@ -99,7 +138,11 @@ def log_evidence(sums: Sums, mean: Array) -> Array:
     """ln W (…) against a running mean (…)."""
     from scipy.special import logsumexp
 
-    terms = sums.gains + sums.bets.log_shares - sums.bets.rates * (sums.rows * mean)[..., None]
+    terms = (
+        sums.gains
+        + sums.bets.log_shares
+        - sums.bets.rates * (sums.rows * mean)[..., None]
+    )
     return np.asarray(logsumexp(terms, axis=-1))
 
 

@@ -1,4 +1,5 @@
-"""What stands right under a verdict: what the log lacks, and what that does to the answer."""
+"""What stands right under a verdict: what the log lacks, and what that does to the
+answer."""
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from oddsmith.files.reports.page import Table
 __all__ = ["log_notes", "slate_notes", "slots_table", "support_known"]
 
 _ESTIMAND = (
-    "In a slot the target draws from what the logger left there, and the logger draws all others: what one slot earns, "
-    "not what the target would earn in all of them at once."
+    "In a slot the target draws from what the logger left there, and the logger draws "
+    "all others: what one slot earns, not what the target would earn in all of them at "
+    "once."
 )
 
 
 def slate_notes(found: Assessment) -> list[str]:
-    """Sentences about slates: what the values are means of, and what whole slates say; none without slates."""
+    """Sentences about slates: what the values are means of, and what whole slates say;
+    none without slates."""
     slates = slates_of(found.log)
     if slates is None:
         return []
@@ -26,13 +29,31 @@ def slate_notes(found: Assessment) -> list[str]:
     sizes = sizes[sizes > 0]  # of slates, without decisions that stand alone
     least, most = int(sizes.min()), int(sizes.max())
     slots = f"{most} slots" if least == most else f"{least} to {most} slots"
-    total = f"; together they earn {most} times as much" if least == most and not slates.alone else ""
+    total = (
+        f"; together they earn {most} times as much"
+        if least == most and not slates.alone
+        else ""
+    )
     together = f"the slots of {len(sizes):,} slate{'s' * (len(sizes) > 1)} of {slots}"
-    alone = f"{slates.alone:,} decision{'s' * (slates.alone > 1)} that stand{'s' * (slates.alone == 1)} alone"
-    counted = "each slate counted once" if not slates.alone else "each decision and each slate counted once"
-    notes = [f"Values are means over {f'{alone} and {together}' if slates.alone else together}, {counted}{total}."]
+    alone = (
+        f"{slates.alone:,} decision{'s' * (slates.alone > 1)} that "
+        f"stand{'s' * (slates.alone == 1)} alone"
+    )
+    counted = (
+        "each slate counted once"
+        if not slates.alone
+        else "each decision and each slate counted once"
+    )
+    notes = [
+        "Values are means over "
+        f"{f'{alone} and {together}' if slates.alone else together}, {counted}{total}."
+    ]
     notes.append(_ESTIMAND)
-    notes += [f"Slot {slot} has no answer: {one}." for slot, one in found.slots.items() if isinstance(one, str)]
+    notes += [
+        f"Slot {slot} has no answer: {one}."
+        for slot, one in found.slots.items()
+        if isinstance(one, str)
+    ]
     return notes + [_whole(name, one) for name, one in found.whole.items()]
 
 
@@ -41,24 +62,49 @@ def _whole(name: str, one: Answer) -> str:
         return f"Whole slates of {name}: no answer; {one}."
     if one.refused:
         why = f"{reasons(one)[one.refused[0]]} (rule {one.refused[0]})"
-        return f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
-    interval = f"[{one.low:z.4f}, {one.high:z.4f}] ({100 * one.level:.4g} % {one.interval} interval, {one.name})"
-    return f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, {interval}."
+        return (
+            f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
+        )
+    interval = (
+        f"[{one.low:z.4f}, {one.high:z.4f}] ({100 * one.level:.4g} % {one.interval} "
+        f"interval, {one.name})"
+    )
+    return (
+        f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, "
+        f"{interval}."
+    )
 
 
 def slots_table(found: Assessment) -> Table:
-    """A row for each slot and target: its value, and by how much it is more than the baseline's."""
+    """A row for each slot and target: its value, and by how much it is more than the
+    baseline's."""
     estimator = verdict(found).estimator or ORDER[-1]
     rows = []
     for slot, own in found.slots.items():
         if isinstance(own, str):
             continue
-        answers = {LOGGED: own.logged} | {name: by.get(estimator, "") for name, by in own.answers.items()}
+        answers = {LOGGED: own.logged} | {
+            name: by.get(estimator, "") for name, by in own.answers.items()
+        }
         for name, one in answers.items():
             more = own.differences.get(estimator, {}).get(name, "")
-            rows.append((str(slot) if slot else "0 (alone)", name, *_cells(one), *_cells(more)))
-    headers = ("slot", "target", "value", "low", "high", f"more than {found.baseline}", "low", "high")
-    caption = f"The value of each slot, drawn by the target from what the logger left there ({estimator})"
+            rows.append(
+                (str(slot) if slot else "0 (alone)", name, *_cells(one), *_cells(more))
+            )
+    headers = (
+        "slot",
+        "target",
+        "value",
+        "low",
+        "high",
+        f"more than {found.baseline}",
+        "low",
+        "high",
+    )
+    caption = (
+        "The value of each slot, drawn by the target from what the logger left there "
+        f"({estimator})"
+    )
     return Table(headers, tuple(rows), caption)
 
 
@@ -75,11 +121,17 @@ _EMPTY = 0.1  # of the rows: beyond it, say so
 
 
 def log_notes(found: Assessment) -> list[str]:
-    """Sentences about rewards that are missing, odds that were not logged, and slates; none where nothing is to say.
+    """Sentences about rewards that are missing, odds that were not logged, and slates;
+    none where nothing is to say.
 
     >>> from oddsmith.evaluation.assessment import assess
     >>> from oddsmith.logs.table import Log
-    >>> log = Log(arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, np.nan] * 50, propensity=[0.5] * 400, arms=["a", "b"])
+    >>> log = Log(
+    ...     arm=[0, 1] * 200,
+    ...     reward=[1, 0] * 150 + [1, np.nan] * 50,
+    ...     propensity=[0.5] * 400,
+    ...     arms=["a", "b"],
+    ... )
     >>> print(*log_notes(assess(log, {"mostly a": [0.9, 0.1]})), sep="; ")
     50 of 400 rows have no reward and were left out; if no reward means 0, write 0.
     """
@@ -87,7 +139,8 @@ def log_notes(found: Assessment) -> list[str]:
 
 
 def support_known(found: Assessment) -> bool:
-    """Whether the log says which arms the logger could draw: it has the odds of all arms, or they follow."""
+    """Whether the log says which arms the logger could draw: it has the odds of all
+    arms, or they follow."""
     return all_odds(found.log.rewarded()) is not None
 
 
@@ -95,15 +148,24 @@ def _unrewarded(found: Assessment) -> list[str]:
     n, empty = len(found.log), int(np.isnan(found.log.reward).sum())
     if empty <= _EMPTY * n:
         return []
-    return [f"{empty:,} of {n:,} rows have no reward and were left out; if no reward means 0, write 0."]
+    return [
+        f"{empty:,} of {n:,} rows have no reward and were left out; if no reward means "
+        "0, write 0."
+    ]
 
 
 def _undrawn(found: Assessment) -> list[str]:
-    """How intervals bear that only drawn odds are known: rewards near 0 leave room above, rewards near 1 below."""
-    if verdict(found).estimator is None or found.logged.interval not in ASYMPTOTIC or support_known(found):
+    """How intervals bear that only drawn odds are known: rewards near 0 leave room
+    above, rewards near 1 below."""
+    if (
+        verdict(found).estimator is None
+        or found.logged.interval not in ASYMPTOTIC
+        or support_known(found)
+    ):
         return []
     end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
     return [
-        f"Only the odds of drawn arms are in the log: the {end} ends of intervals leave room for arms whose odds were "
-        "not logged, and would be nearer with the odds of all arms."
+        f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
+        "leave room for arms whose odds were not logged, and would be nearer with the "
+        "odds of all arms."
     ]

@@ -1,4 +1,5 @@
-"""The exploration planner: how much gamma buys how narrow an interval after how many decisions, and back."""
+"""The exploration planner: how much gamma buys how narrow an interval after how many
+decisions, and back."""
 
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
@@ -14,17 +15,20 @@ __all__ = ["ExplorationPlan"]
 
 @dataclass(frozen=True, eq=False)
 class ExplorationPlan:
-    """What a logger (1 - γ) p + γ/K will let one say about a target π, before a single decision is made.
+    """What a logger (1 - γ) p + γ/K will let one say about a target π, before a single
+    decision is made.
 
-    `logger` and `target` are odds (K,), or (T, K) over typical contexts. `second_moment` is E r² of the rewards the
-    target would collect (its value, if rewards are 0 or 1), or of the residual r - q for doubly robust estimates; it is
-    taken to be the same for all arms. With `offset` the variance that does not depend on γ (-value² for IPS; the
-    variance of q(π) for DR, 0 is safe for the former):
+    `logger` and `target` are odds (K,), or (T, K) over typical contexts.
+    `second_moment` is E r² of the rewards the target would collect (its value, if
+    rewards are 0 or 1), or of the residual r - q for doubly robust estimates; it is
+    taken to be the same for all arms. With `offset` the variance that does not depend
+    on γ (-value² for IPS; the variance of q(π) for DR, 0 is safe for the former):
 
-        variance of a term   V(γ) = second_moment · E Σ_a π(a)² / ((1 - γ) p(a) + γ/K) + offset
+        V(γ) = second_moment · E Σ_a π(a)² / ((1 - γ) p(a) + γ/K) + offset
         width                2 z sqrt(V(γ) / n)
 
-    A logger that never draws what the target does (p = 0) leaves K/γ: twice the exploration, half the decisions.
+    A logger that never draws what the target does (p = 0) leaves K/γ: twice the
+    exploration, half the decisions.
 
     >>> plan = ExplorationPlan([1, 0, 0, 0], [0, 1, 0, 0], second_moment=0.1)
     >>> round(plan.width(0.02, 100_000), 4)
@@ -42,22 +46,35 @@ class ExplorationPlan:
     def __post_init__(self) -> None:
         for what in ("logger", "target"):
             odds = np.atleast_2d(finite(what, getattr(self, what)))
-            if odds.ndim != 2 or (odds < 0).any() or (np.abs(odds.sum(axis=1) - 1) > 1e-6).any():
-                raise InvalidInput(f"{what} must be odds (K,) or (T, K) that sum to 1; got shape {odds.shape}")
+            if (
+                odds.ndim != 2
+                or (odds < 0).any()
+                or (np.abs(odds.sum(axis=1) - 1) > 1e-6).any()
+            ):
+                raise InvalidInput(
+                    f"{what} must be odds (K,) or (T, K) that sum to 1; got shape "
+                    f"{odds.shape}"
+                )
             object.__setattr__(self, what, odds)
         if self.logger.shape[1] != self.target.shape[1]:
             counts = self.logger.shape[1], self.target.shape[1]
-            raise InvalidInput(f"logger and target must have as many arms; got {counts[0]} and {counts[1]}")
+            raise InvalidInput(
+                f"logger and target must have as many arms; got {counts[0]} and "
+                f"{counts[1]}"
+            )
         number("second_moment", self.second_moment, low=0, high=1, open_low=True)
         number("offset", self.offset, low=-1, high=1)
         number("level", self.level, low=0, high=1, open_low=True, open_high=True)
 
     def variance(self, gamma: float) -> float:
-        """V(γ), the variance of one term; ∞ where the target draws what the logger never does."""
+        """V(γ), the variance of one term; ∞ where the target draws what the logger
+        never does."""
         number("gamma", gamma, low=0, high=1)
         odds = (1 - gamma) * self.logger + gamma / self.logger.shape[1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            squares = np.where(self.target > 0, self.target**2 / odds, 0.0).sum(axis=1).mean()
+            squares = (
+                np.where(self.target > 0, self.target**2 / odds, 0.0).sum(axis=1).mean()
+            )
         return max(0.0, self.second_moment * float(squares) + self.offset)
 
     def width(self, gamma: float, n: int) -> float:
@@ -70,11 +87,15 @@ class ExplorationPlan:
         number("width", width, low=0, high=inf, open_low=True)
         needed = self.variance(gamma) * (2 * self._z() / width) ** 2
         if needed == inf:
-            raise Infeasible("no number of decisions is enough for arms that the logger never draws; got gamma 0")
+            raise Infeasible(
+                "no number of decisions is enough for arms that the logger never "
+                "draws; got gamma 0"
+            )
         return max(1, ceil(needed - 1e-9))
 
     def gamma(self, width: float, n: int) -> float:
-        """The least gamma whose interval is so narrow after n decisions; refused if none is.
+        """The least gamma whose interval is so narrow after n decisions; refused if
+        none is.
 
         V is convex in γ, so the gammas that do are an interval: its left end, to 1e-9.
         """
@@ -85,18 +106,27 @@ class ExplorationPlan:
         best = self._least()
         if self.width(best, n) > width:
             least = f"{self.width(best, n):.3g}, at gamma {best:.3g}"
-            raise Infeasible(f"no gamma gives a width of {width:g} after {n:,} decisions; the least is {least}")
+            raise Infeasible(
+                f"no gamma gives a width of {width:g} after {n:,} decisions; the least "
+                f"is {least}"
+            )
         low, high = 0.0, best
         while high - low > 1e-9:
             middle = (low + high) / 2
-            low, high = (low, middle) if self.width(middle, n) <= width else (middle, high)
+            low, high = (
+                (low, middle) if self.width(middle, n) <= width else (middle, high)
+            )
         return high
 
     def _least(self) -> float:
         """The gamma of least variance."""
         from scipy.optimize import minimize_scalar
 
-        return float(minimize_scalar(self.variance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).x)
+        return float(
+            minimize_scalar(
+                self.variance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
+            ).x
+        )
 
     def _z(self) -> float:
         return NormalDist().inv_cdf((1 + self.level) / 2)

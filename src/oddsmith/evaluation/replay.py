@@ -1,4 +1,5 @@
-"""Replay: a learning policy run over a log by rejection, and the posterior that other experts would have had."""
+"""Replay: a learning policy run over a log by rejection, and the posterior that other
+experts would have had."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -25,8 +26,8 @@ __all__ = ["Hindsight", "Replayed", "hindsight", "replay"]
 
 
 class Replayed(NamedTuple):
-    """The accepted rows of a log as the policy's own history: row numbers, rewards, decisions, the state after,
-    and the experts whose predictions the decisions hold.
+    """The accepted rows of a log as the policy's own history: row numbers, rewards,
+    decisions, the state after, and the experts whose predictions the decisions hold.
 
     `value` is the mean reward over these steps, and `error` its standard error.
     """
@@ -53,33 +54,53 @@ class Replayed(NamedTuple):
         return Log.of(self.decisions, self.rewards, experts=self.experts)
 
 
-def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, steps: int | None = None) -> Replayed:
-    """What `policy`, learning as it goes, would have lived through: rejection replay (Li et al. 2011).
+def replay(
+    policy: Policy,
+    log: Log,
+    *,
+    seed: int,
+    floor: float | None = None,
+    steps: int | None = None,
+) -> Replayed:
+    """What `policy`, learning as it goes, would have lived through: rejection replay
+    (Li et al. 2011).
 
-    A row with logged arm a is accepted with probability π(a) c / p(a), where π are the policy's odds now, p the
-    logger's, and c = `floor` is at most every odds of the logger; else the row is passed over. An accepted row is then
-    a draw from the world under π: c does not depend on the context, so contexts keep their law, and the history has the
-    law of a live run of as many steps. With a uniform logger this is Li et al.'s method with the coin for the arm
-    integrated out. About c · T rows are accepted; `steps` stops after so many.
+    A row with logged arm a is accepted with probability π(a) c / p(a), where π are the
+    policy's odds now, p the logger's, and c = `floor` is at most every odds of the
+    logger; else the row is passed over. An accepted row is then a draw from the world
+    under π: c does not depend on the context, so contexts keep their law, and the
+    history has the law of a live run of as many steps. With a uniform logger this is Li
+    et al.'s method with the coin for the arm integrated out. About c · T rows are
+    accepted; `steps` stops after so many.
 
-    Applies when contexts and rewards are independent from row to row, and c is a floor for every eligible arm: of an
-    exact log it is found (None), else it must be given. Rows without a reward are left out.
+    Applies when contexts and rewards are independent from row to row, and c is a floor
+    for every eligible arm: of an exact log it is found (None), else it must be given.
+    Rows without a reward are left out.
     """
     check_policy(policy)
     if slates_of(log) is not None:
         why = "later slots of a slate depend on earlier ones"
-        raise InvalidInput(f"log must have rows that are independent, and {why}: replay one slot, log[log.slot == 1]")
+        raise InvalidInput(
+            f"log must have rows that are independent, and {why}: replay one slot, "
+            "log[log.slot == 1]"
+        )
     known = for_policy(policy, rewarded(log))
     if known.offered is not None:
         known.require("models")
     elif known.context is None:
         raise InvalidInput("column context: must be there to replay a policy; got none")
     least = _floor(known, floor)
-    uniforms, state, propensity = Uniforms(seed), policy.init(), np.asarray(known.propensity)
+    uniforms, state, propensity = (
+        Uniforms(seed),
+        policy.init(),
+        np.asarray(known.propensity),
+    )
     rows: list[int] = []
     decisions: list[Decision] = []
     contexts = [None] * len(known) if known.context is None else rows_of(known.context)
-    for number_of_row, i in zip(np.flatnonzero(~np.isnan(log.reward)).tolist(), range(len(known)), strict=True):
+    for number_of_row, i in zip(
+        np.flatnonzero(~np.isnan(log.reward)).tolist(), range(len(known)), strict=True
+    ):
         (question, eligible), step = question_of(known, contexts[i], i), len(rows) + 1
         odds = policy.odds(state, question, eligible=eligible, step=step)
         decision = _offered(odds, known, i, question, eligible=eligible, step=step)
@@ -90,13 +111,21 @@ def replay(policy: Policy, log: Log, *, seed: int, floor: float | None = None, s
         decisions.append(decision)
         if len(rows) == steps:
             break
-    return Replayed(np.array(rows, dtype=np.int64), log.reward[rows], decisions, state, named_advice(policy))
+    return Replayed(
+        np.array(rows, dtype=np.int64),
+        log.reward[rows],
+        decisions,
+        state,
+        named_advice(policy),
+    )
 
 
 class Hindsight(NamedTuple):
-    """Which of N experts would have won: `posterior` (N,) after the log, and `log_weights` (T + 1, N) along it.
+    """Which of N experts would have won: `posterior` (N,) after the log, and
+    `log_weights` (T + 1, N) along it.
 
-    `losses` are mean losses on the drawn arms over the rows an expert was in the pool for (NaN: none).
+    `losses` are mean losses on the drawn arms over the rows an expert was in the pool
+    for (NaN: none).
     """
 
     names: tuple[str, ...]
@@ -110,85 +139,135 @@ class Hindsight(NamedTuple):
         return self.names[int(self.posterior.argmax())]
 
 
-def hindsight(policy: GeneralizedThompsonSampling, log: Log, *, since: Mapping[str, object] | None = None) -> Hindsight:
-    """The exact posterior that `policy` would have if its experts had been asked in the log's decisions.
+def hindsight(
+    policy: GeneralizedThompsonSampling,
+    log: Log,
+    *,
+    since: Mapping[str, object] | None = None,
+) -> Hindsight:
+    """The exact posterior that `policy` would have if its experts had been asked in the
+    log's decisions.
 
         w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
 
-    `since` says from which row (a number) or time on an expert is in the pool: until then it keeps its prior share
-    against those present, as a sleeper does, charged with their mix at each row. Experts whose advice the log does not
-    have, by name, are asked now, from the contexts.
-    Exact for any logger, since what is scored is the drawn arm; which arms that tests is the logger's doing.
+    `since` says from which row (a number) or time on an expert is in the pool: until
+    then it keeps its prior share against those present, as a sleeper does, charged with
+    their mix at each row. Experts whose advice the log does not have, by name, are
+    asked now, from the contexts.
+    Exact for any logger, since what is scored is the drawn arm; which arms that tests
+    is the logger's doing.
 
     Applies when experts are fixed, share = 0 and discount = 1.
     """
     if not isinstance(policy, GeneralizedThompsonSampling) or not policy.orderless:
-        raise OrderMatters("hindsight needs a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1")
+        raise OrderMatters(
+            "hindsight needs a GeneralizedThompsonSampling with fixed experts, share=0 "
+            "and discount=1"
+        )
     known = log.rewarded()
     decisions = decisions_for(policy, policy.init(), known)
     present = _present(policy, log, since or {})[~np.isnan(log.reward)]
     advice = np.where(present, np.asarray(decisions.advice), np.nan)
     losses = policy.loss(advice, known.reward[:, None])
     if (np.isnan(losses) & ~np.isnan(advice)).any():
-        policy.factors(decisions._replace(log_weights=None), known.reward)  # says which prediction is out of domain
-    factors = -policy.eta * losses + (policy.optimism * decisions.bonus if policy.optimism else 0.0)  # type: ignore[operator]
+        # says which prediction is out of domain
+        policy.factors(decisions._replace(log_weights=None), known.reward)
+    factors = -policy.eta * losses + (
+        policy.optimism * decisions.bonus if policy.optimism else 0.0  # type: ignore[operator]
+    )
     return _walked(policy, factors, losses)
 
 
-def _walked(policy: GeneralizedThompsonSampling, factors: Array, losses: Array) -> Hindsight:
-    """The weights after each row; an expert that is missing in a row is charged as a sleeper."""
+def _walked(
+    policy: GeneralizedThompsonSampling, factors: Array, losses: Array
+) -> Hindsight:
+    """The weights after each row; an expert that is missing in a row is charged as a
+    sleeper."""
     start, asleep = policy.init().log_weights, np.isnan(factors)
     path = np.empty((len(factors) + 1, factors.shape[1]))
     path[0] = start
     for t, (row, out) in enumerate(zip(factors, asleep, strict=True)):
-        charged = weights.charge(np.where(out, 0.0, row), path[t], out) if out.any() else row
+        charged = (
+            weights.charge(np.where(out, 0.0, row), path[t], out) if out.any() else row
+        )
         path[t + 1] = weights.reweigh(path[t], charged)
     scored = (~asleep).sum(axis=0)
     total = np.where(asleep, 0.0, losses).sum(axis=0)
     mean = np.divide(total, scored, out=np.full(len(total), np.nan), where=scored > 0)
-    return Hindsight(tuple(policy.experts.names), weights.posterior(path[-1]), mean, path)
+    return Hindsight(
+        tuple(policy.experts.names), weights.posterior(path[-1]), mean, path
+    )
 
 
-def _offered(odds: Odds, log: Log, i: int, question: Any, *, eligible: Bools | None, step: int) -> Decision:
-    """The logged arm of a row as a decision of the policy, with the policy's odds and advice."""
+def _offered(
+    odds: Odds, log: Log, i: int, question: Any, *, eligible: Bools | None, step: int
+) -> Decision:
+    """The logged arm of a row as a decision of the policy, with the policy's odds and
+    advice."""
     arm = int(log.arm[i])
     if odds.propensities.ndim != 1 or arm >= odds.propensities.shape[0]:
         shape = odds.propensities.shape
-        raise InvalidInput(f"policy must give odds of the log's {log.n_arms} arms for one context; got shape {shape}")
+        raise InvalidInput(
+            f"policy must give odds of the log's {log.n_arms} arms for one context; "
+            f"got shape {shape}"
+        )
     advice = None if odds.advice is None else odds.advice[:, arm].astype(np.float64)
-    decision = Decision(step, question, eligible, arm, odds.propensities, advice, odds.bonus, odds.log_weights)
+    decision = Decision(
+        step,
+        question,
+        eligible,
+        arm,
+        odds.propensities,
+        advice,
+        odds.bonus,
+        odds.log_weights,
+    )
     if not isinstance(question, Offer):
         return decision
-    return decision._replace(context=question.context, arms=question.arms, features=question.features)
+    return decision._replace(
+        context=question.context, arms=question.arms, features=question.features
+    )
 
 
 def _floor(log: Log, floor: float | None) -> float:
     """A number that no odds of the logger are below."""
-    if log.propensity is None or (floor is None and log.kind != "exact" and not _uniform(log)):
+    if log.propensity is None or (
+        floor is None and log.kind != "exact" and not _uniform(log)
+    ):
         log.require("odds" if log.propensity is not None else "weights")
     least = float(np.min(log.propensity))  # type: ignore[arg-type]
     if log.propensities is not None:
         eligible = True if log.eligible is None else log.eligible
         least = float(np.where(eligible, log.propensities, np.inf).min())
     if least == 0:
-        raise InvalidInput("column propensities: must be above 0 for every eligible arm to replay a policy; got 0")
+        raise InvalidInput(
+            "column propensities: must be above 0 for every eligible arm to replay a "
+            "policy; got 0"
+        )
     if floor is None:
         return least
     number("floor", floor, low=0, high=1, open_low=True)
     if floor > least:
-        raise InvalidInput(f"floor must be at most the log's least odds, {least:g}; got {floor!r}")
+        raise InvalidInput(
+            f"floor must be at most the log's least odds, {least:g}; got {floor!r}"
+        )
     return floor
 
 
 def _uniform(log: Log) -> bool:
-    """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the others."""
+    """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the
+    others."""
     if log.arms is None and log.eligible is None and log.offered is None:
         return False
-    n_arms = np.asarray(log.n_arms) if log.eligible is None else log.eligible.sum(axis=1)
+    n_arms = (
+        np.asarray(log.n_arms) if log.eligible is None else log.eligible.sum(axis=1)
+    )
     return bool(np.allclose(np.asarray(log.propensity) * n_arms, 1, rtol=0, atol=1e-6))
 
 
-def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, object]) -> Bools:
+def _present(
+    policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, object]
+) -> Bools:
     """Which experts are in the pool at each row (T, N)."""
     names = list(policy.experts.names)
     present = np.ones((len(log), len(names)), dtype=np.bool_)
@@ -199,12 +278,20 @@ def _present(policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, 
             present[: int(start), names.index(name)] = False
             continue
         if log.time is None:
-            raise InvalidInput(f"since must be numbers of rows where the log has no column time; got {start!r}")
+            raise InvalidInput(
+                "since must be numbers of rows where the log has no column time; got "
+                f"{start!r}"
+            )
         try:
             present[:, names.index(name)] = log.time >= times([start])[0]
         except (TypeError, InvalidInput) as error:
-            raise InvalidInput(f"since must be rows or times like 2026-03-01; got {start!r} for {name!r}") from error
+            raise InvalidInput(
+                f"since must be rows or times like 2026-03-01; got {start!r} for "
+                f"{name!r}"
+            ) from error
     if not present.any(axis=1).all():
         row = int(present.any(axis=1).argmin())
-        raise InvalidInput(f"since must leave an expert in the pool at every row; row {row} has none")
+        raise InvalidInput(
+            f"since must leave an expert in the pool at every row; row {row} has none"
+        )
     return present

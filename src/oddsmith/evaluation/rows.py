@@ -1,4 +1,5 @@
-"""What estimators read: the rewarded rows of a log beside the odds of a target, as checked arrays."""
+"""What estimators read: the rewarded rows of a log beside the odds of a target, as
+checked arrays."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,10 +22,11 @@ _SURE = 1e-12  # so near to 1, no other arm had a chance
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """T rows whose reward has arrived: `target` (T, K) beside the log's own columns; `known` says which rows they are.
+    """T rows whose reward has arrived: `target` (T, K) beside the log's own columns;
+    `known` says which rows they are.
 
-    `propensity` (T,) is None where the log has none; so are `propensities` and `eligible` (T, K). `slates` says which
-    rows were decided together, where some were.
+    `propensity` (T,) is None where the log has none; so are `propensities` and
+    `eligible` (T, K). `slates` says which rows were decided together, where some were.
     """
 
     arm: Ints
@@ -38,11 +40,13 @@ class Rows:
 
     @cached_property
     def weights(self) -> Array:
-        """π(a) / p(a) of the drawn arms (T,), or a sentence that says what can be done without propensities."""
+        """π(a) / p(a) of the drawn arms (T,), or a sentence that says what can be done
+        without propensities."""
         if self.propensity is None:
             raise InvalidInput(
-                "importance weights need the logged odds of the drawn arm; got a log without propensities: use dm "
-                "(a reward model), or log propensities from now on"
+                "importance weights need the logged odds of the drawn arm; got a log "
+                "without propensities: use dm (a reward model), or log propensities "
+                "from now on"
             )
         weights: Array = drawn(self.target, self.arm) / self.propensity
         return weights
@@ -52,23 +56,32 @@ class Rows:
         """Which arms (T, K) the logger could not draw, as far as the log says so."""
         if self.propensities is not None:
             return np.asarray(self.propensities == 0)
-        barred = np.zeros(self.target.shape, np.bool_) if self.eligible is None else ~self.eligible
+        barred = (
+            np.zeros(self.target.shape, np.bool_)
+            if self.eligible is None
+            else ~self.eligible
+        )
         if self.propensity is not None:
             sure = self.propensity >= 1 - _SURE
-            barred = barred | (sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None]))
+            barred = barred | (
+                sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None])
+            )
         return barred
 
     @cached_property
     def missing(self) -> Array:
-        """The target's mass (T,) on arms that the logger could not draw, as far as the log says which those are."""
+        """The target's mass (T,) on arms that the logger could not draw, as far as the
+        log says which those are."""
         mass: Array = np.where(self.barred, self.target, 0.0).sum(axis=1)
         return mass
 
     @cached_property
     def least(self) -> float | None:
-        """At most so much are the least logged odds above 0 of an arm that the target draws; None where none are known.
+        """At most so much are the least logged odds above 0 of an arm that the target
+        draws; None where none are known.
 
-        Where only drawn odds are logged, the m other arms of the target have (1 - p)/m at most, the least of them.
+        Where only drawn odds are logged, the m other arms of the target have (1 - p)/m
+        at most, the least of them.
         """
         if self.propensities is not None:
             met = (self.target > 0) & (self.propensities > 0)
@@ -77,26 +90,41 @@ class Rows:
             return None
         own = drawn(self.target, self.arm) > 0
         others = (self.target > 0).sum(axis=1) - own
-        left = (others > 0) & (self.propensity < 1 - _SURE)  # else they had no odds: that is missing mass
-        odds = np.concatenate([self.propensity[own], (1 - self.propensity[left] + _ROUNDING) / others[left]])
+        # else they had no odds: that is missing mass
+        left = (others > 0) & (self.propensity < 1 - _SURE)
+        odds = np.concatenate(
+            [
+                self.propensity[own],
+                (1 - self.propensity[left] + _ROUNDING) / others[left],
+            ]
+        )
         return float(odds.min()) if odds.size else None
 
     @cached_property
     def ratios(self) -> Array | None:
-        """π / p of all arms (T, K), 0 where the logger had no odds; None where only the drawn arm's are logged."""
+        """π / p of all arms (T, K), 0 where the logger had no odds; None where only the
+        drawn arm's are logged."""
         if self.propensities is None:
             return None
         odds = self.propensities
-        return np.divide(self.target, odds, out=np.zeros_like(self.target), where=odds > 0)
+        return np.divide(
+            self.target, odds, out=np.zeros_like(self.target), where=odds > 0
+        )
 
     @cached_property
     def expected_squares(self) -> Array | None:
-        """E[w² | x] (T,) by the logged odds; None where only the drawn arm's are logged."""
-        return None if self.ratios is None else np.asarray((self.target * self.ratios).sum(axis=1))
+        """E[w² | x] (T,) by the logged odds; None where only the drawn arm's are
+        logged."""
+        return (
+            None
+            if self.ratios is None
+            else np.asarray((self.target * self.ratios).sum(axis=1))
+        )
 
     @cached_property
     def heaviest(self) -> float | None:
-        """The mean weight of the heaviest row in T by the logged odds; None where only the drawn arm's are logged.
+        """The mean weight of the heaviest row in T by the logged odds; None where only
+        the drawn arm's are logged.
 
         Where there are slates, that of the heaviest slate, at most.
         """
@@ -116,47 +144,76 @@ def rewarded(log: Log) -> Log:
 
 
 def rows_of(log: Log, target: object) -> Rows:
-    """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a target, or the `Rows` given."""
+    """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a
+    target, or the `Rows` given."""
     if isinstance(target, Rows):
         return target
     if not isinstance(log, Log):
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     kept, known = rewarded(log), ~np.isnan(log.reward)
     odds = _checked(log, target)[known]
-    more = [(0, 0), (0, odds.shape[1] - kept.n_arms)]  # rows that wait for their reward may have the most arms
+    # rows that wait for their reward may have the most arms
+    more = [(0, 0), (0, odds.shape[1] - kept.n_arms)]
     logged, eligible = all_odds(kept), kept.eligible
     logged = None if logged is None else np.pad(logged, more)
     eligible = None if eligible is None else np.pad(eligible, more)
-    return Rows(kept.arm, kept.reward, odds, kept.propensity, logged, eligible, known, slates_of(kept))
+    return Rows(
+        kept.arm,
+        kept.reward,
+        odds,
+        kept.propensity,
+        logged,
+        eligible,
+        known,
+        slates_of(kept),
+    )
 
 
 def all_odds(log: Log) -> Array | None:
-    """The logger's odds of all arms (T, K): as logged, or as the drawn arm's odds leave no choice; else None.
+    """The logger's odds of all arms (T, K): as logged, or as the drawn arm's odds leave
+    no choice; else None.
 
-    There is no choice between two arms that the log states, by names, as eligible or as offered.
-    Nor is there where all K stated arms were drawn with odds 1/K, whenever they were: other odds would have been drawn
-    some time.
+    There is no choice between two arms that the log states, by names, as eligible or as
+    offered. Nor is there where all K stated arms were drawn with odds 1/K, whenever
+    they were: other odds would have been drawn some time.
 
-    >>> all_odds(Log(arm=[0, 1], reward=[1, 0], propensity=[0.9, 0.4], arms=["a", "b"])).round(2).tolist()
+    >>> all_odds(
+    ...     Log(arm=[0, 1], reward=[1, 0], propensity=[0.9, 0.4], arms=["a", "b"])
+    ... ).round(2).tolist()
     [[0.9, 0.1], [0.6, 0.4]]
     """
     stated = log.arms is not None or log.eligible is not None or log.offered is not None
     if log.propensities is not None or log.propensity is None or not stated:
         return log.propensities
-    able = np.ones((len(log), log.n_arms), np.bool_) if log.eligible is None else log.eligible
+    able = (
+        np.ones((len(log), log.n_arms), np.bool_)
+        if log.eligible is None
+        else log.eligible
+    )
     count = able.sum(axis=1)
-    if not ((count <= 2).all() or np.allclose(log.propensity * count, 1.0, rtol=0, atol=_ROUNDING)):
+    if not (
+        (count <= 2).all()
+        or np.allclose(log.propensity * count, 1.0, rtol=0, atol=_ROUNDING)
+    ):
         return None
-    rest = np.where(log.propensity < 1 - _SURE, 1 - log.propensity, 0.0) / np.maximum(count - 1, 1)
+    rest = np.where(log.propensity < 1 - _SURE, 1 - log.propensity, 0.0) / np.maximum(
+        count - 1, 1
+    )
     odds: Array = able * rest[:, None]
     np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
     return odds
 
 
 def certain(log: Log) -> Bools:
-    """In which rows (T,) one arm had all odds though others were eligible: nothing was drawn there.
+    """In which rows (T,) one arm had all odds though others were eligible: nothing was
+    drawn there.
 
-    >>> log = Log(arm=[0, 1, 1], reward=[1, 0, 0], propensity=[1, 1, 0.5], eligible=[[1, 1], [0, 1], [1, 1]])
+    >>> log = Log(
+    ...     arm=[0, 1, 1],
+    ...     reward=[1, 0, 0],
+    ...     propensity=[1, 1, 0.5],
+    ...     eligible=[[1, 1], [0, 1], [1, 1]],
+    ... )
     >>> certain(log).tolist()
     [True, False, False]
     """
@@ -165,7 +222,10 @@ def certain(log: Log) -> Bools:
     elif log.propensity is not None:
         sure = log.propensity >= 1 - _SURE
     else:
-        raise InvalidInput("rows in which one arm had all odds are known by the logged odds; got a log without them")
+        raise InvalidInput(
+            "rows in which one arm had all odds are known by the logged odds; got a "
+            "log without them"
+        )
     able = log.n_arms if log.eligible is None else log.eligible.sum(axis=1)
     return np.asarray(sure & (able > 1))
 
@@ -175,17 +235,34 @@ def _checked(log: Log, target: object) -> Array:
     if odds.ndim == 1:
         odds = np.broadcast_to(odds, (len(log), len(odds)))
     if odds.ndim != 2 or len(odds) != len(log):
-        raise InvalidInput(f"target must be the odds of all arms in each of the {len(log)} rows; got {odds.shape}")
-    stated = log.propensities is not None or log.eligible is not None or log.offered is not None
+        raise InvalidInput(
+            f"target must be the odds of all arms in each of the {len(log)} rows; got "
+            f"{odds.shape}"
+        )
+    stated = (
+        log.propensities is not None
+        or log.eligible is not None
+        or log.offered is not None
+    )
     if odds.shape[1] != log.n_arms if stated else odds.shape[1] < log.n_arms:
-        raise InvalidInput(f"target must have odds of the log's {log.n_arms} arms; got {odds.shape[1]}")
+        raise InvalidInput(
+            f"target must have odds of the log's {log.n_arms} arms; got {odds.shape[1]}"
+        )
     total = odds.sum(axis=1)
     wrong = (odds < 0).any(axis=1) | (np.abs(total - 1) > 1e-6)
     if wrong.any():
         row = int(np.argmax(wrong))
         got = f"{odds[row].min():g} … sum {total[row]:g}"
         raise InvalidInput(f"target, row {row}: must be odds that sum to 1; got {got}")
-    if log.offered is not None and (beyond := ((odds > 0) & ~inside(log.offered, log.n_arms)).any(axis=1)).any():
+    if (
+        log.offered is not None
+        and (
+            beyond := ((odds > 0) & ~inside(log.offered, log.n_arms)).any(axis=1)
+        ).any()
+    ):
         row = int(np.argmax(beyond))
-        raise InvalidInput(f"target, row {row}: must be 0 beyond the {len(log.offered[row])} arms offered")
+        raise InvalidInput(
+            f"target, row {row}: must be 0 beyond the {len(log.offered[row])} arms "
+            "offered"
+        )
     return odds

@@ -1,7 +1,9 @@
-"""Rows that were decided together: the unit of an interval is the slate, for its rewards may depend on one another.
+"""Rows that were decided together: the unit of an interval is the slate, for its
+rewards may depend on one another.
 
-Given the slots before it, each slot's arm follows its logged odds, so w r of a row has the mean that the target has in
-that slot, whatever other slots earn. A slate's term is the mean of its rows' terms; slates are what rows are elsewhere.
+Given the slots before it, each slot's arm follows its logged odds, so w r of a row has
+the mean that the target has in that slot, whatever other slots earn. A slate's term is
+the mean of its rows' terms; slates are what rows are elsewhere.
 """
 
 from collections.abc import Callable
@@ -19,9 +21,11 @@ __all__ = ["Slates", "by_place", "heaviest_slate", "per_slate", "slates_of"]
 
 
 class Slates(NamedTuple):
-    """The number (T,) of each row's slate, in the order of their first rows, and its place (T,) there, from 1 on.
+    """The number (T,) of each row's slate, in the order of their first rows, and its
+    place (T,) there, from 1 on.
 
-    A decision that stands alone is a slate of one; `alone` says how many of these there are.
+    A decision that stands alone is a slate of one; `alone` says how many of these there
+    are.
     """
 
     number: Ints
@@ -41,7 +45,9 @@ class Slates(NamedTuple):
 
     def sums(self, column: Array) -> Array:
         """The sum over each slate (n,) of a column (T,)."""
-        sums: Array = np.bincount(self.number, weights=column).astype(np.float64, copy=False)
+        sums: Array = np.bincount(self.number, weights=column).astype(
+            np.float64, copy=False
+        )
         return sums
 
     def means(self, column: Array) -> Array:
@@ -54,8 +60,14 @@ def slates_of(log: Log) -> Slates | None:
     if not has_slates(log):
         return None
     known: dict[object, int] = {}
-    keys = ((row, None) if slate is None else slate for row, slate in enumerate(log.slate))
-    numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), dtype=np.int64, count=len(log))
+    keys = (
+        (row, None) if slate is None else slate for row, slate in enumerate(log.slate)
+    )
+    numbers = np.fromiter(
+        (known.setdefault(key, len(known)) for key in keys),
+        dtype=np.int64,
+        count=len(log),
+    )
     if len(known) == len(log):
         return None
     places = np.asarray(log.slot)
@@ -65,7 +77,8 @@ def slates_of(log: Log) -> Slates | None:
 def by_place(log: Log) -> Log:
     """The log with the slots of each slate in their order, one slate after the other.
 
-    A slot's odds are those of its arm given the slots before it, not of one given those behind it.
+    A slot's odds are those of its arm given the slots before it, not of one given those
+    behind it.
     """
     slates = slates_of(log)
     if slates is None:
@@ -75,34 +88,48 @@ def by_place(log: Log) -> Log:
 
 
 def per_slate(terms: Terms) -> Terms:
-    """The terms of slates, each the mean of its rows' terms; terms without slates as they are."""
+    """The terms of slates, each the mean of its rows' terms; terms without slates as
+    they are."""
     slates = terms.slates
     if slates is None:
         return terms
     squares, bets = terms.expected_squares, terms.bets
-    parts = None if terms.parts is None else (per_slate(terms.parts[0]), per_slate(terms.parts[1]))
+    parts = (
+        None
+        if terms.parts is None
+        else (per_slate(terms.parts[0]), per_slate(terms.parts[1]))
+    )
     return Terms(
         name=terms.name,
-        values=_ratio(terms, slates) if parts is None else parts[0].values - parts[1].values,
+        values=_ratio(terms, slates)
+        if parts is None
+        else parts[0].values - parts[1].values,
         missing=slates.means(terms.missing),
         weights=None if terms.weights is None else slates.means(terms.weights),
-        expected_squares=None if squares is None else _squares(squares, terms.missing, slates),
+        expected_squares=None
+        if squares is None
+        else _squares(squares, terms.missing, slates),
         heaviest=terms.heaviest,
         least=terms.least,
-        bets=None if bets is None else Bets(slates.means(bets.gain), slates.means(bets.loss), *bets[2:]),
+        bets=None
+        if bets is None
+        else Bets(slates.means(bets.gain), slates.means(bets.loss), *bets[2:]),
         reach=terms.reach,
         ratio=terms.ratio,
         modelled=terms.modelled,
         beforehand=terms.beforehand,
         tuned=terms.tuned,
         parts=parts,
-        extremes=None if terms.extremes is None else partial(_extremes, terms.extremes, slates),
+        extremes=None
+        if terms.extremes is None
+        else partial(_extremes, terms.extremes, slates),
         unit=slates.unit,
     )
 
 
 def _ratio(terms: Terms, slates: Slates) -> Array:
-    """The means of slates; of a ratio R = Σ w r / Σ w, R + (mean w r - R mean w) / mean w over the slates."""
+    """The means of slates; of a ratio R = Σ w r / Σ w, R + (mean w r - R mean w) / mean
+    w over the slates."""
     if not terms.ratio or terms.weights is None:
         return slates.means(terms.values)
     of_rows = terms.values.mean()
@@ -113,13 +140,17 @@ def _ratio(terms: Terms, slates: Slates) -> Array:
 
 
 def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
-    """E[W² | x] (n,) of the mean weights W: given the slots before, each w has mean 1, so they are uncorrelated."""
+    """E[W² | x] (n,) of the mean weights W: given the slots before, each w has mean 1,
+    so they are uncorrelated."""
     mean = slates.means(1.0 - missing)
-    return np.asarray(mean**2 + slates.sums(slates.shares**2 * (squares - (1.0 - missing) ** 2)))
+    return np.asarray(
+        mean**2 + slates.sums(slates.shares**2 * (squares - (1.0 - missing) ** 2))
+    )
 
 
 def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
-    """At most so much is the mean weight of the heaviest slate in n: the sum over places of the heaviest rows' shares.
+    """At most so much is the mean weight of the heaviest slate in n: the sum over
+    places of the heaviest rows' shares.
 
     The mean of the largest part of a sum is at most the sum of such means.
     """
@@ -136,4 +167,6 @@ def _extremes(of_rows: Callable[[], Extremes], slates: Slates) -> Extremes:
 
 def _places(slates: Slates) -> tuple[Ints, ...]:
     """The rows of each place."""
-    return tuple(np.flatnonzero(slates.place == place) for place in np.unique(slates.place))
+    return tuple(
+        np.flatnonzero(slates.place == place) for place in np.unique(slates.place)
+    )

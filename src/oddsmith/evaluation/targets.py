@@ -1,6 +1,8 @@
-"""Targets: the odds (T, K) that a policy, as it stands, gives to the arms in each logged context.
+"""Targets: the odds (T, K) that a policy, as it stands, gives to the arms in each
+logged context.
 
-Where arms came with the call, odds are in the order of each row's offer, and 0 beyond it.
+Where arms came with the call, odds are in the order of each row's offer, and 0 beyond
+it.
 """
 
 import numpy as np
@@ -16,19 +18,32 @@ from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
 
-__all__ = ["arm_target", "first_target", "policy_target", "uniform_target", "where_drawn", "where_offered"]
+__all__ = [
+    "arm_target",
+    "first_target",
+    "policy_target",
+    "uniform_target",
+    "where_drawn",
+    "where_offered",
+]
 
 
 def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array:
-    """The odds (T, K) of `policy` in `state` (None: before any reward) for each context, among the eligible arms.
+    """The odds (T, K) of `policy` in `state` (None: before any reward) for each
+    context, among the eligible arms.
 
-    The state does not learn on the way: the target is one fixed policy, which is what the estimators are about. Give
-    no state that has learnt from this log's rewards: its value would be too good to be true.
+    The state does not learn on the way: the target is one fixed policy, which is what
+    the estimators are about. Give no state that has learnt from this log's rewards: its
+    value would be too good to be true.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
-    >>> policy = GeneralizedThompsonSampling(TableExperts(np.array([[[0.2, 0.8]], [[0.6, 0.4]]])), gamma=0.1)
-    >>> policy_target(Log(arm=[0, 1, 1], reward=[1, 0, 0], context=np.array([0, 0, 1])), policy)
+    >>> policy = GeneralizedThompsonSampling(
+    ...     TableExperts(np.array([[[0.2, 0.8]], [[0.6, 0.4]]])), gamma=0.1
+    ... )
+    >>> policy_target(
+    ...     Log(arm=[0, 1, 1], reward=[1, 0, 0], context=np.array([0, 0, 1])), policy
+    ... )
     array([[0.05, 0.95], [0.05, 0.95], [0.95, 0.05]])
     """
     check_policy(policy)
@@ -36,12 +51,19 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     if asked.offered is not None:
         log.require("models")
     elif asked.context is None and policy.bank is not None:
-        raise InvalidInput("column context: must be there to ask a policy's experts; got none")
+        raise InvalidInput(
+            "column context: must be there to ask a policy's experts; got none"
+        )
     odds = _odds(asked, policy, policy.init() if state is None else state)
-    if asked.offered is not None or (log.offered is None and log.arms in (None, asked.arms)):
+    if asked.offered is not None or (
+        log.offered is None and log.arms in (None, asked.arms)
+    ):
         return odds
-    numbers = numbers_of(log, asked.arms or ())  # back from the policy's arms to the places of each row
-    return np.where(numbers >= 0, np.take_along_axis(odds, np.maximum(numbers, 0), axis=1), 0.0)
+    # back from the policy's arms to the places of each row
+    numbers = numbers_of(log, asked.arms or ())
+    return np.where(
+        numbers >= 0, np.take_along_axis(odds, np.maximum(numbers, 0), axis=1), 0.0
+    )
 
 
 def _odds(log: Log, policy: Policy, state: State) -> Array:
@@ -55,17 +77,31 @@ def _odds(log: Log, policy: Policy, state: State) -> Array:
             if not isinstance(error.__cause__, KeyError):
                 raise
             way = "columns={'context': […]}, or --columns context=age,city"
-            raise ExpertFailed(f"{error}, which the log's contexts do not have: {way}, says what they are") from error
+            raise ExpertFailed(
+                f"{error}, which the log's contexts do not have: {way}, says what they "
+                "are"
+            ) from error
         except OddsmithError:
             raise
-        except Exception as error:  # whatever a user's experts raise becomes one sentence
+        # whatever a user's experts raise becomes one sentence
+        except Exception as error:
             raised = f"{type(error).__name__}: {error}"
-            raised = raised if log.offered is not None else f"from row {done} on; {raised}"
-            raise ExpertFailed(f"the policy must answer the log's contexts {raised:.180}") from error
-        shape = (len(places), log.n_arms if log.offered is None else odds.propensities.shape[-1])
+            raised = (
+                raised if log.offered is not None else f"from row {done} on; {raised}"
+            )
+            raise ExpertFailed(
+                f"the policy must answer the log's contexts {raised:.180}"
+            ) from error
+        shape = (
+            len(places),
+            log.n_arms if log.offered is None else odds.propensities.shape[-1],
+        )
         if odds.propensities.shape not in (shape, shape[1:]):
             got = odds.propensities.shape
-            raise InvalidInput(f"the policy must give odds of the log's contexts, shape {shape}; got {got}")
+            raise InvalidInput(
+                f"the policy must give odds of the log's contexts, shape {shape}; got "
+                f"{got}"
+            )
         target[places, : shape[1]] = odds.propensities
         done += len(places)
     return target
@@ -74,7 +110,9 @@ def _odds(log: Log, policy: Policy, state: State) -> Array:
 def uniform_target(log: Log, n_arms: int | None = None) -> Array:
     """The odds (T, K) of drawing uniformly among the eligible arms.
 
-    >>> uniform_target(Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])).tolist()
+    >>> uniform_target(
+    ...     Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])
+    ... ).tolist()
     [[0.3333333333333333, 0.3333333333333333, 0.3333333333333333], [0.0, 0.5, 0.5]]
     """
     if log.eligible is None:
@@ -85,23 +123,33 @@ def uniform_target(log: Log, n_arms: int | None = None) -> Array:
 
 
 def first_target(log: Log) -> Array:
-    """The odds (T, K) of drawing the first eligible arm, in the order in which the caller offered them.
+    """The odds (T, K) of drawing the first eligible arm, in the order in which the
+    caller offered them.
 
-    >>> first_target(Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])).tolist()
+    >>> first_target(
+    ...     Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])
+    ... ).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     odds = np.zeros((len(log), log.n_arms))
-    places = np.zeros(len(log), np.int64) if log.eligible is None else log.eligible.argmax(axis=1)
+    places = (
+        np.zeros(len(log), np.int64)
+        if log.eligible is None
+        else log.eligible.argmax(axis=1)
+    )
     odds[np.arange(len(log)), places] = 1.0
     return odds
 
 
 def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
-    """The odds (T, K) of always drawing one arm, by its number, or by its name; all rows must have offered it.
+    """The odds (T, K) of always drawing one arm, by its number, or by its name; all
+    rows must have offered it.
 
     >>> arm_target(Log(arm=[0, 1], reward=[1, 0]), 1).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
-    >>> arm_target(Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "a").tolist()
+    >>> arm_target(
+    ...     Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "a"
+    ... ).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     if isinstance(arm, str):
@@ -113,35 +161,54 @@ def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
 
 
 def where_offered(log: Log, arm: str) -> Log:
-    """The rows of the log that offered an arm, by its name; of slates, one slot must be asked for.
+    """The rows of the log that offered an arm, by its name; of slates, one slot must be
+    asked for.
 
-    >>> len(where_offered(Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "b"))
+    >>> len(
+    ...     where_offered(
+    ...         Log(arm=[0, 1], reward=[1, 0], offered=[["a"], ["b", "a"]]), "b"
+    ...     )
+    ... )
     1
     """
     rows = np.asarray(_holds(log, arm).any(axis=1))
-    if not rows.all() and slates_of(log) is not None:  # how many rows a slate has left would depend on what it drew
-        alone = "; --slot 0: decisions that stand alone" if np.asarray(log.slot == 0).any() else ""
+    # how many rows a slate has left would depend on what it drew
+    if not rows.all() and slates_of(log) is not None:
+        alone = (
+            "; --slot 0: decisions that stand alone"
+            if np.asarray(log.slot == 0).any()
+            else ""
+        )
         raise InvalidInput(
-            f"rows that offered {arm!r:.40} must be of one slot, for in later ones it may be taken: restrict the log "
-            f"to a slot first (log[log.slot == 2], --slot 2{alone})"
+            f"rows that offered {arm!r:.40} must be of one slot, for in later ones it "
+            "may be taken: restrict the log to a slot first (log[log.slot == 2], "
+            f"--slot 2{alone})"
         )
     return log if rows.all() else log[rows]
 
 
 def where_drawn(log: Log) -> Log:
-    """The log without rows in which one arm had all odds though others were eligible, as an incumbent's or a fallback.
+    """The log without rows in which one arm had all odds though others were eligible,
+    as an incumbent's or a fallback.
 
-    Rows are chosen by their odds, which are there before the draw: what estimators say is without bias, about the rows
-    that are left. Of slates, one slot must be asked for.
+    Rows are chosen by their odds, which are there before the draw: what estimators say
+    is without bias, about the rows that are left. Of slates, one slot must be asked
+    for.
 
-    >>> len(where_drawn(Log(arm=[0, 1], reward=[1, 0], propensities=[[1, 0], [0.5, 0.5]])))
+    >>> len(
+    ...     where_drawn(
+    ...         Log(arm=[0, 1], reward=[1, 0], propensities=[[1, 0], [0.5, 0.5]])
+    ...     )
+    ... )
     1
     """
     left_out = certain(log)
-    if slates_of(log) is not None and (left_out & (log.slot != 0)).any():  # later odds depend on what was drawn before
+    # later odds depend on what was drawn before
+    if slates_of(log) is not None and (left_out & (log.slot != 0)).any():
         raise InvalidInput(
-            "rows with one arm that had all odds must be of one slot to be left out, for in later ones that may depend "
-            "on earlier arms: restrict the log to a slot first (log[log.slot == 2], --slot 2)"
+            "rows with one arm that had all odds must be of one slot to be left out, "
+            "for in later ones that may depend on earlier arms: restrict the log to a "
+            "slot first (log[log.slot == 2], --slot 2)"
         )
     return log[~left_out] if left_out.any() else log
 
@@ -150,33 +217,45 @@ def _named_target(log: Log, arm: str) -> Array:
     odds = _holds(log, arm).astype(np.float64)
     absent = np.asarray(odds.sum(axis=1) == 0)
     if absent.any():
-        rest, taken = (~absent).sum(), " (a slot before may have taken it)" if has_slates(log) else ""
+        rest, taken = (
+            (~absent).sum(),
+            " (a slot before may have taken it)" if has_slates(log) else "",
+        )
         restrict = f"the other {rest:,} rows (where_offered, --where-offered)"
         if slates_of(log) is not None:
             restrict = _one_slot(log, absent)
         raise InvalidInput(
-            f"target arm:{arm} must be an arm that every row offered; {absent.sum():,} of {len(log):,} rows did not"
+            f"target arm:{arm} must be an arm that every row offered; {absent.sum():,} "
+            f"of {len(log):,} rows did not"
             f"{taken}: restrict the log to {restrict}"
         )
     return odds
 
 
 def _one_slot(log: Log, absent: Bools) -> str:
-    """The rows of a log with slates about which an arm can be asked for: one slot, or those that stand alone."""
+    """The rows of a log with slates about which an arm can be asked for: one slot, or
+    those that stand alone."""
     slot = "one slot, where it was left (--slot N --where-offered)"
     alone = np.asarray(log.slot == 0)
     if absent[alone].all():  # or there are none
         return slot
     option = "--slot 0 --where-offered" if absent[alone].any() else "--slot 0"
-    return f"the {(alone & ~absent).sum():,} decisions that stand alone and offered it ({option}), or to {slot}"
+    return (
+        f"the {(alone & ~absent).sum():,} decisions that stand alone and offered it "
+        f"({option}), or to {slot}"
+    )
 
 
 def _holds(log: Log, arm: str) -> Bools:
-    """Where (T, K) an arm is, by its name; of slates and arms that came with the call, only where it was eligible."""
+    """Where (T, K) an arm is, by its name; of slates and arms that came with the call,
+    only where it was eligible."""
     names = names_of(log)
     if arm not in names:
         some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        raise InvalidInput(f"target arm:NAME must name one of the log's arms, {some}; got {arm!r}{hint(arm, names)}")
+        raise InvalidInput(
+            f"target arm:NAME must name one of the log's arms, {some}; got "
+            f"{arm!r}{hint(arm, names)}"
+        )
     holds: Bools = numbers_of(log, names) == names.index(arm)
     fixed = log.offered is None and log.slate is None
     return holds if fixed or log.eligible is None else holds & log.eligible

@@ -1,4 +1,5 @@
-"""Terms: what an estimator makes of each row; their mean is the estimate, and intervals need nothing else."""
+"""Terms: what an estimator makes of each row; their mean is the estimate, and intervals
+need nothing else."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,10 +21,12 @@ _FIRST = 256  # entries sorted at first, when the heaviest are looked for
 
 
 class Bets(NamedTuple):
-    """Two nonnegative columns that a confidence sequence bets on, without any bound from above.
+    """Two nonnegative columns that a confidence sequence bets on, without any bound
+    from above.
 
-    E gain = value + gain_shift and E loss = loss_shift - value. Of `ips` they are w r and w (1 - r), shifts 0 and 1,
-    as the mean weight is 1 (Karampatziakis, Mineiro and Ramdas 2021).
+    E gain = value + gain_shift and E loss = loss_shift - value. Of `ips` they are w r
+    and w (1 - r), shifts 0 and 1, as the mean weight is 1 (Karampatziakis, Mineiro and
+    Ramdas 2021).
     """
 
     gain: Array
@@ -33,10 +36,12 @@ class Bets(NamedTuple):
 
 
 class Extremes(NamedTuple):
-    """The terms that rows of this log could have had: with reward 1, with reward 0, and the logger's odds of each.
+    """The terms that rows of this log could have had: with reward 1, with reward 0, and
+    the logger's odds of each.
 
-    All are (T, K), for all arms of all rows, where all odds are logged; else (T,), the drawn arms with odds 1.
-    Where rows are parts of slates, `places` are the rows of each place, and a slate has one of each at most.
+    All are (T, K), for all arms of all rows, where all odds are logged; else (T,), the
+    drawn arms with odds 1. Where rows are parts of slates, `places` are the rows of
+    each place, and a slate has one of each at most.
     """
 
     rewarded: Array
@@ -45,17 +50,23 @@ class Extremes(NamedTuple):
     places: tuple[Ints, ...] | None = None
 
     def ends(self) -> tuple[float, float]:
-        """The mean of the lowest and of the highest terms that one row in T has, or one slate in n at most."""
-        low, high = np.minimum(self.rewarded, self.unrewarded), np.maximum(self.rewarded, self.unrewarded)
+        """The mean of the lowest and of the highest terms that one row in T has, or one
+        slate in n at most."""
+        low, high = (
+            np.minimum(self.rewarded, self.unrewarded),
+            np.maximum(self.rewarded, self.unrewarded),
+        )
         places = self.places or (slice(None),)
         worst = sum(heaviest(-low[own], self.odds[own]) for own in places)
         return -worst, sum(heaviest(high[own], self.odds[own]) for own in places)
 
 
 class Drawn(NamedTuple):
-    """A target in a log that has the odds of drawn arms alone: its odds (T, K), importance weights and rewards (T,).
+    """A target in a log that has the odds of drawn arms alone: its odds (T, K),
+    importance weights and rewards (T,).
 
-    Its mass on arms that could not be drawn is left out. The odds are None for the logger itself.
+    Its mass on arms that could not be drawn is left out. The odds are None for the
+    logger itself.
     """
 
     target: Array | None
@@ -65,24 +76,31 @@ class Drawn(NamedTuple):
     @property
     def mass(self) -> Array:
         """The mass (T,) on arms that could be drawn."""
-        return np.ones(len(self.reward)) if self.target is None else np.asarray(self.target.sum(axis=1))
+        return (
+            np.ones(len(self.reward))
+            if self.target is None
+            else np.asarray(self.target.sum(axis=1))
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
     """T numbers, one per rewarded row, whose mean is the estimate of a target's value.
 
-    `weights` are the importance weights π/p as they are, before clipping (None: not used); `expected_squares` E[w² | x]
-    by the logged odds, where all are logged, and `heaviest` the mean weight of the heaviest row in T by the same odds.
-    `missing` is the target's mass where the logger had none, `least` the smallest logged odds of an arm that the target
-    draws. `reach` is the largest number that can multiply a reward, known before the rows (∞: unknown). A `ratio`
-    (snips) has terms around the ratio with the delta method's spread; `modelled` says that a reward model is part of
-    the terms, `beforehand` that its predictions, if any, were made before the rows, `tuned` that a setting was chosen
-    from the same rows. `unbiased` is exact or, for snips, nearly so. `parts` are the two sides of a difference.
-    `extremes` makes what rows could have had (None: reward 0 or 1 itself); `whole` are the terms with nothing shrunk,
-    where a setting was chosen; `drawn` is there where no more is logged than the drawn arms' odds (`undrawn`).
-    `slates` says which rows were decided together: intervals are then of the slates' means (`slates`), whose `unit` is
-    the slate.
+    `weights` are the importance weights π/p as they are, before clipping (None: not
+    used); `expected_squares` E[w² | x] by the logged odds, where all are logged, and
+    `heaviest` the mean weight of the heaviest row in T by the same odds. `missing` is
+    the target's mass where the logger had none, `least` the smallest logged odds of an
+    arm that the target draws. `reach` is the largest number that can multiply a reward,
+    known before the rows (∞: unknown). A `ratio` (snips) has terms around the ratio
+    with the delta method's spread; `modelled` says that a reward model is part of the
+    terms, `beforehand` that its predictions, if any, were made before the rows, `tuned`
+    that a setting was chosen from the same rows. `unbiased` is exact or, for snips,
+    nearly so. `parts` are the two sides of a difference. `extremes` makes what rows
+    could have had (None: reward 0 or 1 itself); `whole` are the terms with nothing
+    shrunk, where a setting was chosen; `drawn` is there where no more is logged than
+    the drawn arms' odds (`undrawn`). `slates` says which rows were decided together:
+    intervals are then of the slates' means (`slates`), whose `unit` is the slate.
     """
 
     name: str
@@ -112,19 +130,24 @@ class Terms:
 
     @property
     def least_value(self) -> float:
-        """The least that the value can be: -1 for differences, else 0; it is 1 at most."""
+        """The least that the value can be: -1 for differences, else 0; it is 1 at
+        most."""
         return 0.0 if self.parts is None else -1.0
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest term that one row more would have had, by the logged odds and the rows drawn."""
+        """The lowest and the highest term that one row more would have had, by the
+        logged odds and the rows drawn."""
         low, high = (0.0, 1.0) if self.extremes is None else self.extremes().ends()
         return min(low, float(self.values.min())), max(high, float(self.values.max()))
 
     def minus(self, other: "Terms") -> "Terms":
-        """The terms of the difference of two targets on the same log: paired, row by row."""
+        """The terms of the difference of two targets on the same log: paired, row by
+        row."""
         if len(self) != len(other):
-            raise InvalidInput(f"terms must be of the same rows; got {len(self)} and {len(other)}")
+            raise InvalidInput(
+                f"terms must be of the same rows; got {len(self)} and {len(other)}"
+            )
         wholes = self.whole or self, other.whole or other
         return Terms(
             name=f"{self.name} - {other.name}",
@@ -142,29 +165,38 @@ class Terms:
         )
 
     def span(self, floor: float | None = None) -> tuple[float, float]:
-        """The range of the terms, given the smallest propensity `floor` that the logger could give to any arm.
+        """The range of the terms, given the smallest propensity `floor` that the logger
+        could give to any arm.
 
-        With L = min(reach, 1/floor): [0, L], or [-L, 1 + L] with a reward model. Refused if no L is known.
+        With L = min(reach, 1/floor): [0, L], or [-L, 1 + L] with a reward model.
+        Refused if no L is known.
         """
         if self.parts is not None:
-            (low, high), (other_low, other_high) = (part.span(floor) for part in self.parts)
+            (low, high), (other_low, other_high) = (
+                part.span(floor) for part in self.parts
+            )
             return low - other_high, high - other_low
         limit = self.reach
         if floor is not None:
             number("floor", floor, low=0, high=1, open_low=True)
             if self.least is not None and floor > self.least * (1 + 1e-9):
                 got = f"{floor:g} and odds of {self.least:g}"
-                raise InvalidInput(f"floor must be at most all logged odds of arms that the target draws; got {got}")
+                raise InvalidInput(
+                    "floor must be at most all logged odds of arms that the target "
+                    f"draws; got {got}"
+                )
             limit = min(limit, 1.0 / floor)
         if limit == np.inf:
             raise InvalidInput(
-                f"this interval of {self.name} needs the range of its terms: give floor, the smallest propensity the "
-                "logger can give (gamma / K), or clip at a chosen threshold; got neither"
+                f"this interval of {self.name} needs the range of its terms: give "
+                "floor, the smallest propensity the logger can give (gamma / K), or "
+                "clip at a chosen threshold; got neither"
             )
         return (-limit, 1.0 + limit) if self.modelled else (0.0, limit)
 
     def betting(self, floor: float | None = None) -> Bets:
-        """What to bet on: the columns that need no bound, else the distances from both ends of the range."""
+        """What to bet on: the columns that need no bound, else the distances from both
+        ends of the range."""
         if self.bets is not None:
             return self.bets
         low, high = self.span(floor)
@@ -172,9 +204,12 @@ class Terms:
 
 
 def heaviest(terms: Array, odds: Array) -> float:
-    """The mean of the largest terms, as many as have odds of 1 together: those that one row in T has.
+    """The mean of the largest terms, as many as have odds of 1 together: those that one
+    row in T has.
 
-    >>> heaviest(np.array([[9.0, 1.0], [4.0, 1.0]]), np.array([[0.5, 0.5], [0.25, 0.75]]))
+    >>> heaviest(
+    ...     np.array([[9.0, 1.0], [4.0, 1.0]]), np.array([[0.5, 0.5], [0.25, 0.75]])
+    ... )
     5.75
     """
     flat, mass, size = terms.ravel(), odds.ravel(), min(_FIRST, terms.size)
@@ -194,12 +229,20 @@ def _extremes(a: Terms, b: Terms) -> Extremes:
     odds = next((side.odds for side in sides if side is not None), np.ones(len(a)))
     rewards = Extremes(np.ones_like(odds), np.zeros_like(odds), odds)
     first, second = (rewards if side is None else side for side in sides)
-    return Extremes(first.rewarded - second.rewarded, first.unrewarded - second.unrewarded, odds)
+    return Extremes(
+        first.rewarded - second.rewarded, first.unrewarded - second.unrewarded, odds
+    )
 
 
 def _difference(a: Terms, b: Terms) -> Bets | None:
-    """Bets on v_a - v_b: the gain of one and the loss of the other are nonnegative together."""
+    """Bets on v_a - v_b: the gain of one and the loss of the other are nonnegative
+    together."""
     if a.bets is None or b.bets is None:
         return None
     gain, loss = a.bets.gain + b.bets.loss, a.bets.loss + b.bets.gain
-    return Bets(gain, loss, a.bets.gain_shift + b.bets.loss_shift, a.bets.loss_shift + b.bets.gain_shift)
+    return Bets(
+        gain,
+        loss,
+        a.bets.gain_shift + b.bets.loss_shift,
+        a.bets.loss_shift + b.bets.gain_shift,
+    )

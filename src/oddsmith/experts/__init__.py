@@ -9,7 +9,14 @@ from oddsmith.experts.external import GivenExperts
 from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.guard.process import Isolated
-from oddsmith.experts.learners import Forest, LearningExperts, PooledForest, PooledRidge, Ridge, SharedExperts
+from oddsmith.experts.learners import (
+    Forest,
+    LearningExperts,
+    PooledForest,
+    PooledRidge,
+    Ridge,
+    SharedExperts,
+)
 from oddsmith.experts.learners.features import Curves, FeatureMap, Plain
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts

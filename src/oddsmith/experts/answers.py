@@ -21,10 +21,13 @@ class RecordedAdvice(NamedTuple):
 
 @dataclass(frozen=True)
 class Answered(Experts):
-    """The names of a bank whose `RecordedAdvice` arrives as the context: to ask in one place and weigh in another.
+    """The names of a bank whose `RecordedAdvice` arrives as the context: to ask in one
+    place and weigh in another.
 
     >>> import numpy as np
-    >>> answer = RecordedAdvice(np.array([[0.2, 0.9]]), np.array([[1.0, 0.0]]))  # votes need not be greedy
+    >>> answer = RecordedAdvice(
+    ...     np.array([[0.2, 0.9]]), np.array([[1.0, 0.0]])
+    ... )  # votes need not be greedy
     >>> Answered(["odd"]).advise((), answer)[1]
     array([[1., 0.]])
     """
@@ -36,13 +39,18 @@ class Answered(Experts):
         object.__setattr__(self, "names", check_names("names", self.names))
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
-        """The bank with these arms: what was recorded of fewer of them stays as it is."""
-        return replace(self, arms=None if self.arms is None else wider_names(self.arms, arms)), state
+        """The bank with these arms: what was recorded of fewer of them stays as it
+        is."""
+        return replace(
+            self, arms=None if self.arms is None else wider_names(self.arms, arms)
+        ), state
 
     def predict(self, state: State, context: Context) -> Array:
         answer: RecordedAdvice = context
         return answer.predictions
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         answer: RecordedAdvice = context
         return answer

@@ -1,4 +1,5 @@
-"""Ballots: distributions over arms, made of the mean and standard deviation that a learner believes of each arm."""
+"""Ballots: distributions over arms, made of the mean and standard deviation that a
+learner believes of each arm."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,11 +10,21 @@ from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.weights import greedy
 from oddsmith.experts.best_arm import normal_best
 
-__all__ = ["Ballots", "InverseGap", "Optimistic", "PosteriorBest", "Softened", "best_of", "inverse_gap", "rest_on_best"]
+__all__ = [
+    "Ballots",
+    "InverseGap",
+    "Optimistic",
+    "PosteriorBest",
+    "Softened",
+    "best_of",
+    "inverse_gap",
+    "rest_on_best",
+]
 
 
 class Ballots(Protocol):
-    """A voting rule: means and standard deviations (…, N, K) to distributions (…, N, K) over the eligible arms."""
+    """A voting rule: means and standard deviations (…, N, K) to distributions (…, N, K)
+    over the eligible arms."""
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
         """The ballots."""
@@ -39,7 +50,8 @@ class Optimistic:
 
 @dataclass(frozen=True)
 class PosteriorBest:
-    """The probability that each arm is the best under independent normals of standard deviation scale · sd.
+    """The probability that each arm is the best under independent normals of standard
+    deviation scale · sd.
 
     >>> PosteriorBest(1.0)(np.array([[0.5, 0.5]]), np.array([[0.1, 0.1]])).round(6)
     array([[0.5, 0.5]])
@@ -51,7 +63,11 @@ class PosteriorBest:
         number("scale", self.scale, low=0, high=np.inf)
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        mask = None if eligible is None else np.broadcast_to(eligible[..., None, :], mean.shape)
+        mask = (
+            None
+            if eligible is None
+            else np.broadcast_to(eligible[..., None, :], mean.shape)
+        )
         return normal_best(mean, self.scale * sd, mask)
 
 
@@ -72,7 +88,11 @@ class Softened:
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
         upper = mean + self.scale * sd
-        upper = upper if eligible is None else np.where(eligible[..., None, :], upper, -np.inf)
+        upper = (
+            upper
+            if eligible is None
+            else np.where(eligible[..., None, :], upper, -np.inf)
+        )
         shares = np.exp((upper - upper.max(axis=-1, keepdims=True)) / self.temperature)
         ballots: Array = shares / shares.sum(axis=-1, keepdims=True)
         return ballots
@@ -80,7 +100,8 @@ class Softened:
 
 @dataclass(frozen=True)
 class InverseGap:
-    """1 / (K + sharpness · gap to the best mean) for every other arm, the rest for the best (Abe and Long 1999).
+    """1 / (K + sharpness · gap to the best mean) for every other arm, the rest for the
+    best (Abe and Long 1999).
 
     >>> InverseGap(10.0)(np.array([[0.5, 0.3]]), np.zeros((1, 2)))
     array([[0.75, 0.25]])
@@ -92,28 +113,40 @@ class InverseGap:
         number("sharpness", self.sharpness, low=0, high=np.inf)
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        return inverse_gap(mean, self.sharpness, None if eligible is None else eligible[..., None, :])
+        return inverse_gap(
+            mean, self.sharpness, None if eligible is None else eligible[..., None, :]
+        )
 
 
-def inverse_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
-    """1/(K + Γ gap) for every arm but the best, which gets the rest (…, K); ties to the lowest index.
+def inverse_gap(
+    predicted: Array, sharpness: float, eligible: Bools | None = None
+) -> Array:
+    """1/(K + Γ gap) for every arm but the best, which gets the rest (…, K); ties to the
+    lowest index.
 
     >>> inverse_gap(np.array([0.1, 0.5, 0.3]), 20.0).round(4)
     array([0.0909, 0.7662, 0.1429])
     """
     best, top, n_arms = best_of(predicted, eligible)
-    return rest_on_best(1 / (n_arms + sharpness * np.maximum(top - predicted, 0.0)), best, eligible)
+    return rest_on_best(
+        1 / (n_arms + sharpness * np.maximum(top - predicted, 0.0)), best, eligible
+    )
 
 
 def best_of(mean: Array, eligible: Bools | None) -> tuple[Bools, Array, Any]:
-    """The best arm (…, K) as a mask, its mean (…, 1), and the number of eligible arms."""
+    """The best arm (…, K) as a mask, its mean (…, 1), and the number of eligible
+    arms."""
     allowed = mean if eligible is None else np.where(eligible, mean, -np.inf)
     best = np.arange(mean.shape[-1]) == allowed.argmax(axis=-1)[..., None]
-    n_arms: Any = mean.shape[-1] if eligible is None else eligible.sum(axis=-1, keepdims=True)
+    n_arms: Any = (
+        mean.shape[-1] if eligible is None else eligible.sum(axis=-1, keepdims=True)
+    )
     return best, allowed.max(axis=-1, keepdims=True), n_arms
 
 
 def rest_on_best(odds: Array, best: Bools, eligible: Bools | None) -> Array:
     """`odds` for every eligible arm but the best, which gets what is left of 1."""
-    others = np.where(best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0))
+    others = np.where(
+        best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0)
+    )
     return np.where(best, 1 - others.sum(axis=-1, keepdims=True), others)

@@ -15,12 +15,16 @@ __all__ = ["Clipped"]
 
 @dataclass(frozen=True)
 class Clipped(Wrapper):
-    """`experts` with predictions clipped to [low, high]; votes are taken before clipping, which would make ties.
+    """`experts` with predictions clipped to [low, high]; votes are taken before
+    clipping, which would make ties.
 
-    Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good; clipped, it can come back.
+    Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good;
+    clipped, it can come back.
 
     >>> from oddsmith.experts.external import GivenExperts
-    >>> predictions, ballots = Clipped(GivenExperts(["bold"])).advise((), [[0.999, 1.0]])
+    >>> predictions, ballots = Clipped(GivenExperts(["bold"])).advise(
+    ...     (), [[0.999, 1.0]]
+    ... )
     >>> predictions, ballots
     (array([[0.99, 0.99]]), array([[0., 1.]]))
     """
@@ -36,15 +40,24 @@ class Clipped(Wrapper):
     def predict(self, state: State, context: Context) -> Array:
         return self._clipped(self.experts.predict(state, context))
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         predictions, ballots = self.experts.advise(state, context, eligible)
         return self._clipped(predictions), ballots
 
     def _clipped(self, predictions: Array) -> Array:
         if predictions.size:
-            lowest, highest = np.minimum.reduce(predictions, axis=None), np.maximum.reduce(predictions, axis=None)
-            if self.low <= lowest <= highest <= self.high:  # as most are: nothing to clip
+            lowest, highest = (
+                np.minimum.reduce(predictions, axis=None),
+                np.maximum.reduce(predictions, axis=None),
+            )
+            # as most are: nothing to clip
+            if self.low <= lowest <= highest <= self.high:
                 return predictions
         if np.isinf(predictions).any():  # clipping would hide it: it is no mean reward
-            raise ExpertFailed("Clipped experts must give finite numbers; got an infinite one", kind="values")
+            raise ExpertFailed(
+                "Clipped experts must give finite numbers; got an infinite one",
+                kind="values",
+            )
         return np.clip(predictions, self.low, self.high)

@@ -1,4 +1,5 @@
-"""Covers: finite sets of weight vectors that leave no vector of a class further than `radius` away."""
+"""Covers: finite sets of weight vectors that leave no vector of a class further than
+`radius` away."""
 
 from collections.abc import Callable
 from math import comb, prod
@@ -17,11 +18,13 @@ _HUGE = 1e100
 
 
 class Cover(NamedTuple):
-    """Points (N, d) such that every vector of the class is within Euclidean distance `radius` of one of them.
+    """Points (N, d) such that every vector of the class is within Euclidean distance
+    `radius` of one of them.
 
-    `n` is the number of points, `bound` the volumetric bound (1 + 2B/ε)^d of the ball of radius B around the class.
-    With features of norm at most 1 the predictions of a linear class are then covered to ±radius, those of a
-    logistic class to ±radius/4 (theory 5.7).
+    `n` is the number of points, `bound` the volumetric bound (1 + 2B/ε)^d of the ball
+    of radius B around the class. With features of norm at most 1 the predictions of a
+    linear class are then covered to ±radius, those of a logistic class to ±radius/4
+    (theory 5.7).
     """
 
     points: Array
@@ -30,8 +33,11 @@ class Cover(NamedTuple):
     bound: float
 
 
-def grid_cover(low: object, high: object, *, radius: float, memory: int = _GIB) -> Cover:
-    """A cover of the box low <= θ <= high by the centres of equal cells of half-diagonal at most `radius`.
+def grid_cover(
+    low: object, high: object, *, radius: float, memory: int = _GIB
+) -> Cover:
+    """A cover of the box low <= θ <= high by the centres of equal cells of
+    half-diagonal at most `radius`.
 
     >>> cover = grid_cover([0.0, 0.0], [1.0, 2.0], radius=0.5)
     >>> cover.n, cover.points[0]
@@ -39,26 +45,46 @@ def grid_cover(low: object, high: object, *, radius: float, memory: int = _GIB) 
     """
     lower, upper = finite("low", low, ndim=1), finite("high", high, ndim=1)
     if lower.shape != upper.shape or not (lower < upper).all():
-        raise InvalidInput(f"low must be below high in every coordinate; got {lower.tolist()} and {upper.tolist()}")
+        raise InvalidInput(
+            f"low must be below high in every coordinate; got {lower.tolist()} and "
+            f"{upper.tolist()}"
+        )
     number("radius", radius, low=0, high=np.inf, open_low=True)
     d = len(lower)
 
     def per_axis(r: float) -> list[int]:
-        return [max(1, int(np.ceil(width * np.sqrt(d) / (2 * r) - 1e-9))) for width in (upper - lower).tolist()]
+        return [
+            max(1, int(np.ceil(width * np.sqrt(d) / (2 * r) - 1e-9)))
+            for width in (upper - lower).tolist()
+        ]
 
     _check_fits(lambda r: prod(per_axis(r)), radius, d, memory, what="grid_cover")
     counts = per_axis(radius)
-    axes = [lo + (hi - lo) * (np.arange(n) + 0.5) / n for lo, hi, n in zip(lower, upper, counts, strict=True)]
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    actual = float(np.sqrt(sum(((hi - lo) / (2 * n)) ** 2 for lo, hi, n in zip(lower, upper, counts, strict=True))))
+    axes = [
+        lo + (hi - lo) * (np.arange(n) + 0.5) / n
+        for lo, hi, n in zip(lower, upper, counts, strict=True)
+    ]
+    points = np.stack(
+        [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1
+    )
+    actual = float(
+        np.sqrt(
+            sum(
+                ((hi - lo) / (2 * n)) ** 2
+                for lo, hi, n in zip(lower, upper, counts, strict=True)
+            )
+        )
+    )
     around = float(np.linalg.norm(upper - lower)) / 2
     return Cover(points, actual, len(points), _volumetric(around, radius, d))
 
 
 def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> Cover:
-    """A cover of the ball ‖θ‖ <= bound in `dim` dimensions: cells of a cubic grid that meet it, centres pulled onto it.
+    """A cover of the ball ‖θ‖ <= bound in `dim` dimensions: cells of a cubic grid that
+    meet it, centres pulled onto it.
 
-    Pulling a centre onto the ball (a convex set) brings it nearer to every point of the ball, so the radius holds.
+    Pulling a centre onto the ball (a convex set) brings it nearer to every point of the
+    ball, so the radius holds.
 
     >>> cover = ball_cover(2, 1.0, radius=0.5)
     >>> cover.n, round(cover.bound)
@@ -67,7 +93,9 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
     whole("dim", dim)
     number("bound", bound, low=0, high=np.inf, open_low=True)
     number("radius", radius, low=0, high=np.inf, open_low=True)
-    _check_fits(lambda r: _cells_in_ball(dim, bound, r), radius, dim, memory, what="ball_cover")
+    _check_fits(
+        lambda r: _cells_in_ball(dim, bound, r), radius, dim, memory, what="ball_cover"
+    )
     points = _cell_centres(dim, bound, radius)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     points = points * np.where(norms > bound, bound / np.maximum(norms, bound), 1.0)
@@ -81,23 +109,28 @@ def _volumetric(bound: float, radius: float, dim: int) -> float:
 
 
 def _reach(dim: int, bound: float, radius: float) -> tuple[float, int]:
-    """Cell side of half-diagonal `radius`, and the squared distance 4(B/side)² within which a cell meets the ball."""
+    """Cell side of half-diagonal `radius`, and the squared distance 4(B/side)² within
+    which a cell meets the ball."""
     side = 2 * radius / np.sqrt(dim)
     return side, int(np.floor(4 * (bound / side) ** 2 * (1 + 1e-12)))
 
 
 def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
-    """How many cells centred at side · ℤ^d meet the ball: lattice points by sums of squares (exact below 2^53).
+    """How many cells centred at side · ℤ^d meet the ball: lattice points by sums of
+    squares (exact below 2^53).
 
-    The nearest point of cell k to the origin is max(|k| - 1/2, 0) away along an axis: (2|k| - 1)² in quarter units.
+    The nearest point of cell k to the origin is max(|k| - 1/2, 0) away along an axis:
+    (2|k| - 1)² in quarter units.
     """
     if radius >= bound:
         return 1
     _, limit = _reach(dim, bound, radius)
-    if limit > 1_000_000:  # too long a table: the cube around the ball is bound enough to refuse
+    # too long a table: the cube around the ball is bound enough to refuse
+    if limit > 1_000_000:
         return int(min((np.sqrt(float(limit)) + 3.0) ** min(dim, 40), _HUGE))
     squares = [(2 * k - 1) ** 2 for k in range(1, int((np.sqrt(limit) + 1) / 2) + 1)]
-    ways = np.zeros(limit + 1)  # ways[s]: choices for the axes off centre whose squares sum to s
+    # ways[s]: choices for the axes off centre whose squares sum to s
+    ways = np.zeros(limit + 1)
     ways[0] = 1.0
     total = 0.0
     for off_centre in range(dim + 1):
@@ -112,7 +145,8 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
 
 
 def _cell_centres(dim: int, bound: float, radius: float) -> Array:
-    """The centres of the cells that meet the ball, grown axis by axis so that no dead branch is kept."""
+    """The centres of the cells that meet the ball, grown axis by axis so that no dead
+    branch is kept."""
     if radius >= bound:
         return np.zeros((1, dim))
     side, limit = _reach(dim, bound, radius)
@@ -128,14 +162,20 @@ def _cell_centres(dim: int, bound: float, radius: float) -> Array:
     return points * np.float64(side)
 
 
-def _check_fits(count: Callable[[float], int], radius: float, dim: int, memory: int, *, what: str) -> None:
-    """Refuse a cover that needs more than `memory` bytes, and name a radius that fits."""
+def _check_fits(
+    count: Callable[[float], int], radius: float, dim: int, memory: int, *, what: str
+) -> None:
+    """Refuse a cover that needs more than `memory` bytes, and name a radius that
+    fits."""
     number("memory", memory, low=0, high=np.inf)
     needed, most = count(radius), memory / (dim * _COORDINATE)
     if needed <= most:
         return
     if most < 1:
-        raise TooLarge(f"{what} in {dim} dimensions needs {dim * _COORDINATE} bytes for one point; got memory={memory}")
+        raise TooLarge(
+            f"{what} in {dim} dimensions needs {dim * _COORDINATE} bytes for one "
+            f"point; got memory={memory}"
+        )
     low, high = radius, radius
     while count(high) > most:
         low, high = high, 2 * high
@@ -144,6 +184,7 @@ def _check_fits(count: Callable[[float], int], radius: float, dim: int, memory: 
         low, high = (low, middle) if count(middle) <= most else (middle, high)
     size = f"{needed:.3g}" if needed < _HUGE else f"over {_HUGE:g}"
     raise TooLarge(
-        f"{what} of radius {radius:g} in {dim} dimensions needs {size} points, more than the {memory:,} bytes allowed; "
-        f"radius {high:.3g} would fit ({count(high):,} points), or raise memory"
+        f"{what} of radius {radius:g} in {dim} dimensions needs {size} points, more "
+        f"than the {memory:,} bytes allowed; radius {high:.3g} would fit "
+        f"({count(high):,} points), or raise memory"
     )

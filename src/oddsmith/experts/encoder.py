@@ -17,15 +17,18 @@ __all__ = ["Encoded"]
 
 @dataclass(frozen=True)
 class Encoded(Wrapper):
-    """`experts` that are asked about `schema.encode(context)`: dicts and rows of data frames become their numbers.
+    """`experts` that are asked about `schema.encode(context)`: dicts and rows of data
+    frames become their numbers.
 
-    Where arms come with the call, they are asked about a row for each arm: the numbers of the context, then those that
-    `arm_schema` makes of the arm's features.
+    Where arms come with the call, they are asked about a row for each arm: the numbers
+    of the context, then those that `arm_schema` makes of the arm's features.
 
     >>> import numpy as np
     >>> from oddsmith.experts.linear import LinearExperts
     >>> bank = LinearExperts(np.array([[[0.1], [0.2]]]), link="identity")
-    >>> Encoded(bank, Schema(numbers=("visits",))).predict((), {"visits": 3, "page": "home"})
+    >>> Encoded(bank, Schema(numbers=("visits",))).predict(
+    ...     (), {"visits": 3, "page": "home"}
+    ... )
     array([[0.3, 0.6]])
     """
 
@@ -37,33 +40,56 @@ class Encoded(Wrapper):
         check_bank("experts", self.experts)
         for schema in (self.schema, self.arm_schema):
             if not isinstance(schema, Schema | None):
-                raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
+                raise InvalidInput(
+                    f"schema must be a Schema; got {type(schema).__name__}"
+                )
         if self.schema is None and self.arm_schema is None:
-            raise InvalidInput("schema must be a Schema, of contexts or of arms; got none")
+            raise InvalidInput(
+                "schema must be a Schema, of contexts or of arms; got none"
+            )
 
     def predict(self, state: State, context: Context) -> Array:
         return self.experts.predict(state, self._encoded(context))
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         return self.experts.advise(state, self._encoded(context), eligible)
 
     def fused(
-        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+        self,
+        state: State,
+        context: Context,
+        log_weights: Array,
+        gamma: Real,
+        eligible: Bools | None = None,
     ) -> Fused | None:
-        """The compiled call of the bank inside; a bank that has none is not worth encoding the context twice."""
-        if kernels.compiled() is None or type(self.experts).advise is not Experts.advise:
+        """The compiled call of the bank inside; a bank that has none is not worth
+        encoding the context twice."""
+        if (
+            kernels.compiled() is None
+            or type(self.experts).advise is not Experts.advise
+        ):
             return None
-        return self.experts.fused(state, self._encoded(context), log_weights, gamma, eligible)
+        return self.experts.fused(
+            state, self._encoded(context), log_weights, gamma, eligible
+        )
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.experts.update(state, self._read(decision), reward)
 
-    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+    def revise(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
         return self.experts.revise(state, self._read(decision), before, reward)
 
     def _read(self, decision: Decision) -> Decision:
         encoded = self._encoded(decision.question)
-        own = {"context": None, "features": encoded.features} if isinstance(encoded, Offer) else {"context": encoded}
+        own = (
+            {"context": None, "features": encoded.features}
+            if isinstance(encoded, Offer)
+            else {"context": encoded}
+        )
         return decision._replace(**own)
 
     def _encoded(self, context: Context) -> Context:

@@ -1,4 +1,5 @@
-"""GivenExperts: predictions that are computed elsewhere; the context is the (N, K) table itself."""
+"""GivenExperts: predictions that are computed elsewhere; the context is the (N, K)
+table itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ __all__ = ["GivenExperts"]
 
 @dataclass(frozen=True)
 class GivenExperts(Experts):
-    """Experts whose predictions arrive as the context (…, N, K), for models that live elsewhere.
+    """Experts whose predictions arrive as the context (…, N, K), for models that live
+    elsewhere.
 
     Where arms come with the call, a column for each of them, in the offer's order.
 
@@ -43,12 +45,22 @@ class GivenExperts(Experts):
             and context.shape[-2:-1] == (len(self.names),)
         ):
             return context
-        predictions = numbers(context, "give a row of numbers for each expert, one per arm")
-        return as_predictions(predictions, n_experts=len(self.names), source="the context of GivenExperts")
+        predictions = numbers(
+            context, "give a row of numbers for each expert, one per arm"
+        )
+        return as_predictions(
+            predictions, n_experts=len(self.names), source="the context of GivenExperts"
+        )
 
     def _offered(self, offer: AnyOffer) -> Array:
         predictions = self.predict((), offer.context)
-        if predictions.shape[:-2] != offer.lead or predictions.shape[-1] != len(offer.arms):
-            wanted = f"{len(self.names)} x {len(offer.arms)}, a column for each arm offered"
-            raise InvalidInput(f"context must be predictions, {wanted}; got shape {predictions.shape}")
+        if predictions.shape[:-2] != offer.lead or predictions.shape[-1] != len(
+            offer.arms
+        ):
+            wanted = (
+                f"{len(self.names)} x {len(offer.arms)}, a column for each arm offered"
+            )
+            raise InvalidInput(
+                f"context must be predictions, {wanted}; got shape {predictions.shape}"
+            )
         return predictions

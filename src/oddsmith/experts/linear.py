@@ -26,10 +26,11 @@ LinkName = Literal["logistic", "identity", "probit"]
 class LinearExperts(Experts):
     """f_i(x, a) = link(θ_i · φ(x, a)), one expert for each weight vector.
 
-    `weights` (N, d), or a `Cover` (expert i is its point i): the context is the features of every arm, (…, K, d).
-    `weights` (N, K, d): the context is (…, d), and every arm has weights of its own.
-    NaN in a feature makes the experts sleep on that arm. float32 weights give float32 predictions. `arms` names the
-    arms, where you know them; then weights and contexts for another number of arms are refused.
+    `weights` (N, d), or a `Cover` (expert i is its point i): the context is the
+    features of every arm, (…, K, d). `weights` (N, K, d): the context is (…, d), and
+    every arm has weights of its own. NaN in a feature makes the experts sleep on that
+    arm. float32 weights give float32 predictions. `arms` names the arms, where you know
+    them; then weights and contexts for another number of arms are refused.
 
     >>> bank = LinearExperts(np.array([[1.0, 0.0], [0.0, 2.0]]), link="identity")
     >>> bank.predict((), np.array([[0.1, 0.2], [0.3, 0.1]]))
@@ -49,75 +50,142 @@ class LinearExperts(Experts):
         return self.arms is None and self.weights.ndim == 2
 
     def __post_init__(self) -> None:
-        weights = self.weights.points if isinstance(self.weights, Cover) else self.weights
+        weights = (
+            self.weights.points if isinstance(self.weights, Cover) else self.weights
+        )
         single = getattr(weights, "dtype", None) == np.float32
         checked = finite("weights", weights)
         if checked.ndim not in (2, 3):
-            raise InvalidInput(f"weights must have shape (N, d), or (N, K, d) for weights per arm; got {checked.shape}")
+            raise InvalidInput(
+                "weights must have shape (N, d), or (N, K, d) for weights per arm; "
+                f"got {checked.shape}"
+            )
         if self.link not in _LINKS:
-            raise InvalidInput(f"link must be one of {', '.join(_LINKS)}; got {self.link!r}")
+            raise InvalidInput(
+                f"link must be one of {', '.join(_LINKS)}; got {self.link!r}"
+            )
         checked = checked.astype(np.float32 if single else np.float64)
         n = len(checked)
         object.__setattr__(self, "weights", checked)
-        object.__setattr__(self, "names", check_names("names", self.names, n=n) if len(self.names) else numbered(n))
+        object.__setattr__(
+            self,
+            "names",
+            check_names("names", self.names, n=n) if len(self.names) else numbered(n),
+        )
         if self.arms is not None:
             object.__setattr__(self, "arms", check_names("arms", self.arms))
             if checked.ndim == 3 and checked.shape[1] != len(self.arms):
-                raise InvalidInput(f"weights must be for the {len(self.arms)} arms; got shape {checked.shape}")
-        # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights per arm
-        columns = checked.T if checked.ndim == 2 else checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
+                raise InvalidInput(
+                    f"weights must be for the {len(self.arms)} arms; got shape "
+                    f"{checked.shape}"
+                )
+        # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights
+        # per arm
+        columns = (
+            checked.T
+            if checked.ndim == 2
+            else checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
+        )
         object.__setattr__(self, "_columns", np.ascontiguousarray(columns))
-        object.__setattr__(self, "_one_call", checked.ndim == 2 and self.link == "logistic")
+        object.__setattr__(
+            self, "_one_call", checked.ndim == 2 and self.link == "logistic"
+        )
 
     def predict(self, state: State, context: Context) -> Array:
         if isinstance(context, AnyOffer):
             return self._offered(context)
         features = self._features(context)
-        scores = np.dot(features, self._columns) if features.ndim == 2 else features @ self._columns
+        scores = (
+            np.dot(features, self._columns)
+            if features.ndim == 2
+            else features @ self._columns
+        )
         if self.weights.ndim == 3:
-            scores = scores.reshape(*features.shape[:-1], self.weights.shape[1], len(self.names))
+            scores = scores.reshape(
+                *features.shape[:-1], self.weights.shape[1], len(self.names)
+            )
         return _LINKS[self.link](np.ascontiguousarray(scores)).swapaxes(-1, -2)
 
     def fused(
-        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+        self,
+        state: State,
+        context: Context,
+        log_weights: Array,
+        gamma: Real,
+        eligible: Bools | None = None,
     ) -> Fused | None:
-        """Scores, link and vote in one compiled call for one decision of logistic experts; else as other banks."""
+        """Scores, link and vote in one compiled call for one decision of logistic
+        experts; else as other banks."""
         compiled = None if isinstance(context, AnyOffer) else kernels.compiled()
-        if compiled is not None and self._one_call and eligible is None and log_weights.ndim == 1:
+        if (
+            compiled is not None
+            and self._one_call
+            and eligible is None
+            and log_weights.ndim == 1
+        ):
             features = self._features(context)
-            if features.ndim == 2 and features.flags.c_contiguous and isinstance(gamma, float):
-                fused: Fused | None = compiled.vote_logistic(log_weights, features, self._columns, gamma)
+            if (
+                features.ndim == 2
+                and features.flags.c_contiguous
+                and isinstance(gamma, float)
+            ):
+                fused: Fused | None = compiled.vote_logistic(
+                    log_weights, features, self._columns, gamma
+                )
                 if fused is not None:
                     return fused
         return Experts.fused(self, state, context, log_weights, gamma, eligible)
 
     def _offered(self, offer: AnyOffer) -> Array:
-        """Predictions of arms that come with the call; a row's score is a function of that row alone."""
+        """Predictions of arms that come with the call; a row's score is a function of
+        that row alone."""
         if not self.takes_offers:
             refuse_offer(self, offer, "give weights (N, d), and no arms")
         features = self._features(arm_rows(offer))
         return _LINKS[self.link](row_products(features, self._columns)).swapaxes(-1, -2)
 
     def _features(self, context: Context) -> Array:
-        """The context as an array (…, K, d), or (…, d) where every arm has weights of its own."""
+        """The context as an array (…, K, d), or (…, d) where every arm has weights of
+        its own."""
         columns = self._columns
         features = (
-            context if type(context) is np.ndarray and context.dtype == columns.dtype else self._as_floats(context)
+            context
+            if type(context) is np.ndarray and context.dtype == columns.dtype
+            else self._as_floats(context)
         )
-        if features.shape[-1:] != columns.shape[:1] or (features.ndim < 2 and self.weights.ndim == 2):
-            allowed = f"(…, K, {len(columns)})" if self.weights.ndim == 2 else f"(…, {len(columns)})"
-            raise InvalidInput(f"context must have shape {allowed}; got {features.shape}")
-        if self.arms is not None and self.weights.ndim == 2 and features.shape[-2] != len(self.arms):
-            raise InvalidInput(f"context must have a row for each of the {len(self.arms)} arms; got {features.shape}")
+        if features.shape[-1:] != columns.shape[:1] or (
+            features.ndim < 2 and self.weights.ndim == 2
+        ):
+            allowed = (
+                f"(…, K, {len(columns)})"
+                if self.weights.ndim == 2
+                else f"(…, {len(columns)})"
+            )
+            raise InvalidInput(
+                f"context must have shape {allowed}; got {features.shape}"
+            )
+        if (
+            self.arms is not None
+            and self.weights.ndim == 2
+            and features.shape[-2] != len(self.arms)
+        ):
+            raise InvalidInput(
+                f"context must have a row for each of the {len(self.arms)} arms; got "
+                f"{features.shape}"
+            )
         return features
 
     def _as_floats(self, context: Context) -> Array:
-        floats = numbers(context, "ask the experts through Encoded(experts, schema), which reads names")
+        floats = numbers(
+            context,
+            "ask the experts through Encoded(experts, schema), which reads names",
+        )
         return floats.astype(self.weights.dtype, copy=False)
 
 
 def _logistic(scores: Array) -> Array:
-    """1 / (1 + exp(-s)), in place; beyond |s| = 708 (87 in float32) it stays put, in both twins."""
+    """1 / (1 + exp(-s)), in place; beyond |s| = 708 (87 in float32) it stays put, in
+    both twins."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.logistic(scores)

@@ -13,7 +13,14 @@ from oddsmith.core.arrays import Array, Bools, check_range, finite
 from oddsmith.core.contexts import as_array, has_names, is_batch, length
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.core.experts import Experts, arms_needed, as_floats, no_infinity, raised, refuse_offer
+from oddsmith.core.experts import (
+    Experts,
+    arms_needed,
+    as_floats,
+    no_infinity,
+    raised,
+    refuse_offer,
+)
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.weights import greedy
@@ -22,36 +29,49 @@ from oddsmith.experts.model_frames import NAMES, as_frame, check_arms_differ, or
 __all__ = ["ModelExperts"]
 
 _BY_COLUMN = (
-    "make ModelExperts without arms and arm_features, and call decide(context, arms={'gift': {'offer': 'gift'}, …}), "
-    "a dict of each arm's columns; or give a dict of models by arm"
+    "make ModelExperts without arms and arm_features, and call decide(context, "
+    "arms={'gift': {'offer': 'gift'}, …}), a dict of each arm's columns; or give a "
+    "dict of models by arm"
 )
-_WAYS_OUT = f"if it predicts the reward, {_BY_COLUMN}; if it predicts the best arm, fit it on the arms' names"
+_WAYS_OUT = (
+    f"if it predicts the reward, {_BY_COLUMN}; if it predicts the best arm, fit it on "
+    "the arms' names"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelExperts(Experts):
-    """Experts from models with `predict_proba` or `predict` (scikit-learn, LightGBM, XGBoost, your own).
+    """Experts from models with `predict_proba` or `predict` (scikit-learn, LightGBM,
+    XGBoost, your own).
 
     What a model is asked depends on what it is:
-      * `arm_features` (K, m) given: one row [context, features of the arm] per arm, the answer is the reward's mean;
+      * `arm_features` (K, m) given: one row [context, features of the arm] per arm, the
+        answer is the reward's mean;
       * `arm_features="context"`: the context already has a row per arm, (…, K, d);
-      * a dict of arm name: model, or a list of K models: each arm's model is asked about the context;
-      * else one model answers for all arms: K columns, by `classes_` where the model has the arms as classes.
+      * a dict of arm name: model, or a list of K models: each arm's model is asked
+        about the context;
+      * else one model answers for all arms: K columns, by `classes_` where the model
+        has the arms as classes.
 
-    Without `arms`, they come with the call: one row for each arm, [context, features of the arm], or a data frame with
-    the names of both, and the answer is the reward's mean.
+    Without `arms`, they come with the call: one row for each arm, [context, features of
+    the arm], or a data frame with the names of both, and the answer is the reward's
+    mean.
 
-    Predictions are clipped to `clip`, visibly: votes are taken before clipping, which would make ties. Each model is
-    called once per batch (once per arm, where each arm has its own). Dicts and rows with names reach the models as a
-    data frame; a model that was fitted on one gets its columns in that order, NaN where one is absent, and no others;
-    where a column is absent and arms of the call bring none that the model reads, it could not tell them apart, which
-    is refused.
-    `version` names the models' training run: it is the part of them that a saved agent remembers.
+    Predictions are clipped to `clip`, visibly: votes are taken before clipping, which
+    would make ties. Each model is called once per batch (once per arm, where each arm
+    has its own). Dicts and rows with names reach the models as a data frame; a model
+    that was fitted on one gets its columns in that order, NaN where one is absent, and
+    no others; where a column is absent and arms of the call bring none that the model
+    reads, it could not tell them apart, which is refused.
+    `version` names the models' training run: it is the part of them that a saved agent
+    remembers.
 
     >>> class Fan:
     ...     def predict(self, X):
     ...         return np.array([[0.1, 0.7, 1.0]] * len(X))
-    >>> ModelExperts({"fan": Fan()}, arms=["home", "draw", "away"]).predict((), np.zeros(4))
+    >>> ModelExperts({"fan": Fan()}, arms=["home", "draw", "away"]).predict(
+    ...     (), np.zeros(4)
+    ... )
     array([[0.1 , 0.7 , 0.99]])
     """
 
@@ -63,24 +83,39 @@ class ModelExperts(Experts):
 
     def __post_init__(self) -> None:
         if not isinstance(self.models, Mapping):
-            raise InvalidInput(f"models must be a dict of name: model; got {type(self.models).__name__}")
+            raise InvalidInput(
+                "models must be a dict of name: model; got "
+                f"{type(self.models).__name__}"
+            )
         check_names("names", self.models)
-        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
+        object.__setattr__(
+            self, "arms", None if self.arms is None else check_names("arms", self.arms)
+        )
         if self.arms is None and self.arm_features is not None:
-            raise InvalidInput("arm_features must come with the call where the arms do: leave them out")
+            raise InvalidInput(
+                "arm_features must come with the call where the arms do: leave them out"
+            )
         if not isinstance(self.clip, tuple) or len(self.clip) != 2:
             raise InvalidInput(f"clip must be a pair (low, high); got {self.clip!r}")
         check_range(*self.clip)
-        object.__setattr__(self, "models", {name: self._per_arm(name, model) for name, model in self.models.items()})
+        object.__setattr__(
+            self,
+            "models",
+            {name: self._per_arm(name, model) for name, model in self.models.items()},
+        )
         if self.arm_features is not None and not isinstance(self.arm_features, str):
             features = _arm_numbers(self.arm_features)
             if len(features) != len(self._arms):
                 raise InvalidInput(
-                    f"arm_features must have one row for each of {len(self._arms)} arms; got {len(features)}"
+                    f"arm_features must have one row for each of {len(self._arms)} "
+                    f"arms; got {len(features)}"
                 )
             object.__setattr__(self, "arm_features", features)
         elif self.arm_features not in (None, "context"):
-            raise InvalidInput(f'arm_features must be rows of numbers or "context"; got {self.arm_features!r}')
+            raise InvalidInput(
+                'arm_features must be rows of numbers or "context"; got '
+                f"{self.arm_features!r}"
+            )
 
     @property
     def names(self) -> Sequence[str]:
@@ -109,12 +144,16 @@ class ModelExperts(Experts):
     def split(self) -> tuple["ModelExperts", ...]:
         """One bank for each model, so that a guard can tell them apart."""
         rest = (self.arms, self.arm_features, self.clip, self.version)
-        return tuple(ModelExperts({name: model}, *rest) for name, model in self.models.items())
+        return tuple(
+            ModelExperts({name: model}, *rest) for name, model in self.models.items()
+        )
 
     def predict(self, state: State, context: Context) -> Array:
         return np.clip(self._raw(context), *self.clip)
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         raw = self._raw(context)
         return np.clip(raw, *self.clip), greedy(raw, eligible)
 
@@ -125,18 +164,30 @@ class ModelExperts(Experts):
         else:
             rows, lead = self._rows(context)
             shape = (*lead, len(self._arms))
-        mean = np.stack([self._ask_or_fail(name, model, rows) for name, model in self.models.items()], axis=-1)
+        mean = np.stack(
+            [
+                self._ask_or_fail(name, model, rows)
+                for name, model in self.models.items()
+            ],
+            axis=-1,
+        )
         return np.swapaxes(mean.reshape(*shape, len(self.models)), -1, -2)
 
     def _offered(self, offer: AnyOffer) -> Any:
-        """A row for each arm that came with the call: a frame where context or features have names."""
+        """A row for each arm that came with the call: a frame where context or features
+        have names."""
         if self.arms is not None:
             refuse_offer(self, offer)
         if not self._bare and any(map(_has_names, offer.offers)):
             frame = as_frame(arm_records(offer))
             if len(offer.arms) == 1:  # of which nothing need be known
                 return frame
-            known = [row for one in offer.offers for row in (one.features or {}).values() if row is not None]
+            known = [
+                row
+                for one in offer.offers
+                for row in (one.features or {}).values()
+                if row is not None
+            ]
             of_arms = {str(name) for row in known for name in row}
             for name, model in self.models.items():
                 check_arms_differ(frame, model, name=name, of_arms=of_arms)
@@ -147,27 +198,42 @@ class ModelExperts(Experts):
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """The rows for the models, and the batch axes."""
         if self.arm_features is None and has_names(context) and not self._bare:
-            return (as_frame(context), (length(context),)) if is_batch(context) else (as_frame([context]), ())
+            return (
+                (as_frame(context), (length(context),))
+                if is_batch(context)
+                else (as_frame([context]), ())
+            )
         by_arms = isinstance(self.arm_features, np.ndarray)
-        features = np.atleast_1d(numbers(context, NAMES)) if by_arms else _as_features(context)
+        features = (
+            np.atleast_1d(numbers(context, NAMES)) if by_arms else _as_features(context)
+        )
         n_arms = len(self._arms)
         if features.shape[-1] == 0 and not by_arms:
-            raise InvalidInput(f"context must have at least one number; got none, shape {features.shape}")
+            raise InvalidInput(
+                "context must have at least one number; got none, shape "
+                f"{features.shape}"
+            )
         if self.arm_features is None:
             return features.reshape(-1, features.shape[-1]), features.shape[:-1]
         if isinstance(self.arm_features, str):
             if features.shape[-2:-1] != (n_arms,):
-                raise InvalidInput(f"context must have shape (…, {n_arms}, d), a row per arm; got {features.shape}")
+                raise InvalidInput(
+                    f"context must have shape (…, {n_arms}, d), a row per arm; got "
+                    f"{features.shape}"
+                )
             return features.reshape(-1, features.shape[-1]), features.shape[:-2]
         lead = features.shape[:-1]
-        spread = np.broadcast_to(features[..., None, :], (*lead, n_arms, features.shape[-1]))
+        spread = np.broadcast_to(
+            features[..., None, :], (*lead, n_arms, features.shape[-1])
+        )
         own = np.asarray(self.arm_features)
         arms = np.broadcast_to(own, (*lead, *own.shape))
         joined = np.concatenate([spread, arms], axis=-1)
         return joined.reshape(-1, joined.shape[-1]), lead
 
     def _ask_or_fail(self, name: str, model: Any, rows: Any) -> Array:
-        """The answers of `_ask`; an exception of the model becomes one sentence that names the model."""
+        """The answers of `_ask`; an exception of the model becomes one sentence that
+        names the model."""
         try:
             return self._ask(name, model, rows)
         except OddsmithError:
@@ -179,35 +245,59 @@ class ModelExperts(Experts):
         """One model's answers for all rows and arms, flat (rows · K)."""
         n = len(rows)
         if isinstance(model, tuple):
-            return np.stack([_mean_reward(name, one, ordered(rows, one)) for one in model], axis=-1).reshape(-1)
+            return np.stack(
+                [_mean_reward(name, one, ordered(rows, one)) for one in model], axis=-1
+            ).reshape(-1)
         rows = ordered(rows, model)
         if self.arm_features is not None or self.arms is None:
             return _mean_reward(name, model, rows)
-        classes = getattr(model, "classes_", None) if hasattr(model, "predict_proba") else None
-        mean = _numbers(name, model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows))
+        classes = (
+            getattr(model, "classes_", None)
+            if hasattr(model, "predict_proba")
+            else None
+        )
+        mean = _numbers(
+            name,
+            model.predict_proba(rows)
+            if hasattr(model, "predict_proba")
+            else model.predict(rows),
+        )
         if classes is not None and mean.ndim == 2 and mean.shape[1] == len(classes):
             mean = _by_arm(name, mean, classes, self.arms)
         if mean.shape != (n, len(self.arms)):
             allowed = f"{n} x {len(self.arms)} numbers, one per arm"
-            raise ExpertFailed(f"model {name!r} must give {allowed}; got {mean.shape}", kind="shape")
+            raise ExpertFailed(
+                f"model {name!r} must give {allowed}; got {mean.shape}", kind="shape"
+            )
         return mean.reshape(-1)
 
     def _per_arm(self, name: str, model: object) -> Any:
-        """A tuple of K models where each arm has its own, in the order of the arms; else the model."""
+        """A tuple of K models where each arm has its own, in the order of the arms;
+        else the model."""
         if self.arms is None and isinstance(model, Mapping | Sequence):
-            raise InvalidInput(f"model {name!r} must be one model for all arms where these come with the call")
+            raise InvalidInput(
+                f"model {name!r} must be one model for all arms where these come with "
+                "the call"
+            )
         if isinstance(model, Mapping):
             if set(model) != set(self._arms):
                 raise InvalidInput(
-                    f"model {name!r} must have one model for each arm {list(self._arms)}; got {list(model)}"
+                    f"model {name!r} must have one model for each arm "
+                    f"{list(self._arms)}; got {list(model)}"
                 )
             model = [model[arm] for arm in self._arms]
         each = tuple(model) if isinstance(model, Sequence) else (model,)
         if isinstance(model, Sequence) and len(each) != len(self._arms):
-            raise InvalidInput(f"model {name!r} must be {len(self._arms)} models, one per arm; got {len(each)}")
+            raise InvalidInput(
+                f"model {name!r} must be {len(self._arms)} models, one per arm; got "
+                f"{len(each)}"
+            )
         for one in each:
             if not hasattr(one, "predict_proba") and not hasattr(one, "predict"):
-                raise InvalidInput(f"model {name!r} must have predict_proba or predict; got {type(one).__name__}")
+                raise InvalidInput(
+                    f"model {name!r} must have predict_proba or predict; got "
+                    f"{type(one).__name__}"
+                )
         return each if isinstance(model, Sequence) else model
 
 
@@ -216,15 +306,21 @@ def _arm_numbers(features: object) -> Array:
     try:
         return finite("arm_features", features, ndim=2)
     except InvalidInput as error:
-        raise InvalidInput(f"{' '.join(str(error).split())}; where models read them by name, {_BY_COLUMN}") from error
+        raise InvalidInput(
+            f"{' '.join(str(error).split())}; where models read them by name, "
+            f"{_BY_COLUMN}"
+        ) from error
 
 
 def _has_names(offer: Offer) -> bool:
-    return has_names(offer.context) or any(has_names(row) for row in (offer.features or {}).values())
+    return has_names(offer.context) or any(
+        has_names(row) for row in (offer.features or {}).values()
+    )
 
 
 def _as_features(context: Context) -> Array:
-    """A context, or a batch of them, as an array of at least one axis; text stays for models that read it."""
+    """A context, or a batch of them, as an array of at least one axis; text stays for
+    models that read it."""
     if has_names(context) or isinstance(context, np.ma.MaskedArray):
         return np.atleast_1d(numbers(context, NAMES))
     features = np.atleast_1d(as_array(context))
@@ -239,24 +335,35 @@ def _as_features(context: Context) -> Array:
 
 
 def _mean_reward(name: str, model: Any, rows: Any) -> Array:
-    """E[reward] per row: the probability of the second of two classes, or the regression's value."""
+    """E[reward] per row: the probability of the second of two classes, or the
+    regression's value."""
     classifier = hasattr(model, "predict_proba")
-    mean = _numbers(name, model.predict_proba(rows) if classifier else model.predict(rows))
+    mean = _numbers(
+        name, model.predict_proba(rows) if classifier else model.predict(rows)
+    )
     if mean.ndim == 2 and mean.shape[1] == 2:
         mean = mean[:, 1]
-    elif mean.ndim == 2 and mean.shape[1] == 1:  # a classifier trained on one class only: its label is the sure reward
-        mean = np.full(len(mean), float(model.classes_[0])) if classifier else mean[:, 0]
+    # a classifier trained on one class only: its label is the sure reward
+    elif mean.ndim == 2 and mean.shape[1] == 1:
+        mean = (
+            np.full(len(mean), float(model.classes_[0])) if classifier else mean[:, 0]
+        )
     if mean.shape != (len(rows),):
         wanted = f"one number per row, {len(rows)} of them"
-        raise ExpertFailed(f"model {name!r} must give {wanted}; got shape {mean.shape}", kind="shape")
+        raise ExpertFailed(
+            f"model {name!r} must give {wanted}; got shape {mean.shape}", kind="shape"
+        )
     return mean
 
 
-def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str]) -> Array:
-    """A classifier's columns in the order of the arms: its classes are names of arms, or else 0 … K-1.
+def _by_arm(
+    name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str]
+) -> Array:
+    """A classifier's columns in the order of the arms: its classes are names of arms,
+    or else 0 … K-1.
 
-    Of two arms the classes must be names: 0 and 1 are usually those of a reward. An arm that the classifier never saw
-    has probability 0.
+    Of two arms the classes must be names: 0 and 1 are usually those of a reward. An arm
+    that the classifier never saw has probability 0.
     """
     labels = np.asarray(classes).tolist()
     texts = [str(label) for label in labels]
@@ -265,7 +372,10 @@ def _by_arm(name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str])
     elif labels == list(range(len(arms))) and len(arms) != 2:
         places = labels
     else:
-        raise ExpertFailed(f"model {name!r} must have {_classes_allowed(arms)}; got {texts}: {_WAYS_OUT}")
+        raise ExpertFailed(
+            f"model {name!r} must have {_classes_allowed(arms)}; got {texts}: "
+            f"{_WAYS_OUT}"
+        )
     by_arm = np.zeros((len(mean), len(arms)))
     by_arm[:, places] = mean
     return by_arm
@@ -278,4 +388,6 @@ def _classes_allowed(arms: Sequence[str]) -> str:
 
 def _numbers(name: str, mean: object) -> Array:
     source = f"model {name!r}"
-    return no_infinity(as_floats(mean, source=source).astype(np.float64, copy=False), source=source)
+    return no_infinity(
+        as_floats(mean, source=source).astype(np.float64, copy=False), source=source
+    )

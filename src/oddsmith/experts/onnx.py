@@ -21,10 +21,12 @@ __all__ = ["OnnxExperts"]
 
 @dataclass(frozen=True, eq=False)
 class OnnxExperts(Experts):
-    """`ModelExperts` over ONNX files: name: path (or bytes), one input of shape (rows, features).
+    """`ModelExperts` over ONNX files: name: path (or bytes), one input of shape (rows,
+    features).
 
-    A model's last float output is taken: probabilities of a classifier (without ZipMap), or a regression.
-    `version` is the models' content, so a saved agent refuses a file that has changed.
+    A model's last float output is taken: probabilities of a classifier (without
+    ZipMap), or a regression. `version` is the models' content, so a saved agent refuses
+    a file that has changed.
     """
 
     files: Mapping[str, str | Path | bytes]
@@ -36,12 +38,18 @@ class OnnxExperts(Experts):
 
     def __post_init__(self) -> None:
         if not isinstance(self.files, Mapping):
-            raise InvalidInput(f"files must be a dict of name: path; got {type(self.files).__name__}")
+            raise InvalidInput(
+                f"files must be a dict of name: path; got {type(self.files).__name__}"
+            )
         check_names("names", self.files)
         contents = {name: _content(name, file) for name, file in self.files.items()}
         models = {name: _OnnxModel(name, content) for name, content in contents.items()}
-        object.__setattr__(self, "version", sha256(b"".join(contents.values())).hexdigest()[:16])
-        bank = ModelExperts(models, self.arms, self.arm_features, self.clip, self.version)
+        object.__setattr__(
+            self, "version", sha256(b"".join(contents.values())).hexdigest()[:16]
+        )
+        bank = ModelExperts(
+            models, self.arms, self.arm_features, self.clip, self.version
+        )
         object.__setattr__(self, "arms", bank.arms)
         object.__setattr__(self, "_bank", bank)
 
@@ -59,12 +67,15 @@ class OnnxExperts(Experts):
     def predict(self, state: State, context: Context) -> Array:
         return self._bank.predict(state, context)
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         return self._bank.advise(state, context, eligible)
 
 
 class _OnnxModel:
-    """One ONNX session that answers `predict` like a scikit-learn model, on bare numbers."""
+    """One ONNX session that answers `predict` like a scikit-learn model, on bare
+    numbers."""
 
     bare = True
 
@@ -72,25 +83,43 @@ class _OnnxModel:
         try:
             import onnxruntime
         except ImportError as error:
-            raise MissingExtra(f"OnnxExperts needs the extra oddsmith[models]; {error}") from error
+            raise MissingExtra(
+                f"OnnxExperts needs the extra oddsmith[models]; {error}"
+            ) from error
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # same sums on every machine, and decisions are small
+        # same sums on every machine, and decisions are small
+        options.intra_op_num_threads = 1
         try:
-            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises its own kinds for every sort of broken file
-            raise BadFile(f"expert {name!r} must be an ONNX model; {str(error).splitlines()[0]:.200}") from error
-        outputs = [output for output in self._session.get_outputs() if output.type in _FLOATS]
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
+        # onnxruntime raises its own kinds for every sort of broken file
+        except Exception as error:
+            raise BadFile(
+                f"expert {name!r} must be an ONNX model; "
+                f"{str(error).splitlines()[0]:.200}"
+            ) from error
+        outputs = [
+            output for output in self._session.get_outputs() if output.type in _FLOATS
+        ]
         if len(self._session.get_inputs()) != 1 or not outputs:
-            raise BadFile(f"expert {name!r} must have one input and a float output (export classifiers without ZipMap)")
+            raise BadFile(
+                f"expert {name!r} must have one input and a float output (export "
+                "classifiers without ZipMap)"
+            )
         self._name = name
         self._input, self._output = self._session.get_inputs()[0], outputs[-1]
 
     def predict(self, rows: object) -> Array:
         dtype = _FLOATS.get(self._input.type)
         if dtype is None:
-            raise ExpertFailed(f"expert {self._name!r} must take floats; it takes {self._input.type}")
+            raise ExpertFailed(
+                f"expert {self._name!r} must take floats; it takes {self._input.type}"
+            )
         inputs = {self._input.name: numbers(rows).astype(dtype)}
-        return np.asarray(self._session.run([self._output.name], inputs)[0], dtype=np.float64)
+        return np.asarray(
+            self._session.run([self._output.name], inputs)[0], dtype=np.float64
+        )
 
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
@@ -102,4 +131,6 @@ def _content(name: str, file: str | Path | bytes) -> bytes:
     try:
         return Path(file).read_bytes()
     except (OSError, TypeError) as error:
-        raise BadFile(f"expert {name!r} must be a readable ONNX file; got {file!r:.80}: {error}") from error
+        raise BadFile(
+            f"expert {name!r} must be a readable ONNX file; got {file!r:.80}: {error}"
+        ) from error

@@ -1,4 +1,5 @@
-"""Rings of rows: the last ones learnt from, and the counts of rewards at which models are fitted to them anew."""
+"""Rings of rows: the last ones learnt from, and the counts of rewards at which models
+are fitted to them anew."""
 
 from typing import Any
 
@@ -8,11 +9,13 @@ from oddsmith.core.arrays import Ints
 
 __all__ = ["FIRST", "PACE", "latest", "longer", "next_refit"]
 
-FIRST, PACE = 24, 1.4  # rewards until the first fit; how many times as many until each next one
+# rewards until the first fit; how many times as many until each next one
+FIRST, PACE = 24, 1.4
 
 
 def next_refit(learnt: int, pace: float, window: int) -> int:
-    """The count of the refit after the one at `learnt`: `pace` times as many, half a window later at most.
+    """The count of the refit after the one at `learnt`: `pace` times as many, half a
+    window later at most.
 
     >>> next_refit(24, 1.4, 4096), next_refit(10_000, 1.4, 4096)
     (34, 12048)

@@ -17,7 +17,8 @@ __all__ = ["Stacked", "stack"]
 
 @dataclass(frozen=True)
 class Stacked(Experts):
-    """Banks side by side, made by `stack`: experts in the order of the banks, one state for each bank."""
+    """Banks side by side, made by `stack`: experts in the order of the banks, one state
+    for each bank."""
 
     banks: tuple[Experts, ...]
     wraps = True
@@ -30,7 +31,10 @@ class Stacked(Experts):
         check_names("names over all banks", self.names)
         rosters = {tuple(bank.arms) for bank in self.banks if bank.arms is not None}
         if len(rosters) > 1:
-            raise InvalidInput(f"banks must agree on the arms; got {' and '.join(str(list(arms)) for arms in rosters)}")
+            raise InvalidInput(
+                "banks must agree on the arms; got "
+                f"{' and '.join(str(list(arms)) for arms in rosters)}"
+            )
 
     @property
     def names(self) -> Sequence[str]:
@@ -56,34 +60,69 @@ class Stacked(Experts):
         return tuple(bank.init(shape) for bank in self.banks)
 
     def predict(self, state: State, context: Context) -> Array:
-        return _joined([bank.predict(own, context) for bank, own in zip(self.banks, state, strict=True)])
+        return _joined(
+            [
+                bank.predict(own, context)
+                for bank, own in zip(self.banks, state, strict=True)
+            ]
+        )
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
-        pairs = [bank.advise(own, context, eligible) for bank, own in zip(self.banks, state, strict=True)]
-        return _joined([predictions for predictions, _ in pairs]), _joined([ballots for _, ballots in pairs])
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
+        pairs = [
+            bank.advise(own, context, eligible)
+            for bank, own in zip(self.banks, state, strict=True)
+        ]
+        return _joined([predictions for predictions, _ in pairs]), _joined(
+            [ballots for _, ballots in pairs]
+        )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
         """Each bank with further arms; a bank that cannot gain any refuses for all."""
-        wider = [bank.with_arms(own, arms) for bank, own in zip(self.banks, state, strict=True)]
+        wider = [
+            bank.with_arms(own, arms)
+            for bank, own in zip(self.banks, state, strict=True)
+        ]
         return Stacked(tuple(bank for bank, _ in wider)), tuple(own for _, own in wider)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """Each bank learns from its own part of the advice; if one raises, none has learnt."""
-        return self._each(state, decision, lambda bank, own, part: bank.update(own, part, reward))
+        """Each bank learns from its own part of the advice; if one raises, none has
+        learnt."""
+        return self._each(
+            state, decision, lambda bank, own, part: bank.update(own, part, reward)
+        )
 
-    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+    def revise(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
         """Each bank changes what it has learnt; if one raises, none has."""
-        return self._each(state, decision, lambda bank, own, part: bank.revise(own, part, before, reward))
+        return self._each(
+            state,
+            decision,
+            lambda bank, own, part: bank.revise(own, part, before, reward),
+        )
 
-    def _each(self, state: State, decision: Decision, learnt: Callable[[Experts, State, Decision], State]) -> State:
+    def _each(
+        self,
+        state: State,
+        decision: Decision,
+        learnt: Callable[[Experts, State, Decision], State],
+    ) -> State:
         ends = np.cumsum([len(bank.names) for bank in self.banks])[:-1]
         parts = [decision] * len(self.banks)
         if decision.advice is not None:
-            parts = [decision._replace(advice=part) for part in np.split(decision.advice, ends, axis=-1)]
+            parts = [
+                decision._replace(advice=part)
+                for part in np.split(decision.advice, ends, axis=-1)
+            ]
         learning = [bank.learns for bank in self.banks]
         updated = []
-        for i, (bank, own, part) in enumerate(zip(self.banks, state, parts, strict=True)):
-            # a later bank may still raise: work on a copy where this one would write in place
+        for i, (bank, own, part) in enumerate(
+            zip(self.banks, state, parts, strict=True)
+        ):
+            # a later bank may still raise: work on a copy where this one would write in
+            # place
             safe = deepcopy(own) if bank.learns and any(learning[i + 1 :]) else own
             updated.append(learnt(bank, safe, part))
         return tuple(updated)
@@ -103,7 +142,12 @@ def stack(*banks: Experts) -> Stacked:
 def _joined(parts: list[Array]) -> Array:
     try:
         lead = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
-        return np.concatenate([np.broadcast_to(part, lead + part.shape[-2:]) for part in parts], axis=-2)
+        return np.concatenate(
+            [np.broadcast_to(part, lead + part.shape[-2:]) for part in parts], axis=-2
+        )
     except ValueError as error:
         shapes = ", ".join(str(part.shape) for part in parts)
-        raise ExpertFailed(f"banks must agree on batch axes and arms; got predictions of shapes {shapes}") from error
+        raise ExpertFailed(
+            "banks must agree on batch axes and arms; got predictions of shapes "
+            f"{shapes}"
+        ) from error

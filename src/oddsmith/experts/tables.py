@@ -18,7 +18,8 @@ __all__ = ["TableExperts"]
 
 @dataclass(frozen=True, eq=False)
 class TableExperts(Experts):
-    """Predictions `table` (X, N, K); the context is an index in 0 … X-1, of any shape (…).
+    """Predictions `table` (X, N, K); the context is an index in 0 … X-1, of any shape
+    (…).
 
     >>> TableExperts(np.array([[[0.2, 0.8]], [[0.6, 0.4]]])).predict((), 1)
     array([[0.6, 0.4]])
@@ -31,27 +32,46 @@ class TableExperts(Experts):
         try:
             table = np.asarray(self.table)
         except ValueError as error:
-            raise InvalidInput(f"table must be numbers (contexts, experts, arms); {error}") from error
+            raise InvalidInput(
+                f"table must be numbers (contexts, experts, arms); {error}"
+            ) from error
         if table.ndim != 3 or 0 in table.shape or table.dtype.kind not in "fiub":
-            raise InvalidInput(f"table must be numbers (contexts, experts, arms); got {table.dtype} {table.shape}")
+            raise InvalidInput(
+                f"table must be numbers (contexts, experts, arms); got {table.dtype} "
+                f"{table.shape}"
+            )
         # arms outermost in memory, so that a drawn column is contiguous
         arms_first = np.ascontiguousarray(np.swapaxes(table.astype(np.float64), 1, 2))
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
         n = table.shape[1]
-        object.__setattr__(self, "names", check_names("names", self.names, n=n) if len(self.names) else numbered(n))
+        object.__setattr__(
+            self,
+            "names",
+            check_names("names", self.names, n=n) if len(self.names) else numbered(n),
+        )
 
     @cached_property
     def favourites(self) -> Ints | None:
-        """The arm that each expert votes for in each context (X, N); None if an expert ties or has no opinion."""
+        """The arm that each expert votes for in each context (X, N); None if an expert
+        ties or has no opinion."""
         arms_first = np.swapaxes(self.table, 1, 2)
         top = arms_first.max(axis=1, keepdims=True)
-        sole = np.count_nonzero(arms_first == top) == top.size and not np.isnan(top).any()
+        sole = (
+            np.count_nonzero(arms_first == top) == top.size and not np.isnan(top).any()
+        )
         return arms_first.argmax(axis=1).astype(np.int64) if sole else None
 
     def predict(self, state: State, context: Context) -> Array:
         refuse_offer(self, context, "take FunctionExperts, which get the arm's name")
         index = as_array(context)
         n = len(self.table)
-        if index.dtype.kind not in "iu" or index.size == 0 or index.min() < 0 or index.max() >= n:
-            raise InvalidInput(f"context must be an index in 0 … {n - 1}; got {shown(context)}")
+        if (
+            index.dtype.kind not in "iu"
+            or index.size == 0
+            or index.min() < 0
+            or index.max() >= n
+        ):
+            raise InvalidInput(
+                f"context must be an index in 0 … {n - 1}; got {shown(context)}"
+            )
         return np.swapaxes(np.swapaxes(self.table, 1, 2)[index], -1, -2)

@@ -38,7 +38,9 @@ class Wrapper(Experts):
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.experts.update(state, decision, reward)
 
-    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+    def revise(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
         return self.experts.revise(state, decision, before, reward)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:

@@ -31,11 +31,13 @@ def bank_of(experts: Experts) -> Bank:
 
 @dataclass(frozen=True, eq=False)
 class BuildContext:
-    """What a policy is built for: the file's folder, arms, the schema of contexts, and the experts by table.
+    """What a policy is built for: the file's folder, arms, the schema of contexts, and
+    the experts by table.
 
-    `arms` are None where they come with the call; `arm_schema` is then that of their features.
-    `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts` (a sample) are known where there is a world.
-    `drifts`: learners get a short memory, too. Isolated experts have `timeout_ms` for an answer.
+    `arms` are None where they come with the call; `arm_schema` is then that of their
+    features. `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts` (a
+    sample) are known where there is a world. `drifts`: learners get a short memory,
+    too. Isolated experts have `timeout_ms` for an answer.
     """
 
     folder: Path
@@ -55,7 +57,9 @@ class BuildContext:
         """All banks side by side."""
         parts = [bank.experts for bank in self.banks.values()]
         if not parts:
-            raise InvalidInput("experts must be given, in tables [experts.NAME]; got nothing")
+            raise InvalidInput(
+                "experts must be given, in tables [experts.NAME]; got nothing"
+            )
         try:
             return parts[0] if len(parts) == 1 else stack(*parts)
         except InvalidInput as error:

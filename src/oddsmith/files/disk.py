@@ -14,14 +14,18 @@ __all__ = ["check_absent", "new_file", "replacing", "write"]
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A temporary file beside `path`, flushed to disk and put in its place at the end: all or nothing.
+    """A temporary file beside `path`, flushed to disk and put in its place at the end:
+    all or nothing.
 
-    Whatever is raised meanwhile leaves what was there before. Others may read it as far as the umask, or the mode of
-    the file that it replaces, allows; a `private` file, none but its owner.
+    Whatever is raised meanwhile leaves what was there before. Others may read it as far
+    as the umask, or the mode of the file that it replaces, allows; a `private` file,
+    none but its owner.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        handle = os.open(
+            part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666
+        )
     except (OSError, ValueError) as error:
         raise BadFile(f"cannot write {path}: {error}") from error
     try:
@@ -40,9 +44,11 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """The place of an empty private file beside `path`, which is flushed to disk and takes that name at the end.
+    """The place of an empty private file beside `path`, which is flushed to disk and
+    takes that name at the end.
 
-    A file that has the name is refused, before the work and after it; whatever is raised meanwhile leaves nothing.
+    A file that has the name is refused, before the work and after it; whatever is
+    raised meanwhile leaves nothing.
     """
     check_absent(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
@@ -58,16 +64,25 @@ def new_file(path: Path) -> Iterator[Path]:
             raise
         raise BadFile(f"cannot write {path}: {error}") from error
     finally:
-        for left in (part, part.with_name(f"{part.name}-journal"), part.with_name(f"{part.name}-wal")):
+        for left in (
+            part,
+            part.with_name(f"{part.name}-journal"),
+            part.with_name(f"{part.name}-wal"),
+        ):
             left.unlink(missing_ok=True)
 
 
 def check_absent(path: Path) -> None:
     """Refuse a place where there is something, or where nothing can be."""
     if path.exists() or path.is_symlink():
-        raise BadFile(f"{path} must be a new file; there is one: give another name, or move it away first")
+        raise BadFile(
+            f"{path} must be a new file; there is one: give another name, or move it "
+            "away first"
+        )
     if not path.parent.is_dir():
-        raise BadFile(f"{path} must be a file that can be written; its folder does not exist")
+        raise BadFile(
+            f"{path} must be a file that can be written; its folder does not exist"
+        )
 
 
 def _sync(path: Path) -> None:
@@ -80,6 +95,7 @@ def _sync(path: Path) -> None:
 
 
 def write(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write `content` to `path`: all or nothing; a `private` file can be read by its owner only."""
+    """Write `content` to `path`: all or nothing; a `private` file can be read by its
+    owner only."""
     with replacing(path, private=private) as file:
         file.write(content)

@@ -1,4 +1,5 @@
-"""The process of `Isolated` experts: `python -m oddsmith.files.expert_process`, with a socket as its standard input."""
+"""The process of `Isolated` experts: `python -m oddsmith.files.expert_process`, with a
+socket as its standard input."""
 
 import os
 import resource
@@ -27,17 +28,26 @@ from oddsmith.files.keys import Keys
 
 __all__ = ["main"]
 
-_SPARE = 1.0  # seconds beyond the timeout after which the kernel ends a call that was given up
+# seconds beyond the timeout after which the kernel ends a call that was given up
+_SPARE = 1.0
 
 
 def main() -> None:
-    """Make the experts that the first frame orders, then answer one frame after the other until the parent is gone."""
+    """Make the experts that the first frame orders, then answer one frame after the
+    other until the parent is gone."""
     link = _link()
     order, _ = receive(link)
     try:
         bank = _bank(order)
-        about = {"names": list(bank.names), "version": bank.version, "description": describe(bank)}
-        send(link, about | {"unversioned": bank.unversioned, "opaque": opaque(bank.experts)})
+        about = {
+            "names": list(bank.names),
+            "version": bank.version,
+            "description": describe(bank),
+        }
+        send(
+            link,
+            about | {"unversioned": bank.unversioned, "opaque": opaque(bank.experts)},
+        )
     except OddsmithError as error:
         send(link, {"refused": str(error), "kind": type(error).__name__})
         return
@@ -52,15 +62,18 @@ def main() -> None:
 
 
 def _link() -> socket.socket:
-    """The socket to the parent, out of reach of what experts print and read; with the parent we end, too."""
+    """The socket to the parent, out of reach of what experts print and read; with the
+    parent we end, too."""
     link = socket.socket(fileno=os.dup(0))
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     with suppress(OSError):
         os.dup2(2, 1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing a core takes longer than a call may take
+    # writing a core takes longer than a call may take
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory, this process goes first
+        # out of memory, this process goes first
+        Path("/proc/self/oom_score_adj").write_text("1000")
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()
     return link
 
@@ -74,27 +87,50 @@ def _end_with(link: socket.socket) -> None:
 
 
 def _bank(order: dict[str, Any]) -> Guarded:
-    schema, arm_schema = (None if order[what] is None else Schema(**order[what]) for what in ("schema", "arm_schema"))
+    schema, arm_schema = (
+        None if order[what] is None else Schema(**order[what])
+        for what in ("schema", "arm_schema")
+    )
     arms = None if order["arms"] is None else tuple(order["arms"])
     build = BuildContext(Path(order["folder"]), arms, schema, arm_schema=arm_schema)
-    bank = read_bank(order["name"], Keys(order["table"], f"experts.{order['name']}"), build).experts
+    bank = read_bank(
+        order["name"], Keys(order["table"], f"experts.{order['name']}"), build
+    ).experts
     if bank.learns:
         isolate = f"experts.{order['name']}.isolate"
-        raise InvalidInput(f"{isolate} must be false for experts that learn; what they know is part of the state")
+        raise InvalidInput(
+            f"{isolate} must be false for experts that learn; what they know is part "
+            "of the state"
+        )
     return Guarded(bank, arms=arms)
 
 
 def _answer(bank: Guarded, page: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    eligible = None if page["eligible"] is None else np.array(page["eligible"], dtype=np.bool_)
+    eligible = (
+        None if page["eligible"] is None else np.array(page["eligible"], dtype=np.bool_)
+    )
     before = bank.failures()
-    outcome = ask(Leaf(bank, ()), state=bank.init(), context=decode(page["context"]), eligible=eligible)
+    outcome = ask(
+        Leaf(bank, ()),
+        state=bank.init(),
+        context=decode(page["context"]),
+        eligible=eligible,
+    )
     if isinstance(outcome, CallFailure):
         return outcome._asdict(), []
     if 16 * outcome[0].size > LARGEST // 2:
-        return CallFailure("shape", f"gave shape {outcome[0].shape}, which is too large")._asdict(), []
+        return CallFailure(
+            "shape", f"gave shape {outcome[0].shape}, which is too large"
+        )._asdict(), []
     reasons, now = bank.reasons(), bank.failures()
-    counted = [(name, kind, n) for name, counts in now.items() for kind, n in counts.items()]
-    failed = [(name, kind, reasons[name]) for name, kind, n in counted if n != before.get(name, {}).get(kind)]
+    counted = [
+        (name, kind, n) for name, counts in now.items() for kind, n in counts.items()
+    ]
+    failed = [
+        (name, kind, reasons[name])
+        for name, kind, n in counted
+        if n != before.get(name, {}).get(kind)
+    ]
     return {"failed": failed}, list(outcome)
 
 

@@ -1,4 +1,5 @@
-"""The experts of a policy file: ONNX models, linear weights, what a factory makes, and learners."""
+"""The experts of a policy file: ONNX models, linear weights, what a factory makes, and
+learners."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -27,8 +28,14 @@ __all__ = ["read_bank"]
 
 _LINKS = ("logistic", "identity", "probit")
 _FIXED = {  # why experts cannot rate arms that come with the call
-    "linear": "rates arms that come with the call by weights (N, d), one row for all arms; got (N, K, d)",
-    **dict.fromkeys(("onnx", "python", "auto"), "made experts that cannot rate arms that come with the call"),
+    "linear": (
+        "rates arms that come with the call by weights (N, d), one row for all arms; "
+        "got (N, K, d)"
+    ),
+    **dict.fromkeys(
+        ("onnx", "python", "auto"),
+        "made experts that cannot rate arms that come with the call",
+    ),
 }
 
 
@@ -40,7 +47,10 @@ def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
             return _isolated(name, keys, build)
         bank = _KINDS[kind](name, keys, build)
         if build.arms is None and not bank.experts.takes_offers:
-            raise InvalidInput(f"kind {kind} {_FIXED[kind]}; give the file its arms, or leave these experts out")
+            raise InvalidInput(
+                f"kind {kind} {_FIXED[kind]}; give the file its arms, or leave these "
+                "experts out"
+            )
     except OddsmithError as error:
         raise keys.blame(error) from error
     keys.close()
@@ -56,11 +66,21 @@ def _onnx(name: str, keys: Keys, build: BuildContext) -> Bank:
 def _linear(name: str, keys: Keys, build: BuildContext) -> Bank:
     arrays = _arrays(keys, build.folder)
     n = len(arrays["weights"]) if arrays["weights"].ndim else 0
-    names = arrays["names"].tolist() if "names" in arrays else [name] if n == 1 else [f"{name} {i}" for i in range(n)]
+    names = (
+        arrays["names"].tolist()
+        if "names" in arrays
+        else [name]
+        if n == 1
+        else [f"{name} {i}" for i in range(n)]
+    )
     link: Any = keys.text("link", "logistic", choices=_LINKS)
-    bank = LinearExperts(arrays["weights"], link, check_names("names", names, n=n), build.arms)
+    bank = LinearExperts(
+        arrays["weights"], link, check_names("names", names, n=n), build.arms
+    )
     rows_per_arm = bank.weights.ndim == 2
-    return bank_of(_asked(Clipped(bank, *_clip(keys)), build, rows_per_arm=rows_per_arm))
+    return bank_of(
+        _asked(Clipped(bank, *_clip(keys)), build, rows_per_arm=rows_per_arm)
+    )
 
 
 def _python(_: str, keys: Keys, build: BuildContext) -> Bank:
@@ -71,9 +91,18 @@ def _python(_: str, keys: Keys, build: BuildContext) -> Bank:
 
 
 def _auto(_: str, keys: Keys, build: BuildContext) -> Bank:
-    size, rows_per_arm = keys.text("size", "normal", choices=SIZES), keys.flag("rows_per_arm")
+    size, rows_per_arm = (
+        keys.text("size", "normal", choices=SIZES),
+        keys.flag("rows_per_arm"),
+    )
     schemas: Any = {"schema": build.schema, "arm_schema": build.arm_schema}
-    made = auto(build.arms, **schemas, size=size, rows_per_arm=rows_per_arm, share=1e-4 * build.drifts)
+    made = auto(
+        build.arms,
+        **schemas,
+        size=size,
+        rows_per_arm=rows_per_arm,
+        share=1e-4 * build.drifts,
+    )
     return Bank(made.experts, made.prior)
 
 
@@ -81,9 +110,20 @@ def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
     """The bank of a table in a process of its own, which reads the table there."""
     if keys.values["kind"] not in ("python", "onnx"):
         kind = f"{keys.values['kind']}, which runs no code but ours"
-        raise InvalidInput(f"isolate must stand in a table of kind python or onnx; got it in one of kind {kind}")
+        raise InvalidInput(
+            "isolate must stand in a table of kind python or onnx; got it in one of "
+            f"kind {kind}"
+        )
     table = keys.values | {"isolate": False}
-    bank = Isolated(name, table, build.arms, build.schema, build.folder, build.timeout_ms, build.arm_schema)
+    bank = Isolated(
+        name,
+        table,
+        build.arms,
+        build.schema,
+        build.folder,
+        build.timeout_ms,
+        build.arm_schema,
+    )
     return bank_of(bank)
 
 
@@ -96,8 +136,11 @@ _KINDS: dict[str, Callable[[str, Keys, BuildContext], Bank]] = {
 
 
 def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
-    """The bank behind the schema, if there is one; then asked once, so that what does not fit is found at reading."""
-    schemas = [schema for schema in (build.schema, build.arm_schema) if schema is not None]
+    """The bank behind the schema, if there is one; then asked once, so that what does
+    not fit is found at reading."""
+    schemas = [
+        schema for schema in (build.schema, build.arm_schema) if schema is not None
+    ]
     if not schemas or (build.arms is None and not bank.takes_offers):
         return bank
     question: Any = None
@@ -110,8 +153,13 @@ def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts
         if question is not None:
             bank.predict((), question)
     except Exception as error:  # onnxruntime raises its own kinds
-        reason, whose = str(error).splitlines()[0], "schema's" if len(schemas) == 1 else "schemas'"
-        raise ExpertFailed(f"file must be a model of {width} numbers (the {whose}); {reason:.200}") from error
+        reason, whose = (
+            str(error).splitlines()[0],
+            "schema's" if len(schemas) == 1 else "schemas'",
+        )
+        raise ExpertFailed(
+            f"file must be a model of {width} numbers (the {whose}); {reason:.200}"
+        ) from error
     return Encoded(bank, build.schema, build.arm_schema)
 
 
@@ -119,7 +167,10 @@ def _clip(keys: Keys) -> tuple[float, float]:
     clip = keys.get("clip", [0.01, 0.99])
     ends = finite(keys.named("clip"), clip)
     if ends.shape != (2,) or not 0 <= ends[0] < ends[1] <= 1:
-        raise InvalidInput(f"{keys.named('clip')} must be [low, high] with 0 <= low < high <= 1; got {clip!r:.60}")
+        raise InvalidInput(
+            f"{keys.named('clip')} must be [low, high] with 0 <= low < high <= 1; got "
+            f"{clip!r:.60}"
+        )
     return float(ends[0]), float(ends[1])
 
 
@@ -130,7 +181,10 @@ def _content(keys: Keys, folder: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise BadFile(f"{keys.named('file')} must be a file that can be read; got {str(path)!r}, {why}") from error
+        raise BadFile(
+            f"{keys.named('file')} must be a file that can be read; got {str(path)!r}, "
+            f"{why}"
+        ) from error
 
 
 def _arrays(keys: Keys, folder: Path) -> dict[str, Any]:
@@ -139,8 +193,20 @@ def _arrays(keys: Keys, folder: Path) -> dict[str, Any]:
     try:
         with np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
-        raise BadFile(f"{what} must be an .npz file of numbers and names; {error!s:.120}") from error
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        AttributeError,
+        TypeError,
+        BadZipFile,
+    ) as error:
+        raise BadFile(
+            f"{what} must be an .npz file of numbers and names; {error!s:.120}"
+        ) from error
     if "weights" not in arrays or not set(arrays) <= {"weights", "names"}:
-        raise BadFile(f"{what} must hold the arrays weights and, if you like, names; got {', '.join(arrays) or 'none'}")
+        raise BadFile(
+            f"{what} must hold the arrays weights and, if you like, names; got "
+            f"{', '.join(arrays) or 'none'}"
+        )
     return arrays

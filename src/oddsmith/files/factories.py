@@ -18,7 +18,8 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
-    """What `factory(arms, **args)` gives back; its arms, where it names them, must be the file's.
+    """What `factory(arms, **args)` gives back; its arms, where it names them, must be
+    the file's.
 
     Where arms come with the call, `arms` is None, and what is made must name none.
     """
@@ -29,17 +30,26 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
         made = make(build.arms, **(args or {}))
     except Exception as error:  # whatever a user's function raises becomes one sentence
         raised = f"{factory} raised {type(error).__name__}: {error}"
-        raise InvalidInput(f"factory must make what it is for; {raised:.200}") from error
+        raise InvalidInput(
+            f"factory must make what it is for; {raised:.200}"
+        ) from error
     names = made.arms if isinstance(made, Experts | Policy) else None
     if names is not None and build.arms is None:
-        raise InvalidInput(f"factory must make it without arms, which come with the call; got some for {list(names)}")
+        raise InvalidInput(
+            "factory must make it without arms, which come with the call; got some "
+            f"for {list(names)}"
+        )
     if names is not None and build.arms is not None and tuple(names) != build.arms:
-        raise InvalidInput(f"factory must keep the arms {list(build.arms)} in this order; got {list(names)}")
+        raise InvalidInput(
+            f"factory must keep the arms {list(build.arms)} in this order; got "
+            f"{list(names)}"
+        )
     return made
 
 
 def _imported(text: str, folder: Path) -> Callable[..., Any]:
-    """The function module:name; the file's folder comes last, so that nothing there hides an installed module."""
+    """The function module:name; the file's folder comes last, so that nothing there
+    hides an installed module."""
     match = _FACTORY.fullmatch(text) if isinstance(text, str) else None
     if not match:
         raise InvalidInput(f"factory must be module:name; got {text!r:.60}")
@@ -51,15 +61,28 @@ def _imported(text: str, folder: Path) -> Callable[..., Any]:
         loaded = importlib.import_module(module)
     except Exception as error:  # whatever a user's module raises becomes one sentence
         raised = f"{type(error).__name__}: {error}"
-        raise InvalidInput(f"factory must name a module that can be imported; got {text!r}, {raised:.160}") from error
-    base, source = folder.joinpath(*module.split(".")), getattr(loaded, "__file__", None)
-    beside = [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()]
+        raise InvalidInput(
+            f"factory must name a module that can be imported; got {text!r}, "
+            f"{raised:.160}"
+        ) from error
+    base, source = (
+        folder.joinpath(*module.split(".")),
+        getattr(loaded, "__file__", None),
+    )
+    beside = [
+        path
+        for path in (base.with_suffix(".py"), base / "__init__.py")
+        if path.exists()
+    ]
     if beside and (source is None or Path(source).resolve() not in beside):
         taken = f"{module} is {source or 'built in'} in this process"
-        raise InvalidInput(f"factory must name a module of its own, not hidden by another; {taken}")
+        raise InvalidInput(
+            f"factory must name a module of its own, not hidden by another; {taken}"
+        )
     factory = getattr(loaded, name, None)
     if not callable(factory):
         raise InvalidInput(
-            f"factory must name a function; {module} has {'no ' if factory is None else 'another '}{name}"
+            f"factory must name a function; {module} has "
+            f"{'no ' if factory is None else 'another '}{name}"
         )
     return factory  # type: ignore[no-any-return]

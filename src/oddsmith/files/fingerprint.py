@@ -1,8 +1,10 @@
-"""The fingerprint of a policy: JSON of all its settings, the same in every process that means the same policy.
+"""The fingerprint of a policy: JSON of all its settings, the same in every process that
+means the same policy.
 
-Numbers and names as they are, arrays by content, functions and classes by name (ours by their registered one, see
-`registered_names`), dataclasses field by field, and opaque models by class: what tells two trainings of a model apart
-is the `version` its owner was given. A guard, and a process of their own, change nothing of what experts are.
+Numbers and names as they are, arrays by content, functions and classes by name (ours by
+their registered one, see `registered_names`), dataclasses field by field, and opaque
+models by class: what tells two trainings of a model apart is the `version` its owner
+was given. A guard, and a process of their own, change nothing of what experts are.
 """
 
 import functools
@@ -34,10 +36,14 @@ def fingerprint(policy: object) -> str:
     """A short hash of `describe(policy)`.
 
     >>> from oddsmith.experts.external import GivenExperts
-    >>> fingerprint(GivenExperts(["a"])) == fingerprint(GivenExperts(["a"])) != fingerprint(GivenExperts(["b"]))
+    >>> fingerprint(GivenExperts(["a"])) == fingerprint(
+    ...     GivenExperts(["a"])
+    ... ) != fingerprint(GivenExperts(["b"]))
     True
     """
-    return sha256(json.dumps(describe(policy), sort_keys=True).encode()).hexdigest()[:32]
+    return sha256(json.dumps(describe(policy), sort_keys=True).encode()).hexdigest()[
+        :32
+    ]
 
 
 def describe(value: object) -> Json:
@@ -63,20 +69,31 @@ def describe(value: object) -> Json:
     if isinstance(value, MethodType):
         return {"method": _qualified(value.__func__), "of": describe(value.__self__)}
     if isinstance(value, functools.partial):
-        return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
+        return {
+            "partial": describe(value.func),
+            "args": describe(value.args),
+            "keywords": describe(value.keywords),
+        }
     if isinstance(value, dict):
-        return {"dict": [[describe(name), describe(inner)] for name, inner in value.items()]}
+        return {
+            "dict": [[describe(name), describe(inner)] for name, inner in value.items()]
+        }
     if isinstance(value, list | tuple):
         return [describe(inner) for inner in value]
-    if isinstance(value, Guarded):  # a guard says when experts sleep, not what is learnt from those awake
+    # a guard says when experts sleep, not what is learnt from those awake
+    if isinstance(value, Guarded):
         return describe(value.experts)
     if isinstance(value, Isolated):
         description: Json = value.about["description"]
         return description
     described: dict[str, Json] = {"class": _qualified(type(value))}
     if is_dataclass(value):
-        described |= {field.name: describe(getattr(value, field.name)) for field in _described_fields(value)}
-    elif isinstance(value, Experts):  # no dataclass: at least the names of the experts, in their order
+        described |= {
+            field.name: describe(getattr(value, field.name))
+            for field in _described_fields(value)
+        }
+    # no dataclass: at least the names of the experts, in their order
+    elif isinstance(value, Experts):
         described |= {"names": list(value.names), "version": value.version}
     return described
 
@@ -97,21 +114,28 @@ def difference(saved: Json, given: Json, path: str = "policy") -> str:
                 return difference(one, other, f"{path}[{i}]")
     if path.endswith(".recipe"):
         learners = (
-            f"{path} was {saved!r:.60}, is {given!r:.60} in this version: its learners make something else of rewards"
+            f"{path} was {saved!r:.60}, is {given!r:.60} in this version: its learners "
+            "make something else of rewards"
         )
-        return f"{learners} (oddsmith export and oddsmith fit learn the log anew, for a store that starts from that)"
+        return (
+            f"{learners} (oddsmith export and oddsmith fit learn the log anew, for a "
+            "store that starts from that)"
+        )
     return f"{path} was {saved!r:.60}, is {given!r:.60}"
 
 
 def opaque(value: object) -> str | None:
-    """The class of something inside that is known by its class alone, so that two of them cannot be told apart.
+    """The class of something inside that is known by its class alone, so that two of
+    them cannot be told apart.
 
     Models that were given a version are known by it.
 
     >>> opaque({"a": [1, np.zeros(2)]}) is None, opaque([object()])
     (True, 'object')
     """
-    if value is None or isinstance(value, bool | int | float | str | np.generic | np.ndarray | type | np.ufunc):
+    if value is None or isinstance(
+        value, bool | int | float | str | np.generic | np.ndarray | type | np.ufunc
+    ):
         return None
     if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
         return None
@@ -120,7 +144,9 @@ def opaque(value: object) -> str | None:
     if isinstance(value, dict):
         return opaque(list(value.values()))
     if isinstance(value, list | tuple):
-        return next((found for inner in value if (found := opaque(inner)) is not None), None)
+        return next(
+            (found for inner in value if (found := opaque(inner)) is not None), None
+        )
     if not is_dataclass(value):
         return type(value).__name__
     if isinstance(value, Guarded):
@@ -130,7 +156,13 @@ def opaque(value: object) -> str | None:
         return inside
     if isinstance(value, Experts) and value.version is not None:
         return None
-    return opaque([getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")])
+    return opaque(
+        [
+            getattr(value, field.name)
+            for field in fields(value)
+            if not field.name.startswith("_")
+        ]
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -146,25 +178,35 @@ def source_digest() -> str:
     return content.hexdigest()[:32]
 
 
-def _described_fields(value: "DataclassInstance | type[DataclassInstance]") -> list["Field[object]"]:
-    """The public fields of a dataclass, without fields that were added later and are at their default."""
+def _described_fields(
+    value: "DataclassInstance | type[DataclassInstance]",
+) -> list["Field[object]"]:
+    """The public fields of a dataclass, without fields that were added later and are at
+    their default."""
     registration = _registration(type(value))
     public = [field for field in fields(value) if not field.name.startswith("_")]
     if registration is None:
         return public
     first = registration.fields.split()
-    return [field for field in public if field.name in first or not _is_at_default(value, field)]
+    return [
+        field
+        for field in public
+        if field.name in first or not _is_at_default(value, field)
+    ]
 
 
 def _is_at_default(value: object, field: "Field[object]") -> bool:
     default = field.default
     if field.default_factory is not MISSING:
         default = field.default_factory()
-    return default is not MISSING and describe(getattr(value, field.name)) == describe(default)
+    return default is not MISSING and describe(getattr(value, field.name)) == describe(
+        default
+    )
 
 
 def _registration(value: Callable[..., object]) -> Registration | None:
-    """The registration of a class or function of the library, or of the class that a method belongs to."""
+    """The registration of a class or function of the library, or of the class that a
+    method belongs to."""
     module = getattr(value, "__module__", None) or ""
     if module.split(".")[0] != "oddsmith":
         return None
@@ -172,7 +214,8 @@ def _registration(value: Callable[..., object]) -> Registration | None:
 
 
 def _qualified(value: Callable[..., object]) -> str:
-    """The name of a function or class on disk: its registered name, else module:name; a script stands for __main__."""
+    """The name of a function or class on disk: its registered name, else module:name; a
+    script stands for __main__."""
     registration = _registration(value)
     if registration is not None:
         _, dot, member = value.__qualname__.partition(".")
@@ -183,5 +226,8 @@ def _qualified(value: Callable[..., object]) -> str:
     if module == "__main__" and script is not None:
         module = Path(script).stem
     if "<" in name:
-        raise NotPortable(f"a saved policy must be made of a module's functions and classes; got {name} in {module}")
+        raise NotPortable(
+            "a saved policy must be made of a module's functions and classes; got "
+            f"{name} in {module}"
+        )
     return f"{module}:{name}"

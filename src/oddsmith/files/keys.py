@@ -21,20 +21,24 @@ def read_toml(path: Path) -> "Keys":
         with path.open("rb") as file:
             return Keys(tomllib.load(file))
     except OSError as error:
-        raise InvalidInput(f"{path} must be a file that can be read; {error.strerror}") from error
+        raise InvalidInput(
+            f"{path} must be a file that can be read; {error.strerror}"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} must be TOML; {error!s:.200}") from error
 
 
 class Keys:
-    """A table of TOML: each key is asked for once, with what is allowed; `close` refuses all other keys.
+    """A table of TOML: each key is asked for once, with what is allowed; `close`
+    refuses all other keys.
 
     >>> keys = Keys({"steps": 100, "stepz": 5})
     >>> keys.whole("steps")
     100
     >>> keys.close()
     Traceback (most recent call last):
-    oddsmith.core.errors.InvalidInput: stepz is not a key; did you mean steps? Allowed: steps
+    oddsmith.core.errors.InvalidInput: stepz is not a key; did you mean steps? Allowed:
+    steps
     """
 
     def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
@@ -51,7 +55,9 @@ class Keys:
             raise InvalidInput(f"{self.named(name)} must be given; got nothing")
         return self.values.get(name, default)
 
-    def whole(self, name: str, default: Any = _REQUIRED, *, least: int = 1, most: int = 10**9) -> int:
+    def whole(
+        self, name: str, default: Any = _REQUIRED, *, least: int = 1, most: int = 10**9
+    ) -> int:
         """A whole number of at least `least`."""
         return whole(self.named(name), self.get(name, default), low=least, high=most)
 
@@ -59,46 +65,62 @@ class Keys:
         """Finite numbers in as many nested lists as `ndim`."""
         return finite(self.named(name), self.get(name), ndim=ndim)
 
-    def number(self, name: str, default: Any = _REQUIRED, *, low: float, high: float) -> float:
+    def number(
+        self, name: str, default: Any = _REQUIRED, *, low: float, high: float
+    ) -> float:
         """A number in [low, high]."""
         return number(self.named(name), self.get(name, default), low=low, high=high)
 
-    def text(self, name: str, default: Any = _REQUIRED, *, choices: Iterable[str] = ()) -> str:
+    def text(
+        self, name: str, default: Any = _REQUIRED, *, choices: Iterable[str] = ()
+    ) -> str:
         """A word, one of `choices` if there are any."""
         value, allowed = self.get(name, default), list(choices)
         if not isinstance(value, str) or (allowed and value not in allowed):
             what = f"one of {', '.join(allowed)}" if allowed else "a text"
             meant = hint(value, allowed) if isinstance(value, str) else ""
-            raise InvalidInput(f"{self.named(name)} must be {what}; got {value!r:.60}{meant}")
+            raise InvalidInput(
+                f"{self.named(name)} must be {what}; got {value!r:.60}{meant}"
+            )
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
         """True or false."""
         value: bool = self.get(name, default)
         if not isinstance(value, bool):
-            raise InvalidInput(f"{self.named(name)} must be true or false; got {value!r:.60}")
+            raise InvalidInput(
+                f"{self.named(name)} must be true or false; got {value!r:.60}"
+            )
         return value
 
     def table(self, name: str, default: Any = _REQUIRED) -> "Keys":
         """A table inside this one."""
         value = self.get(name, default)
         if not isinstance(value, dict):
-            raise InvalidInput(f"{self.named(name)} must be a table [{self.named(name)}]; got {value!r:.60}")
+            raise InvalidInput(
+                f"{self.named(name)} must be a table [{self.named(name)}]; got "
+                f"{value!r:.60}"
+            )
         return Keys(value, self.named(name))
 
     def tables(self, name: str) -> "dict[str, Keys]":
         """The tables inside a table, by name; there must be at least one."""
         outer = self.table(name)
         if not outer.values:
-            raise InvalidInput(f"{self.named(name)} must have at least one table [{self.named(name)}.NAME]; got none")
+            raise InvalidInput(
+                f"{self.named(name)} must have at least one table "
+                f"[{self.named(name)}.NAME]; got none"
+            )
         return {inner: outer.table(inner) for inner in outer.values}
 
     def close(self, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Refuses keys that were not asked for, and proposes the one that was meant, or says where it belongs.
+        """Refuses keys that were not asked for, and proposes the one that was meant, or
+        says where it belongs.
 
         >>> Keys({"gamma": 0.1}).close({"gamma": "[policy]"})
         Traceback (most recent call last):
-        oddsmith.core.errors.InvalidInput: gamma is not a key here; it belongs to [policy]. Allowed:
+        oddsmith.core.errors.InvalidInput: gamma is not a key here; it belongs to
+        [policy]. Allowed:
         """
         for name in self.values:
             if name not in self._asked:
@@ -106,11 +128,16 @@ class Keys:
                 meant = f"{hint(name, self._asked) or '.'} "
                 if elsewhere is not None and name in elsewhere:
                     meant = f" here; it belongs to {elsewhere[name]}. "
-                raise InvalidInput(f"{self.named(name)} is not a key{meant}Allowed: {allowed}".rstrip())
+                raise InvalidInput(
+                    f"{self.named(name)} is not a key{meant}Allowed: {allowed}".rstrip()
+                )
 
     def blame(self, error: _Error) -> _Error:
-        """The same error, said of this table: "prior must …" becomes "policies.mine.prior must …"."""
-        if not self._path or str(error).startswith((f"{self._path}.", f"{self._path}: ")):
+        """The same error, said of this table: "prior must …" becomes
+        "policies.mine.prior must …"."""
+        if not self._path or str(error).startswith(
+            (f"{self._path}.", f"{self._path}: ")
+        ):
             return error
         first = str(error).split(" ", 1)[0].rstrip(":")
         joint = "." if first in self.values else ": "

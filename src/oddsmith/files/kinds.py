@@ -1,4 +1,5 @@
-"""The kinds of policies: each is a class or a recipe, whose parameters are the keys of a table and their defaults."""
+"""The kinds of policies: each is a class or a recipe, whose parameters are the keys of
+a table and their defaults."""
 
 from collections.abc import Callable
 from functools import cache
@@ -70,7 +71,10 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "auto": (auto,),
     "python": (from_factory,),
 }
-_CANNOT = "kind must be one that can choose among arms that come with the call, or the file must name its arms"
+_CANNOT = (
+    "kind must be one that can choose among arms that come with the call, or the file "
+    "must name its arms"
+)
 _FAMILIES = {"logistic": LogisticFamily(), "linear": LinearFamily()}
 _BUILT = (
     "build",
@@ -83,16 +87,22 @@ _BUILT = (
 
 
 def read_policy_table(keys: Keys, build: BuildContext) -> Policy:
-    """The policy that a table describes: its kind, and settings that are those of the class or recipe.
+    """The policy that a table describes: its kind, and settings that are those of the
+    class or recipe.
 
     >>> from pathlib import Path
-    >>> read_policy_table(Keys({"kind": "kl_ucb", "c": 3.0}), BuildContext(Path(), ("a", "b")))
+    >>> read_policy_table(
+    ...     Keys({"kind": "kl_ucb", "c": 3.0}), BuildContext(Path(), ("a", "b"))
+    ... )
     KLUCB(n_arms=2, c=3.0)
     """
     kind = keys.text("kind", "gts", choices=KINDS)
     try:
         policy = _built(KINDS[kind], keys, build)
-        if isinstance(policy, GeneralizedThompsonSampling) and keys.get("window", None) is not None:
+        if (
+            isinstance(policy, GeneralizedThompsonSampling)
+            and keys.get("window", None) is not None
+        ):
             policy = Windowed(policy, keys.get("window"))
     except OddsmithError as error:
         raise keys.blame(error) from error
@@ -103,7 +113,11 @@ def read_policy_table(keys: Keys, build: BuildContext) -> Policy:
 @cache
 def parameters(kind: str) -> dict[str, Parameter]:
     """The parameters of a kind's class and recipe."""
-    return {name: one for make in reversed(KINDS[kind]) for name, one in signature(make).parameters.items()}
+    return {
+        name: one
+        for make in reversed(KINDS[kind])
+        for name, one in signature(make).parameters.items()
+    }
 
 
 @cache
@@ -121,16 +135,25 @@ def settings(kind: str) -> tuple[str, ...]:
 
 @cache
 def _by_setting() -> dict[str, list[str]]:
-    return {name: [kind for kind in KINDS if name in settings(kind)] for kind in KINDS for name in settings(kind)}
+    return {
+        name: [kind for kind in KINDS if name in settings(kind)]
+        for kind in KINDS
+        for name in settings(kind)
+    }
 
 
-def _built(makers: tuple[Callable[..., Any], ...], keys: Keys, build: BuildContext) -> Policy:
+def _built(
+    makers: tuple[Callable[..., Any], ...], keys: Keys, build: BuildContext
+) -> Policy:
     *by_hand, last = makers
     make = next((one for one in by_hand if _required(one) <= set(keys.values)), last)
     for one in by_hand:
         for name in _required(one) - set(keys.values):
             keys.get(name, None)
-    given = {name: _READERS.get(name, _plain)(keys, build, one) for name, one in signature(make).parameters.items()}
+    given = {
+        name: _READERS.get(name, _plain)(keys, build, one)
+        for name, one in signature(make).parameters.items()
+    }
     policy: Policy = make(**given)
     check_policy(policy)
     if build.arms is None and not policy.takes_offers:
@@ -140,7 +163,11 @@ def _built(makers: tuple[Callable[..., Any], ...], keys: Keys, build: BuildConte
 
 def _required(make: Callable[..., Any]) -> set[str]:
     taken = signature(make).parameters.values()
-    return {one.name for one in taken if one.default is Parameter.empty and one.name not in _BUILT}
+    return {
+        one.name
+        for one in taken
+        if one.default is Parameter.empty and one.name not in _BUILT
+    }
 
 
 def _plain(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
@@ -159,13 +186,24 @@ def _steps(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
     default = asked.default if build.steps is None else build.steps
     if default is None and keys.get("steps", None) is None:
         return None
-    return keys.whole("steps") if default is Parameter.empty else keys.whole("steps", default)
+    return (
+        keys.whole("steps")
+        if default is Parameter.empty
+        else keys.whole("steps", default)
+    )
 
 
 def _contexts(keys: Keys, build: BuildContext, _: Parameter) -> Any:
     if build.arms is None:
-        raise InvalidInput(f"{_CANNOT}; got {keys.text('kind')!r}, whose sample of contexts is about one set of arms")
-    return keys.get("contexts") if build.contexts is None else keys.get("contexts", build.contexts)
+        raise InvalidInput(
+            f"{_CANNOT}; got {keys.text('kind')!r}, whose sample of contexts is about "
+            "one set of arms"
+        )
+    return (
+        keys.get("contexts")
+        if build.contexts is None
+        else keys.get("contexts", build.contexts)
+    )
 
 
 def _dim(keys: Keys, build: BuildContext, _: Parameter) -> int:
@@ -189,17 +227,22 @@ def _loss(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
 
 
 def _gamma(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
-    """A number in [0, 1], or { scale = …, power = … } for min(1, scale · step^-power)."""
+    """A number in [0, 1], or { scale = …, power = … } for min(1, scale ·
+    step^-power)."""
     if not isinstance(keys.get("gamma", asked.default), dict):
         return keys.get("gamma", asked.default)
     table = keys.table("gamma")
-    schedule = PowerSchedule(table.number("scale", low=0, high=1e9), table.number("power", 1 / 3, low=0, high=10))
+    schedule = PowerSchedule(
+        table.number("scale", low=0, high=1e9),
+        table.number("power", 1 / 3, low=0, high=10),
+    )
     table.close()
     return schedule
 
 
 def _prior(keys: Keys, build: BuildContext, _: Parameter) -> Any:
-    """N probabilities: as listed, or each table's share, split inside it as the bank says, or expert by expert."""
+    """N probabilities: as listed, or each table's share, split inside it as the bank
+    says, or expert by expert."""
     experts, given = build.experts, keys.get("prior", "tables")
     n = len(experts.names)
     if isinstance(given, list):
@@ -207,13 +250,28 @@ def _prior(keys: Keys, build: BuildContext, _: Parameter) -> Any:
     if given == "uniform":
         return np.full(n, 1 / n)
     if given != "tables" and not isinstance(given, dict):
-        raise InvalidInput(f'prior must be "tables", "uniform", a list or a table of shares; got {given!r:.60}')
-    table = Keys(dict.fromkeys(build.banks, 1 / len(build.banks)) if given == "tables" else given, keys.named("prior"))
+        raise InvalidInput(
+            'prior must be "tables", "uniform", a list or a table of shares; got '
+            f"{given!r:.60}"
+        )
+    table = Keys(
+        dict.fromkeys(build.banks, 1 / len(build.banks))
+        if given == "tables"
+        else given,
+        keys.named("prior"),
+    )
     parts = []
     for name, bank in build.banks.items():
         if isinstance(table.get(name), dict):
             inner = table.table(name)
-            parts.append(np.array([inner.number(expert, low=0, high=1) for expert in bank.experts.names]))
+            parts.append(
+                np.array(
+                    [
+                        inner.number(expert, low=0, high=1)
+                        for expert in bank.experts.names
+                    ]
+                )
+            )
             inner.close()
         else:
             parts.append(table.number(name, low=0, high=1) * bank.shares)
@@ -228,8 +286,12 @@ _READERS: dict[str, Callable[[Keys, BuildContext, Parameter], Any]] = {
     "schema": lambda _, build, __: build.schema,
     "arm_schema": lambda _, build, __: build.arm_schema,
     "contexts": _contexts,
-    "rows_per_arm": lambda keys, build, __: keys.flag("rows_per_arm", build.rows_per_arm),
-    "family": lambda keys, _, __: _FAMILIES[keys.text("family", "logistic", choices=_FAMILIES)],
+    "rows_per_arm": lambda keys, build, __: keys.flag(
+        "rows_per_arm", build.rows_per_arm
+    ),
+    "family": lambda keys, _, __: _FAMILIES[
+        keys.text("family", "logistic", choices=_FAMILIES)
+    ],
     "n_arms": _n_arms,
     "steps": _steps,
     "dim": _dim,

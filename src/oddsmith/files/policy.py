@@ -1,4 +1,5 @@
-"""The table [flag] of a policy file: what each arm stands for where the experiment is a feature flag."""
+"""The table [flag] of a policy file: what each arm stands for where the experiment is a
+feature flag."""
 
 import re
 from collections.abc import Sequence
@@ -26,13 +27,23 @@ from oddsmith.policies.parts.projection import project
 
 __all__ = ["EXPERIMENT_NAME", "PolicyFile", "read_flag_values", "read_policy"]
 
-_KINDS = {bool: "booleans", int: "whole numbers", float: "numbers", str: "texts", dict: "objects", list: "lists"}
+_KINDS = {
+    bool: "booleans",
+    int: "whole numbers",
+    float: "numbers",
+    str: "texts",
+    dict: "objects",
+    list: "lists",
+}
 
 
 def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
-    """The value of each arm, all of one kind of JSON; none where the file has no such table.
+    """The value of each arm, all of one kind of JSON; none where the file has no such
+    table.
 
-    >>> read_flag_values(Keys({"flag": {"values": {"slow": 1, "fast": 2.5}}}), Arms(["slow", "fast"]))
+    >>> read_flag_values(
+    ...     Keys({"flag": {"values": {"slow": 1, "fast": 2.5}}}), Arms(["slow", "fast"])
+    ... )
     {'slow': 1.0, 'fast': 2.5}
     """
     if keys.get("flag", None) is None:
@@ -41,28 +52,46 @@ def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
     given = table.table("values").values
     table.close()
     if arms is None:
-        raise InvalidInput("flag must stand in a file with arms, for a flag's values are theirs; got it without")
+        raise InvalidInput(
+            "flag must stand in a file with arms, for a flag's values are theirs; got "
+            "it without"
+        )
     if set(given) != set(arms):
-        missing, strange = [arm for arm in arms if arm not in given], [arm for arm in given if arm not in arms]
-        got = f"none for {missing[0]!r}" if missing else f"one for {strange[0]!r}, which is no arm"
+        missing, strange = (
+            [arm for arm in arms if arm not in given],
+            [arm for arm in given if arm not in arms],
+        )
+        got = (
+            f"none for {missing[0]!r}"
+            if missing
+            else f"one for {strange[0]!r}, which is no arm"
+        )
         raise InvalidInput(f"flag.values must have a value for each arm; got {got}")
     for arm, value in given.items():
         _check(f"flag.values.{arm}", value)
     kinds = {type(value) for value in given.values()}
     if kinds == {int, float}:
-        return {arm: float(value) for arm, value in given.items()}  # programs ask for one type
+        # programs ask for one type
+        return {arm: float(value) for arm, value in given.items()}
     if len(kinds) > 1:
         found = " and ".join(sorted(_KINDS[kind] for kind in kinds))
-        raise InvalidInput(f"flag.values must all be of one kind, for programs ask for one type; got {found}")
+        raise InvalidInput(
+            "flag.values must all be of one kind, for programs ask for one type; got "
+            f"{found}"
+        )
     return given
 
 
 def _check(where: str, value: Any) -> None:
     """Refuses what JSON has no word for, at any depth."""
     if type(value) not in _KINDS or (isinstance(value, float) and not isfinite(value)):
-        raise InvalidInput(f"{where} must be JSON: no dates, finite numbers; got {value!s:.60}")
+        raise InvalidInput(
+            f"{where} must be JSON: no dates, finite numbers; got {value!s:.60}"
+        )
     if isinstance(value, dict | list):
-        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        for name, inner in (
+            value.items() if isinstance(value, dict) else enumerate(value)
+        ):
             _check(f"{where}.{name}", inner)
 
 
@@ -72,11 +101,13 @@ EXPERIMENT_NAME = re.compile(r"[a-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, eq=False)
 class PolicyFile:
-    """What a policy file says. `table` is the TOML as it was read; `seed` is None where the file has none.
+    """What a policy file says. `table` is the TOML as it was read; `seed` is None where
+    the file has none.
 
-    `arms` are None where they come with the call; `arm_schema` then says how their features become numbers.
-    `bench` are experts that are no part of the policy, but may join it while it is served, by name. `flag_values` are
-    what arms stand for in a feature flag; their names where there are none.
+    `arms` are None where they come with the call; `arm_schema` then says how their
+    features become numbers. `bench` are experts that are no part of the policy, but may
+    join it while it is served, by name. `flag_values` are what arms stand for in a
+    feature flag; their names where there are none.
     """
 
     path: Path
@@ -98,18 +129,23 @@ class PolicyFile:
 
 
 def read_policy(
-    path: Path | str, world: BuildContext | None = None, *, arms: Sequence[str] | None = None
+    path: Path | str,
+    world: BuildContext | None = None,
+    *,
+    arms: Sequence[str] | None = None,
 ) -> PolicyFile:
-    """The policy that a TOML file describes; an error names the file and the key. See docs/reference/policy-file.md.
+    """The policy that a TOML file describes; an error names the file and the key. See
+    docs/reference/policy-file.md.
 
-    Files named in it are found from its folder; a factory's module from there too, or where Python finds modules. Of a
-    `world` come the experts of a file that has none. `arms` are read in place of the file's own, which may have gained
-    some since.
+    Files named in it are found from its folder; a factory's module from there too, or
+    where Python finds modules. Of a `world` come the experts of a file that has none.
+    `arms` are read in place of the file's own, which may have gained some since.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "news.toml"
-    ...     _ = file.write_text('arms = ["sports", "tech"]\\n[policy]\\nkind = "auto"\\n')
+    ...     text = 'arms = ["sports", "tech"]\\n[policy]\\nkind = "auto"\\n'
+    ...     _ = file.write_text(text)
     ...     read_policy(file).policy.gamma
     0.005
     """
@@ -121,11 +157,20 @@ def read_policy(
         raise type(error)(f"{path}: {error}") from error
 
 
-def _read(keys: Keys, path: Path, world: BuildContext | None, given: Sequence[str] | None) -> PolicyFile:
+def _read(
+    keys: Keys, path: Path, world: BuildContext | None, given: Sequence[str] | None
+) -> PolicyFile:
     name = keys.text("name", path.stem)
     if not EXPERIMENT_NAME.fullmatch(name):
-        raise InvalidInput(f"name must be 1 to 64 of a-z, 0-9, - and _ (unless given, the file's name); got {name!r}")
-    arms = None if keys.get("arms", None) is None else Arms(keys.get("arms") if given is None else given)
+        raise InvalidInput(
+            "name must be 1 to 64 of a-z, 0-9, - and _ (unless given, the file's "
+            f"name); got {name!r}"
+        )
+    arms = (
+        None
+        if keys.get("arms", None) is None
+        else Arms(keys.get("arms") if given is None else given)
+    )
     schema, arm_schema = _schemas(keys, arms)
     seed = keys.get("seed", None)
     if seed is not None:
@@ -134,23 +179,44 @@ def _read(keys: Keys, path: Path, world: BuildContext | None, given: Sequence[st
     if timeout_ms is not None:
         timeout_ms = keys.number("timeout_ms", low=1e-3, high=1e9)
         if not guard:
-            raise InvalidInput("timeout_ms must stand beside guard = true; got it without")
+            raise InvalidInput(
+                "timeout_ms must stand beside guard = true; got it without"
+            )
     table = keys.table("policy", {})
-    drifts, limit = bool(table.values.get("share")), 50.0 if timeout_ms is None else timeout_ms
+    drifts, limit = (
+        bool(table.values.get("share")),
+        50.0 if timeout_ms is None else timeout_ms,
+    )
     about: Any = {"arm_schema": arm_schema, "drifts": drifts, "timeout_ms": limit}
     build = BuildContext(path.resolve().parent, arms, schema, **about)
     bench, banks = _experts(keys, build)
-    policy = read_policy_table(table, replace(build, banks=banks or ({} if world is None else world.banks)))
+    policy = read_policy_table(
+        table, replace(build, banks=banks or ({} if world is None else world.banks))
+    )
     _check_experts(table.text("kind", "gts"), policy, banks, bench)
     policy = guarded(policy, timeout_ms, arms=arms) if guard else policy
     policy, scale = _bounded(keys, policy, arms), _reward_scale(keys)
     values = read_flag_values(keys, None if arms is None else Arms(keys.get("arms")))
     keys.table("service", {})  # read where it is served
     keys.close({name: "[policy]" for kind in KINDS for name in settings(kind)})
-    return PolicyFile(path, name, arms, schema, arm_schema, policy, scale, seed, keys.values, bench, values)
+    return PolicyFile(
+        path,
+        name,
+        arms,
+        schema,
+        arm_schema,
+        policy,
+        scale,
+        seed,
+        keys.values,
+        bench,
+        values,
+    )
 
 
-def _experts(keys: Keys, build: BuildContext) -> tuple[dict[str, Experts], dict[str, Bank]]:
+def _experts(
+    keys: Keys, build: BuildContext
+) -> tuple[dict[str, Experts], dict[str, Bank]]:
     """The experts on the bench by name, and the banks of the other tables."""
     tables = {} if keys.get("experts", None) is None else keys.tables("experts")
     waiting = {name: table for name, table in tables.items() if table.flag("joins")}
@@ -158,28 +224,47 @@ def _experts(keys: Keys, build: BuildContext) -> tuple[dict[str, Experts], dict[
     for name, table in waiting.items():
         bank = read_bank(name, table, build).experts
         if len(bank.names) != 1:
-            raise InvalidInput(f"{table.named('joins')} must be in a table of one expert; got {len(bank.names)}")
+            raise InvalidInput(
+                f"{table.named('joins')} must be in a table of one expert; got "
+                f"{len(bank.names)}"
+            )
         bench[bank.names[0]] = bank
-    return bench, {name: read_bank(name, table, build) for name, table in tables.items() if name not in waiting}
+    return bench, {
+        name: read_bank(name, table, build)
+        for name, table in tables.items()
+        if name not in waiting
+    }
 
 
-def _check_experts(kind: str, policy: Policy, banks: dict[str, Bank], bench: dict[str, Experts]) -> None:
+def _check_experts(
+    kind: str, policy: Policy, banks: dict[str, Bank], bench: dict[str, Experts]
+) -> None:
     """Refuses experts that the policy has no use for."""
     if banks and "experts" not in parameters(kind):
-        raise InvalidInput(f'experts must not stand beside kind = "{kind}", which weighs none; got both')
+        raise InvalidInput(
+            f'experts must not stand beside kind = "{kind}", which weighs none; got '
+            "both"
+        )
     if bench and not isinstance(policy, GeneralizedThompsonSampling):
-        raise InvalidInput(f'experts with joins = true must stand beside a policy that they can join; got "{kind}"')
+        raise InvalidInput(
+            "experts with joins = true must stand beside a policy that they can join; "
+            f'got "{kind}"'
+        )
 
 
 def _schemas(keys: Keys, arms: Arms | None) -> tuple[Schema | None, Schema | None]:
-    """The schema of contexts, and that of the arms' features where arms come with the call."""
+    """The schema of contexts, and that of the arms' features where arms come with the
+    call."""
     if keys.get("schema", None) is None:
         return None, None
     table = keys.table("schema")
     if table.get("arms", None) is None:
         return _schema(table), None
     if arms is not None:
-        raise InvalidInput("schema.arms must stand in a file without arms, where they come with the call; got both")
+        raise InvalidInput(
+            "schema.arms must stand in a file without arms, where they come with the "
+            "call; got both"
+        )
     own = {name for name in table.values if name != "arms"}
     return _schema(table) if own else None, _schema(table.table("arms"))
 
@@ -188,8 +273,13 @@ def _schema(table: Keys) -> Schema:
     columns: Any = {what: table.get(what, []) for what in ("numbers", "categories")}
     for what, names in columns.items():
         if not isinstance(names, list):
-            raise InvalidInput(f"{table.named(what)} must be a list of columns; got {names!r:.60}")
-    sizes: Any = {what: table.whole(what, default, most=2**20) for what, default in (("buckets", 8), ("slots", 64))}
+            raise InvalidInput(
+                f"{table.named(what)} must be a list of columns; got {names!r:.60}"
+            )
+    sizes: Any = {
+        what: table.whole(what, default, most=2**20)
+        for what, default in (("buckets", 8), ("slots", 64))
+    }
     values = table.table("values", {})
     table.close()
     try:
@@ -200,7 +290,10 @@ def _schema(table: Keys) -> Schema:
 
 def _reward_scale(keys: Keys) -> RewardScale:
     table = keys.table("reward", {})
-    ends = (table.number(what, default, low=-np.inf, high=np.inf) for what, default in (("low", 0.0), ("high", 1.0)))
+    ends = (
+        table.number(what, default, low=-np.inf, high=np.inf)
+        for what, default in (("low", 0.0), ("high", 1.0))
+    )
     try:
         scale = RewardScale(*ends)
     except InvalidInput as error:
@@ -214,12 +307,19 @@ def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...] | None) -> Policy
     ends = {"floors": 0.0, "caps": 1.0}
     if arms is None:
         bounds = [_for_call(keys, what, default) for what, default in ends.items()]
-        return Bounded(policy, *bounds) if any(what in keys.values for what in ends) else policy
-    floors, caps = (np.array(_per_arm(keys, what, default, arms)) for what, default in ends.items())
+        return (
+            Bounded(policy, *bounds)
+            if any(what in keys.values for what in ends)
+            else policy
+        )
+    floors, caps = (
+        np.array(_per_arm(keys, what, default, arms)) for what, default in ends.items()
+    )
     if not any(what in keys.values for what in ends):
         return policy
     bounded = Bounded(policy, floors, caps)
-    project(np.full(len(arms), 1 / len(arms)), floors, caps)  # raises where no odds can meet them
+    # raises where no odds can meet them
+    project(np.full(len(arms), 1 / len(arms)), floors, caps)
     return bounded
 
 
@@ -231,7 +331,9 @@ def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]
     return {arm: table.number(arm, low=0, high=1) for arm in table.values}
 
 
-def _per_arm(keys: Keys, what: str, default: float, arms: tuple[str, ...]) -> float | list[float]:
+def _per_arm(
+    keys: Keys, what: str, default: float, arms: tuple[str, ...]
+) -> float | list[float]:
     """The bound of all arms, also of those that are added later, or one for each."""
     if not isinstance(keys.get(what, default), dict):
         return keys.number(what, default, low=0, high=1)

@@ -1,10 +1,12 @@
 """Names on disk of the library's policies, banks, losses and their parts.
 
-A description of a policy (see `fingerprint`) is part of saved agents and stores. It contains the registered
-name of a class or function, never its module, so that modules can be renamed. A registration also lists the
-fields that the class had when its name was first written. A field that is added later is described only where
-it differs from its default, so that what was saved before it existed still loads; the default of such a field
-must never change. Registrations are added, never changed: a class that is renamed keeps its registered name.
+A description of a policy (see `fingerprint`) is part of saved agents and stores. It
+contains the registered name of a class or function, never its module, so that modules
+can be renamed. A registration also lists the fields that the class had when its name
+was first written. A field that is added later is described only where it differs from
+its default, so that what was saved before it existed still loads; the default of such a
+field must never change. Registrations are added, never changed: a class that is renamed
+keeps its registered name.
 """
 
 from typing import NamedTuple
@@ -13,7 +15,8 @@ __all__ = ["REGISTERED", "Registration"]
 
 
 class Registration(NamedTuple):
-    """The name of a class or function on disk, and the fields it had when that name was first written."""
+    """The name of a class or function on disk, and the fields it had when that name was
+    first written."""
 
     name: str
     fields: str = ""
@@ -21,7 +24,9 @@ class Registration(NamedTuple):
 
 REGISTERED: dict[str, Registration] = {
     "Answered": Registration("Answered", "names arms"),
-    "BetaThompsonSampling": Registration("BetaThompsonSampling", "n_arms wins losses gamma"),
+    "BetaThompsonSampling": Registration(
+        "BetaThompsonSampling", "n_arms wins losses gamma"
+    ),
     "Bounded": Registration("Bounded", "policy floors caps"),
     "Clipped": Registration("Clipped", "experts low high"),
     "Curves": Registration("Curves", "n scale seed most"),
@@ -38,29 +43,38 @@ REGISTERED: dict[str, Registration] = {
         "GeneralizedPosteriorSampling", "models loss eta gamma prior optimism explore"
     ),
     "GeneralizedThompsonSampling": Registration(
-        "GeneralizedThompsonSampling", "experts prior loss eta gamma optimism share discount"
+        "GeneralizedThompsonSampling",
+        "experts prior loss eta gamma optimism share discount",
     ),
     "GivenExperts": Registration("GivenExperts", "names"),
     "Hedged": Registration("Hedged", "policy trust"),
     "InverseGap": Registration("InverseGap", "sharpness"),
     "KLUCB": Registration("KLUCB", "n_arms c"),
-    "LearningExperts": Registration("LearningExperts", "arms learners blend ballots schema rows_per_arm clip recipe"),
+    "LearningExperts": Registration(
+        "LearningExperts", "arms learners blend ballots schema rows_per_arm clip recipe"
+    ),
     "LinUCB": Registration("LinUCB", "dim n_arms ridge schema arm_schema alpha"),
     "LinearExperts": Registration("LinearExperts", "weights link names arms"),
     "LinearFamily": Registration("LinearFamily"),
     "LinearThompsonSampling": Registration(
-        "LinearThompsonSampling", "dim n_arms ridge schema arm_schema width gamma optimist directions seed weight"
+        "LinearThompsonSampling",
+        "dim n_arms ridge schema arm_schema width gamma optimist directions seed "
+        "weight",
     ),
     "LogisticFamily": Registration("LogisticFamily"),
     "LogisticThompsonSampling": Registration(
-        "LogisticThompsonSampling", "dim n_arms ridge schema arm_schema eta width gamma optimist directions seed"
+        "LogisticThompsonSampling",
+        "dim n_arms ridge schema arm_schema eta width gamma optimist directions seed",
     ),
-    "ModelExperts": Registration("ModelExperts", "models arms arm_features clip version"),
+    "ModelExperts": Registration(
+        "ModelExperts", "models arms arm_features clip version"
+    ),
     "OnnxExperts": Registration("OnnxExperts", "files arms arm_features clip version"),
     "Optimistic": Registration("Optimistic", "scale"),
     "ParticleThompsonSampling": Registration(
         "ParticleThompsonSampling",
-        "family dim n_particles eta gamma ridge memory moves_per_resampling seed schema arm_schema",
+        "family dim n_particles eta gamma ridge memory moves_per_resampling seed "
+        "schema arm_schema",
     ),
     "Plain": Registration("Plain", "most"),
     "PooledForest": Registration("PooledForest", "forest pull"),
@@ -68,24 +82,34 @@ REGISTERED: dict[str, Registration] = {
     "PosteriorBest": Registration("PosteriorBest", "scale"),
     "PowerSchedule": Registration("PowerSchedule", "scale power cap"),
     "ProbitThompsonSampling": Registration(
-        "ProbitThompsonSampling", "dim n_arms ridge schema arm_schema width gamma optimist directions seed noise"
+        "ProbitThompsonSampling",
+        "dim n_arms ridge schema arm_schema width gamma optimist directions seed noise",
     ),
-    "QLearning": Registration("QLearning", "n_states n_actions horizon epsilon initial"),
+    "QLearning": Registration(
+        "QLearning", "n_states n_actions horizon epsilon initial"
+    ),
     "RateMixture": Registration("RateMixture", "experts prior loss rates gamma"),
     "RefittedExperts": Registration(
-        "RefittedExperts", "arms models window first pace seed schema arm_schema clip version"
+        "RefittedExperts",
+        "arms models window first pace seed schema arm_schema clip version",
     ),
-    "RegressorElimination": Registration("RegressorElimination", "experts contexts loss delta threshold context_odds"),
+    "RegressorElimination": Registration(
+        "RegressorElimination", "experts contexts loss delta threshold context_odds"
+    ),
     "Ridge": Registration("Ridge", "features ridges"),
     "Scaled": Registration("Scaled", "loss beta"),
     "Schema": Registration("Schema", "numbers categories buckets slots values"),
-    "SharedExperts": Registration("SharedExperts", "learners blend ballots schema arm_schema most_arms clip recipe"),
+    "SharedExperts": Registration(
+        "SharedExperts",
+        "learners blend ballots schema arm_schema most_arms clip recipe",
+    ),
     "Softened": Registration("Softened", "scale temperature"),
     "SquareCB": Registration("SquareCB", "experts prior sharpness oracle"),
     "Stacked": Registration("Stacked", "banks"),
     "TableExperts": Registration("TableExperts", "table names"),
     "TabularPosteriorSampling": Registration(
-        "TabularPosteriorSampling", "n_states n_actions horizon draws seed eta gamma alpha wins losses"
+        "TabularPosteriorSampling",
+        "n_states n_actions horizon draws seed eta gamma alpha wins losses",
     ),
     "UCB1": Registration("UCB1", "n_arms"),
     "Windowed": Registration("Windowed", "policy window"),

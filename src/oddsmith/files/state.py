@@ -1,4 +1,5 @@
-"""One `.npz` for an agent: the arrays of its state and a JSON page about them; never pickle."""
+"""One `.npz` for an agent: the arrays of its state and a JSON page about them; never
+pickle."""
 
 import io
 import json
@@ -18,18 +19,38 @@ from oddsmith.core.exact_json import Json
 from oddsmith.core.policy import Policy
 from oddsmith.files.fingerprint import describe, difference, fingerprint
 
-__all__ = ["check_units", "leaves_of", "pack", "read", "unpack", "unpack_meta", "unpack_part"]
+__all__ = [
+    "check_units",
+    "leaves_of",
+    "pack",
+    "read",
+    "unpack",
+    "unpack_meta",
+    "unpack_part",
+]
 
 FORMAT = "oddsmith agent 2"
-_READING = Lock()  # Python 3.11 may fail where two threads read literals, as headers of arrays are, at once
+# Python 3.11 may fail where two threads read literals, as headers of arrays are, at
+# once
+_READING = Lock()
 
 
 def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
     """The bytes of a file; whatever cannot be written is refused here."""
-    page = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": describe(policy), **meta}
+    page = {
+        "format": FORMAT,
+        "fingerprint": fingerprint(policy),
+        "policy": describe(policy),
+        **meta,
+    }
     leaves = {"state" + name: _leaf(name, leaf) for name, leaf in leaves_of(state)}
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8), **leaves)
+    np.savez(
+        buffer,
+        allow_pickle=False,
+        meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8),
+        **leaves,
+    )
     return buffer.getvalue()
 
 
@@ -38,30 +59,42 @@ def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise BadFile(f"{path} must be a file that Agent.save wrote; {error.strerror or 'it is damaged'}") from error
+        raise BadFile(
+            f"{path} must be a file that Agent.save wrote; "
+            f"{error.strerror or 'it is damaged'}"
+        ) from error
     return unpack(content, policy, str(path))
 
 
 def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:
-    """State and meta from the bytes that `pack` made for this policy; `name` is what messages call them."""
+    """State and meta from the bytes that `pack` made for this policy; `name` is what
+    messages call them."""
     arrays, meta = _opened(content, name)
     if meta["fingerprint"] != fingerprint(policy):
-        raise BadFile(f"{name} was saved with another policy: {difference(meta['policy'], describe(policy))}")
+        raise BadFile(
+            f"{name} was saved with another policy: "
+            f"{difference(meta['policy'], describe(policy))}"
+        )
     return _filled(policy.init(), arrays, "state", name), meta
 
 
-def check_units(meta: Mapping[str, Any], scale: RewardScale, name: str, where: str) -> None:
-    """Refuses a state that has learnt from rewards in other units than those that `where` has."""
+def check_units(
+    meta: Mapping[str, Any], scale: RewardScale, name: str, where: str
+) -> None:
+    """Refuses a state that has learnt from rewards in other units than those that
+    `where` has."""
     low, high = meta.get("reward") or (scale.low, scale.high)
     if (low, high) != (scale.low, scale.high):
         raise BadFile(
-            f"{name} must have learnt in the units of {where}, {scale.low:g} to {scale.high:g}; it has learnt in "
-            f"{low:g} to {high:g}: fit it anew with these units, or give [reward] as it was"
+            f"{name} must have learnt in the units of {where}, {scale.low:g} to "
+            f"{scale.high:g}; it has learnt in {low:g} to {high:g}: fit it anew with "
+            "these units, or give [reward] as it was"
         )
 
 
 def unpack_part(content: bytes, policy: Policy, name: str) -> State:
-    """What this policy's state has of one that `pack` wrote for another: of a judge, the weights."""
+    """What this policy's state has of one that `pack` wrote for another: of a judge,
+    the weights."""
     return _filled(policy.init(), _opened(content, name)[0], "state", name)
 
 
@@ -70,18 +103,32 @@ def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
     return _opened(content, name)[1]
 
 
-def _opened(content: bytes, name: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def _opened(
+    content: bytes, name: str
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Arrays and meta of what `pack` made."""
     try:
         with _READING, np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise BadFile(f"{name} must be a file that Agent.save wrote; it is something else, or damaged") from error
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        AttributeError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise BadFile(
+            f"{name} must be a file that Agent.save wrote; it is something else, or "
+            "damaged"
+        ) from error
     if meta.get("format") != FORMAT:
         got = meta.get("format")
         raise BadFile(
-            f"{name} must be of format {FORMAT!r}; got {got!r}, which this version does not read: fit it again"
+            f"{name} must be of format {FORMAT!r}; got {got!r}, which this version "
+            "does not read: fit it again"
         )
     return arrays, meta
 
@@ -90,26 +137,41 @@ def leaves_of(tree: State, name: str = "") -> list[tuple[str, State]]:
     """Every array and int of a NamedTuple tree, with its path."""
     if isinstance(tree, tuple):
         keys = getattr(tree, "_fields", range(len(tree)))
-        return [leaf for key, inner in zip(keys, tree, strict=True) for leaf in leaves_of(inner, f"{name}/{key}")]
+        return [
+            leaf
+            for key, inner in zip(keys, tree, strict=True)
+            for leaf in leaves_of(inner, f"{name}/{key}")
+        ]
     return [(name, tree)]
 
 
 def _leaf(name: str, leaf: State) -> npt.NDArray[Any]:
     array = np.asarray(leaf)
-    if not isinstance(leaf, np.ndarray | np.generic | int | float) or array.dtype.kind not in "fiub":
+    if (
+        not isinstance(leaf, np.ndarray | np.generic | int | float)
+        or array.dtype.kind not in "fiub"
+    ):
         raise NotPortable(
-            f"a state must be a NamedTuple tree of arrays and numbers; got {type(leaf).__name__} at {name}"
+            "a state must be a NamedTuple tree of arrays and numbers; got "
+            f"{type(leaf).__name__} at {name}"
         )
     return array
 
 
-def _filled(template: State, arrays: dict[str, npt.NDArray[Any]], name: str, source: str) -> State:
+def _filled(
+    template: State, arrays: dict[str, npt.NDArray[Any]], name: str, source: str
+) -> State:
     """The tree of `template` with the arrays of the file."""
     if isinstance(template, tuple):
         keys = getattr(template, "_fields", range(len(template)))
-        parts = [_filled(inner, arrays, f"{name}/{key}", source) for key, inner in zip(keys, template, strict=True)]
+        parts = [
+            _filled(inner, arrays, f"{name}/{key}", source)
+            for key, inner in zip(keys, template, strict=True)
+        ]
         return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
     if name not in arrays:
-        raise BadFile(f"{source} must hold {name}, which this policy's state has; it does not")
+        raise BadFile(
+            f"{source} must hold {name}, which this policy's state has; it does not"
+        )
     saved = arrays[name]
     return saved if isinstance(template, np.ndarray) else type(template)(saved.item())

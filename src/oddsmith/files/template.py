@@ -1,4 +1,5 @@
-"""start_policy_file: the policy file to begin with, where calls bring their arms and rewards go from -1 to 1."""
+"""start_policy_file: the policy file to begin with, where calls bring their arms and
+rewards go from -1 to 1."""
 
 from pathlib import Path
 
@@ -11,8 +12,8 @@ MADE = "{} was not there, and is made: arms come with the call, rewards go from 
 """What to say of a policy file that was made."""
 
 _TEXT = """\
-# What each line means, and what else may stand here: "Policy files" and "The service" in oddsmith's reference.
-# Arms come with each call. Rewards and window are those of the service that this one stands in for.
+# The lines: "Policy files" and "The service" in the reference of oddsmith.
+# Arms come with each call. Rewards and window are those of Personalizer.
 
 [policy]
 kind = "auto"
@@ -29,19 +30,29 @@ default_reward = 0
 
 
 def start_policy_file(path: Path) -> bool:
-    """Whether the policy file was made: one that is there stays as it is; what cannot be made is refused."""
+    """Whether the policy file was made: one that is there stays as it is; what cannot
+    be made is refused."""
     if path.exists():
         return False
     if not path.parent.is_dir():
-        raise InvalidInput(f"{path} must be in a folder that exists; got {str(path.parent)!r}: make it first")
+        raise InvalidInput(
+            f"{path} must be in a folder that exists; got {str(path.parent)!r}: make "
+            "it first"
+        )
     if path.suffix != ".toml" or not EXPERIMENT_NAME.fullmatch(path.stem):
         allowed = "1 to 64 of a-z, 0-9, - and _, then .toml"
-        raise InvalidInput(f"a policy file that is to be made must be named {allowed}; got {path.name!r:.80}")
+        raise InvalidInput(
+            f"a policy file that is to be made must be named {allowed}; got "
+            f"{path.name!r:.80}"
+        )
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(_TEXT.format(name=path.stem))
     except FileExistsError:  # another process has just made it
         return False
     except OSError as error:
-        raise BadFile(f"{path} must be a place where a file can be written; {error.strerror or error}") from error
+        raise BadFile(
+            f"{path} must be a place where a file can be written; "
+            f"{error.strerror or error}"
+        ) from error
     return True

@@ -18,7 +18,8 @@ __all__ = ["BayesRegret", "bayes_regret"]
 
 
 class BayesRegret(NamedTuple):
-    """Mean regret over truths drawn from p*, its standard error, the surprise H(p*) + KL(p*, p), and the runs."""
+    """Mean regret over truths drawn from p*, its standard error, the surprise H(p*) +
+    KL(p*, p), and the runs."""
 
     mean: float
     error: float
@@ -35,22 +36,44 @@ def bayes_regret(
     seed: int = 0,
     delay: int | Delay = 0,
 ) -> BayesRegret:
-    """What the policy's prior p costs when each run's truth is an expert drawn from `true_prior` p* (Corollary 2).
+    """What the policy's prior p costs when each run's truth is an expert drawn from
+    `true_prior` p* (Corollary 2).
 
-    The policy's experts are a table, any of which can be the truth; contexts are uniform.
+    The policy's experts are a table, any of which can be the truth; contexts are
+    uniform.
 
     >>> import oddsmith as od
     >>> table = od.TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))
-    >>> sure = bayes_regret(od.GeneralizedThompsonSampling(table, prior=[0.9, 0.1]), [0.9, 0.1], steps=50)
-    >>> wrong = bayes_regret(od.GeneralizedThompsonSampling(table, prior=[0.1, 0.9]), [0.9, 0.1], steps=50)
+    >>> sure = bayes_regret(
+    ...     od.GeneralizedThompsonSampling(table, prior=[0.9, 0.1]),
+    ...     [0.9, 0.1],
+    ...     steps=50,
+    ... )
+    >>> wrong = bayes_regret(
+    ...     od.GeneralizedThompsonSampling(table, prior=[0.1, 0.9]),
+    ...     [0.9, 0.1],
+    ...     steps=50,
+    ... )
     >>> sure.mean < wrong.mean, round(sure.surprise, 3), round(wrong.surprise, 3)
     (True, 0.325, 2.083)
     """
-    if not isinstance(policy, GeneralizedThompsonSampling) or not isinstance(policy.experts, TableExperts):
-        raise InvalidInput("policy must be GeneralizedThompsonSampling over TableExperts, which can be the truth")
-    truth = simplex("true_prior", true_prior, n=len(policy.experts.names), over="experts")
+    if not isinstance(policy, GeneralizedThompsonSampling) or not isinstance(
+        policy.experts, TableExperts
+    ):
+        raise InvalidInput(
+            "policy must be GeneralizedThompsonSampling over TableExperts, which can "
+            "be the truth"
+        )
+    truth = simplex(
+        "true_prior", true_prior, n=len(policy.experts.names), over="experts"
+    )
     run = simulate(
-        policy, DrawnTruth(policy.experts.table, truth, seed), steps=steps, runs=runs, seed=seed, delay=delay
+        policy,
+        DrawnTruth(policy.experts.table, truth, seed),
+        steps=steps,
+        runs=runs,
+        seed=seed,
+        delay=delay,
     )
     possible = truth > 0
     with np.errstate(divide="ignore"):

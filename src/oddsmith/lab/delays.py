@@ -15,13 +15,15 @@ class Delay(Protocol):
     """How late the reward of each step is."""
 
     def __call__(self, steps: int, rng: np.random.Generator) -> Ints:
-        """Whole numbers of steps (T,), 0 for a reward that is there before the next decision."""
+        """Whole numbers of steps (T,), 0 for a reward that is there before the next
+        decision."""
         ...
 
 
 @dataclass(frozen=True)
 class GeometricDelay:
-    """Random delays 0, 1, 2, … with this mean: at every step a waiting reward arrives with the same probability.
+    """Random delays 0, 1, 2, … with this mean: at every step a waiting reward arrives
+    with the same probability.
 
     `simulate` draws them once for each step, for all runs of a seed together.
 
@@ -39,14 +41,16 @@ class GeometricDelay:
 
 
 class Arrivals(NamedTuple):
-    """Decisions 0 … T-1 in the order in which their rewards arrive, and how many have arrived after each step."""
+    """Decisions 0 … T-1 in the order in which their rewards arrive, and how many have
+    arrived after each step."""
 
     order: Ints
     arrived: Ints
 
 
 def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arrivals:
-    """Who is learnt when; rewards that arrive at the same step are learnt in the order of their decisions.
+    """Who is learnt when; rewards that arrive at the same step are learnt in the order
+    of their decisions.
 
     >>> arrivals(1, 3, np.random.default_rng(0))
     Arrivals(order=array([0, 1]), arrived=array([0, 1, 2]))
@@ -54,7 +58,9 @@ def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arriva
     fixed = 0 if callable(delay) else whole("delay", delay, low=0, high=2**40)
     late = np.asarray(delay(steps, rng) if callable(delay) else np.full(steps, fixed))
     if late.shape != (steps,) or late.dtype.kind not in "iu" or late.min() < 0:
-        raise InvalidInput(f"delay must give {steps} whole numbers of at least 0; got {late!r:.60}")
+        raise InvalidInput(
+            f"delay must give {steps} whole numbers of at least 0; got {late!r:.60}"
+        )
     at = np.arange(steps) + late
     order: Ints = np.argsort(at, kind="stable")[: int((at < steps).sum())]
     arrived: Ints = np.cumsum(np.bincount(at[at < steps], minlength=steps))

@@ -1,4 +1,5 @@
-"""Finite worlds in one compiled call: GTS over a table of experts in a table of means, drawing the same arms."""
+"""Finite worlds in one compiled call: GTS over a table of experts in a table of means,
+drawing the same arms."""
 
 from typing import NamedTuple
 
@@ -29,17 +30,23 @@ class FiniteRuns(NamedTuple):
 
 
 def suits(policy: Policy, world: World) -> bool:
-    """Whether the compiled path can do it: plain GTS with log or square loss, tables without ties and sleepers."""
+    """Whether the compiled path can do it: plain GTS with log or square loss, tables
+    without ties and sleepers."""
     # exact types: a subclass may do something else
     if kernels.compiled() is None or type(world) is not TableWorld:
         return False
     if type(policy) is not GeneralizedThompsonSampling or policy.loss_twin is None:
         return False
-    if type(policy.experts) is not TableExperts or policy.experts.table.shape[::2] != world.table.shape:
+    if (
+        type(policy.experts) is not TableExperts
+        or policy.experts.table.shape[::2] != world.table.shape
+    ):
         return False
     table = policy.experts.table
     # predictions of 0 and 1 can refute an expert, which the numpy path looks after
-    return policy.experts.favourites is not None and bool(table.min() > 0 and table.max() < 1)
+    return policy.experts.favourites is not None and bool(
+        table.min() > 0 and table.max() < 1
+    )
 
 
 def play(
@@ -50,13 +57,18 @@ def play(
     chance: tuple[Array, Array],
     due: Arrivals,
 ) -> FiniteRuns:
-    """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins, are (T, runs)."""
+    """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins,
+    are (T, runs)."""
     from oddsmith.lab.finite_kernel import play as compiled_play
 
     steps, runs = contexts.shape
     experts = policy.experts
     assert isinstance(experts, TableExperts)  # as `suits` says
-    tables = world.table, np.ascontiguousarray(np.swapaxes(experts.table, 1, 2)), experts.favourites
+    tables = (
+        world.table,
+        np.ascontiguousarray(np.swapaxes(experts.table, 1, 2)),
+        experts.favourites,
+    )
     gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
     log_weights = policy.init((runs,)).log_weights
     played = _empty(contexts.shape, log_weights)
@@ -68,11 +80,15 @@ def play(
         some = _empty(contexts[:, part].shape, log_weights[part])
         uniforms, coins = (np.ascontiguousarray(values[:, part]) for values in chance)
         met = np.ascontiguousarray(contexts[:, part])
-        compiled_play(tables, met, (uniforms, coins, gammas, *due), policy.loss_twin, some)
+        compiled_play(
+            tables, met, (uniforms, coins, gammas, *due), policy.loss_twin, some
+        )
         for whole, filled in zip(played[:3], some[:3], strict=True):
             whole[:, part] = filled
     return played
 
 
 def _empty(shape: tuple[int, ...], log_weights: Array) -> FiniteRuns:
-    return FiniteRuns(np.empty(shape), np.empty(shape, np.int64), np.empty(shape), log_weights)
+    return FiniteRuns(
+        np.empty(shape), np.empty(shape, np.int64), np.empty(shape), log_weights
+    )

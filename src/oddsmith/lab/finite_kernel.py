@@ -1,4 +1,5 @@
-"""The compiled loop of `lab.finite` (numba): one run after the other, everything of a run in the cache."""
+"""The compiled loop of `lab.finite` (numba): one run after the other, everything of a
+run in the cache."""
 
 import numpy as np
 from numba import njit
@@ -18,7 +19,8 @@ def play(
     settings: tuple[float, int],
     played: tuple[Array, Ints, Array, Array],
 ) -> None:
-    """Fill `played` = (regret, arms, rewards, log_weights); means (X, K), advice (X, K, N), votes (X, N)."""
+    """Fill `played` = (regret, arms, rewards, log_weights); means (X, K), advice (X, K,
+    N), votes (X, N)."""
     means, advice, votes = tables
     uniforms, coins, gammas, order, arrived = chance
     eta, loss = settings
@@ -42,12 +44,26 @@ def play(
             rewards[t, run] = 1.0 if coins[t, run] < means[x, arm] else 0.0
             for learnt in range(arrived[t - 1] if t > 0 else 0, arrived[t]):
                 s = order[learnt]
-                _reweigh(log_weights, advice[contexts[s, run], arms[s, run]], rewards[s, run], eta, loss, heavier)
+                _reweigh(
+                    log_weights,
+                    advice[contexts[s, run], arms[s, run]],
+                    rewards[s, run],
+                    eta,
+                    loss,
+                    heavier,
+                )
                 log_weights[:] = heavier
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _odds(log_weights: Array, votes: Ints, gamma: float, weight: Array, everything: Bools, odds: Array) -> None:
+def _odds(
+    log_weights: Array,
+    votes: Ints,
+    gamma: float,
+    weight: Array,
+    everything: Bools,
+    odds: Array,
+) -> None:
     """(1-γ) Σ w [vote = a] / Σ w + γ/K."""
     for i in range(weight.size):
         weight[i] = exp(log_weights[i])

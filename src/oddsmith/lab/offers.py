@@ -1,4 +1,5 @@
-"""Arms that come with the call, in a simulation: a state for each run, offers side by side, numbers by name."""
+"""Arms that come with the call, in a simulation: a state for each run, offers side by
+side, numbers by name."""
 
 from dataclasses import dataclass
 from math import prod
@@ -18,9 +19,11 @@ __all__ = ["ByRun", "OnNames", "decision_of"]
 
 @dataclass(frozen=True, eq=False)
 class ByRun(PolicyWrapper):
-    """A policy on a list of offers, one for each run: its state is a tuple of states, its odds have `n_arms` columns.
+    """A policy on a list of offers, one for each run: its state is a tuple of states,
+    its odds have `n_arms` columns.
 
-    Behind the last arm of an offer odds are 0 and predictions NaN. Each run is what an agent would do in it.
+    Behind the last arm of an offer odds are 0 and predictions NaN. Each run is what an
+    agent would do in it.
     """
 
     policy: Policy
@@ -32,16 +35,37 @@ class ByRun(PolicyWrapper):
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return tuple(self.policy.init() for _ in range(prod(shape)))
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        each = [self.policy.odds(own, offer, step=step) for own, offer in zip(state, context, strict=True)]
-        propensities = np.stack([_widened(one.propensities, self.n_arms, 0.0) for one in each])
-        advice = [None if one.advice is None else _widened(one.advice, self.n_arms, np.nan) for one in each]
-        return Odds(propensities, *map(_stacked, (advice, [one.bonus for one in each], _weights(each))))
+    def odds(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        each = [
+            self.policy.odds(own, offer, step=step)
+            for own, offer in zip(state, context, strict=True)
+        ]
+        propensities = np.stack(
+            [_widened(one.propensities, self.n_arms, 0.0) for one in each]
+        )
+        advice = [
+            None if one.advice is None else _widened(one.advice, self.n_arms, np.nan)
+            for one in each
+        ]
+        return Odds(
+            propensities,
+            *map(_stacked, (advice, [one.bonus for one in each], _weights(each))),
+        )
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         rewards = np.asarray(reward).tolist()
         runs = [decision_of(decision, run).numbered() for run in range(len(rewards))]
-        return tuple(self.policy.update(own, one, r) for own, one, r in zip(state, runs, rewards, strict=True))
+        return tuple(
+            self.policy.update(own, one, r)
+            for own, one, r in zip(state, runs, rewards, strict=True)
+        )
 
     def posterior(self, state: State) -> Array:
         return np.stack([self.policy.posterior(own) for own in state])
@@ -49,34 +73,54 @@ class ByRun(PolicyWrapper):
 
 @dataclass(frozen=True, eq=False)
 class OnNames(PolicyWrapper):
-    """A policy that sees numbers of offers by name: the context's where there are `columns`, arms' by `arm_columns`."""
+    """A policy that sees numbers of offers by name: the context's where there are
+    `columns`, arms' by `arm_columns`."""
 
     policy: Policy
     columns: tuple[str, ...]
     arm_columns: tuple[str, ...]
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        offer = Offer(self._visitor(context.context), context.arms, self._known(context.features))
+    def odds(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        offer = Offer(
+            self._visitor(context.context), context.arms, self._known(context.features)
+        )
         return self.policy.odds(state, offer, eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        seen = decision._replace(context=self._visitor(decision.context), features=self._known(decision.features))
+        seen = decision._replace(
+            context=self._visitor(decision.context),
+            features=self._known(decision.features),
+        )
         return self.policy.update(state, seen, reward)
 
     def _visitor(self, context: Any) -> Any:
-        return dict(zip(self.columns, context, strict=True)) if self.columns else context
+        return (
+            dict(zip(self.columns, context, strict=True)) if self.columns else context
+        )
 
     def _known(self, features: Any) -> Any:
         if not self.arm_columns or features is None:
             return features
-        return {arm: dict(zip(self.arm_columns, row, strict=True)) for arm, row in features.items()}
+        return {
+            arm: dict(zip(self.arm_columns, row, strict=True))
+            for arm, row in features.items()
+        }
 
 
 def decision_of(decision: Decision, run: int) -> Decision:
     """The decision of one run out of those of all, as an agent would have made it."""
     offer, number = decision.context[run], int(decision.arm[run])
     n, name = len(offer.arms), offer.arms[number]
-    advice, bonus, log_weights = (None if column is None else column[run] for column in decision[5:8])
+    advice, bonus, log_weights = (
+        None if column is None else column[run] for column in decision[5:8]
+    )
     return Decision(
         step=int(decision.step[run]),
         context=offer.context,
@@ -100,11 +144,15 @@ def _widened(values: Array, width: int, filling: float) -> Array:
 
 
 def _weights(each: list[Odds]) -> list[Array | None]:
-    """Log weights of runs, which are there where an expert slept; NaN for the others, if some are."""
+    """Log weights of runs, which are there where an expert slept; NaN for the others,
+    if some are."""
     like = next((one.log_weights for one in each if one.log_weights is not None), None)
     if like is None:
         return [None]
-    return [np.full_like(like, np.nan) if one.log_weights is None else one.log_weights for one in each]
+    return [
+        np.full_like(like, np.nan) if one.log_weights is None else one.log_weights
+        for one in each
+    ]
 
 
 def _stacked(columns: list[Any]) -> Any:

@@ -1,4 +1,5 @@
-"""An ordinary world of a problem's size, and what learning costs in it: what stands beside a worst-case bound."""
+"""An ordinary world of a problem's size, and what learning costs in it: what stands
+beside a worst-case bound."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,8 @@ from oddsmith.lab.worlds.tables import TableWorld, random_table
 __all__ = ["Cost", "OrdinaryWorld"]
 
 _CONTEXTS, _RUNS = 10, 8
-_STEPS, _EXPERTS, _ARMS = 1000, 32, 200  # with six policies about a second, for up to 20 arms
+# with six policies about a second, for up to 20 arms
+_STEPS, _EXPERTS, _ARMS = 1000, 32, 200
 _CELLS = 20 * _EXPERTS  # arms · experts up to which a step takes the same time
 
 
@@ -28,10 +30,12 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OrdinaryWorld:
-    """Experts that disagree everywhere, of which the first is right: every reward tells some of them apart.
+    """Experts that disagree everywhere, of which the first is right: every reward tells
+    some of them apart.
 
-    A table of 10 contexts, drawn uniformly; the experts' predictions are independent Beta(2, 2) numbers between `low`
-    and `high`. The true expert has the prior `prior`, the others share the rest. Rewards are 0 or 1.
+    A table of 10 contexts, drawn uniformly; the experts' predictions are independent
+    Beta(2, 2) numbers between `low` and `high`. The true expert has the prior `prior`,
+    the others share the rest. Rewards are 0 or 1.
 
     >>> world = OrdinaryWorld.sized(n_arms=5, steps=300, prior=0.1)
     >>> world.experts.table.shape, world.priors[:2].round(2)
@@ -49,9 +53,17 @@ class OrdinaryWorld:
 
     @classmethod
     def sized(
-        cls, *, n_arms: int, steps: float, prior: float, seed: int = 0, low: float = 0.0, high: float = 1.0
+        cls,
+        *,
+        n_arms: int,
+        steps: float,
+        prior: float,
+        seed: int = 0,
+        low: float = 0.0,
+        high: float = 1.0,
     ) -> "OrdinaryWorld":
-        """The world of this size, or the largest one below it in which six policies take about a second."""
+        """The world of this size, or the largest one below it in which six policies
+        take about a second."""
         arms = min(n_arms, _ARMS)
         experts = max(2, round(min(1 / prior, _EXPERTS)))
         longest = int(_STEPS * min(1.0, _CELLS / (arms * experts)))
@@ -73,12 +85,15 @@ class OrdinaryWorld:
     def cost(self, policy: Policy) -> Cost:
         """What the policy loses to the true expert over all steps."""
         world = TableWorld(self.experts.table[:, 0])
-        total = simulate(policy, world, steps=self.steps, runs=self.runs, seed=self.seed).total
+        total = simulate(
+            policy, world, steps=self.steps, runs=self.runs, seed=self.seed
+        ).total
         return Cost(float(total.mean()), float(total.std(ddof=1) / np.sqrt(self.runs)))
 
     def __str__(self) -> str:
         return (
-            f"{self.steps:,} decisions among {self.n_arms} arms; {self.n_experts} experts whose predictions are drawn "
-            f"at random (Beta(2, 2), {_CONTEXTS} contexts), one of them right, with prior {self.prior:g}; "
-            f"mean ± standard error of {self.runs} runs, seed {self.seed}"
+            f"{self.steps:,} decisions among {self.n_arms} arms; {self.n_experts} "
+            f"experts whose predictions are drawn at random (Beta(2, 2), {_CONTEXTS} "
+            f"contexts), one of them right, with prior {self.prior:g}; mean ± standard "
+            f"error of {self.runs} runs, seed {self.seed}"
         )

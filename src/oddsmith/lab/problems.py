@@ -27,12 +27,14 @@ _MOST = 1000  # contexts of a table that become features, one column each
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A world and experts for it; `truth` is the number of the expert that is right (None: none, or not always).
+    """A world and experts for it; `truth` is the number of the expert that is right
+    (None: none, or not always).
 
-    Policies over features see `features[context]`, or the context itself where `features` is None; `columns` are their
-    names, none where there are no features. `contexts` is a sample of them (None: they are not independent draws), and
-    `prior` N probabilities of the experts (None: uniform). Where arms come with the call, `arm_columns` are the names
-    of their features.
+    Policies over features see `features[context]`, or the context itself where
+    `features` is None; `columns` are their names, none where there are no features.
+    `contexts` is a sample of them (None: they are not independent draws), and `prior` N
+    probabilities of the experts (None: uniform). Where arms come with the call,
+    `arm_columns` are the names of their features.
     """
 
     world: World
@@ -51,11 +53,14 @@ class Problem:
     @property
     def rows_per_arm(self) -> bool:
         """Whether a context has a row of features for each arm."""
-        return self.features is None and bool(self.columns) and not self.world.makes_offers
+        return (
+            self.features is None and bool(self.columns) and not self.world.makes_offers
+        )
 
     @property
     def true_prior(self) -> float:
-        """The prior's probability of the truth; 1/N where it is uniform, or no expert is right."""
+        """The prior's probability of the truth; 1/N where it is uniform, or no expert
+        is right."""
         alike = self.prior is None or self.truth is None
         return 1 / len(self.experts.names) if alike else float(self.prior[self.truth])
 
@@ -63,20 +68,38 @@ class Problem:
     def table(self) -> Array:
         """The predictions (X, N, K) of experts that are a table."""
         if not isinstance(self.experts, TableExperts):
-            raise InvalidInput(f"experts must be a table; got {type(self.experts).__name__}")
+            raise InvalidInput(
+                f"experts must be a table; got {type(self.experts).__name__}"
+            )
         return self.experts.table
 
     def build(self, folder: Path, steps: int) -> BuildContext:
-        """What a policy is built for here: the world's experts, features and horizon."""
+        """What a policy is built for here: the world's experts, features and
+        horizon."""
         arms = None if self.world.makes_offers else column_names(self.n_arms, "")
-        schema, arm_schema = (Schema(names) if names else None for names in (self.columns, self.arm_columns))
-        known: Any = {"rows_per_arm": self.rows_per_arm, "contexts": self.contexts, "arm_schema": arm_schema}
-        return BuildContext(folder, arms, schema, {"world": bank_of(self.experts)}, steps, **known)
+        schema, arm_schema = (
+            Schema(names) if names else None
+            for names in (self.columns, self.arm_columns)
+        )
+        known: Any = {
+            "rows_per_arm": self.rows_per_arm,
+            "contexts": self.contexts,
+            "arm_schema": arm_schema,
+        }
+        return BuildContext(
+            folder, arms, schema, {"world": bank_of(self.experts)}, steps, **known
+        )
 
-    def seen_by(self, policy: Policy, *, named: bool = False, arms_named: bool = False) -> Policy:
-        """The policy as it plays here: contexts become features, and they and those of arms get names, or do not."""
+    def seen_by(
+        self, policy: Policy, *, named: bool = False, arms_named: bool = False
+    ) -> Policy:
+        """The policy as it plays here: contexts become features, and they and those of
+        arms get names, or do not."""
         if self.world.makes_offers:
-            columns, own = self.columns if named else (), self.arm_columns if arms_named else ()
+            columns, own = (
+                self.columns if named else (),
+                self.arm_columns if arms_named else (),
+            )
             return OnNames(policy, columns, own) if columns or own else policy
         if not self.columns or (self.features is None and not named):
             return policy
@@ -84,14 +107,22 @@ class Problem:
 
 
 def table_problem(
-    table: Array, world: World | None = None, *, truth: int | None = 0, contexts: Any = None, prior: Any = None
+    table: Array,
+    world: World | None = None,
+    *,
+    truth: int | None = 0,
+    contexts: Any = None,
+    prior: Any = None,
 ) -> Problem:
-    """Experts' predictions (X, N, K), the first of them true; features say which of the X contexts it is."""
+    """Experts' predictions (X, N, K), the first of them true; features say which of the
+    X contexts it is."""
     n = len(table)
     features = np.eye(n) if n <= _MOST else None
     columns = column_names(n, "context") if n <= _MOST else ()
     means = TableWorld(table[:, 0]) if world is None else world
-    return Problem(means, TableExperts(table), truth, features, columns, contexts, prior)
+    return Problem(
+        means, TableExperts(table), truth, features, columns, contexts, prior
+    )
 
 
 def column_names(n: int, word: str = "x") -> tuple[str, ...]:
@@ -105,20 +136,34 @@ def column_names(n: int, word: str = "x") -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OnFeatures(PolicyWrapper):
-    """A policy that sees features[context] (None: the context's own numbers), by name if `columns` has names."""
+    """A policy that sees features[context] (None: the context's own numbers), by name
+    if `columns` has names."""
 
     policy: Policy
     features: Array | None
     columns: tuple[str, ...] = ()
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        return self.policy.odds(state, self._seen(context), eligible=eligible, step=step)
+    def odds(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        return self.policy.odds(
+            state, self._seen(context), eligible=eligible, step=step
+        )
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.policy.update(state, decision._replace(context=self._seen(decision.context)), reward)
+        return self.policy.update(
+            state, decision._replace(context=self._seen(decision.context)), reward
+        )
 
     def _seen(self, context: Context) -> Any:
         numbers = context if self.features is None else self.features[context]
         if not self.columns:
             return numbers
-        return unstructured_to_structured(numbers, np.dtype([(name, np.float64) for name in self.columns]))
+        return unstructured_to_structured(
+            numbers, np.dtype([(name, np.float64) for name in self.columns])
+        )

@@ -21,7 +21,8 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
-_MOST = 400_000_000  # run-steps of one simulation: some 3 GB for each of regret, arms and rewards
+# run-steps of one simulation: some 3 GB for each of regret, arms and rewards
+_MOST = 400_000_000
 TRACES = ("posterior", "entropy", "gap", "odds", "log")
 
 
@@ -36,14 +37,17 @@ def simulate(
     noise: Noise | None = None,
     trace: Sequence[str] = (),
 ) -> Run:
-    """`runs` independent runs of `steps` decisions, rewards arriving `delay` steps late; runs are a leading axis.
+    """`runs` independent runs of `steps` decisions, rewards arriving `delay` steps
+    late; runs are a leading axis.
 
-    Contexts, draws, rewards and delays have random streams of their own, so that policies meet the same contexts for
-    one seed. A random delay is drawn for each step and shared by the runs, which are independent given the delays: take
-    several seeds for the spread over delays. Traces: posterior (T, runs, N), its
-    entropy, odds (T, runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)² of Lemma 1), and log, which
-    keeps the decisions for `Run.log`. Finite worlds take a compiled path where numba is installed, which draws the
-    same arms. Where arms come with the call, every run has a state of its own, and odds of 0 behind its last arm.
+    Contexts, draws, rewards and delays have random streams of their own, so that
+    policies meet the same contexts for one seed. A random delay is drawn for each step
+    and shared by the runs, which are independent given the delays: take several seeds
+    for the spread over delays. Traces: posterior (T, runs, N), its entropy, odds (T,
+    runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)² of Lemma 1), and
+    log, which keeps the decisions for `Run.log`. Finite worlds take a compiled path
+    where numba is installed, which draws the same arms. Where arms come with the call,
+    every run has a state of its own, and odds of 0 behind its last arm.
 
     >>> import oddsmith as od
     >>> from oddsmith.lab.worlds import TableWorld
@@ -65,55 +69,103 @@ def simulate(
 
 
 def _stepwise(
-    policy: Policy, world: World, shape: tuple[int, int], seed: int, due: Arrivals, rest: tuple[Noise, Sequence[str]]
+    policy: Policy,
+    world: World,
+    shape: tuple[int, int],
+    seed: int,
+    due: Arrivals,
+    rest: tuple[Noise, Sequence[str]],
 ) -> Run:
     """Step by step, all runs at once: any policy, any world."""
     (steps, runs), (scatter, trace) = shape, rest
     contexts_rng, draws_rng, rewards_rng = _streams(seed)
     state = policy.init((runs,))
     keep, decisions = "log" in trace, dict[int, Decision]()
-    regret, arms, rewards = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape)
+    regret, arms, rewards = (
+        np.empty(shape),
+        np.empty(shape, dtype=np.int64),
+        np.empty(shape),
+    )
     contexts: list[Context] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
     for t in progress(range(steps), steps, "steps"):
         context = world.context(t + 1, runs, contexts_rng, History(policy, state))
         odds = policy.odds(state, context, step=t + 1)
         if odds.propensities.shape[-1] != world.n_arms:
-            raise InvalidInput(f"policy must have the world's {world.n_arms} arms; got {odds.propensities.shape[-1]}")
+            raise InvalidInput(
+                f"policy must have the world's {world.n_arms} arms; got "
+                f"{odds.propensities.shape[-1]}"
+            )
         decision = draw(odds, context, draws_rng.random(runs), step=t + 1)
         means = world.means(t + 1, context)
-        means = np.nan_to_num(means) if world.makes_offers else means  # no arm has odds where there is none
+        # no arm has odds where there is none
+        means = np.nan_to_num(means) if world.makes_offers else means
         for name, values in traces.items():
             values.append(_traced(name, policy, state, odds, means=means))
         regret[t] = means.max(axis=-1) - (decision.propensities * means).sum(axis=-1)
         arms[t] = decision.arm
-        rewards[t] = scatter(np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0], rewards_rng)
+        rewards[t] = scatter(
+            np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0], rewards_rng
+        )
         contexts.append(context)
         decisions[t] = decision
         for s in due.order[due.arrived[t - 1] if t else 0 : due.arrived[t]]:
-            state = policy.update(state, decisions[int(s)] if keep else decisions.pop(int(s)), rewards[s])
+            state = policy.update(
+                state, decisions[int(s)] if keep else decisions.pop(int(s)), rewards[s]
+            )
     stacked = {name: np.stack(values) for name, values in traces.items()}
     kept = list(decisions.values()) if keep else []
-    return Run(regret, arms, rewards, contexts, stacked, state, world, due, kept, named_advice(policy))
+    return Run(
+        regret,
+        arms,
+        rewards,
+        contexts,
+        stacked,
+        state,
+        world,
+        due,
+        kept,
+        named_advice(policy),
+    )
 
 
-def _streams(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
+def _streams(
+    seed: int,
+) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
     """Random numbers for contexts, draws and rewards, each with a stream of its own."""
-    contexts, draws, rewards = (np.random.default_rng([seed, stream]) for stream in range(3))
+    contexts, draws, rewards = (
+        np.random.default_rng([seed, stream]) for stream in range(3)
+    )
     return contexts, draws, rewards
 
 
-def _compiled(policy: Policy, world: World, shape: tuple[int, int], seed: int, due: Arrivals) -> Run:
-    """The same run by the compiled loop: the same contexts, uniforms and coins, and so the same arms."""
+def _compiled(
+    policy: Policy, world: World, shape: tuple[int, int], seed: int, due: Arrivals
+) -> Run:
+    """The same run by the compiled loop: the same contexts, uniforms and coins, and so
+    the same arms."""
     assert isinstance(policy, GeneralizedThompsonSampling)  # as `finite.suits` says
     assert isinstance(world, TableWorld)
     steps, runs = shape
     contexts_rng, draws_rng, rewards_rng = _streams(seed)
-    contexts = np.stack([world.context(t + 1, runs, contexts_rng) for t in range(steps)])
+    contexts = np.stack(
+        [world.context(t + 1, runs, contexts_rng) for t in range(steps)]
+    )
     chance = draws_rng.random(shape), rewards_rng.random(shape)
     played = finite.play(policy, world, contexts, chance=chance, due=due)
-    state = ExpertState(played.log_weights, len(due.order), policy.experts.init((runs,)))
-    return Run(played.regret, played.arms, played.rewards, list(contexts), {}, state, world, due)
+    state = ExpertState(
+        played.log_weights, len(due.order), policy.experts.init((runs,))
+    )
+    return Run(
+        played.regret,
+        played.arms,
+        played.rewards,
+        list(contexts),
+        {},
+        state,
+        world,
+        due,
+    )
 
 
 def check_seed(seed: object) -> None:
@@ -121,16 +173,31 @@ def check_seed(seed: object) -> None:
     whole("seed", seed, low=0, high=2**63 - 1)
 
 
-def _check(policy: object, world: object, noise: object, numbers: tuple[int, int, int], trace: object) -> None:
+def _check(
+    policy: object,
+    world: object,
+    noise: object,
+    numbers: tuple[int, int, int],
+    trace: object,
+) -> None:
     check_policy(policy)
     if not isinstance(world, World):
-        raise InvalidInput(f"world must have context and means (name World as base); got {type(world).__name__}")
+        raise InvalidInput(
+            "world must have context and means (name World as base); got "
+            f"{type(world).__name__}"
+        )
     if not callable(noise):
-        raise InvalidInput(f"noise must be a function of means and a generator; got {type(noise).__name__}")
+        raise InvalidInput(
+            "noise must be a function of means and a generator; got "
+            f"{type(noise).__name__}"
+        )
     for what, value in zip(("steps", "runs"), numbers, strict=False):
         whole(what, value)
     if numbers[0] * numbers[1] > _MOST:
-        raise TooLarge(f"steps · runs must be at most {_MOST:,}, kept in memory; got {numbers[0] * numbers[1]:,}")
+        raise TooLarge(
+            f"steps · runs must be at most {_MOST:,}, kept in memory; got "
+            f"{numbers[0] * numbers[1]:,}"
+        )
     check_seed(numbers[2])
     if not isinstance(trace, list | tuple):
         raise InvalidInput(f"trace must be a list of names; got {trace!r:.60}")
@@ -138,19 +205,30 @@ def _check(policy: object, world: object, noise: object, numbers: tuple[int, int
         raise InvalidInput(f"trace must be of {', '.join(TRACES)}; got {unknown[0]!r}")
 
 
-def _traced(name: str, policy: Policy, state: State, odds: Odds, *, means: Array) -> Array:
-    """One trace of one step: odds (runs, K), posterior (runs, N), its entropy (runs,), or the Gibbs gap (runs,)."""
+def _traced(
+    name: str, policy: Policy, state: State, odds: Odds, *, means: Array
+) -> Array:
+    """One trace of one step: odds (runs, K), posterior (runs, N), its entropy (runs,),
+    or the Gibbs gap (runs,)."""
     if name == "odds":
         return odds.propensities
     if policy.bank is None:
-        raise InvalidInput(f"trace {name!r} needs a policy with a posterior over experts; got {type(policy).__name__}")
+        raise InvalidInput(
+            f"trace {name!r} needs a policy with a posterior over experts; got "
+            f"{type(policy).__name__}"
+        )
     posterior: Array = policy.posterior(state)
     if name == "posterior":
         return posterior
     if name == "entropy":
-        entropy: Array = -(posterior * np.log(np.where(posterior > 0, posterior, 1.0))).sum(axis=-1)
+        entropy: Array = -(
+            posterior * np.log(np.where(posterior > 0, posterior, 1.0))
+        ).sum(axis=-1)
         return entropy
     predictions = np.asarray(odds.advice)[..., : posterior.shape[-1], :]
-    missed = np.nan_to_num((predictions - means[..., None, :]) ** 2)  # a sleeper's prediction counts 0
-    gap: Array = (posterior[..., None] * odds.propensities[..., None, :] * missed).sum(axis=(-2, -1))
+    # a sleeper's prediction counts 0
+    missed = np.nan_to_num((predictions - means[..., None, :]) ** 2)
+    gap: Array = (posterior[..., None] * odds.propensities[..., None, :] * missed).sum(
+        axis=(-2, -1)
+    )
     return gap

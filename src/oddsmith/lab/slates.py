@@ -1,4 +1,5 @@
-"""Slates in a simulation: an agent fills the slots of pages, with exact shares of what there was to gain."""
+"""Slates in a simulation: an agent fills the slots of pages, with exact shares of what
+there was to gain."""
 
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ __all__ = ["PageRun", "fill_pages"]
 
 
 class PageRun(NamedTuple):
-    """What pages (n,) earned on average, summed over their slots, beside the best and a random page; and the log."""
+    """What pages (n,) earned on average, summed over their slots, beside the best and a
+    random page; and the log."""
 
     earned: Array
     best: Array
@@ -21,15 +23,23 @@ class PageRun(NamedTuple):
     log: Log
 
     def captured(self, first: int = 0) -> float:
-        """The share of what there was to gain above chance, from a page on: 1 is the best page every time."""
-        gained, most = (one[first:].sum() - self.uniform[first:].sum() for one in (self.earned, self.best))
+        """The share of what there was to gain above chance, from a page on: 1 is the
+        best page every time."""
+        gained, most = (
+            one[first:].sum() - self.uniform[first:].sum()
+            for one in (self.earned, self.best)
+        )
         return float(gained / most)
 
 
 def fill_pages(agent: Agent, world: PageWorld, pages: int, *, seed: int = 0) -> PageRun:
-    """The run of an agent that decides so many pages one after the other, and learns all slots of each."""
+    """The run of an agent that decides so many pages one after the other, and learns
+    all slots of each."""
     whole("pages", pages)
-    visitors, clicks = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
+    visitors, clicks = (
+        np.random.default_rng([seed, 1]),
+        np.random.default_rng([seed, 2]),
+    )
     decisions, rewards, sums = [], [], []
     for _ in range(pages):
         visitor = world.visitor(visitors)

@@ -1,4 +1,5 @@
-"""sweep: policies x worlds x seeds on any engine; every finished cell is kept, so that a sweep can be resumed."""
+"""sweep: policies x worlds x seeds on any engine; every finished cell is kept, so that
+a sweep can be resumed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,8 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["Cell", "grid", "sweep"]
 
-_POINTS = 25  # steps of each run that are written down, from 1 to the last, evenly on a log scale
+# steps of each run that are written down, from 1 to the last, evenly on a log scale
+_POINTS = 25
 _ORDER = ("world", "policy", "seed", "run", "step")
 
 
@@ -43,10 +45,21 @@ class Cell:
     def key(self) -> str:
         """A hash of everything the result depends on."""
         if self.plays.unversioned:
-            raise NoVersion(f"policy {self.policy!r} must tell its models apart; give ModelExperts a version")
-        if (kind := opaque([self.plays, self.where, self.delay, self.noise])) is not None:
-            raise NotPortable(f"everything in a sweep must be a dataclass, known by its fields; got {kind}")
-        described = [source_digest(), *(describe(getattr(self, field.name)) for field in fields(self))]
+            raise NoVersion(
+                f"policy {self.policy!r} must tell its models apart; give ModelExperts "
+                "a version"
+            )
+        if (
+            kind := opaque([self.plays, self.where, self.delay, self.noise])
+        ) is not None:
+            raise NotPortable(
+                "everything in a sweep must be a dataclass, known by its fields; got "
+                f"{kind}"
+            )
+        described = [
+            source_digest(),
+            *(describe(getattr(self, field.name)) for field in fields(self)),
+        ]
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -72,12 +85,19 @@ def grid(
     ]
 
 
-def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", workers: int | None = None) -> Any:
+def sweep(
+    cells: Iterable[Cell],
+    out: Path | str,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+) -> Any:
     """The table of all cells (a `pyarrow.Table`), also written to out/table.parquet.
 
-    One row for each run and each of some 25 steps: policy, world, seed, run, step, and the regret and reward so far.
-    Every finished cell is a file in out/cells, named by a hash of its settings: started again, a sweep does only what
-    is missing. The rows are sorted, and the same whatever the engine and the number of workers.
+    One row for each run and each of some 25 steps: policy, world, seed, run, step, and
+    the regret and reward so far. Every finished cell is a file in out/cells, named by a
+    hash of its settings: started again, a sweep does only what is missing. The rows are
+    sorted, and the same whatever the engine and the number of workers.
     """
     found = list(cells)
     if not found:
@@ -85,7 +105,10 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
     names = [(cell.policy, cell.world, cell.seed) for cell in found]
     if len(set(names)) < len(names):
         policy, world, seed = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"cells must differ in policy, world or seed; got {policy} in {world}, seed {seed}, twice")
+        raise InvalidInput(
+            f"cells must differ in policy, world or seed; got {policy} in {world}, "
+            f"seed {seed}, twice"
+        )
     keys = [cell.key() for cell in found]
     folder = Path(out) / "cells"
     try:
@@ -93,8 +116,14 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
         for part in folder.glob(".*.part"):  # of a sweep that was killed while it wrote
             part.unlink()
     except OSError as error:
-        raise InvalidInput(f"out must be a folder that can be written to; {error}") from error
-    tables = {i: table for i, key in enumerate(keys) if (table := _finished(folder / f"{key}.parquet")) is not None}
+        raise InvalidInput(
+            f"out must be a folder that can be written to; {error}"
+        ) from error
+    tables = {
+        i: table
+        for i, key in enumerate(keys)
+        if (table := _finished(folder / f"{key}.parquet")) is not None
+    }
     missing = [i for i in range(len(found)) if i not in tables]
     results = each(play, [found[i] for i in missing], engine=engine, workers=workers)
     for place, columns in progress(results, len(missing), "cells"):
@@ -110,10 +139,19 @@ def sweep(cells: Iterable[Cell], out: Path | str, *, engine: str = "local", work
 def play(cell: Cell) -> dict[str, object]:
     """The columns of one cell: regret and reward so far of each run at some steps."""
     run = simulate(
-        cell.plays, cell.where, steps=cell.steps, runs=cell.runs, seed=cell.seed, delay=cell.delay, noise=cell.noise
+        cell.plays,
+        cell.where,
+        steps=cell.steps,
+        runs=cell.runs,
+        seed=cell.seed,
+        delay=cell.delay,
+        noise=cell.noise,
     )
     at = np.unique(np.geomspace(1, cell.steps, _POINTS).round().astype(np.int64))
-    regret, reward = (np.cumsum(values, axis=0)[at - 1].T.ravel() for values in (run.regret, run.rewards))
+    regret, reward = (
+        np.cumsum(values, axis=0)[at - 1].T.ravel()
+        for values in (run.regret, run.rewards)
+    )
     rows = regret.size
     return {
         "world": [cell.world] * rows,

@@ -1,10 +1,12 @@
-"""CSV with a header, read batch by batch; plain columns for what a spreadsheet can show, JSON for other contexts.
+"""CSV with a header, read batch by batch; plain columns for what a spreadsheet can
+show, JSON for other contexts.
 
     arm,reward,propensities.sports,propensities.tech,context.age,context.city,context.json,decision_id
     tech,1.0,0.25,0.75,31,Rome,,d-1
     sports,,0.5,0.5,,,"{""age"": null, ""city"": ""Oslo""}",d-2
 
-What `write` writes `read` gives back: the same numbers to the last bit, and the same contexts.
+What `write` writes `read` gives back: the same numbers to the last bit, and the same
+contexts.
 """
 
 import csv
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 
 
 _START = 65_536  # bytes that are looked at for semicolons
-_WITH_COMMA, _WITH_POINT = (re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\."))
+_WITH_COMMA, _WITH_POINT = (
+    re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\.")
+)
 _YES_NO = ("yes", "no", "y", "n", "ja", "nein", "oui", "non", "si", "sí")
 _TEXTS = ("decision_id", "fingerprint", "slate")
 _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
@@ -47,12 +51,20 @@ def names(path: Path) -> list[str]:
 
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a CSV file. An empty field is missing; in `reward` that means that none has come."""
+    """Pieces of a CSV file. An empty field is missing; in `reward` that means that none
+    has come."""
     pa, schema = arrow(), _schema(path)
     found = found_columns(schema.names, layout, str(path))
     numeric = {one: name for name in _NUMBERS for one in listed(found.get(name, []))}
-    types = {one: pa.float64() for one in numeric if not pa.types.is_boolean(schema.field(one).type)}
-    texts = [*(one for name in _TEXTS for one in listed(found.get(name, []))), "context.json"]
+    types = {
+        one: pa.float64()
+        for one in numeric
+        if not pa.types.is_boolean(schema.field(one).type)
+    }
+    texts = [
+        *(one for name in _TEXTS for one in listed(found.get(name, []))),
+        "context.json",
+    ]
     types |= {one: pa.string() for one in texts if one in schema.names}
     try:
         yield from pieces(_batches(path, layout.rows, types), layout, str(path))
@@ -74,25 +86,38 @@ def batches(path: Path, rows: int, texts: Sequence[str]) -> "Iterator[pa.RecordB
     """Record batches of all columns, some of which are text whatever they look like."""
     pa, present = arrow(), names(path)
     try:
-        yield from _batches(path, rows, {one: pa.string() for one in texts if one in present})
+        yield from _batches(
+            path, rows, {one: pa.string() for one in texts if one in present}
+        )
     except pa.ArrowInvalid as error:
         raise BadFile(f"{path} must be CSV; {error}") from error
 
 
-def _batches(path: Path, rows: int, types: "Mapping[str, pa.DataType]") -> "Iterator[pa.RecordBatch]":
+def _batches(
+    path: Path, rows: int, types: "Mapping[str, pa.DataType]"
+) -> "Iterator[pa.RecordBatch]":
     with _opened(path, types) as file:
         for batch in file:
-            yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
+            yield from (
+                batch.slice(start, rows) for start in range(0, len(batch), rows)
+            )
 
 
-def _find_word(path: Path, rows: int, numeric: Mapping[str, str], present: list[str]) -> None:
+def _find_word(
+    path: Path, rows: int, numeric: Mapping[str, str], present: list[str]
+) -> None:
     """Refuses the first field that should be a number and is not."""
     pa, first = arrow(), 0
     for batch in _batches(path, rows, dict.fromkeys(present, pa.string())):
         for one, name in numeric.items():
             for row, text in enumerate(batch.column(one).to_pylist()):
                 if text and not _reads_as_number(text):
-                    raise BrokenLog(name, first + row, f"must be a number; got {text!r:.60}{_cure(text)}", str(path))
+                    raise BrokenLog(
+                        name,
+                        first + row,
+                        f"must be a number; got {text!r:.60}{_cure(text)}",
+                        str(path),
+                    )
         first += len(batch)
 
 
@@ -108,30 +133,41 @@ def _cure(text: str) -> str:
     """How to write as a number what is none, where that can be guessed."""
     if text.strip().lower() in _YES_NO:
         return ": write 1 for yes and 0 for no"
-    return ": write it with a point" if _reads_as_number(text.replace(",", ".", 1)) else ""
+    return (
+        ": write it with a point" if _reads_as_number(text.replace(",", ".", 1)) else ""
+    )
 
 
 def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingReader":
     from pyarrow import csv
 
     between, point = _signs(path)
-    how = csv.ConvertOptions(column_types=types, strings_can_be_null=True, decimal_point=point)
-    return csv.open_csv(path, parse_options=csv.ParseOptions(delimiter=between), convert_options=how)
+    how = csv.ConvertOptions(
+        column_types=types, strings_can_be_null=True, decimal_point=point
+    )
+    return csv.open_csv(
+        path, parse_options=csv.ParseOptions(delimiter=between), convert_options=how
+    )
 
 
 def _signs(path: Path) -> tuple[str, str]:
-    """What stands between fields, and in numbers: a header with semicolons or tabs and no comma is that of a
-    spreadsheet, perhaps in a country that writes 0,5.
+    """What stands between fields, and in numbers: a header with semicolons or tabs and
+    no comma is that of a spreadsheet, perhaps in a country that writes 0,5.
     """
     with path.open("rb") as file:
         start = file.read(_START).decode("utf-8", "ignore")
     header, _, rows = start.partition("\n")
-    between = next((sign for sign in ";\t" if sign in header and "," not in header), ",")
+    between = next(
+        (sign for sign in ";\t" if sign in header and "," not in header), ","
+    )
     comma = between != "," and _WITH_COMMA.search(rows) and not _WITH_POINT.search(rows)
     return between, "," if comma else "."
 
 
-_MISSING = frozenset(("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity"))  # as readers take them
+# as readers take them
+_MISSING = frozenset(
+    ("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity")
+)
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
@@ -144,7 +180,8 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
         if log.offered is not None or log.features is not None:
             instead = "write Parquet, JSON lines or dsjson"
             raise InvalidInput(
-                f"column offered or features: CSV has no lists for arms that came with the call: {instead}"
+                "column offered or features: CSV has no lists for arms that came with "
+                f"the call: {instead}"
             )
         plain = plain if header else _plain_columns(log.context)
         columns = dict(_columns(log, plain))
@@ -161,10 +198,17 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
 def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
     """The columns of the file, with their cells."""
     names = log.arms if log.arms is not None and all(map(_is_word, log.arms)) else None
-    experts = None if log.experts is None or all(one.isdigit() for one in log.experts) else log.experts
+    experts = (
+        None
+        if log.experts is None or all(one.isdigit() for one in log.experts)
+        else log.experts
+    )
     for name, value in log.columns().items():
         if name == "arm":
-            yield name, value.tolist() if names is None else [names[arm] for arm in value]
+            yield (
+                name,
+                value.tolist() if names is None else [names[arm] for arm in value],
+            )
         elif name == "context":
             yield from _context_columns(value, plain)
         elif name == "time" and value.dtype.kind == "M":
@@ -172,56 +216,100 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[ob
         elif value.ndim == 2:
             of_arms = name in ("propensities", "eligible")
             ends = (names if of_arms else experts) or range(value.shape[1])
-            yield from ((f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends))
+            yield from (
+                (f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends)
+            )
         elif name != "propensity" or log.propensities is None:
             yield name, _cells(value)
-    if names is not None and log.propensities is None and log.eligible is None:  # which arms there are
-        yield from ((f"eligible.{name}", list[object](["true"] * len(log))) for name in names)
+    # which arms there are
+    if names is not None and log.propensities is None and log.eligible is None:
+        yield from (
+            (f"eligible.{name}", list[object](["true"] * len(log))) for name in names
+        )
 
 
 def _cells(values: npt.NDArray[np.generic]) -> list[object]:
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values]
-    return ["" if value is None or value != value else value for value in values.tolist()]
+    return [
+        "" if value is None or value != value else value for value in values.tolist()
+    ]
 
 
-def _context_columns(context: Context, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
-    """Numbers side by side; or a column for each plain key, and JSON for the rows that do not fit into these."""
-    if isinstance(context, np.ndarray) and context.ndim == 2 and context.dtype.kind in "fiu":
-        yield from ((f"context.{i}", _cells(context[:, i])) for i in range(context.shape[1]))
+def _context_columns(
+    context: Context, plain: Mapping[str, type]
+) -> Iterator[tuple[str, list[object]]]:
+    """Numbers side by side; or a column for each plain key, and JSON for the rows that
+    do not fit into these."""
+    if (
+        isinstance(context, np.ndarray)
+        and context.ndim == 2
+        and context.dtype.kind in "fiu"
+    ):
+        yield from (
+            (f"context.{i}", _cells(context[:, i])) for i in range(context.shape[1])
+        )
         return
     rows = contexts_of(context)
     fits = [_fits(row, plain) for row in rows]
     for i, key in enumerate(plain):
         values = (
-            (row[i] if isinstance(row, list) else row[key]) if fit else "" for row, fit in zip(rows, fits, strict=True)
+            (row[i] if isinstance(row, list) else row[key]) if fit else ""
+            for row, fit in zip(rows, fits, strict=True)
         )
         yield f"context.{key}", list(values)
-    yield "context.json", ["" if fit else _json(row) for row, fit in zip(rows, fits, strict=True)]
+    yield (
+        "context.json",
+        ["" if fit else _json(row) for row, fit in zip(rows, fits, strict=True)],
+    )
 
 
 def _json(context: Context) -> str:
-    return " null" if context is None else json.dumps(encode(context))  # null without a space is a missing field
+    # null without a space is a missing field
+    return " null" if context is None else json.dumps(encode(context))
 
 
 def _plain_columns(context: Context) -> dict[str, type]:
-    """The keys that get columns of their own, and whether they hold text or numbers: those of the first context."""
-    first = next((row for row in ([] if context is None else contexts_of(context)) if row is not None), None)
+    """The keys that get columns of their own, and whether they hold text or numbers:
+    those of the first context."""
+    first = next(
+        (
+            row
+            for row in ([] if context is None else contexts_of(context))
+            if row is not None
+        ),
+        None,
+    )
     if isinstance(first, list):
-        return {str(i): float for i in range(len(first))} if all(map(_is_number, first)) else {}
-    if not isinstance(first, dict) or not all(_is_word(key) and key != "json" for key in first):
+        return (
+            {str(i): float for i in range(len(first))}
+            if all(map(_is_number, first))
+            else {}
+        )
+    if not isinstance(first, dict) or not all(
+        _is_word(key) and key != "json" for key in first
+    ):
         return {}
-    kinds: dict[str, type] = {key: float if _is_number(value) else str for key, value in first.items()}
+    kinds: dict[str, type] = {
+        key: float if _is_number(value) else str for key, value in first.items()
+    }
     return kinds if _fits(first, kinds) else {}
 
 
 def _fits(row: Context, plain: Mapping[str, type]) -> bool:
     """Whether a context is nothing but these numbers and words."""
     if isinstance(row, list):
-        return list(plain) == [str(i) for i in range(len(row))] and bool(plain) and all(map(_is_number, row))
+        return (
+            list(plain) == [str(i) for i in range(len(row))]
+            and bool(plain)
+            and all(map(_is_number, row))
+        )
     if not isinstance(row, dict) or not plain or list(row) != list(plain):
         return False
-    return all((_is_number if kind is float else _is_word)(row[key]) for key, kind in plain.items())
+    return all(
+        (_is_number if kind is float else _is_word)(row[key])
+        for key, kind in plain.items()
+    )
 
 
 def _is_number(value: Context) -> bool:
@@ -229,7 +317,8 @@ def _is_number(value: Context) -> bool:
 
 
 def _is_word(value: object) -> bool:
-    """Whether every reader of CSV takes this for text, and for no number, time or missing value."""
+    """Whether every reader of CSV takes this for text, and for no number, time or
+    missing value."""
     return (
         isinstance(value, str)
         and value[:1].isalpha()

@@ -1,15 +1,19 @@
-"""Vowpal Wabbit's dsjson: one decision a line, as Vowpal Wabbit and the services around it write and train on.
+"""Vowpal Wabbit's dsjson: one decision a line, as Vowpal Wabbit and the services around
+it write and train on.
 
     {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1, "a": [2, 1], "p": [0.8, 0.2],
      "EventId": "…", "Timestamp": "…", "c": {shared features, "_multi": [features of each arm]}}
 
-Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of `a`, and cost is minus reward.
-Where every action has a `_tag`, the tags are the names of the arms that were offered, what else an action has are its
-features, and what else `c` has is the context, as `flat` makes them of namespaces; else arms are known by their places.
-Azure AI Personalizer wrote the context as the list `FromUrl`, an action's features as the list `j`, and its name once
-more in `i`. An event about several slots is a row for each (`slot_events`).
-What dsjson has no word for (step, advice, bonus, log weights, arms that were not eligible, context and features as they
-were) stands under the key "oddsmith", which Vowpal Wabbit passes over.
+Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of
+`a`, and cost is minus reward. Where every action has a `_tag`, the tags are the names
+of the arms that were offered, what else an action has are its features, and what else
+`c` has is the context, as `flat` makes them of namespaces; else arms are known by their
+places. Azure AI Personalizer wrote the context as the list `FromUrl`, an action's
+features as the list `j`, and its name once more in `i`. An event about several slots is
+a row for each (`slot_events`).
+What dsjson has no word for (step, advice, bonus, log weights, arms that were not
+eligible, context and features as they were) stands under the key "oddsmith", which
+Vowpal Wabbit passes over.
 """
 
 import json
@@ -40,24 +44,38 @@ _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far f
 
 def looks_like(event: Mapping[str, object]) -> bool:
     """Whether an object is an event of dsjson."""
-    return "c" in event and ("a" in event or "_label_Action" in event or "_outcomes" in event)
+    return "c" in event and (
+        "a" in event or "_label_Action" in event or "_outcomes" in event
+    )
 
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own log."""
+    """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own
+    log."""
     experts, tagged, before = None, None, 0
     for first, events in objects(path, layout.rows):
         try:
-            rows = [row for i, event in enumerate(events) for row in rows_of_event(event, i)]
+            rows = [
+                row for i, event in enumerate(events) for row in rows_of_event(event, i)
+            ]
             tagged = "offered" in rows[0] if tagged is None else tagged
             _check_alike(rows, tagged)
-            columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(k for row in rows for k in row)}
+            columns = {
+                name: [row.get(name) for row in rows]
+                for name in dict.fromkeys(k for row in rows for k in row)
+            }
             _pad(columns)
         except BrokenLog as error:
             raise error.moved(first, str(path)) from error
-        kept = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+        kept = {
+            name: values
+            for name, values in columns.items()
+            if any(value is not None for value in values)
+        }
         experts = events[0].get("oddsmith", {}).get("experts", experts)
-        yield Piece({"reward": [None] * len(rows), **kept}, before, None, experts, own=True)
+        yield Piece(
+            {"reward": [None] * len(rows), **kept}, before, None, experts, own=True
+        )
         before += len(rows)
 
 
@@ -73,15 +91,30 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
 
 
 def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
-    """One event as rows of our columns, of which slots have one each; a violation names row `i`."""
+    """One event as rows of our columns, of which slots have one each; a violation names
+    row `i`."""
     if not looks_like(event) or not isinstance(event["c"], dict):
-        raise BrokenLog("c", i, f"must be there, with a or _label_Action: a decision; got keys {list(event)[:6]}")
+        raise BrokenLog(
+            "c",
+            i,
+            "must be there, with a or _label_Action: a decision; got keys "
+            f"{list(event)[:6]}",
+        )
     if event.get("pdrop"):
-        raise BrokenLog("pdrop", i, f"must be 0, or `oddsmith import personalizer` counts it; got {event['pdrop']}")
-    return slot_rows(event, i, _tags, _of_slot) if are_slots(event) else [_row(event, i)]
+        raise BrokenLog(
+            "pdrop",
+            i,
+            "must be 0, or `oddsmith import personalizer` counts it; got "
+            f"{event['pdrop']}",
+        )
+    return (
+        slot_rows(event, i, _tags, _of_slot) if are_slots(event) else [_row(event, i)]
+    )
 
 
-def _of_slot(outcome: Mapping[str, Any], left: Sequence[int], i: int, arms: int) -> dict[str, object]:
+def _of_slot(
+    outcome: Mapping[str, Any], left: Sequence[int], i: int, arms: int
+) -> dict[str, object]:
     """Reward and odds of a slot, whose actions count from 0."""
     order, cost = [action + 1 for action in left], outcome["_label_cost"]
     odds = _odds(outcome, order, order[0], i, np.arange(arms), arms)
@@ -94,14 +127,23 @@ def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
     order, drawn = _order(event, i)
     open_to, arms = _open_to(event, own, order, i)
     cost = None if event.get("_skipLearn") else event.get("_label_cost")
-    row: dict[str, object] = {"reward": None if cost is None else _reward(cost, i), "arm": int(open_to[drawn - 1])}
+    row: dict[str, object] = {
+        "reward": None if cost is None else _reward(cost, i),
+        "arm": int(open_to[drawn - 1]),
+    }
     row["eligible"] = np.isin(np.arange(arms), open_to)
     row |= _odds(event, order, drawn, i, open_to, arms)
     row |= {"decision_id": event.get("EventId"), "time": event.get("Timestamp")}
-    row |= {"context": event["c"]} | (_tags(event["c"], i) if "oddsmith" not in event else {})
+    row |= {"context": event["c"]} | (
+        _tags(event["c"], i) if "oddsmith" not in event else {}
+    )
     if "offered" in own:
         row |= {"offered": own["offered"], "context": None}
-    row |= {name: decoded(own[name], name, i) for name in ("context", "features") if name in own}
+    row |= {
+        name: decoded(own[name], name, i)
+        for name in ("context", "features")
+        if name in own
+    }
     return row | {name: own[name] for name in _OWN if name in own}
 
 
@@ -110,20 +152,36 @@ def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
     label = event.get("_label_Action")
     order = event.get("a", [label])
     actions = event["c"].get("_multi", order)
-    if not isinstance(actions, list) or ("_multi" in event["c"] and not all(isinstance(one, dict) for one in actions)):
-        raise BrokenLog("c", i, f"must have a list of actions in _multi; got {actions!r:.60}")
+    if not isinstance(actions, list) or (
+        "_multi" in event["c"] and not all(isinstance(one, dict) for one in actions)
+    ):
+        raise BrokenLog(
+            "c", i, f"must have a list of actions in _multi; got {actions!r:.60}"
+        )
     n = len(actions)
-    if not isinstance(order, list) or not order or not all(type(a) is int and 1 <= a <= n for a in order):
-        raise BrokenLog("a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}")
+    if (
+        not isinstance(order, list)
+        or not order
+        or not all(type(a) is int and 1 <= a <= n for a in order)
+    ):
+        raise BrokenLog(
+            "a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}"
+        )
     if len(set(order)) < len(order):
         raise BrokenLog("a", i, f"must have each action once; got {order!r:.60}")
     drawn = order[0] if label is None else label
     if type(drawn) is not int or not 1 <= drawn <= n:
-        raise BrokenLog("_label_Action", i, f"must be the number of an action from 1 to {n}; got {label!r:.60}")
+        raise BrokenLog(
+            "_label_Action",
+            i,
+            f"must be the number of an action from 1 to {n}; got {label!r:.60}",
+        )
     return order, drawn
 
 
-def _open_to(event: Mapping[str, Any], own: object, order: Sequence[int], i: int) -> tuple[Ints, int]:
+def _open_to(
+    event: Mapping[str, Any], own: object, order: Sequence[int], i: int
+) -> tuple[Ints, int]:
     """The places of the actions among all arms, and how many arms there are."""
     n = len(event["c"].get("_multi", order))
     if not isinstance(own, dict):
@@ -131,8 +189,14 @@ def _open_to(event: Mapping[str, Any], own: object, order: Sequence[int], i: int
     if "eligible" not in own:
         return np.arange(n), n
     mask = own["eligible"]
-    if not isinstance(mask, list) or not all(type(one) is bool for one in mask) or sum(mask) != n:
-        raise BrokenLog("eligible", i, f"must be true for the {n} actions; got {mask!r:.60}")
+    if (
+        not isinstance(mask, list)
+        or not all(type(one) is bool for one in mask)
+        or sum(mask) != n
+    ):
+        raise BrokenLog(
+            "eligible", i, f"must be true for the {n} actions; got {mask!r:.60}"
+        )
     return np.flatnonzero(mask), len(mask)
 
 
@@ -144,17 +208,31 @@ def _tags(c: Mapping[str, Any], i: int) -> dict[str, object]:
         return {}
     if None in tags:
         lacking = tags.index(None) + 1
-        raise BrokenLog("c", i, f"must have a _tag for each action, or for none; got none for action {lacking}")
+        raise BrokenLog(
+            "c",
+            i,
+            "must have a _tag for each action, or for none; got none for action "
+            f"{lacking}",
+        )
     try:
         rest = [_features(action) or None for action in actions]
-        shared = flat(_unwrapped({key: value for key, value in c.items() if key != "_multi"}, "FromUrl"))
+        shared = flat(
+            _unwrapped(
+                {key: value for key, value in c.items() if key != "_multi"}, "FromUrl"
+            )
+        )
     except InvalidInput as error:
         raise BrokenLog("c", i, str(error)) from error
-    return {"offered": tags, "features": dict(zip(map(str, tags), rest, strict=True)), "context": shared or None}
+    return {
+        "offered": tags,
+        "features": dict(zip(map(str, tags), rest, strict=True)),
+        "context": shared or None,
+    }
 
 
 def _features(action: Mapping[str, Any]) -> dict[str, Any]:
-    """An action's features, without the constant and the name that Personalizer put beside them."""
+    """An action's features, without the constant and the name that Personalizer put
+    beside them."""
     named = action.get("i")
     if isinstance(named, dict) and named.keys() == {"constant", "id"}:
         action = {key: value for key, value in action.items() if key != "i"}
@@ -162,7 +240,8 @@ def _features(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrapped(namespaces: Mapping[str, Any], key: str) -> list[Any]:
-    """The objects in the list under a key, which is no name of theirs, beside the other namespaces."""
+    """The objects in the list under a key, which is no name of theirs, beside the other
+    namespaces."""
     listed = namespaces.get(key)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         return [dict(namespaces)]
@@ -170,29 +249,56 @@ def _unwrapped(namespaces: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
-    """Refuses a row that names its arms where the first one does not, or the other way round."""
+    """Refuses a row that names its arms where the first one does not, or the other way
+    round."""
     for i, row in enumerate(rows):
         if ("offered" in row) != tagged:
-            rule = "must have a _tag for each action" if tagged else "must have no _tag in its actions"
-            raise BrokenLog("c", i, f"{rule}, like the first row: arms are known by name or by place, not by both")
+            rule = (
+                "must have a _tag for each action"
+                if tagged
+                else "must have no _tag in its actions"
+            )
+            raise BrokenLog(
+                "c",
+                i,
+                f"{rule}, like the first row: arms are known by name or by place, not "
+                "by both",
+            )
 
 
 def _reward(cost: object, i: int) -> float:
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not abs(cost) <= 1e300:
+    if (
+        isinstance(cost, bool)
+        or not isinstance(cost, int | float)
+        or not abs(cost) <= 1e300
+    ):
         raise BrokenLog("_label_cost", i, f"must be a number; got {cost!r:.60}")
     return 0.0 - cost
 
 
 def _odds(
-    event: Mapping[str, Any], order: Sequence[int], drawn: int, i: int, open_to: Ints, arms: int
+    event: Mapping[str, Any],
+    order: Sequence[int],
+    drawn: int,
+    i: int,
+    open_to: Ints,
+    arms: int,
 ) -> dict[str, float | Array | None]:
     """Propensities from `p`, else the drawn arm's from `_label_probability`."""
     own, p = event.get("_label_probability"), event.get("p")
     if p is None:
         return {"propensity": own}
     if not isinstance(p, list) or len(p) != len(order):
-        raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {len(p) if isinstance(p, list) else p!r:.60}")
-    for one, key in [*((one, "p") for one in p), *([] if own is None else [(own, "_label_probability")])]:
+        raise BrokenLog(
+            "p",
+            i,
+            f"must have {len(order)} odds like a; got "
+            f"{len(p) if isinstance(p, list) else p!r:.60}",
+        )
+    for one, key in [
+        *((one, "p") for one in p),
+        *([] if own is None else [(own, "_label_probability")]),
+    ]:
         if not isinstance(one, float | int) or not 0 <= one <= 1 + _ROUNDED:
             raise BrokenLog(key, i, f"must be numbers from 0 to 1; got {one!r:.60}")
     odds = np.zeros(arms)
@@ -200,64 +306,119 @@ def _odds(
     if not abs(odds.sum() - 1) <= _ROUNDED:
         raise BrokenLog("p", i, f"must sum to 1; got {odds.sum():.6g}")
     if own is not None and not abs(odds[open_to[drawn - 1]] - own) <= _ROUNDED:
-        raise BrokenLog("_label_probability", i, f"must be the drawn action's entry of p; got {own}")
+        raise BrokenLog(
+            "_label_probability", i, f"must be the drawn action's entry of p; got {own}"
+        )
     exact = abs(odds.sum() - 1) <= 1e-12
     return {"propensities": odds if exact else odds / odds.sum()}
 
 
 def _pad(columns: dict[str, Any]) -> None:
-    """Odds and masks of different numbers of arms to the largest; a mask that allows all arms is none."""
+    """Odds and masks of different numbers of arms to the largest; a mask that allows
+    all arms is none."""
     width = max(len(mask) for mask in columns["eligible"])
     for name in () if "offered" in columns else BY_ARM:
         if name in columns and all(value is not None for value in columns[name]):
-            columns[name] = [np.pad(value, (0, width - len(value))) for value in columns[name]]
+            columns[name] = [
+                np.pad(value, (0, width - len(value))) for value in columns[name]
+            ]
     if all(np.all(mask) for mask in columns["eligible"]):
         del columns["eligible"]
     if "log_weights" in columns:
         n = next(len(one) for one in columns["log_weights"] if one is not None)
-        columns["log_weights"] = [[None] * n if one is None else one for one in columns["log_weights"]]
+        columns["log_weights"] = [
+            [None] * n if one is None else one for one in columns["log_weights"]
+        ]
 
 
 def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
     everywhere = log.arms or [str(arm) for arm in range(log.n_arms)]
     propensities = np.asarray(log.propensities)
     contexts = None if log.context is None else rows_of(log.context)
-    for i, (arm, reward) in enumerate(zip(log.arm.tolist(), log.reward.tolist(), strict=True)):
+    for i, (arm, reward) in enumerate(
+        zip(log.arm.tolist(), log.reward.tolist(), strict=True)
+    ):
         names = everywhere if log.offered is None else log.offered[i]
-        mask = np.ones(len(names), np.bool_) if log.eligible is None else log.eligible[i][: len(names)]
+        mask = (
+            np.ones(len(names), np.bool_)
+            if log.eligible is None
+            else log.eligible[i][: len(names)]
+        )
         open_to = np.flatnonzero(mask)
         order = np.argsort(open_to != arm, kind="stable")  # the drawn arm first
         odds = propensities[i][open_to][order].tolist()
-        context, features = None if contexts is None else contexts[i], None if log.features is None else log.features[i]
+        context, features = (
+            None if contexts is None else contexts[i],
+            None if log.features is None else log.features[i],
+        )
         shown = _shown(context, open_to, names, features)
         drawn = int(order[0]) + 1
-        event: dict[str, object] = {} if np.isnan(reward) else {"_label_cost": -reward, "_label_probability": odds[0]}
+        event: dict[str, object] = (
+            {}
+            if np.isnan(reward)
+            else {"_label_cost": -reward, "_label_probability": odds[0]}
+        )
         event |= {"_label_Action": drawn, "_labelIndex": drawn - 1}
-        event |= {"EventId": str(first + i) if log.decision_id is None else log.decision_id[i]}
+        event |= {
+            "EventId": str(first + i) if log.decision_id is None else log.decision_id[i]
+        }
         if log.time is not None:
-            event["Timestamp"] = f"{log.time[i]}Z" if log.time.dtype.kind == "M" else str(log.time[i])
-        own = {name: _listed(column[i]) for name in _OWN if (column := getattr(log, name)) is not None}
-        own |= {"experts": list(log.experts)} if log.experts is not None and first + i == 0 else {}
+            event["Timestamp"] = (
+                f"{log.time[i]}Z" if log.time.dtype.kind == "M" else str(log.time[i])
+            )
+        own = {
+            name: _listed(column[i])
+            for name in _OWN
+            if (column := getattr(log, name)) is not None
+        }
+        own |= (
+            {"experts": list(log.experts)}
+            if log.experts is not None and first + i == 0
+            else {}
+        )
         own |= {} if log.eligible is None else {"eligible": mask.tolist()}
         own |= {} if log.offered is None else {"offered": list(names)}
         own |= {} if features is None else {"features": encode(dict(features))}
-        own |= {} if context is None or shown is context else {"context": encode(context)}
-        yield event | {"Version": "1", "a": (order + 1).tolist(), "c": shown, "p": odds, "oddsmith": own}
+        own |= (
+            {} if context is None or shown is context else {"context": encode(context)}
+        )
+        yield event | {
+            "Version": "1",
+            "a": (order + 1).tolist(),
+            "c": shown,
+            "p": odds,
+            "oddsmith": own,
+        }
 
 
 def _listed(value: Any) -> object:
-    return encode_floats(value) if isinstance(value, np.ndarray) else value.item() if hasattr(value, "item") else value
+    return (
+        encode_floats(value)
+        if isinstance(value, np.ndarray)
+        else value.item()
+        if hasattr(value, "item")
+        else value
+    )
 
 
-def _shown(context: Context, open_to: Ints, names: Sequence[str], features: Features) -> Mapping[str, object]:
-    """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and each arm's name and features."""
+def _shown(
+    context: Context, open_to: Ints, names: Sequence[str], features: Features
+) -> Mapping[str, object]:
+    """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and
+    each arm's name and features."""
     if isinstance(context, dict) and len(context.get("_multi", ())) == len(open_to):
         return context
-    actions: list[dict[str, object]] = [{"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to]
+    actions: list[dict[str, object]] = [
+        {"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to
+    ]
     for action, arm in zip(actions, open_to, strict=True):
         if features is not None and features.get(names[arm]) is not None:
             action["f"] = _plain(features[names[arm]])
-    if isinstance(context, np.ndarray) and context.ndim == 2 and len(names) in context.shape:
+    if (
+        isinstance(context, np.ndarray)
+        and context.ndim == 2
+        and len(names) in context.shape
+    ):
         of_arms = context if len(context) == len(names) else context.T
         for action, arm in zip(actions, open_to, strict=True):
             action["x"] = of_arms[arm].tolist()
@@ -266,10 +427,23 @@ def _shown(context: Context, open_to: Ints, names: Sequence[str], features: Feat
         return {"x": context.ravel().tolist(), "_multi": actions}
     if isinstance(context, dict):
         return {"x": _plain(context), "_multi": actions}
-    return {"_multi": actions} if context is None else {"x": {"context": str(context)}, "_multi": actions}
+    return (
+        {"_multi": actions}
+        if context is None
+        else {"x": {"context": str(context)}, "_multi": actions}
+    )
 
 
 def _plain(features: Any) -> object:
-    """The words and numbers of features, as Vowpal Wabbit reads them: what is missing or infinite is left out."""
-    named = features if isinstance(features, Mapping) else dict(enumerate(np.ravel(features).tolist()))
-    return {str(k): v for k, v in named.items() if isinstance(v, str | int) or (isinstance(v, float) and isfinite(v))}
+    """The words and numbers of features, as Vowpal Wabbit reads them: what is missing
+    or infinite is left out."""
+    named = (
+        features
+        if isinstance(features, Mapping)
+        else dict(enumerate(np.ravel(features).tolist()))
+    )
+    return {
+        str(k): v
+        for k, v in named.items()
+        if isinstance(v, str | int) or (isinstance(v, float) and isfinite(v))
+    }

@@ -1,8 +1,10 @@
-"""One map over many machines: in this process, local processes, Dask, Ray or Spark, all through joblib.
+"""One map over many machines: in this process, local processes, Dask, Ray or Spark, all
+through joblib.
 
-Dask uses the current client, else the scheduler its configuration names, else a local cluster; Ray and Spark go where
-their own configuration points. Every call runs with one thread of linear algebra, so that results do not depend on
-the engine or on the number of workers.
+Dask uses the current client, else the scheduler its configuration names, else a local
+cluster; Ray and Spark go where their own configuration points. Every call runs with one
+thread of linear algebra, so that results do not depend on the engine or on the number
+of workers.
 """
 
 import os
@@ -19,7 +21,8 @@ from oddsmith.core.errors import InvalidInput, import_extra
 __all__ = ["ENGINES", "each"]
 
 ENGINES = ("serial", "local", "dask", "ray", "spark")
-_STREAM = ("local", "dask")  # whose joblib backends give back each result as it finishes
+# whose joblib backends give back each result as it finishes
+_STREAM = ("local", "dask")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "serial": ("threadpoolctl",),
     "local": ("threadpoolctl", "joblib"),
@@ -33,15 +36,22 @@ _Result = TypeVar("_Result")
 
 
 def each(
-    function: Callable[[_Item], _Result], items: Sequence[_Item], *, engine: str = "local", workers: int | None = None
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
 ) -> Iterator[tuple[int, _Result]]:
-    """(i, function(items[i])) as they finish; `workers` is the number of processes (None: all cores).
+    """(i, function(items[i])) as they finish; `workers` is the number of processes
+    (None: all cores).
 
     >>> sorted(each(abs, [-2, 3], engine="serial"))
     [(0, 2), (1, 3)]
     """
     if engine not in ENGINES:
-        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+        raise InvalidInput(
+            f"engine must be one of {', '.join(ENGINES)}; got {engine!r}"
+        )
     if workers is not None:
         whole("workers", workers)
     _require(engine)
@@ -54,11 +64,18 @@ def each(
 def _require(engine: str) -> None:
     """Refuses an engine whose packages are not installed."""
     for name in _NEEDS[engine]:
-        import_extra(name, f"engine {engine!r} needs", "lab" if engine in ("serial", "local") else engine)
+        import_extra(
+            name,
+            f"engine {engine!r} needs",
+            "lab" if engine in ("serial", "local") else engine,
+        )
 
 
-def _numbered(function: Callable[[_Item], _Result], i: int, item: _Item, choice: str | None) -> tuple[int, _Result]:
-    """The item's place and result, computed with one thread of linear algebra and the caller's choice of kernels."""
+def _numbered(
+    function: Callable[[_Item], _Result], i: int, item: _Item, choice: str | None
+) -> tuple[int, _Result]:
+    """The item's place and result, computed with one thread of linear algebra and the
+    caller's choice of kernels."""
     from threadpoolctl import threadpool_limits
 
     if choice is not None:
@@ -68,24 +85,34 @@ def _numbered(function: Callable[[_Item], _Result], i: int, item: _Item, choice:
 
 
 def _parallel(
-    function: Callable[[_Item], _Result], items: Sequence[_Item], engine: str, workers: int | None
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    engine: str,
+    workers: int | None,
 ) -> Iterator[tuple[int, _Result]]:
     import joblib
 
-    tasks = [joblib.delayed(_numbered)(function, i, item, kernels.choice()) for i, item in enumerate(items)]
+    tasks = [
+        joblib.delayed(_numbered)(function, i, item, kernels.choice())
+        for i, item in enumerate(items)
+    ]
     with ExitStack() as opened:
         _enter(engine, workers, opened)
         settings = {"n_jobs": workers or -1, "batch_size": 1}
         if engine in _STREAM:
-            yield from joblib.Parallel(return_as="generator_unordered", **settings)(tasks)
+            yield from joblib.Parallel(return_as="generator_unordered", **settings)(
+                tasks
+            )
             return
-        size = 4 * (workers or joblib.cpu_count())  # the others hand over some results at a time
+        # the others hand over some results at a time
+        size = 4 * (workers or joblib.cpu_count())
         for start in range(0, len(tasks), size):
             yield from joblib.Parallel(**settings)(tasks[start : start + size])
 
 
 def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
-    """Make the engine joblib's backend, and open what it needs, for as long as `opened` is."""
+    """Make the engine joblib's backend, and open what it needs, for as long as `opened`
+    is."""
     import joblib
 
     if engine == "dask":
@@ -95,17 +122,22 @@ def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
     elif engine == "spark":
         from joblibspark import register_spark
 
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # local workers find the same packages
+        # local workers find the same packages
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         register_spark()
-    if engine == "local":  # a worker that grew is replaced by a new one, which is no news
+    # a worker that grew is replaced by a new one, which is no news
+    if engine == "local":
         opened.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message="A worker stopped while some jobs", category=UserWarning
+        )
     backend = "loky" if engine == "local" else engine
     opened.enter_context(joblib.parallel_config(backend=backend))
 
 
 def _connect_dask(workers: int | None, opened: ExitStack) -> None:
-    """Take the current client; else one for the configured scheduler; else one for a cluster of local processes."""
+    """Take the current client; else one for the configured scheduler; else one for a
+    cluster of local processes."""
     import dask
     from distributed import Client, LocalCluster, get_client
 
@@ -115,8 +147,11 @@ def _connect_dask(workers: int | None, opened: ExitStack) -> None:
         if dask.config.get("scheduler-address", None):
             opened.enter_context(Client())
             return
-        here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # a free port: clusters may stand side by side
-        cluster = opened.enter_context(closing(LocalCluster(n_workers=workers, threads_per_worker=1, **here)))
+        # a free port: clusters may stand side by side
+        here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+        cluster = opened.enter_context(
+            closing(LocalCluster(n_workers=workers, threads_per_worker=1, **here))
+        )
         opened.enter_context(closing(Client(cluster)))
 
 

@@ -25,12 +25,22 @@ __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source, and which row groups of it (None: all)."""
-_LEARNT = ("propensity", "propensities", "eligible", "advice", "bonus", "log_weights", "step", "fingerprint", "offered")
+_LEARNT = (
+    "propensity",
+    "propensities",
+    "eligible",
+    "advice",
+    "bonus",
+    "log_weights",
+    "step",
+    "fingerprint",
+    "offered",
+)
 
 
 class Seen(NamedTuple):
-    """What went by: rewards learnt, rows still waiting, how odds are known, whether all are 1, the least of an arm,
-    and for how many rewards the experts were asked anew.
+    """What went by: rewards learnt, rows still waiting, how odds are known, whether all
+    are 1, the least of an arm, and for how many rewards the experts were asked anew.
     """
 
     learnt: int = 0
@@ -39,7 +49,8 @@ class Seen(NamedTuple):
     certain: bool = True
     floor: float = np.inf
     computed: int = 0
-    arms: frozenset[tuple[str, ...] | None] = frozenset()  # by which a policy without names was fitted to offers
+    # by which a policy without names was fitted to offers
+    arms: frozenset[tuple[str, ...] | None] = frozenset()
 
     def __add__(self, other: "Seen") -> "Seen":  # type: ignore[override]
         return Seen(
@@ -57,9 +68,10 @@ class Seen(NamedTuple):
 class Fit:
     """The state after a log, and what the theory says of it; `print` it.
 
-    `learnt` rewards went in, `waiting` rows had none; `kinds` are the classes of the logs; `floor` is the least
-    probability an eligible arm had anywhere (NaN where not all odds are known); `computed` rows lacked advice of some
-    expert, which was asked anew.
+    `learnt` rewards went in, `waiting` rows had none; `kinds` are the classes of the
+    logs; `floor` is the least probability an eligible arm had anywhere (NaN where not
+    all odds are known); `computed` rows lacked advice of some expert, which was asked
+    anew.
     """
 
     state: State = field(repr=False)
@@ -73,34 +85,44 @@ class Fit:
     def promises(self) -> tuple[str, ...]:
         """What the theory then does and does not promise, a sentence each."""
         sentences = [
-            "Whatever the logger did, an expert's weight is its prior times exp(-eta · its total loss) on the arms "
-            "that were drawn: what it says of other arms was not tested."
+            "Whatever the logger did, an expert's weight is its prior times exp(-eta · "
+            "its total loss) on the arms that were drawn: what it says of other arms "
+            "was not tested."
         ]
         if np.isnan(self.floor):
             sentences.append(
-                f"The log is {' and '.join(self.kinds)}: how much it explored is not known, so experts that differ "
-                "only on arms it avoided may still be in their prior's order; keep gamma above 0 from here on."
+                f"The log is {' and '.join(self.kinds)}: how much it explored is not "
+                "known, so experts that differ only on arms it avoided may still be "
+                "in their prior's order; keep gamma above 0 from here on."
             )
         elif self.floor == 0:
             sentences.append(
-                "Some eligible arms had odds 0: experts that differ only there keep their prior's order, and no regret "
-                "bound of exploration carries over; keep gamma above 0 from here on."
+                "Some eligible arms had odds 0: experts that differ only there keep "
+                "their prior's order, and no regret bound of exploration carries over; "
+                "keep gamma above 0 from here on."
             )
         else:
             sentences.append(
-                f"Every eligible arm had odds of at least {self.floor:.3g}, so this teaches as exploration with "
-                f"gamma / K = {self.floor:.3g} would: regret bounds hold from here on with the posterior as prior."
+                f"Every eligible arm had odds of at least {self.floor:.3g}, so this "
+                f"teaches as exploration with gamma / K = {self.floor:.3g} would: "
+                "regret bounds hold from here on with the posterior as prior."
             )
         if self.computed:
             sentences.append(
-                f"{self.computed:,} rows lacked advice of experts, which were asked now: if they were trained on these "
-                "rewards, their weights are too good to be true."
+                f"{self.computed:,} rows lacked advice of experts, which were asked "
+                "now: if they were trained on these rewards, their weights are too "
+                "good to be true."
             )
         return tuple(sentences)
 
     def __str__(self) -> str:
         rewards = "reward" if self.learnt == 1 else "rewards"
-        return "\n".join([f"{self.learnt:,} {rewards} learnt, {self.waiting:,} still waiting.", *self.promises])
+        return "\n".join(
+            [
+                f"{self.learnt:,} {rewards} learnt, {self.waiting:,} still waiting.",
+                *self.promises,
+            ]
+        )
 
 
 def fit_log(
@@ -111,63 +133,90 @@ def fit_log(
     workers: int | None = None,
     reader: LogReader | None = None,
 ) -> Fit:
-    """The state of `policy` after the logs in `paths` (files, tables, Logs), and what the theory says of it.
+    """The state of `policy` after the logs in `paths` (files, tables, Logs), and what
+    the theory says of it.
 
-    With fixed experts the posterior is a sum over events: pieces of the logs (row groups of Parquet, else files) are
-    folded on any engine, and merged. Where order defines the posterior, the logs are one stream in the order given,
-    and other engines than "serial" are refused. Advice is what the log has of experts of the policy's names; the others
-    are asked in batches (and a sleeper is then charged as if no reward had come before). Memory is bounded by the
-    reader's rows. Logs whose rewards have not come yet are no mistake: the state is then the prior, `learnt` 0 and all
+    With fixed experts the posterior is a sum over events: pieces of the logs (row
+    groups of Parquet, else files) are folded on any engine, and merged. Where order
+    defines the posterior, the logs are one stream in the order given, and other engines
+    than "serial" are refused. Advice is what the log has of experts of the policy's
+    names; the others are asked in batches (and a sleeper is then charged as if no
+    reward had come before). Memory is bounded by the reader's rows. Logs whose rewards
+    have not come yet are no mistake: the state is then the prior, `learnt` 0 and all
     rows `waiting`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> import pyarrow
     >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0)
-    >>> table = pyarrow.table({"arm": [0, 0], "reward": [1, None], "advice": [[0.2, 0.8], [0.5, 0.5]]})
+    >>> table = pyarrow.table(
+    ...     {"arm": [0, 0], "reward": [1, None], "advice": [[0.2, 0.8], [0.5, 0.5]]}
+    ... )
     >>> fit = fit_log(policy, table, reader=LogReader(experts=["cold", "warm"]))
     >>> policy.posterior(fit.state), fit.learnt, fit.waiting
     (array([0.2, 0.8]), 1, 1)
     """
     check_policy(policy)
     if engine not in ENGINES:
-        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+        raise InvalidInput(
+            f"engine must be one of {', '.join(ENGINES)}; got {engine!r}"
+        )
     sources = _listed(paths)
     reading = reader or LogReader()
     if engine == "serial":
-        state, seen = _learnt(policy, reading, [(source, None) for source in sources], watched=True)
+        state, seen = _learnt(
+            policy, reading, [(source, None) for source in sources], watched=True
+        )
         return _fit(state, seen)
     if not policy.mergeable:
         raise OrderMatters(
-            f"engine must be 'serial' where the order of events defines the posterior; got {engine!r} with "
-            f"{type(policy).__name__}, which is folded in one stream (fixed experts, share=0 and discount=1 are not)"
+            "engine must be 'serial' where the order of events defines the posterior; "
+            f"got {engine!r} with {type(policy).__name__}, which is folded in one "
+            "stream (fixed experts, share=0 and discount=1 are not)"
         )
     parts = [[piece] for source in sources for piece in _row_groups(source, reading)]
-    done = each(partial(_learnt, policy, reading), parts, engine=engine, workers=workers)
+    done = each(
+        partial(_learnt, policy, reading), parts, engine=engine, workers=workers
+    )
     found = dict(progress(done, len(parts), "pieces of logs"))
-    states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)  # one order of sums, whichever came first
+    # one order of sums, whichever came first
+    states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)
     return _fit(policy.merge(*states), reduce(Seen.__add__, seens))
 
 
-def _learnt(policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watched: bool = False) -> tuple[State, Seen]:
-    """The state after some parts of logs, from the prior, and what went by; `watched` on a terminal."""
+def _learnt(
+    policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watched: bool = False
+) -> tuple[State, Seen]:
+    """The state after some parts of logs, from the prior, and what went by; `watched`
+    on a terminal."""
     state, seen = policy.init(), Seen()
     prior = policy.init() if policy.mergeable else None
     by_place = policy.arms is None and not policy.takes_offers
-    batches = chain.from_iterable(_lean(policy, reader, source, groups) for source, groups in parts)
-    by_batch = watched and prior is not None  # else rows are told, which come one by one
-    for batch in progress(batches, None, f"batches of {reader.rows:,} rows") if by_batch else batches:
+    batches = chain.from_iterable(
+        _lean(policy, reader, source, groups) for source, groups in parts
+    )
+    # else rows are told, which come one by one
+    by_batch = watched and prior is not None
+    for batch in (
+        progress(batches, None, f"batches of {reader.rows:,} rows")
+        if by_batch
+        else batches
+    ):
         log = for_policy(policy, batch)
         known, places = log.rewarded(), places_of(policy, log)
         if len(known):
             state = _folded(policy, state, prior, known, places, watched=watched)
         seen = seen + _seen(log, known, computed=not complete(places))
         if by_place and batch.offered is not None:
-            seen = seen._replace(arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)})
+            seen = seen._replace(
+                arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)}
+            )
     return state, seen
 
 
-def _lean(policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None) -> Iterator[Log]:
+def _lean(
+    policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None
+) -> Iterator[Log]:
     """Batches without contexts where advice stands in for them."""
     if reader.arms is None and policy.arms is not None and not isinstance(source, Log):
         reader = replace(reader, arms=tuple(policy.arms))
@@ -176,18 +225,32 @@ def _lean(policy: Policy, reader: LogReader, source: object, groups: Sequence[in
         lean = replace(reader, only=_LEARNT)
         batches = lean.batches(source, groups)
         head = next(batches, None)
-        if head is None or (head.advice is not None and complete(places_of(policy, head))):
+        if head is None or (
+            head.advice is not None and complete(places_of(policy, head))
+        ):
             yield from () if head is None else (head,)
             yield from batches
             return
     yield from reader.batches(source, groups)
 
 
-def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places, *, watched: bool) -> State:
+def _folded(
+    policy: Policy,
+    state: State,
+    prior: State,
+    log: Log,
+    places: Places,
+    *,
+    watched: bool,
+) -> State:
     if prior is not None or complete(places):
         start = state if prior is None else prior
-        return fold(policy, state, decisions_for(policy, start, log, places), log.reward)
-    rows = log.split(1)  # experts that learn, or weights that fade: what they say depends on what came before
+        return fold(
+            policy, state, decisions_for(policy, start, log, places), log.reward
+        )
+    # experts that learn, or weights that fade: what they say depends on what came
+    # before
+    rows = log.split(1)
     for row in progress(rows, len(log), "rows", every=TOLD_S) if watched else rows:
         decision = decisions_for(policy, state, row, places).rows()[0]
         state = policy.update(state, decision, float(row.reward[0]))
@@ -196,21 +259,38 @@ def _folded(policy: Policy, state: State, prior: State, log: Log, places: Places
 
 def _seen(log: Log, known: Log, *, computed: bool) -> Seen:
     floor: float = np.inf
-    kind: LogKind = "unknown" if log.propensity is None else "drawn"  # whether all odds are 1 is for the whole to say
+    # whether all odds are 1 is for the whole to say
+    kind: LogKind = "unknown" if log.propensity is None else "drawn"
     if log.propensities is not None:
         kind = "exact"
-        odds = log.propensities if log.eligible is None else np.where(log.eligible, log.propensities, np.inf)
+        odds = (
+            log.propensities
+            if log.eligible is None
+            else np.where(log.eligible, log.propensities, np.inf)
+        )
         floor = float(odds.min())
     asked = len(known) if computed else 0
-    return Seen(len(known), len(log) - len(known), frozenset([kind]), log.kind == "deterministic", floor, asked)
+    return Seen(
+        len(known),
+        len(log) - len(known),
+        frozenset([kind]),
+        log.kind == "deterministic",
+        floor,
+        asked,
+    )
 
 
 def _fit(state: State, seen: Seen) -> Fit:
     if not seen.learnt + seen.waiting:
         raise InvalidInput("paths must hold at least one row; got none")
     if len(seen.arms) > 1:
-        raise InvalidInput("paths must offer the same arms in every row to a policy that knows none by name: name them")
-    kinds: tuple[LogKind, ...] = ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
+        raise InvalidInput(
+            "paths must offer the same arms in every row to a policy that knows none "
+            "by name: name them"
+        )
+    kinds: tuple[LogKind, ...] = (
+        ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
+    )
     floor = seen.floor if kinds == ("exact",) else np.nan
     return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)
 
@@ -219,7 +299,10 @@ def _listed(paths: object) -> list[object]:
     if isinstance(paths, str | Path | Log) or hasattr(paths, "__arrow_c_stream__"):
         return [paths]
     if not isinstance(paths, Iterable):
-        raise InvalidInput(f"paths must be a file, a table, a Log, or a list of them; got {type(paths).__name__}")
+        raise InvalidInput(
+            "paths must be a file, a table, a Log, or a list of them; got "
+            f"{type(paths).__name__}"
+        )
     return list(paths)
 
 
@@ -228,6 +311,10 @@ def _row_groups(source: object, reader: LogReader) -> list[_Part]:
     if isinstance(source, Log):
         return [(part, None) for part in source.split(reader.rows)]
     is_parquet = reader.format == "parquet" or str(source).endswith((".parquet", ".pq"))
-    if not isinstance(source, str | Path) or not is_parquet or not Path(source).is_file():
+    if (
+        not isinstance(source, str | Path)
+        or not is_parquet
+        or not Path(source).is_file()
+    ):
         return [(source, None)]
     return [(source, [group]) for group in range(parquet.row_groups(Path(source)))]

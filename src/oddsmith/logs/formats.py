@@ -33,7 +33,8 @@ _BY_ARM = ("propensities", "eligible")
 
 
 def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
-    """The columns in the order of the arms, where their names say whose each is; else as they were given.
+    """The columns in the order of the arms, where their names say whose each is; else
+    as they were given.
 
     >>> columns_by_arm({"propensities": ["p_tech", "p_sports"]}, ["sports", "tech"])
     {'propensities': ['p_sports', 'p_tech']}
@@ -47,10 +48,13 @@ def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
     return ordered
 
 
-def arms_by_column(columns: Names, drawn: Collection[str], source: str) -> list[str] | None:
+def arms_by_column(
+    columns: Names, drawn: Collection[str], source: str
+) -> list[str] | None:
     """The arms in the order of the columns; None where no columns stand side by side.
 
-    Names of which an arm that was drawn is none are refused: odds would go to other arms.
+    Names of which an arm that was drawn is none are refused: odds would go to other
+    arms.
     """
     for name in _BY_ARM:
         theirs = listed(columns.get(name, ""))
@@ -59,8 +63,9 @@ def arms_by_column(columns: Names, drawn: Collection[str], source: str) -> list[
         said = _told_apart(theirs)
         if strange := sorted(set(drawn) - set(said)):
             raise BadFile(
-                f"{source} must have the arms' names in those of its columns for {name}, {', '.join(theirs[:8])}; "
-                f"{strange[0]!r:.60} is in none: name the arms in the order of the columns, by arms=[…] or --arms"
+                f"{source} must have the arms' names in those of its columns for "
+                f"{name}, {', '.join(theirs[:8])}; {strange[0]!r:.60} is in none: name "
+                "the arms in the order of the columns, by arms=[…] or --arms"
             )
         return said
     return None
@@ -80,26 +85,46 @@ def _told_apart(columns: Sequence[str]) -> list[str]:
 
 def _alike(rows: Sequence[Sequence[str]]) -> int:
     """How many of their first entries all rows have in common."""
-    return sum(1 for _ in takewhile(lambda entries: len(set(entries)) == 1, zip(*rows, strict=False)))
+    return sum(
+        1
+        for _ in takewhile(
+            lambda entries: len(set(entries)) == 1, zip(*rows, strict=False)
+        )
+    )
 
 
 FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
-_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".dsjson": "dsjson"} | dict.fromkeys(
-    (".jsonl", ".ndjson", ".json"), "jsonl"
-)
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".dsjson": "dsjson",
+} | dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
 _Read: TypeAlias = Callable[[Path, Layout], Iterator[Piece]]
 _Write: TypeAlias = Callable[[Iterable[Log], IO[bytes]], None]
-_READ: dict[str, _Read] = {"parquet": parquet.read, "csv": csv.read, "jsonl": jsonl.read, "dsjson": dsjson.read}
+_READ: dict[str, _Read] = {
+    "parquet": parquet.read,
+    "csv": csv.read,
+    "jsonl": jsonl.read,
+    "dsjson": dsjson.read,
+}
 _NAMES = {"parquet": parquet.names, "csv": csv.names}
-_WRITE: dict[str, _Write] = {"parquet": parquet.write, "csv": csv.write, "jsonl": jsonl.write, "dsjson": dsjson.write}
+_WRITE: dict[str, _Write] = {
+    "parquet": parquet.write,
+    "csv": csv.write,
+    "jsonl": jsonl.write,
+    "dsjson": dsjson.write,
+}
 
 
 @dataclass(frozen=True)
 class LogReader:
-    """How logs are read: their names of our columns, the arms' names, the format (None: by suffix and content), and
-    how many rows at a time. Columns that are not in `only` are passed over (None: none are). `experts` names those of
-    the column advice, where the log does not. With `offers` a log of fixed arms is read as one whose rows each offered
-    all of them. `scale` are the units of the rewards in files and tables: they are mapped to [0, 1] as they are read.
+    """How logs are read: their names of our columns, the arms' names, the format (None:
+    by suffix and content), and how many rows at a time. Columns that are not in `only`
+    are passed over (None: none are). `experts` names those of the column advice, where
+    the log does not. With `offers` a log of fixed arms is read as one whose rows each
+    offered all of them. `scale` are the units of the rewards in files and tables: they
+    are mapped to [0, 1] as they are read.
 
     >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
     65536
@@ -116,37 +141,51 @@ class LogReader:
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
-            raise InvalidInput(f"format must be one of {', '.join(FORMATS)}; got {self.format!r}")
+            raise InvalidInput(
+                f"format must be one of {', '.join(FORMATS)}; got {self.format!r}"
+            )
         whole("rows", self.rows)
         for what in ("arms", "experts"):
             if getattr(self, what) is not None:
                 object.__setattr__(self, what, check_names(what, getattr(self, what)))
 
-    def batches(self, source: object, groups: Sequence[int] | None = None) -> Iterator[Log]:
-        """Checked logs of at most `rows` rows, one after the other; of some row groups of a Parquet file, if given."""
+    def batches(
+        self, source: object, groups: Sequence[int] | None = None
+    ) -> Iterator[Log]:
+        """Checked logs of at most `rows` rows, one after the other; of some row groups
+        of a Parquet file, if given."""
         if isinstance(source, Log):
             yield from self._kept(source).split(self.rows)
             return
         name, pieces, arms = self._pieces(source, groups)
-        yield from (self._brought(log_of(piece, arms, self.experts, name, self.scale)) for piece in pieces)
+        yield from (
+            self._brought(log_of(piece, arms, self.experts, name, self.scale))
+            for piece in pieces
+        )
 
     def read(self, source: object) -> Log:
-        """The whole log. Arms that have names and no order given are sorted, or as columns side by side name them."""
+        """The whole log. Arms that have names and no order given are sorted, or as
+        columns side by side name them."""
         if isinstance(source, Log):
             return self._kept(source)
         name, found, arms = self._pieces(source, None)
         pieces = list(found)
         if not pieces:
             raise BadFile(f"{name} must have at least one row; got none")
-        if arms is None and pieces[0].arms is None and "offered" not in pieces[0].columns:
+        if (
+            arms is None
+            and pieces[0].arms is None
+            and "offered" not in pieces[0].columns
+        ):
             drawn = set().union(*(names_in(piece) for piece in pieces))
             arms = arms_by_column(self.columns, drawn, name) or sorted(drawn) or None
         logs = [log_of(piece, arms, self.experts, name, self.scale) for piece in pieces]
         return self._brought(Log.concatenated(logs))
 
     def is_own(self, source: object) -> bool:
-        """Whether a file was written by `write_log` or `oddsmith export`, as far as it says so: rewards are then in
-        [0, 1]. Parquet says so itself, other formats by the column `fingerprint`; dsjson has costs in [-1, 0].
+        """Whether a file was written by `write_log` or `oddsmith export`, as far as it
+        says so: rewards are then in [0, 1]. Parquet says so itself, other formats by
+        the column `fingerprint`; dsjson has costs in [-1, 0].
         """
         _, pieces, _ = self._pieces(source, None)
         first = next(pieces, None)
@@ -157,18 +196,30 @@ class LogReader:
         return as_offers(log) if self.offers else log
 
     def _kept(self, log: Log) -> Log:
-        """The wanted columns of a log in memory; arms and experts that it does not name get the names given."""
+        """The wanted columns of a log in memory; arms and experts that it does not name
+        get the names given."""
         if self.columns:
-            raise InvalidInput("columns must not be given for a Log, which has our names")
+            raise InvalidInput(
+                "columns must not be given for a Log, which has our names"
+            )
         log = self._brought(log)
-        wanted = log if self.only is None else log.without(*(set(COLUMNS) - {"arm", "reward", "offered", *self.only}))
+        wanted = (
+            log
+            if self.only is None
+            else log.without(*(set(COLUMNS) - {"arm", "reward", "offered", *self.only}))
+        )
         for what in ("arms", "experts"):
             mine, theirs = getattr(self, what), getattr(log, what)
             if mine is not None and theirs not in (None, tuple(mine)):
-                raise InvalidInput(f"log must have the {what} {list(mine)} in this order; it has {list(theirs)}")
+                raise InvalidInput(
+                    f"log must have the {what} {list(mine)} in this order; it has "
+                    f"{list(theirs)}"
+                )
         if self.arms in (None, log.arms) and self.experts in (None, log.experts):
             return wanted
-        return replace(wanted, arms=self.arms or log.arms, experts=self.experts or log.experts)
+        return replace(
+            wanted, arms=self.arms or log.arms, experts=self.experts or log.experts
+        )
 
     def _pieces(
         self, source: object, groups: Sequence[int] | None
@@ -184,16 +235,25 @@ class LogReader:
             return name, arrow.pieces(batches, layout, name), arms
         path = path_of(source)
         form = self.format if self.format in _READ else form_of(path)
-        mine, arms = self._open_bandit(_NAMES[form](path) if form in _NAMES else [], self.format)
+        mine, arms = self._open_bandit(
+            _NAMES[form](path) if form in _NAMES else [], self.format
+        )
         layout = layout._replace(columns=mine)
         if form == "parquet" and groups is not None:
             return str(path), parquet.read(path, layout, groups), arms
         return str(path), _READ[form](path, layout), arms
 
-    def _open_bandit(self, present: Sequence[str], form: str | None) -> tuple[Names, Sequence[str] | None]:
-        """Their names and arms, of an Open Bandit log where it is one and no columns are given."""
-        if form == "open_bandit" or (form is None and not self.columns and open_bandit.looks_like(present)):
-            return open_bandit.columns(present) | dict(self.columns), self.arms or open_bandit.arms(present)
+    def _open_bandit(
+        self, present: Sequence[str], form: str | None
+    ) -> tuple[Names, Sequence[str] | None]:
+        """Their names and arms, of an Open Bandit log where it is one and no columns
+        are given."""
+        if form == "open_bandit" or (
+            form is None and not self.columns and open_bandit.looks_like(present)
+        ):
+            return open_bandit.columns(present) | dict(
+                self.columns
+            ), self.arms or open_bandit.arms(present)
         return columns_by_arm(self.columns, self.arms), self.arms
 
 
@@ -205,15 +265,22 @@ def read_log(
     experts: Sequence[str] | None = None,
     format: str | None = None,
 ) -> Log:
-    """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table (pandas, polars, pyarrow, DuckDB).
+    """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table
+    (pandas, polars, pyarrow, DuckDB).
 
-    `columns` maps our names to theirs, several of theirs side by side as a list, and "" leaves one of ours out; `arms`
-    names the arms in the order of their numbers, `experts` those whose predictions the column advice holds, where the
-    log does not say so. Every row is checked; a violation names column, row (from 0) and rule. A `Log` is given back.
+    `columns` maps our names to theirs, several of theirs side by side as a list, and ""
+    leaves one of ours out; `arms` names the arms in the order of their numbers,
+    `experts` those whose predictions the column advice holds, where the log does not
+    say so. Every row is checked; a violation names column, row (from 0) and rule. A
+    `Log` is given back.
 
     >>> import pyarrow
-    >>> table = pyarrow.table({"shown": ["b", "a"], "click": [1, 0], "odds": [0.3, 0.7]})
-    >>> log = read_log(table, columns={"arm": "shown", "reward": "click", "propensity": "odds"})
+    >>> table = pyarrow.table(
+    ...     {"shown": ["b", "a"], "click": [1, 0], "odds": [0.3, 0.7]}
+    ... )
+    >>> log = read_log(
+    ...     table, columns={"arm": "shown", "reward": "click", "propensity": "odds"}
+    ... )
     >>> log.arm, log.arms, log.kind
     (array([1, 0]), ('a', 'b'), 'drawn')
     """
@@ -228,30 +295,44 @@ def log_batches(
     format: str | None = None,
     rows: int = 65_536,
 ) -> Iterator[Log]:
-    """The log in a file or table as logs of at most `rows` rows, in bounded memory; arms with names need `arms`."""
+    """The log in a file or table as logs of at most `rows` rows, in bounded memory;
+    arms with names need `arms`."""
     return LogReader(columns or {}, arms, format, rows).batches(source)
 
 
-def write_log(log: Log | Iterable[Log], path: Path | str, *, format: str | None = None) -> None:
-    """Write a log, or logs one after the other, by the suffix as Parquet, CSV, JSON lines or dsjson: all or nothing."""
+def write_log(
+    log: Log | Iterable[Log], path: Path | str, *, format: str | None = None
+) -> None:
+    """Write a log, or logs one after the other, by the suffix as Parquet, CSV, JSON
+    lines or dsjson: all or nothing."""
     target = Path(path)
     form = format or _SUFFIXES.get(target.suffix.lower())
     if form not in _WRITE:
-        raise InvalidInput(f"format must be one of {', '.join(_WRITE)} to be written; got {form or target.suffix!r}")
+        raise InvalidInput(
+            f"format must be one of {', '.join(_WRITE)} to be written; got "
+            f"{form or target.suffix!r}"
+        )
     logs = log.split(LogReader.rows) if isinstance(log, Log) else log
     with replacing(target) as file:
         _WRITE[form](_alike_reading(logs), file)
 
 
 def _alike_reading(logs: Iterable[Log]) -> Iterator[Log]:
-    """The logs that have rows; refused unless there is one, and all are about the same arms and experts."""
+    """The logs that have rows; refused unless there is one, and all are about the same
+    arms and experts."""
     first = None
     for log in logs:
         if len(log):
             first = first or log
             arms = log.arms == first.arms if log.offered is None else True
-            if not arms or (log.offered is None) != (first.offered is None) or log.experts != first.experts:
-                raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
+            if (
+                not arms
+                or (log.offered is None) != (first.offered is None)
+                or log.experts != first.experts
+            ):
+                raise InvalidInput(
+                    f"logs must have the same arms and experts; got {log!r}"
+                )
             yield log
     if first is None:
         raise InvalidInput("logs must not be empty; got 0 rows")
@@ -264,7 +345,10 @@ def path_of(source: object) -> Path:
         raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
     path = Path(source)
     if not path.is_file():
-        raise BadFile(f"{path} must be a file; {'it is a folder' if path.is_dir() else 'there is none'}")
+        raise BadFile(
+            f"{path} must be a file; "
+            f"{'it is a folder' if path.is_dir() else 'there is none'}"
+        )
     return path
 
 
@@ -272,7 +356,10 @@ def form_of(path: Path) -> str:
     """The format by suffix, and for JSON by the first line."""
     form = _SUFFIXES.get(path.suffix.lower())
     if form is None:
-        raise BadFile(f"{path} must end in one of {', '.join(_SUFFIXES)}, or format=… must say what it is")
+        raise BadFile(
+            f"{path} must end in one of {', '.join(_SUFFIXES)}, or format=… must say "
+            "what it is"
+        )
     if form == "jsonl":
         _, rows = next(jsonl.objects(path, 1), (0, [{}]))
         return "dsjson" if dsjson.looks_like(rows[0]) else form

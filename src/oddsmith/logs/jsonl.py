@@ -1,4 +1,5 @@
-"""JSON lines: one object a line, with our column names as keys (`Decision.to_json` and a reward is one)."""
+"""JSON lines: one object a line, with our column names as keys (`Decision.to_json` and
+a reward is one)."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,22 +19,28 @@ __all__ = ["decoded", "objects", "read", "write"]
 
 
 def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The objects of a file, some rows at a time, with the number of the first; blank lines do not count."""
+    """The objects of a file, some rows at a time, with the number of the first; blank
+    lines do not count."""
     try:
         with path.open(encoding="utf-8") as file:
             found, first = (line for line in file if line.strip()), 0
             while some := list(islice(found, rows)):
-                yield first, [_object(path, first + i, line) for i, line in enumerate(some)]
+                yield (
+                    first,
+                    [_object(path, first + i, line) for i, line in enumerate(some)],
+                )
                 first += len(some)
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} must be a text file of JSON lines; {error}") from error
 
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its number is in `index`.
+    """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its
+    number is in `index`.
 
-    `arms` and `experts`, in the first row, name the arms and the experts. Where every row has `arms`, as decisions
-    among arms that came with the call have, they are the names that were offered.
+    `arms` and `experts`, in the first row, name the arms and the experts. Where every
+    row has `arms`, as decisions among arms that came with the call have, they are the
+    names that were offered.
     """
     arms, experts = None, None
     _, head = next(objects(path, 2), (0, []))
@@ -42,19 +49,36 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         if not decided:
             _check_names(path, first, rows)
         else:
-            rows = [{"offered" if key == "arms" else key: value for key, value in row.items()} for row in rows]
+            rows = [
+                {
+                    "offered" if key == "arms" else key: value
+                    for key, value in row.items()
+                }
+                for row in rows
+            ]
         arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
-        columns = {name: [_field(row, theirs) for row in rows] for name, theirs in found.items()}
+        columns = {
+            name: [_field(row, theirs) for row in rows]
+            for name, theirs in found.items()
+        }
         if "index" in rows[0]:
             columns["arm"] = [row.get("index") for row in rows]
         for name in ("context", "features"):
             if name in columns:
-                columns[name] = [decoded(value, name, row, path) for row, value in enumerate(columns[name], first)]
-        for name, nothing in (("eligible", True), ("log_weights", None)):  # absent: all arms, no expert slept
+                columns[name] = [
+                    decoded(value, name, row, path)
+                    for row, value in enumerate(columns[name], first)
+                ]
+        # absent: all arms, no expert slept
+        for name, nothing in (("eligible", True), ("log_weights", None)):
             if name in columns:
-                columns[name] = _filled(columns[name], nothing, columns.get("offered") if name in BY_ARM else None)
+                columns[name] = _filled(
+                    columns[name],
+                    nothing,
+                    columns.get("offered") if name in BY_ARM else None,
+                )
         kept = {name: values for name, values in columns.items() if values}
         yield Piece(kept, first, arms, experts, own="fingerprint" in keys)
 
@@ -62,10 +86,21 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     """Write logs as JSON lines; the first line names the arms and the experts."""
     for number, log in enumerate(logs):
-        names = {"arms": log.arms if log.offered is None else None, "experts": log.experts} if number == 0 else {}
+        names = (
+            {"arms": log.arms if log.offered is None else None, "experts": log.experts}
+            if number == 0
+            else {}
+        )
         for i, row in enumerate(log):
-            line: dict[str, object] = {what: list(all_of) for what, all_of in names.items() if all_of and i == 0}
-            line |= {name: _written(name, value, row.get("offered")) for name, value in row.items()}
+            line: dict[str, object] = {
+                what: list(all_of)
+                for what, all_of in names.items()
+                if all_of and i == 0
+            }
+            line |= {
+                name: _written(name, value, row.get("offered"))
+                for name, value in row.items()
+            }
             file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
@@ -89,36 +124,63 @@ def _object(path: Path, row: int, line: str) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"it is a {type(value).__name__}")
     except (ValueError, RecursionError) as error:
-        raise BrokenLog("(all)", row, f"must be a JSON object; {error!s:.100}", str(path)) from error
+        raise BrokenLog(
+            "(all)", row, f"must be a JSON object; {error!s:.100}", str(path)
+        ) from error
     return value
 
 
 def _field(row: dict[str, object], theirs: str | list[str]) -> object:
-    return row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
+    return (
+        row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
+    )
 
 
 def decoded(value: Any, name: str, row: int, source: Path | str = "") -> Any:
     """The value that `encode` wrote; refused with column and row where it did not."""
     try:
         return decode(value)
-    except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError) as error:
-        raise BrokenLog(name, row, f"must be JSON as write_log writes it; got {value!r:.60}", str(source)) from error
+    except (
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        IndexError,
+        OverflowError,
+    ) as error:
+        raise BrokenLog(
+            name,
+            row,
+            f"must be JSON as write_log writes it; got {value!r:.60}",
+            str(source),
+        ) from error
 
 
 def _check_names(path: Path, first: int, rows: list[dict[str, Any]]) -> None:
     """Refuses names of arms in a later row: they would be those of that row alone."""
     for row, one in enumerate(rows, first):
         if row and "arms" in one:
-            rule = "must be in every row beside index, as decisions have it, or in the first row alone"
+            rule = (
+                "must be in every row beside index, as decisions have it, or in the "
+                "first row alone"
+            )
             raise BrokenLog("arms", row, rule, str(path))
 
 
-def _filled(lists: list[object], nothing: object, offers: Sequence[Any] | None) -> list[object]:
-    """Lists, with `nothing` in place of those that are absent, as often as arms were offered; none if all are."""
+def _filled(
+    lists: list[object], nothing: object, offers: Sequence[Any] | None
+) -> list[object]:
+    """Lists, with `nothing` in place of those that are absent, as often as arms were
+    offered; none if all are."""
     width = next((len(one) for one in lists if isinstance(one, list)), None)
     if width is None:
         return []
     widths = (
-        [width] * len(lists) if offers is None else [len(names) if isinstance(names, list) else 0 for names in offers]
+        [width] * len(lists)
+        if offers is None
+        else [len(names) if isinstance(names, list) else 0 for names in offers]
     )
-    return [[nothing] * n if one is None else one for one, n in zip(lists, widths, strict=True)]
+    return [
+        [nothing] * n if one is None else one
+        for one, n in zip(lists, widths, strict=True)
+    ]

@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 _BUFFER = 2**20  # bytes read at a time
 
 
-def read(path: Path, layout: Layout, groups: Sequence[int] | None = None) -> Iterator[Piece]:
-    """Pieces of a Parquet file, or of some of its row groups; only the columns that are wanted are decoded."""
+def read(
+    path: Path, layout: Layout, groups: Sequence[int] | None = None
+) -> Iterator[Piece]:
+    """Pieces of a Parquet file, or of some of its row groups; only the columns that are
+    wanted are decoded."""
     with _opened(path) as file:
         found = found_columns(file.schema_arrow.names, layout, str(path))
         names = [one for theirs in found.values() for one in listed(theirs)]
         batches = file.iter_batches(layout.rows, row_groups=groups, columns=names)
-        before = sum(file.metadata.row_group(g).num_rows for g in range(groups[0])) if groups else 0
+        before = (
+            sum(file.metadata.row_group(g).num_rows for g in range(groups[0]))
+            if groups
+            else 0
+        )
         try:
             for piece in pieces(batches, layout, str(path)):
                 yield piece._replace(first=piece.first + before)
@@ -64,9 +71,13 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
         for log in logs:
             batch = batch_of(log)
             if writer is None:
-                writer = parquet.ParquetWriter(file, batch.schema, write_page_checksum=True)
+                writer = parquet.ParquetWriter(
+                    file, batch.schema, write_page_checksum=True
+                )
             if batch.schema != writer.schema:
-                raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+                raise InvalidInput(
+                    f"logs must have the same columns and arms; got {log!r}"
+                )
             writer.write_batch(batch)
     finally:
         if writer is not None:
@@ -78,7 +89,10 @@ def _opened(path: Path) -> "ParquetFile":
     from pyarrow import parquet
 
     try:
-        # pages are read as they are needed: buffered ahead, all row groups would be in memory at once
-        return parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
+        # pages are read as they are needed: buffered ahead, all row groups would be in
+        # memory at once
+        return parquet.ParquetFile(
+            path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER
+        )
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadFile(f"{path} must be a Parquet file; {error}") from error

@@ -1,4 +1,5 @@
-"""Progress on a terminal: how far, how long, how much longer; elsewhere silent, or a line now and then."""
+"""Progress on a terminal: how far, how long, how much longer; elsewhere silent, or a
+line now and then."""
 
 import sys
 import time
@@ -12,17 +13,24 @@ _Item = TypeVar("_Item")
 _busy = False
 _WIDTH = 24
 TOLD_S = 30.0
-"""Seconds between lines, where no terminal is, of work that may take minutes: `every` of `progress`."""
+"""Seconds between lines, where no terminal is, of work that may take minutes: `every`
+of `progress`."""
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
 
 
 def progress(
-    items: Iterable[_Item], total: int | None, what: str, stream: TextIO | None = None, *, every: float | None = None
+    items: Iterable[_Item],
+    total: int | None,
+    what: str,
+    stream: TextIO | None = None,
+    *,
+    every: float | None = None,
 ) -> Generator[_Item, None, None]:
-    """The items, with a bar on `stream` (standard error) if it is a terminal and the work takes more than a moment.
+    """The items, with a bar on `stream` (standard error) if it is a terminal and the
+    work takes more than a moment.
 
-    Without a `total` (None) it only counts. Where there is no terminal, a line is written every so many seconds, if
-    `every` is given.
+    Without a `total` (None) it only counts. Where there is no terminal, a line is
+    written every so many seconds, if `every` is given.
 
     >>> list(progress(range(3), 3, "counting"))
     [0, 1, 2]
@@ -41,14 +49,25 @@ def progress(
             now = time.monotonic()
             if now - start > _PATIENCE and now - shown > 0.1:
                 shown = now
-                print(f"\r{_line(what, done, total, now - start)}", end="", file=out, flush=True)
+                print(
+                    f"\r{_line(what, done, total, now - start)}",
+                    end="",
+                    file=out,
+                    flush=True,
+                )
     finally:
         _busy = False
         if shown > start:
-            print(f"\r{_line(what, done, total, time.monotonic() - start)}", file=out, flush=True)
+            print(
+                f"\r{_line(what, done, total, time.monotonic() - start)}",
+                file=out,
+                flush=True,
+            )
 
 
-def _told(items: Iterable[_Item], total: int | None, what: str, out: TextIO, every: float) -> Iterator[_Item]:
+def _told(
+    items: Iterable[_Item], total: int | None, what: str, out: TextIO, every: float
+) -> Iterator[_Item]:
     """The items, with a line of how far it is every so many seconds."""
     start = told = time.monotonic()
     for done, item in enumerate(items, start=1):

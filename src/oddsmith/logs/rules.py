@@ -32,7 +32,11 @@ TYPES: dict[str, tuple[type[np.generic], int]] = {
     "step": (np.int64, 1),
     "slot": (np.int64, 1),
 }
-_WORDS: dict[type[np.generic], str] = {np.int64: "a whole number", np.float64: "a number", np.bool_: "true or false"}
+_WORDS: dict[type[np.generic], str] = {
+    np.int64: "a whole number",
+    np.float64: "a number",
+    np.bool_: "true or false",
+}
 
 
 def typed(name: str, value: Collection[object]) -> Collection[object]:
@@ -54,29 +58,44 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
     if array.dtype.kind not in "fiub":
         array = _numbers(name, value)
     if array.ndim != ndim:
-        raise InvalidInput(f"column {name}: must have {ndim} axes; got shape {array.shape}")
+        raise InvalidInput(
+            f"column {name}: must have {ndim} axes; got shape {array.shape}"
+        )
     with np.errstate(invalid="ignore"):  # NaN as a whole number is found below
         column = array.astype(kind, copy=False)
     if kind is not np.float64 and array.dtype != kind and array.size:
-        _require(name, (column == array).reshape(len(array), -1).all(axis=1), array, f"must be {_WORDS[kind]}")
+        _require(
+            name,
+            (column == array).reshape(len(array), -1).all(axis=1),
+            array,
+            f"must be {_WORDS[kind]}",
+        )
     return column
 
 
 def check_rows(log: "Log") -> None:
-    """Refuses the first row that breaks a rule; columns are typed, and as long as `arm`."""
+    """Refuses the first row that breaks a rule; columns are typed, and as long as
+    `arm`."""
     for name, (holds, rule) in _RULES.items():
         if (column := getattr(log, name)) is not None:
             _require(name, holds(column), column, rule)
     check_offers(log)
     widths = _widths(log, "arms", "propensities", "eligible")
     for name, width in widths.items():
-        _require("arm", log.arm < width, log.arm, f"must be below the {width} arms of {name}")
+        _require(
+            "arm", log.arm < width, log.arm, f"must be below the {width} arms of {name}"
+        )
     _check_widths(widths)
     _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
     check_features(log)
     check_slates(log)
     if log.eligible is not None:
-        _require("eligible", drawn(log.eligible, log.arm), log.arm, "must allow the arm that was drawn")
+        _require(
+            "eligible",
+            drawn(log.eligible, log.arm),
+            log.arm,
+            "must allow the arm that was drawn",
+        )
     if log.propensities is not None:
         _check_odds(log, log.propensities)
     if log.decision_id is not None:
@@ -92,32 +111,64 @@ def drawn(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
 _ROUNDING = 1e-9  # by which sums of odds may miss 1
 _REWARD, _PROPENSITY = "must be in [0, 1], or NaN", "must be in (0, 1]"
 _NEXT = {
-    _REWARD: ": say what the lowest and the highest are, commands by --reward LOW HIGH, Python by RewardScale",
-    _PROPENSITY: ": write odds as shares, 50 % as 0.5; leave out rows whose odds are not known, or the whole column",
+    _REWARD: (
+        ": say what the lowest and the highest are, commands by --reward LOW HIGH, "
+        "Python by RewardScale"
+    ),
+    _PROPENSITY: (
+        ": write odds as shares, 50 % as 0.5; leave out rows whose odds are not known, "
+        "or the whole column"
+    ),
 }
 _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
     "arm": (lambda a: a >= 0, "must be 0 or more"),
     "reward": (lambda r: ~((r < 0) | (r > 1)), _REWARD),
     "propensity": (lambda p: (p > 0) & (p <= 1 + _ROUNDING), _PROPENSITY),
     "step": (lambda s: s >= 0, "must be 0 or more"),
-    "advice": (lambda f: ~np.isinf(f).any(axis=1), "must be finite, or NaN where an expert slept"),
-    "bonus": (lambda b: ~np.isinf(b).any(axis=1), "must be finite, or NaN where an expert slept"),
-    "log_weights": (lambda w: ~(w > 1e-9).any(axis=1), "must be at most 0, relative to the leader"),
+    "advice": (
+        lambda f: ~np.isinf(f).any(axis=1),
+        "must be finite, or NaN where an expert slept",
+    ),
+    "bonus": (
+        lambda b: ~np.isinf(b).any(axis=1),
+        "must be finite, or NaN where an expert slept",
+    ),
+    "log_weights": (
+        lambda w: ~(w > 1e-9).any(axis=1),
+        "must be at most 0, relative to the leader",
+    ),
 }
 
 
 def _check_odds(log: "Log", propensities: Array) -> None:
     total = propensities.sum(axis=1)
-    _require("propensities", (propensities >= 0).all(axis=1), propensities.min(axis=1), "must not be negative")
+    _require(
+        "propensities",
+        (propensities >= 0).all(axis=1),
+        propensities.min(axis=1),
+        "must not be negative",
+    )
     _require("propensities", np.abs(total - 1) <= 1e-6, total, "must sum to 1")
     of_arm = drawn(propensities, log.arm)
-    _require("propensities", of_arm > 0, of_arm, "must be above 0 for the arm that was drawn")
+    _require(
+        "propensities", of_arm > 0, of_arm, "must be above 0 for the arm that was drawn"
+    )
     if log.propensity is not None:
         same = np.abs(log.propensity - of_arm) <= 1e-9
-        _require("propensity", same, log.propensity, "must be the drawn arm's entry of propensities")
+        _require(
+            "propensity",
+            same,
+            log.propensity,
+            "must be the drawn arm's entry of propensities",
+        )
     if log.eligible is not None:
         outside = np.where(log.eligible, 0.0, propensities).max(axis=1)
-        _require("propensities", outside == 0, outside, "must be 0 for arms that are not eligible")
+        _require(
+            "propensities",
+            outside == 0,
+            outside,
+            "must be 0 for arms that are not eligible",
+        )
 
 
 def _check_unique(ids: npt.NDArray[np.object_]) -> None:
@@ -129,43 +180,72 @@ def _check_unique(ids: npt.NDArray[np.object_]) -> None:
 
 
 def _widths(log: "Log", names: str, *columns: str) -> dict[str, int]:
-    """How many there are by the names, and by each of the columns, as far as the log has them."""
-    widths = {name: np.shape(value)[1] for name in columns if (value := getattr(log, name)) is not None}
-    return widths if getattr(log, names) is None else {names: len(getattr(log, names)), **widths}
+    """How many there are by the names, and by each of the columns, as far as the log
+    has them."""
+    widths = {
+        name: np.shape(value)[1]
+        for name in columns
+        if (value := getattr(log, name)) is not None
+    }
+    return (
+        widths
+        if getattr(log, names) is None
+        else {names: len(getattr(log, names)), **widths}
+    )
 
 
 def _check_widths(widths: Mapping[str, int]) -> None:
     for name, width in widths.items():
         first, right = next(iter(widths.items()))
         if width != right:
-            raise InvalidInput(f"column {name}: must have {right} entries a row like {first}; got {width}")
+            raise InvalidInput(
+                f"column {name}: must have {right} entries a row like {first}; got "
+                f"{width}"
+            )
 
 
-def _require(column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generic], rule: str) -> None:
+def _require(
+    column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generic], rule: str
+) -> None:
     """Refuses the first row that breaks the rule."""
     if not holds.all():
         row = int(np.argmin(holds))
         then = _NEXT.get(rule, "")
-        raise BrokenLog(column, row, f"{rule}; got {' '.join(f'{values[row]}'.split()):.80}{then}")
+        raise BrokenLog(
+            column, row, f"{rule}; got {' '.join(f'{values[row]}'.split()):.80}{then}"
+        )
 
 
 def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
-    """Rows of anything (None, mixtures, lists of different lengths) as numbers; the first that is none is named."""
+    """Rows of anything (None, mixtures, lists of different lengths) as numbers; the
+    first that is none is named."""
     kind, ndim = TYPES[name]
-    word = f"must be {_WORDS[kind]}" if ndim == 1 else f"must be a list, each entry {_WORDS[kind]}"
+    word = (
+        f"must be {_WORDS[kind]}"
+        if ndim == 1
+        else f"must be a list, each entry {_WORDS[kind]}"
+    )
     rows: list[npt.NDArray[np.generic]] = []
     for row, value in enumerate(values):
         try:
             numbers = np.asarray(value)
             if numbers.dtype.kind not in "fiub" or numbers.ndim != ndim - 1:
-                numbers = np.array(_number(value) if ndim == 1 else [_number(v) for v in _entries(value)])
+                numbers = np.array(
+                    _number(value)
+                    if ndim == 1
+                    else [_number(v) for v in _entries(value)]
+                )
                 if numbers.dtype.kind not in "fiub":
                     raise ValueError("a whole number that is too large")
         except (TypeError, ValueError) as error:
             raise BrokenLog(name, row, f"{word}; got {value!r:.60}") from error
         rows.append(numbers)
         if numbers.shape != rows[0].shape:
-            raise BrokenLog(name, row, f"must have {len(rows[0])} entries like row 0; got {len(numbers)}")
+            raise BrokenLog(
+                name,
+                row,
+                f"must have {len(rows[0])} entries like row 0; got {len(numbers)}",
+            )
     return np.array(rows)
 
 
@@ -179,7 +259,8 @@ def _number(value: object) -> object:
     """A number, NaN for nothing; text is refused, even if it looks like one."""
     if value is None or isinstance(value, float | int | np.number | np.bool_):
         return np.nan if value is None else value
-    if isinstance(value, str) and value in ("inf", "-inf"):  # as JSON has no word for it
+    # as JSON has no word for it
+    if isinstance(value, str) and value in ("inf", "-inf"):
         return float(value)
     raise TypeError(f"{type(value).__name__}")
 
@@ -208,9 +289,22 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
     moments = np.empty(len(array), dtype="datetime64[us]")
     for row, one in enumerate(value):
         try:
-            moment = one if isinstance(one, datetime) else datetime.fromisoformat(one if isinstance(one, str) else "")
+            moment = (
+                one
+                if isinstance(one, datetime)
+                else datetime.fromisoformat(one if isinstance(one, str) else "")
+            )
         except (TypeError, ValueError) as error:
-            way = "write it so, or leave the column out: columns={'time': ''}, --columns time="
-            raise BrokenLog("time", row, f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}: {way}") from error
-        moments[row] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+            way = (
+                "write it so, or leave the column out: columns={'time': ''}, --columns "
+                "time="
+            )
+            raise BrokenLog(
+                "time",
+                row,
+                f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}: {way}",
+            ) from error
+        moments[row] = (
+            moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        )
     return moments

@@ -1,4 +1,5 @@
-"""Slates in a log: decisions that were made together, each for a slot; a decision that stands alone has none."""
+"""Slates in a log: decisions that were made together, each for a slot; a decision that
+stands alone has none."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,33 +21,51 @@ def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:
     for row, one in enumerate(rows):
         alone = one is None or one != one
         if not alone and (not isinstance(one, str) or not one):
-            raise BrokenLog("slate", row, f"must be text, or None where a decision stands alone; got {one!r:.60}")
+            raise BrokenLog(
+                "slate",
+                row,
+                f"must be text, or None where a decision stands alone; got {one!r:.60}",
+            )
         column[row] = None if alone else str(one)
     return column
 
 
 def slot_column(rows: Collection[object]) -> Collection[object]:
-    """The slot of each row, 0 where there is none; whether these are whole numbers is not checked yet."""
+    """The slot of each row, 0 where there is none; whether these are whole numbers is
+    not checked yet."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "iu":
         return rows
     return [0 if one is None or one != one else one for one in rows]
 
 
 def check_slates(log: "Log") -> None:
-    """Refuses a slate without slots or slots without a slate, a place below 1, and a pair that was there before."""
+    """Refuses a slate without slots or slots without a slate, a place below 1, and a
+    pair that was there before."""
     if (log.slate is None) != (log.slot is None):
         absent = "slot" if log.slot is None else "slate"
-        raise InvalidInput(f"columns slate and slot must be there together; {absent} is not")
+        raise InvalidInput(
+            f"columns slate and slot must be there together; {absent} is not"
+        )
     if log.slate is None or log.slot is None:
         return
     seen: set[tuple[str, int]] = set()
-    for row, (slate, slot) in enumerate(zip(log.slate.tolist(), log.slot.tolist(), strict=True)):
+    for row, (slate, slot) in enumerate(
+        zip(log.slate.tolist(), log.slot.tolist(), strict=True)
+    ):
         if (slate is None) != (slot == 0):
-            raise BrokenLog("slot", row, f"must be 1 or more in a slate, and 0 where there is none; got {slot}")
+            raise BrokenLog(
+                "slot",
+                row,
+                f"must be 1 or more in a slate, and 0 where there is none; got {slot}",
+            )
         if slot < 0:
             raise BrokenLog("slot", row, f"must be 1 or more in a slate; got {slot}")
         if slate is not None and (slate, slot) in seen:
-            raise BrokenLog("slot", row, f"must be there once in a slate; got {slot} of {slate!r:.60} again")
+            raise BrokenLog(
+                "slot",
+                row,
+                f"must be there once in a slate; got {slot} of {slate!r:.60} again",
+            )
         seen.add((slate, slot))
 
 
@@ -65,4 +84,7 @@ def filled(parts: Sequence[dict[str, Any]]) -> None:
 
 
 def _alone(rows: int) -> Mapping[str, npt.NDArray[np.generic]]:
-    return {"slate": np.full(rows, None, dtype=object), "slot": np.zeros(rows, dtype=np.int64)}
+    return {
+        "slate": np.full(rows, None, dtype=object),
+        "slot": np.zeros(rows, dtype=np.int64),
+    }

@@ -14,7 +14,15 @@ from oddsmith.core.decision import Context, Decision, aligned
 from oddsmith.core.errors import InvalidInput, NoSuchRow
 from oddsmith.core.names import check_names
 from oddsmith.logs import offers, slates
-from oddsmith.logs.knowledge import COMPARED, KINDS, OF_DRAWN_ROWS, USES, FeatureKind, LogKind, Use
+from oddsmith.logs.knowledge import (
+    COMPARED,
+    KINDS,
+    OF_DRAWN_ROWS,
+    USES,
+    FeatureKind,
+    LogKind,
+    Use,
+)
 from oddsmith.logs.rules import check_rows, drawn, typed
 
 __all__ = ["COLUMNS", "Log"]
@@ -22,27 +30,41 @@ __all__ = ["COLUMNS", "Log"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
-    """T decisions and their rewards, column by column; only `arm` and `reward` are required.
+    """T decisions and their rewards, column by column; only `arm` and `reward` are
+    required.
 
-    A reward of NaN has not arrived. `propensities` (T, K) are the logger's odds of all arms, `propensity` (T,) of the
-    drawn one (taken from them when absent). `advice`, `bonus`, `log_weights` (T, N) are what learning needs; `experts`
-    names the N experts, whose predictions of the drawn arm `advice` then is. `context` is an array, a list or a data
-    frame of T rows; `time` is in UTC, or numbers; `fingerprint` names the policy that decided. `arms` names the K arms.
-    Where arms came with the call, `offered` has the names of each row, whose odds come first in `propensities` (0
-    follows where other rows have more arms, and `eligible` is false there), and `features` what was known of them, or
-    of the drawn one, by name; `arms` are then the names that all rows share, None where they differ.
-    Rows with one `slate` were decided together, each for a `slot` from 1 on; None and 0 are decisions that stand alone.
-    Anything wrong is refused with column, row and rule. A slice, a mask or a list of numbers gives a log of those rows;
-    a number gives a row, and so does iteration: a dict of its columns.
+    A reward of NaN has not arrived. `propensities` (T, K) are the logger's odds of all
+    arms, `propensity` (T,) of the drawn one (taken from them when absent). `advice`,
+    `bonus`, `log_weights` (T, N) are what learning needs; `experts` names the N
+    experts, whose predictions of the drawn arm `advice` then is. `context` is an array,
+    a list or a data frame of T rows; `time` is in UTC, or numbers; `fingerprint` names
+    the policy that decided. `arms` names the K arms. Where arms came with the call,
+    `offered` has the names of each row, whose odds come first in `propensities` (0
+    follows where other rows have more arms, and `eligible` is false there), and
+    `features` what was known of them, or of the drawn one, by name; `arms` are then the
+    names that all rows share, None where they differ. Rows with one `slate` were
+    decided together, each for a `slot` from 1 on; None and 0 are decisions that stand
+    alone. Anything wrong is refused with column, row and rule. A slice, a mask or a
+    list of numbers gives a log of those rows; a number gives a row, and so does
+    iteration: a dict of its columns.
 
-    >>> log = Log(arm=[0, 1, 1], reward=[1, 0, np.nan], propensities=[[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
+    >>> log = Log(
+    ...     arm=[0, 1, 1],
+    ...     reward=[1, 0, np.nan],
+    ...     propensities=[[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]],
+    ... )
     >>> log.propensity
     array([0.5, 0.1, 0.8])
     >>> len(log.rewarded()), log.kind
     (2, 'exact')
     >>> [row["reward"] for row in log[:2]], log[-1]["propensity"]
     ([1.0, 0.0], 0.8)
-    >>> log = Log(arm=[0, 2], reward=[1, 0], offered=[["a", "b"], ["c", "a", "d"]], propensity=[0.5, 0.2])
+    >>> log = Log(
+    ...     arm=[0, 2],
+    ...     reward=[1, 0],
+    ...     offered=[["a", "b"], ["c", "a", "d"]],
+    ...     propensity=[0.5, 0.2],
+    ... )
     >>> log.n_arms, log.arms
     (3, None)
     """
@@ -75,29 +97,53 @@ class Log:
             object.__setattr__(self, name, typed(name, value))
         for name, value in self.columns().items():
             if len(value) != len(self.arm):
-                raise InvalidInput(f"column {name}: must have {len(self.arm)} rows like arm; got {len(value)}")
+                raise InvalidInput(
+                    f"column {name}: must have {len(self.arm)} rows like arm; got "
+                    f"{len(value)}"
+                )
         if self.offered is not None:
             self._share_names(offers.shared(self.offered))
         check_rows(self)
         if self.propensity is None and self.propensities is not None:
             object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
         if self.propensity is not None:
-            object.__setattr__(self, "propensity", np.minimum(self.propensity, 1.0))  # sums of odds have rounding
+            # sums of odds have rounding
+            object.__setattr__(self, "propensity", np.minimum(self.propensity, 1.0))
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
         """Set the names that all rows offered, which are those given, if any are."""
         if self.arms not in (None, names):
-            what = "differ from row to row" if names is None else f"are {list(names[:8])}"
-            raise InvalidInput(f"arms must be the names that all rows offered, which {what}; got {list(self.arms[:8])}")
+            what = (
+                "differ from row to row" if names is None else f"are {list(names[:8])}"
+            )
+            raise InvalidInput(
+                f"arms must be the names that all rows offered, which {what}; got "
+                f"{list(self.arms[:8])}"
+            )
         object.__setattr__(self, "arms", names)
 
     @classmethod
-    def of(cls, decisions: Decision | Iterable[Decision], rewards: object, **columns: object) -> "Log":
-        """The log of these decisions and rewards (NaN where none has come); more columns by name."""
+    def of(
+        cls,
+        decisions: Decision | Iterable[Decision],
+        rewards: object,
+        **columns: object,
+    ) -> "Log":
+        """The log of these decisions and rewards (NaN where none has come); more
+        columns by name."""
         listed = [decisions] if isinstance(decisions, Decision) else list(decisions)
-        plain = [one._replace(advisers=None) if isinstance(one, Decision) else one for one in listed]
-        numbered = (plain[0] if isinstance(decisions, Decision) else Decision.stacked(plain)).numbered()
-        fields = {name: getattr(numbered, name) for name in Decision._fields if name not in _DECISIONS_OWN}
+        plain = [
+            one._replace(advisers=None) if isinstance(one, Decision) else one
+            for one in listed
+        ]
+        numbered = (
+            plain[0] if isinstance(decisions, Decision) else Decision.stacked(plain)
+        ).numbered()
+        fields = {
+            name: getattr(numbered, name)
+            for name in Decision._fields
+            if name not in _DECISIONS_OWN
+        }
         fields["offered"] = numbered.arms
         if numbered.step is None or None in np.atleast_1d(numbered.step):
             fields["step"] = None
@@ -110,29 +156,63 @@ class Log:
         if not logs:
             raise InvalidInput("logs must not be empty; got 0 of them")
         if len({log.offered is None for log in logs}) > 1:
-            raise InvalidInput("logs must all have the names that were offered, or none of them; got a mixture")
+            raise InvalidInput(
+                "logs must all have the names that were offered, or none of them; got "
+                "a mixture"
+            )
         if logs[0].offered is None and len({log.arms for log in logs}) > 1:
-            raise InvalidInput(f"logs must be about the same arms; got {[log.arms for log in logs][:3]}")
+            raise InvalidInput(
+                "logs must be about the same arms; got "
+                f"{[log.arms for log in logs][:3]}"
+            )
         if len({log.experts for log in logs if log.advice is not None}) > 1:
-            raise InvalidInput(f"logs must have advice of the same experts; got {[log.experts for log in logs][:3]}")
-        lacking = [name for name in COLUMNS if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)]
-        parts = [{name: getattr(log, name) for name in COLUMNS if name not in lacking} for log in logs]
+            raise InvalidInput(
+                "logs must have advice of the same experts; got "
+                f"{[log.experts for log in logs][:3]}"
+            )
+        lacking = [
+            name
+            for name in COLUMNS
+            if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)
+        ]
+        parts = [
+            {name: getattr(log, name) for name in COLUMNS if name not in lacking}
+            for log in logs
+        ]
         slates.filled(parts)
         whole = offers.taken_out(parts)
-        whole |= {name: joined(values) for name, values in aligned(parts).items() if values[0] is not None}
+        whole |= {
+            name: joined(values)
+            for name, values in aligned(parts).items()
+            if values[0] is not None
+        }
         return cls._trusted(whole, logs[0])
 
     def columns(self) -> dict[str, Any]:
         """The columns that are there, by name."""
-        return {name: value for name in COLUMNS if (value := getattr(self, name)) is not None}
+        return {
+            name: value
+            for name in COLUMNS
+            if (value := getattr(self, name)) is not None
+        }
 
     def decisions(self) -> Decision:
         """All decisions as one, with a leading axis: what `fold` takes."""
         if self.propensities is None:
-            raise InvalidInput("column propensities: must be there to make decisions; got none")
+            raise InvalidInput(
+                "column propensities: must be there to make decisions; got none"
+            )
         learnt = self.advice, self.bonus, self.log_weights
         brought = None, self.offered, self.features
-        return Decision(self.step, self.context, self.eligible, self.arm, self.propensities, *learnt, *brought)
+        return Decision(
+            self.step,
+            self.context,
+            self.eligible,
+            self.arm,
+            self.propensities,
+            *learnt,
+            *brought,
+        )
 
     def rewarded(self) -> "Log":
         """The rows whose reward has arrived."""
@@ -144,7 +224,8 @@ class Log:
         yield from (self[start : start + rows] for start in range(0, len(self), rows))
 
     def offering(self, arms: object) -> "Log":
-        """The same rows, with what is known of the arms: names and features as `arms=` of a decision takes them.
+        """The same rows, with what is known of the arms: names and features as `arms=`
+        of a decision takes them.
 
         Every row offers all arms, in the log's order; its mask and its odds stay.
 
@@ -153,16 +234,22 @@ class Log:
         'all'
         """
         names, features = offers.everywhere(self, arms)
-        brought = {"offered": [names] * len(self), "features": None if features is None else [features] * len(self)}
+        brought = {
+            "offered": [names] * len(self),
+            "features": None if features is None else [features] * len(self),
+        }
         return Log(**self.columns() | brought, experts=self.experts)
 
     def without(self, *names: str) -> "Log":
         """The same rows without these columns."""
-        return self._trusted({k: v for k, v in self.columns().items() if k not in names}, self)
+        return self._trusted(
+            {k: v for k, v in self.columns().items() if k not in names}, self
+        )
 
     @property
     def kind(self) -> LogKind:
-        """What is known of the odds: "exact" (all), "drawn" (the drawn arm's), "deterministic" (all 1), "unknown"."""
+        """What is known of the odds: "exact" (all), "drawn" (the drawn arm's),
+        "deterministic" (all 1), "unknown"."""
         if self.propensity is None:
             return "unknown"
         chosen = self.propensity
@@ -176,53 +263,71 @@ class Log:
 
     @property
     def known_features(self) -> FeatureKind:
-        """Whose features are known: of "all" arms that could be drawn, of the "drawn" one alone, or "none"."""
+        """Whose features are known: of "all" arms that could be drawn, of the "drawn"
+        one alone, or "none"."""
         return offers.feature_kind(self)
 
     @property
     def allows(self) -> tuple[Use, ...]:
-        """What a log of this kind may be used for: "learning", "models", "weights", "odds"."""
+        """What a log of this kind may be used for: "learning", "models", "weights",
+        "odds"."""
         few = OF_DRAWN_ROWS if self.known_features == "drawn" else USES
-        return tuple(use for use, (_, kinds) in USES.items() if self.kind in kinds and use in few)
+        return tuple(
+            use for use, (_, kinds) in USES.items() if self.kind in kinds and use in few
+        )
 
     def require(self, use: Use) -> None:
-        """Refuses a use that this log does not allow, in one sentence that says what it does allow.
+        """Refuses a use that this log does not allow, in one sentence that says what it
+        does allow.
 
         >>> Log(arm=[0], reward=[1]).require("weights")
         Traceback (most recent call last):
-        oddsmith.core.errors.InvalidInput: importance weights (ips, snips, dr) need a log that is exact or drawn; this \
-one is unknown (it has no propensities), which allows learning from it (fit_log) and a reward model (dm)
+        oddsmith.core.errors.InvalidInput: importance weights (ips, snips, dr) need ...
         """
         if use not in USES:
             raise InvalidInput(f"use must be one of {', '.join(USES)}; got {use!r}")
         what, kinds = USES[use]
         if self.kind not in kinds:
-            own, others = f"{self.kind} ({KINDS[self.kind]})", " and ".join(USES[other][0] for other in self.allows)
+            own, others = (
+                f"{self.kind} ({KINDS[self.kind]})",
+                " and ".join(USES[other][0] for other in self.allows),
+            )
             raise InvalidInput(
-                f"{what} need a log that is {' or '.join(kinds)}; this one is {own}, which allows {others}"
+                f"{what} need a log that is {' or '.join(kinds)}; this one is {own}, "
+                f"which allows {others}"
             )
         if use not in self.allows:
             others = " and ".join(OF_DRAWN_ROWS[other] for other in self.allows)
             raise InvalidInput(
-                f"{COMPARED} need the features of all arms offered; this log has those of the drawn arm only, which "
-                f"allows {others}"
+                f"{COMPARED} need the features of all arms offered; this log has those "
+                f"of the drawn arm only, which allows {others}"
             )
 
     @property
     def n_arms(self) -> int:
-        """K, where the log says it (the most arms of a row, where they differ); else the largest arm plus one."""
+        """K, where the log says it (the most arms of a row, where they differ); else
+        the largest arm plus one."""
         for column in (self.propensities, self.eligible):
             if column is not None:
                 return int(column.shape[1])
         if self.offered is not None:
             return max(map(len, self.offered), default=0)
-        return int(self.arm.max(initial=-1)) + 1 if self.arms is None else len(self.arms)
+        return (
+            int(self.arm.max(initial=-1)) + 1 if self.arms is None else len(self.arms)
+        )
 
     def __repr__(self) -> str:
         waiting = int(np.isnan(self.reward).sum())
         columns = ", ".join(self.columns())
-        arms = f"{self.n_arms} arms" if self.offered is None or self.arms else f"up to {self.n_arms} arms that differ"
-        return f"Log(of {len(self)} decisions over {arms}, {waiting} without reward; {columns})"
+        arms = (
+            f"{self.n_arms} arms"
+            if self.offered is None or self.arms
+            else f"up to {self.n_arms} arms that differ"
+        )
+        return (
+            f"Log(of {len(self)} decisions over {arms}, {waiting} without reward; "
+            f"{columns})"
+        )
 
     def __len__(self) -> int:
         return len(self.arm)
@@ -233,13 +338,18 @@ one is unknown (it has no propensities), which allows learning from it (fit_log)
     @overload
     def __getitem__(self, rows: int | np.int64) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, rows: slice | Sequence[int] | npt.NDArray[np.generic]) -> "Log": ...
+    def __getitem__(
+        self, rows: slice | Sequence[int] | npt.NDArray[np.generic]
+    ) -> "Log": ...
     def __getitem__(self, rows: object) -> "dict[str, Any] | Log":
-        """The row of a number, by column; or a log of the rows of a slice, a mask or a list of numbers."""
+        """The row of a number, by column; or a log of the rows of a slice, a mask or a
+        list of numbers."""
         chosen = _numbers(rows, len(self))
         if isinstance(chosen, int):
             return {name: _row(value, chosen) for name, value in self.columns().items()}
-        return self._trusted({name: taken(value, chosen) for name, value in self.columns().items()}, self)
+        return self._trusted(
+            {name: taken(value, chosen) for name, value in self.columns().items()}, self
+        )
 
     @classmethod
     def _trusted(cls, columns: Mapping[str, object], like: "Log") -> "Log":
@@ -258,7 +368,8 @@ one is unknown (it has no propensities), which allows learning from it (fit_log)
 
 _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-_DECISIONS_OWN = ("index", "arms", "advisers")  # of a decision: they have other names here, or none
+# of a decision: they have other names here, or none
+_DECISIONS_OWN = ("index", "arms", "advisers")
 _MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 # absence means all arms, no expert slept, nothing known, decided alone
 
@@ -271,13 +382,26 @@ def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
     if array.dtype.kind == "b" and array.shape == (length,):
         return array
     if array.size and (array.dtype.kind not in "iu" or array.ndim > 1):
-        what = "a number, a slice, a list of numbers, or a mask of as many entries as there are rows"
-        raise InvalidInput(f"rows must be {what} (columns are attributes, as in log.reward); got {rows!r:.60}")
+        what = (
+            "a number, a slice, a list of numbers, or a mask of as many entries as "
+            "there are rows"
+        )
+        raise InvalidInput(
+            f"rows must be {what} (columns are attributes, as in log.reward); got "
+            f"{rows!r:.60}"
+        )
     if (outside := array[(array < -length) | (array >= length)]).size:
-        raise NoSuchRow(f"row must be in [{-length}, {length}), for the log has {length} rows; got {outside.flat[0]}")
+        raise NoSuchRow(
+            f"row must be in [{-length}, {length}), for the log has {length} rows; got "
+            f"{outside.flat[0]}"
+        )
     return int(array) % length if array.ndim == 0 else array.astype(np.int64)
 
 
 def _row(value: Sequence[object], row: int) -> object:
-    one = contexts_of(taken(value, slice(row, row + 1)))[0] if is_table(value) else value[row]
+    one = (
+        contexts_of(taken(value, slice(row, row + 1)))[0]
+        if is_table(value)
+        else value[row]
+    )
     return one.item() if isinstance(one, np.generic) else one

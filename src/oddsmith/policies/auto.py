@@ -1,4 +1,5 @@
-"""auto: a policy that needs no models; learners with different beliefs, weighed by GTS."""
+"""auto: a policy that needs no models; learners with different beliefs, weighed by
+GTS."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -51,19 +52,24 @@ def auto(
     rows_per_arm: bool = False,
     most_arms: int = 10_000,
 ) -> GeneralizedThompsonSampling:
-    """GTS over online learners: a smooth one, a forest, and the best mixture of both, for contexts as they come.
+    """GTS over online learners: a smooth one, a forest, and the best mixture of both,
+    for contexts as they come.
 
-    Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of data frames: every number, category
-    and word that was learnt from has a column of its own (`schema` says which names are read, and as what); with
-    `rows_per_arm`, a row of them for each arm. The smooth learner is a regression for each arm on the numbers and on
-    random Fourier features, which smooths as much as the rewards ask for; so does the forest. Square loss at eta 2, the
-    largest at which it is mixable; learners are scored on their predictions before they learn. `gamma` is a floor under
-    the odds, so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say) mixes the prior
-    back in after each reward, and adds an expert with a short memory, a forest on the last 256 rows. A step costs
-    O(K (d + n)²) and the forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
+    Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of
+    data frames: every number, category and word that was learnt from has a column of
+    its own (`schema` says which names are read, and as what); with `rows_per_arm`, a
+    row of them for each arm. The smooth learner is a regression for each arm on the
+    numbers and on random Fourier features, which smooths as much as the rewards ask
+    for; so does the forest. Square loss at eta 2, the largest at which it is mixable;
+    learners are scored on their predictions before they learn. `gamma` is a floor under
+    the odds, so that the log can always be evaluated. For worlds that drift, `share`
+    (1e-4, say) mixes the prior back in after each reward, and adds an expert with a
+    short memory, a forest on the last 256 rows. A step costs O(K (d + n)²) and the
+    forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
 
-    Without `arms`, they come with the call: the learners are shared by all of them, on the numbers of the context and
-    of the arm's features (by `arm_schema`), and remember each arm by its name, of `most_arms` at most.
+    Without `arms`, they come with the call: the learners are shared by all of them, on
+    the numbers of the context and of the arm's features (by `arm_schema`), and remember
+    each arm by its name, of `most_arms` at most.
 
     >>> policy = auto(["sports", "politics"])
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities
@@ -78,21 +84,44 @@ def auto(
     learners = SIZES[size]
     blend, prior = len(learners) > 1, np.array(_PRIOR[len(learners)])
     if share:
-        learners, prior = (*learners, _RECENT), np.insert(0.99 * prior, len(learners), 0.01)
+        learners, prior = (
+            (*learners, _RECENT),
+            np.insert(0.99 * prior, len(learners), 0.01),
+        )
     bank: Experts
     if arms is None:
         if rows_per_arm:
-            raise InvalidInput("rows_per_arm is for arms that are given; those of the call come with their features")
+            raise InvalidInput(
+                "rows_per_arm is for arms that are given; those of the call come with "
+                "their features"
+            )
         pooled = tuple(_pooled(learner) for learner in learners)
-        bank = SharedExperts(pooled, blend=blend, schema=schema, arm_schema=arm_schema, most_arms=most_arms)
+        bank = SharedExperts(
+            pooled,
+            blend=blend,
+            schema=schema,
+            arm_schema=arm_schema,
+            most_arms=most_arms,
+        )
     else:
         if arm_schema is not None:
-            raise InvalidInput("arm_schema is for arms that come with the call: leave it or the arms out")
+            raise InvalidInput(
+                "arm_schema is for arms that come with the call: leave it or the arms "
+                "out"
+            )
         names = check_names("arms", arms)
-        bank = LearningExperts(names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm)
-    return GeneralizedThompsonSampling(bank, square_loss, eta=2.0, gamma=gamma, prior=prior, share=share)
+        bank = LearningExperts(
+            names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm
+        )
+    return GeneralizedThompsonSampling(
+        bank, square_loss, eta=2.0, gamma=gamma, prior=prior, share=share
+    )
 
 
 def _pooled(learner: Learner) -> PooledLearner:
     """The learner that one for given arms is for arms of the call."""
-    return PooledForest(learner) if isinstance(learner, Forest) else PooledRidge(cast(Ridge, learner).features)
+    return (
+        PooledForest(learner)
+        if isinstance(learner, Forest)
+        else PooledRidge(cast(Ridge, learner).features)
+    )

@@ -17,10 +17,12 @@ __all__ = ["BetaThompsonSampling"]
 
 @dataclass(frozen=True, eq=False)
 class BetaThompsonSampling(OverArms):
-    """Pr(a) = probability that arm a's Beta(wins + a, losses + b) is the largest (Thompson 1933).
+    """Pr(a) = probability that arm a's Beta(wins + a, losses + b) is the largest
+    (Thompson 1933).
 
-    Agrawal and Goyal 2012, Kaufmann, Korda and Munos 2012. The odds come from quadrature, within 1e-6 of Thompson's
-    rule, and are what is drawn from. Rewards between 0 and 1 count as fractions of a win.
+    Agrawal and Goyal 2012, Kaufmann, Korda and Munos 2012. The odds come from
+    quadrature, within 1e-6 of Thompson's rule, and are what is drawn from. Rewards
+    between 0 and 1 count as fractions of a win.
 
     >>> policy = BetaThompsonSampling(3)
     >>> policy.odds(policy.init(), None).propensities.round(6)
@@ -41,9 +43,18 @@ class BetaThompsonSampling(OverArms):
     def explores(self) -> bool:
         return self.gamma > 0  # without it, odds underflow in the end
 
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: CountState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         check_eligible(eligible, self.n_arms)
-        best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, eligible)
+        best = beta_best(
+            state.sums + self.wins, state.pulls - state.sums + self.losses, eligible
+        )
         return Odds(explored(best, self.gamma, eligible))
 
     def moments(self, state: CountState) -> tuple[Array, Array | None]:
@@ -52,7 +63,11 @@ class BetaThompsonSampling(OverArms):
         mean = (state.sums + self.wins) / n
         return mean, np.sqrt(mean * (1 - mean) / (n + 1))
 
-    def named_posterior(self, state: CountState, arms: Sequence[str] | None) -> dict[str, float]:
+    def named_posterior(
+        self, state: CountState, arms: Sequence[str] | None
+    ) -> dict[str, float]:
         """The probability that each arm is the best, before gamma, by name."""
-        best = beta_best(state.sums + self.wins, state.pulls - state.sums + self.losses, None)
+        best = beta_best(
+            state.sums + self.wins, state.pulls - state.sums + self.losses, None
+        )
         return dict(zip(arm_names(self.n_arms, arms), best.tolist(), strict=True))

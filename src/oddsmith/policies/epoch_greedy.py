@@ -1,4 +1,5 @@
-"""Epoch-Greedy: one uniform step, then a growing number of steps with the expert that explored best."""
+"""Epoch-Greedy: one uniform step, then a growing number of steps with the expert that
+explored best."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,14 +12,21 @@ from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, State, Step
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.expert_policy import OverExperts, check_advice, check_eligible, column, drawn_advice
+from oddsmith.core.expert_policy import (
+    OverExperts,
+    check_advice,
+    check_eligible,
+    column,
+    drawn_advice,
+)
 from oddsmith.core.experts import Experts, checked_predictions
 
 __all__ = ["EpochGreedy", "EpochState"]
 
 
 class EpochState(NamedTuple):
-    """The estimated total reward of every expert on exploring steps (…, N), rewards learnt, the experts' state."""
+    """The estimated total reward of every expert on exploring steps (…, N), rewards
+    learnt, the experts' state."""
 
     values: Array
     learnt: int
@@ -27,16 +35,20 @@ class EpochState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EpochGreedy(OverExperts):
-    """Langford and Zhang 2007 (theory 5.6): epoch l is a uniform step, then floor(1/ε_l) steps of the best expert.
+    """Langford and Zhang 2007 (theory 5.6): epoch l is a uniform step, then
+    floor(1/ε_l) steps of the best expert.
 
-    ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on the uniform steps,
-    Σ K ξ_i(a) r; ties share. Which steps explore is known in advance, so the odds are uniform there and the best
-    expert's ballot elsewhere; rewards of other steps teach nothing (the decision's
-    `bonus` is 1 where it explored). Regret is of the order (K ln N)^(1/3) T^(2/3).
+    ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on
+    the uniform steps, Σ K ξ_i(a) r; ties share. Which steps explore is known in
+    advance, so the odds are uniform there and the best expert's ballot elsewhere;
+    rewards of other steps teach nothing (the decision's `bonus` is 1 where it
+    explored). Regret is of the order (K ln N)^(1/3) T^(2/3).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EpochGreedy(GivenExperts(["cold", "warm"]), scale=0.5)
-    >>> policy.odds(policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]]), step=1).propensities
+    >>> policy.odds(
+    ...     policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]]), step=1
+    ... ).propensities
     array([0.5, 0.5])
     """
 
@@ -54,44 +66,81 @@ class EpochGreedy(OverExperts):
         return not self.experts.learns
 
     def init(self, shape: tuple[int, ...] = ()) -> EpochState:
-        return EpochState(np.zeros((*shape, len(self.experts.names))), 0, self.experts.init(shape))
+        return EpochState(
+            np.zeros((*shape, len(self.experts.names))), 0, self.experts.init(shape)
+        )
 
     def explores_at(self, step: int | Ints, n_arms: int) -> Bools:
         """Whether this step (or each of these steps) is one of the uniform ones."""
         steps = np.asarray(step)
         if steps.dtype.kind not in "iu" or (steps < 1).any():
-            raise InvalidInput(f"step must be a whole number of at least 1; got {step!r}")
-        starts = _starts(self.scale, n_arms, len(self.experts.names), 1 << int(steps.max()).bit_length())
+            raise InvalidInput(
+                f"step must be a whole number of at least 1; got {step!r}"
+            )
+        starts = _starts(
+            self.scale,
+            n_arms,
+            len(self.experts.names),
+            1 << int(steps.max()).bit_length(),
+        )
         return np.asarray(starts[np.searchsorted(starts, steps)] == steps)
 
-    def odds(self, state: EpochState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """Uniform on exploring steps, else the ballots of the experts that lead; a sleeper's ballot is NaN."""
+    def odds(
+        self,
+        state: EpochState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """Uniform on exploring steps, else the ballots of the experts that lead; a
+        sleeper's ballot is NaN."""
         check_eligible(eligible)
-        ballots = checked_predictions(self.experts.advise(state.experts, context, eligible)[1], state.values, eligible)
-        explore = self.explores_at(state.learnt + 1 if step is None else step, ballots.shape[-1])
+        ballots = checked_predictions(
+            self.experts.advise(state.experts, context, eligible)[1],
+            state.values,
+            eligible,
+        )
+        explore = self.explores_at(
+            state.learnt + 1 if step is None else step, ballots.shape[-1]
+        )
         awake = np.asarray(ballots.any(axis=-1))
         values = np.where(awake, state.values, -np.inf)
         leads = (values == values.max(axis=-1, keepdims=True)) & awake
         with np.errstate(divide="ignore"):
             log_weights = np.log(leads.astype(np.float64))
-        gamma = float(explore) if np.ndim(explore) == 0 else np.asarray(explore, dtype=np.float64)
+        gamma = (
+            float(explore)
+            if np.ndim(explore) == 0
+            else np.asarray(explore, dtype=np.float64)
+        )
         propensities = weights.mix(log_weights, ballots, gamma, eligible)
-        flag = np.broadcast_to(np.asarray(explore, dtype=np.float64)[..., None], awake.shape)
+        flag = np.broadcast_to(
+            np.asarray(explore, dtype=np.float64)[..., None], awake.shape
+        )
         return Odds(propensities, np.where(awake[..., None], ballots, np.nan), flag)
 
     def update(self, state: EpochState, decision: Decision, reward: Real) -> EpochState:
         ballots = drawn_advice(decision, len(self.experts.names))
         check_advice(ballots.shape, state.values)
         if decision.bonus is None:
-            raise InvalidInput("decision must carry the bonus that says whether it explored; got none")
+            raise InvalidInput(
+                "decision must carry the bonus that says whether it explored; got none"
+            )
         estimates = ballots * column(reward) / column(decision.propensity)
         asleep = np.isnan(estimates)
         if asleep.any():  # a sleeper is credited the mean of the experts that voted
             n_awake = (~asleep).sum(axis=-1, keepdims=True)
-            mean = np.where(asleep, 0.0, estimates).sum(axis=-1, keepdims=True) / np.maximum(n_awake, 1)
+            mean = np.where(asleep, 0.0, estimates).sum(
+                axis=-1, keepdims=True
+            ) / np.maximum(n_awake, 1)
             estimates = np.where(asleep, mean, estimates)
         values = state.values + np.where(decision.bonus > 0, estimates, 0.0)
-        return EpochState(values, state.learnt + 1, self.learnt_by_experts(state.experts, decision, reward))
+        return EpochState(
+            values,
+            state.learnt + 1,
+            self.learnt_by_experts(state.experts, decision, reward),
+        )
 
     def posterior(self, state: EpochState) -> Array:
         """All on the experts that lead (…, N)."""
@@ -102,12 +151,15 @@ class EpochGreedy(OverExperts):
 
 @lru_cache(maxsize=64)
 def _starts(scale: float, n_arms: int, n_experts: int, last: int) -> Ints:
-    """The exploring steps up to and beyond `last`: epoch l lasts 1 + floor(1/ε_l) steps."""
+    """The exploring steps up to and beyond `last`: epoch l lasts 1 + floor(1/ε_l)
+    steps."""
     spread = scale * np.sqrt(n_arms * max(log(n_experts), 1e-12))
     length = 1
     while True:
         epochs = np.arange(1, length + 1)
-        lengths = 1 + np.floor(1 / np.minimum(1.0, spread / np.sqrt(epochs))).astype(np.int64)
+        lengths = 1 + np.floor(1 / np.minimum(1.0, spread / np.sqrt(epochs))).astype(
+            np.int64
+        )
         starts = 1 + np.concatenate([[0], np.cumsum(lengths)])
         if starts[-1] > last:
             return np.asarray(starts)

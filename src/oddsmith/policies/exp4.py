@@ -1,4 +1,5 @@
-"""EXP4: experts are weighed by what their advice would have earned, whatever they predict (Auer et al. 2002)."""
+"""EXP4: experts are weighed by what their advice would have earned, whatever they
+predict (Auer et al. 2002)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +8,13 @@ import numpy as np
 from oddsmith.core import weights
 from oddsmith.core.arrays import Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
-from oddsmith.core.expert_policy import ExpertState, MultiplicativeWeights, check_eligible, column, drawn_advice
+from oddsmith.core.expert_policy import (
+    ExpertState,
+    MultiplicativeWeights,
+    check_eligible,
+    column,
+    drawn_advice,
+)
 from oddsmith.core.experts import checked_predictions
 
 __all__ = ["EXP4", "OverBallots"]
@@ -15,7 +22,8 @@ __all__ = ["EXP4", "OverBallots"]
 
 @dataclass(frozen=True, eq=False)
 class OverBallots(MultiplicativeWeights):
-    """The bodies of policies that score ballots, whatever the experts predict: they write `exploration`."""
+    """The bodies of policies that score ballots, whatever the experts predict: they
+    write `exploration`."""
 
     importance_weighted = True  # rewards are divided by the odds they were drawn with
 
@@ -23,28 +31,42 @@ class OverBallots(MultiplicativeWeights):
         """The part of the odds (…) that is uniform over this many eligible arms."""
         self._lacks("exploration", "write it")
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """The weighted ballots mixed with the exploration; the ballots are the advice, NaN for a sleeper."""
+    def odds(
+        self,
+        state: ExpertState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """The weighted ballots mixed with the exploration; the ballots are the advice,
+        NaN for a sleeper."""
         check_eligible(eligible)
         _, ballots = self.experts.advise(state.experts, context, eligible)
         ballots = checked_predictions(ballots, state.log_weights, eligible)
-        gamma = self.exploration(ballots.shape[-1] if eligible is None else eligible.sum(axis=-1))
+        gamma = self.exploration(
+            ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
+        )
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
         cast = ballots.any(axis=-1, keepdims=True)
         if cast.all():
             return self.complete(Odds(propensities, ballots))
-        return self.complete(Odds(propensities, np.where(cast, ballots, np.nan), None, state.log_weights))
+        return self.complete(
+            Odds(propensities, np.where(cast, ballots, np.nan), None, state.log_weights)
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class EXP4(OverBallots):
-    """Importance-weighted losses of ballots: no expert need be right, and rewards may be anything (theory 5.4).
+    """Importance-weighted losses of ballots: no expert need be right, and rewards may
+    be anything (theory 5.4).
 
-        Pr(a) = (1 - γ) Σ_i w_i ξ_i(a) / Σ_i w_i + γ / K        w_i ← w_i exp(-η ξ_i(a) (1 - r) / Pr(a))
+        Pr(a) = (1 - γ) Σ_i w_i ξ_i(a) / Σ_i w_i + γ / K
+        w_i ← w_i exp(-η ξ_i(a) (1 - r) / Pr(a))
 
-    ξ_i is expert i's ballot. Regret to the best expert is at most sqrt(2 K T ln N) with η = sqrt(2 ln N / (K T)),
-    γ = 0; the recipe `exp4` sets it. The factors carry the odds they were drawn with, so the posterior does not
-    depend on the order of rewards.
+    ξ_i is expert i's ballot. Regret to the best expert is at most sqrt(2 K T ln N) with
+    η = sqrt(2 ln N / (K T)), γ = 0; the recipe `exp4` sets it. The factors carry the
+    odds they were drawn with, so the posterior does not depend on the order of rewards.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EXP4(GivenExperts(["cold", "warm"]), eta=0.1)
@@ -67,8 +89,11 @@ class EXP4(OverBallots):
     def exploration(self, n_arms: int | Ints) -> Real:
         return self.gamma
 
-    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
-        """Charge every expert the lost reward in proportion to its vote for the drawn arm, over the odds."""
+    def update(
+        self, state: ExpertState, decision: Decision, reward: Real
+    ) -> ExpertState:
+        """Charge every expert the lost reward in proportion to its vote for the drawn
+        arm, over the odds."""
         ballots = drawn_advice(decision, len(self.prior))
         lost = (1 - column(reward)) / column(decision.propensity)
         return self.reweighed(state, -self.eta * ballots * lost, decision, reward)

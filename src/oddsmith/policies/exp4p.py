@@ -1,4 +1,5 @@
-"""EXP4.P: EXP4 with a bonus for rarely heard advice, so that its regret holds with high probability."""
+"""EXP4.P: EXP4 with a bonus for rarely heard advice, so that its regret holds with high
+probability."""
 
 from dataclasses import dataclass
 from math import log, sqrt
@@ -16,16 +17,22 @@ __all__ = ["EXP4P"]
 
 @dataclass(frozen=True, eq=False)
 class EXP4P(OverBallots):
-    """Beygelzimer et al. 2011, Algorithm 1 (theory 5.4), for a horizon of `steps`, with probability 1 - delta.
+    """Beygelzimer et al. 2011, Algorithm 1 (theory 5.4), for a horizon of `steps`, with
+    probability 1 - delta.
 
-        Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,   p = min(1/K, sqrt(ln N / (K T)))
-        w_i ← w_i exp( p/2 (ξ_i(a) r / Pr(a) + sqrt(ln(N/δ) / (K T)) Σ_b ξ_i(b) / Pr(b)) )
+        Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,
+        p = min(1/K, sqrt(ln N / (K T)))
+        w_i ← w_i exp( p/2 (ξ_i(a) r / Pr(a)
+                            + sqrt(ln(N/δ) / (K T)) Σ_b ξ_i(b) / Pr(b)) )
 
-    Regret is at most 6 sqrt(K T ln(N/δ)). The sum over arms travels with the decision as its `bonus`.
+    Regret is at most 6 sqrt(K T ln(N/δ)). The sum over arms travels with the decision
+    as its `bonus`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EXP4P(GivenExperts(["cold", "warm"]), steps=1000)
-    >>> policy.odds(policy.init(), np.array([[0.9, 0.1], [0.6, 0.2]])).propensities.round(3)
+    >>> policy.odds(
+    ...     policy.init(), np.array([[0.9, 0.1], [0.6, 0.2]])
+    ... ).propensities.round(3)
     array([0.981, 0.019])
     """
 
@@ -43,8 +50,11 @@ class EXP4P(OverBallots):
         return len(self.prior) > 1
 
     def smallest(self, n_arms: int | Ints) -> Real:
-        """The probability that every eligible arm keeps; one expert alone needs none."""
-        return np.minimum(1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps)))
+        """The probability that every eligible arm keeps; one expert alone needs
+        none."""
+        return np.minimum(
+            1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps))
+        )
 
     def exploration(self, n_arms: int | Ints) -> Real:
         gamma: Array = np.asarray(n_arms * self.smallest(n_arms))
@@ -56,16 +66,25 @@ class EXP4P(OverBallots):
         bonus: Array = (np.asarray(odds.advice) / safe[..., None, :]).sum(axis=-1)
         return odds._replace(bonus=bonus)
 
-    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
+    def update(
+        self, state: ExpertState, decision: Decision, reward: Real
+    ) -> ExpertState:
         ballots = drawn_advice(decision, len(self.prior))
         if decision.bonus is None:
-            raise InvalidInput("decision must carry the bonus that EXP4P needs; got none")
+            raise InvalidInput(
+                "decision must carry the bonus that EXP4P needs; got none"
+            )
         n_arms: int | Ints = decision.propensities.shape[-1]
         if decision.eligible is not None:
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
         estimates = ballots * column(reward) / column(decision.propensity)
         width = np.sqrt(log(len(self.prior) / self.delta) / (n_arms * self.steps))
-        return self.reweighed(state, self.smallest(n_arms) / 2 * (estimates + width * decision.bonus), decision, reward)
+        return self.reweighed(
+            state,
+            self.smallest(n_arms) / 2 * (estimates + width * decision.bonus),
+            decision,
+            reward,
+        )
 
     def bound(self, n_arms: int) -> float:
         """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.

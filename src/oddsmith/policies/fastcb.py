@@ -1,4 +1,5 @@
-"""FastCB: odds that fall faster where the best arm costs little (Foster and Krishnamurthy 2021)."""
+"""FastCB: odds that fall faster where the best arm costs little (Foster and
+Krishnamurthy 2021)."""
 
 from dataclasses import dataclass
 
@@ -11,8 +12,11 @@ from oddsmith.policies.parts.oracles import OracleName, OverOracle
 __all__ = ["FastCB", "fast_gap"]
 
 
-def fast_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) -> Array:
-    """y_b/(K y_b + Γ (y_a - y_b)) on costs y = 1 - prediction, the rest on the best; all on it if it costs nothing.
+def fast_gap(
+    predicted: Array, sharpness: float, eligible: Bools | None = None
+) -> Array:
+    """y_b/(K y_b + Γ (y_a - y_b)) on costs y = 1 - prediction, the rest on the best;
+    all on it if it costs nothing.
 
     >>> fast_gap(np.array([0.9, 0.5, 0.7]), 20.0).round(4)
     array([0.9647, 0.012 , 0.0233])
@@ -20,14 +24,20 @@ def fast_gap(predicted: Array, sharpness: float, eligible: Bools | None = None) 
     best, top, n_arms = best_of(predicted, eligible)
     least = np.maximum(1 - top, 0.0)
     below = n_arms * least + sharpness * np.maximum(top - predicted, 0.0)
-    return rest_on_best(np.where(below > 0, least / np.where(below > 0, below, 1.0), 0.0), best, eligible)
+    return rest_on_best(
+        np.where(below > 0, least / np.where(below > 0, below, 1.0), 0.0),
+        best,
+        eligible,
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class FastCB(OverOracle):
-    """Odds that fall faster where the best arm costs little (Foster and Krishnamurthy 2021; theory 5.3).
+    """Odds that fall faster where the best arm costs little (Foster and Krishnamurthy
+    2021; theory 5.3).
 
-        Pr(a) = y_b/(K y_b + Γ (y_a - y_b)) for a ≠ b = argmin y, the rest on b;   y = 1 - ŷ, the cost
+        Pr(a) = y_b/(K y_b + Γ (y_a - y_b)) for a ≠ b = argmin y, the rest on b;
+        y = 1 - ŷ, the cost
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = FastCB(GivenExperts(["only"]), sharpness=20.0)

@@ -1,4 +1,5 @@
-"""Hedged: Generalized Thompson Sampling and every expert's own policy, weighed by what each would have earned."""
+"""Hedged: Generalized Thompson Sampling and every expert's own policy, weighed by what
+each would have earned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,13 @@ from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, State, Step
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.expert_policy import ExpertState, check_advice, check_eligible, column, drawn_advice
+from oddsmith.core.expert_policy import (
+    ExpertState,
+    check_advice,
+    check_eligible,
+    column,
+    drawn_advice,
+)
 from oddsmith.core.experts import checked_predictions
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -24,9 +31,11 @@ __all__ = ["Hedged", "HedgedState"]
 
 
 class HedgedState(NamedTuple):
-    """What every member would have lost, estimated (…, N + 1), the price of safety (…), and the state of GTS.
+    """What every member would have lost, estimated (…, N + 1), the price of safety (…),
+    and the state of GTS.
 
-    `choices` (…, 4, N) are sums about the experts' policies, from which intervals are made (`parts.choices`).
+    `choices` (…, 4, N) are sums about the experts' policies, from which intervals are
+    made (`parts.choices`).
     """
 
     lost: Array
@@ -47,18 +56,24 @@ class HedgedState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hedged(PolicyWrapper):
-    """EXP4 over the N experts' ballots and the odds of GTS itself, its rate from its own mixability gap (theory 7.4).
+    """EXP4 over the N experts' ballots and the odds of GTS itself, its rate from its
+    own mixability gap (theory 7.4).
 
         Pr(a) = Σ_j q_j ξ_j(a),   q_j ∝ π_j exp(-η L_j),   η = ln(1 / min π) / Δ
-        L_j += l_j = ξ_j(a) (1 - r) / Pr(a),   Δ += Σ_j q_j l_j + ln(Σ_j q_j exp(-η l_j)) / η
+        L_j += l_j = ξ_j(a) (1 - r) / Pr(a),
+        Δ += Σ_j q_j l_j + ln(Σ_j q_j exp(-η l_j)) / η
 
-    `policy` is the GTS inside, whose prior is `trust` and whose weights learn as ever; its experts share the rest by
-    its own prior. No expert need be right, rewards may be anything, nothing is tuned: the regret to any member is at
-    most (1 + ln(1/π_j)/D) (1/2 + sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T (`theory.hedged_bound`).
-    Decisions carry q and η, so that neither the order nor the delay of rewards matters to what is learnt from them.
+    `policy` is the GTS inside, whose prior is `trust` and whose weights learn as ever;
+    its experts share the rest by its own prior. No expert need be right, rewards may be
+    anything, nothing is tuned: the regret to any member is at most (1 + ln(1/π_j)/D)
+    (1/2 + sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T (`theory.hedged_bound`).
+    Decisions carry q and η, so that neither the order nor the delay of rewards matters
+    to what is learnt from them.
 
     >>> from oddsmith.experts.external import GivenExperts
-    >>> policy = Hedged(GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.0))
+    >>> policy = Hedged(
+    ...     GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.0)
+    ... )
     >>> policy.odds(policy.init(), np.array([[0.2, 0.1], [0.6, 0.9]])).propensities
     array([0.5, 0.5])
     """
@@ -71,14 +86,22 @@ class Hedged(PolicyWrapper):
 
     def __post_init__(self) -> None:
         if type(self.policy) is not GeneralizedThompsonSampling:
-            raise InvalidInput(f"policy must be a GeneralizedThompsonSampling; got {type(self.policy).__name__}")
-        trust = number("trust", self.trust, low=0, high=1, open_low=True, open_high=True)
+            raise InvalidInput(
+                "policy must be a GeneralizedThompsonSampling; got "
+                f"{type(self.policy).__name__}"
+            )
+        trust = number(
+            "trust", self.trust, low=0, high=1, open_low=True, open_high=True
+        )
         object.__setattr__(self, "trust", trust)
 
     @cached_property
     def log_prior(self) -> Array:
-        """ln π (N + 1,): the experts' policies, then GTS; -inf where an expert has no prior."""
-        log_prior: Array = np.append(self.policy.log_prior + np.log1p(-self.trust), np.log(self.trust))
+        """ln π (N + 1,): the experts' policies, then GTS; -inf where an expert has no
+        prior."""
+        log_prior: Array = np.append(
+            self.policy.log_prior + np.log1p(-self.trust), np.log(self.trust)
+        )
         return log_prior
 
     @cached_property
@@ -100,17 +123,35 @@ class Hedged(PolicyWrapper):
     def init(self, shape: tuple[int, ...] = ()) -> HedgedState:
         """Nothing lost, and a price of 1, with batch axes `shape`."""
         n = len(self.policy.prior)
-        return HedgedState(np.zeros((*shape, n + 1)), np.ones(shape), np.zeros((*shape, 4, n)), self.policy.init(shape))
+        return HedgedState(
+            np.zeros((*shape, n + 1)),
+            np.ones(shape),
+            np.zeros((*shape, 4, n)),
+            self.policy.init(shape),
+        )
 
-    def with_arms(self, state: HedgedState, arms: Sequence[str]) -> tuple[Self, HedgedState]:
+    def with_arms(
+        self, state: HedgedState, arms: Sequence[str]
+    ) -> tuple[Self, HedgedState]:
         policy, wider = self.policy.with_arms(state.current, arms)
         return replace(self, policy=policy), state._replace(current=wider)
 
-    def odds(self, state: HedgedState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: HedgedState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         """Exact propensities, with what `weigh` says travels beside them."""
         check_eligible(eligible)
-        predictions, ballots = self.policy.experts.advise(state.experts, context, eligible)
-        predictions = checked_predictions(predictions, state.current.log_weights, eligible)
+        predictions, ballots = self.policy.experts.advise(
+            state.experts, context, eligible
+        )
+        predictions = checked_predictions(
+            predictions, state.current.log_weights, eligible
+        )
         return self.weigh(state, (predictions, ballots), eligible=eligible, step=step)
 
     def weigh(
@@ -124,71 +165,131 @@ class Hedged(PolicyWrapper):
     ) -> Odds:
         """The members' votes by trust.
 
-        The advice is GTS's (the N predictions), then the members' N + 1 votes, NaN for a sleeper; the bonus is GTS's,
-        or 0, then q_j η, whose sum is the rate.
+        The advice is GTS's (the N predictions), then the members' N + 1 votes, NaN for
+        a sleeper; the bonus is GTS's, or 0, then q_j η, whose sum is the rate.
         """
         inner = self.policy.weigh(state.current, advice, eligible=eligible, step=step)
-        votes, log_trust = _members(advice[1], inner.propensities), self._log_trust(state)
+        votes, log_trust = (
+            _members(advice[1], inner.propensities),
+            self._log_trust(state),
+        )
         propensities = weights.mix(log_trust, votes, 0.0, eligible)
-        rates = (self.scale / state.price)[..., None] * weights.awake_weights(log_trust, votes)
+        rates = (self.scale / state.price)[..., None] * weights.awake_weights(
+            log_trust, votes
+        )
         lead = propensities.shape[:-1]
         said = np.where(votes.any(axis=-1, keepdims=True), votes, np.nan)
         bonus = np.zeros(len(self.policy.prior)) if inner.bonus is None else inner.bonus
-        asleep = None if inner.log_weights is None else _joined(inner.log_weights, log_trust, lead)
-        return Odds(propensities, _joined(inner.advice, said, lead, axis=-2), _joined(bonus, rates, lead), asleep)
+        asleep = (
+            None
+            if inner.log_weights is None
+            else _joined(inner.log_weights, log_trust, lead)
+        )
+        return Odds(
+            propensities,
+            _joined(inner.advice, said, lead, axis=-2),
+            _joined(bonus, rates, lead),
+            asleep,
+        )
 
-    def update(self, state: HedgedState, decision: Decision, reward: Real) -> HedgedState:
-        """Charge every member the lost reward by its vote, over the odds; then GTS learns from the predictions."""
+    def update(
+        self, state: HedgedState, decision: Decision, reward: Real
+    ) -> HedgedState:
+        """Charge every member the lost reward by its vote, over the odds; then GTS
+        learns from the predictions."""
         lost, gap = self.charges(decision, reward)
         check_advice(lost.shape, state.lost)
         current = self.policy.update(state.current, self._of_policy(decision), reward)
         choices = state.choices + self._choices(decision, reward)
-        return HedgedState(state.lost + lost, np.asarray(state.price + gap), choices, current)
+        return HedgedState(
+            state.lost + lost, np.asarray(state.price + gap), choices, current
+        )
 
-    def revise(self, state: HedgedState, decision: Decision, before: float, reward: float) -> HedgedState:
+    def revise(
+        self, state: HedgedState, decision: Decision, before: float, reward: float
+    ) -> HedgedState:
         """The sums as if the new reward had been the first, to rounding."""
-        (was, old), (now, new) = (self.charges(decision, one) for one in (before, reward))
+        (was, old), (now, new) = (
+            self.charges(decision, one) for one in (before, reward)
+        )
         check_advice(now.shape, state.lost)
-        current = self.policy.revise(state.current, self._of_policy(decision), before, reward)
-        choices = state.choices + (self._choices(decision, reward) - self._choices(decision, before))
-        return HedgedState(state.lost + (now - was), np.asarray(state.price + (new - old)), choices, current)
+        current = self.policy.revise(
+            state.current, self._of_policy(decision), before, reward
+        )
+        choices = state.choices + (
+            self._choices(decision, reward) - self._choices(decision, before)
+        )
+        return HedgedState(
+            state.lost + (now - was),
+            np.asarray(state.price + (new - old)),
+            choices,
+            current,
+        )
 
-    def fold(self, state: HedgedState, decisions: Decision, rewards: Array) -> HedgedState:
-        """Many updates along a leading axis; where order does not matter they are added up."""
+    def fold(
+        self, state: HedgedState, decisions: Decision, rewards: Array
+    ) -> HedgedState:
+        """Many updates along a leading axis; where order does not matter they are added
+        up."""
         if not self.orderless:
             return Policy.fold(self, state, decisions, rewards)  # type: ignore[no-any-return]
         lost, gap = self.charges(decisions, rewards)
         check_advice(lost.shape[1:], state.lost)
         current = self.policy.fold(state.current, self._of_policy(decisions), rewards)
         choices = state.choices + self._choices(decisions, rewards).sum(axis=0)
-        return HedgedState(state.lost + lost.sum(axis=0), np.asarray(state.price + gap.sum(axis=0)), choices, current)
+        return HedgedState(
+            state.lost + lost.sum(axis=0),
+            np.asarray(state.price + gap.sum(axis=0)),
+            choices,
+            current,
+        )
 
     def merge(self, *states: HedgedState) -> HedgedState:
-        """One state that has learnt what these learnt from separate rewards, each starting at the prior."""
+        """One state that has learnt what these learnt from separate rewards, each
+        starting at the prior."""
         current = self.policy.merge(*(state.current for state in states))
-        lost, price, choices = (np.asarray(sum(parts)) for parts in zip(*(state[:3] for state in states), strict=True))
+        lost, price, choices = (
+            np.asarray(sum(parts))
+            for parts in zip(*(state[:3] for state in states), strict=True)
+        )
         return HedgedState(lost, price - (len(states) - 1), choices, current)
 
     def charges(self, decision: Decision, reward: Real) -> tuple[Array, Array]:
-        """What a reward says that each member lost (…, N + 1), and the mixability gap (…), by the decision alone.
+        """What a reward says that each member lost (…, N + 1), and the mixability gap
+        (…), by the decision alone.
 
         Sleepers are charged the mix of those awake, which leaves the mix as it is.
         """
         n = len(self.policy.prior)
         advice, bonus = drawn_advice(decision, 2 * n + 1), decision.bonus
         if bonus is None or bonus.shape != advice.shape:
-            raise InvalidInput("decision must carry the bonus that Hedged needs; got none")
+            raise InvalidInput(
+                "decision must carry the bonus that Hedged needs; got none"
+            )
         votes, rates = advice[..., n:], bonus[..., n:]
         eta = rates.sum(axis=-1, keepdims=True)
         asleep, trust = np.isnan(votes), rates / eta
-        lost = np.where(asleep, 0.0, votes) * (1 - column(reward)) / column(decision.propensity)
+        lost = (
+            np.where(asleep, 0.0, votes)
+            * (1 - column(reward))
+            / column(decision.propensity)
+        )
         least = np.where(trust > 0, lost, np.inf).min(axis=-1, keepdims=True)
-        mixed = least - np.log((trust * np.exp(-eta * (lost - least).clip(0))).sum(axis=-1, keepdims=True)) / eta
+        mixed = (
+            least
+            - np.log(
+                (trust * np.exp(-eta * (lost - least).clip(0))).sum(
+                    axis=-1, keepdims=True
+                )
+            )
+            / eta
+        )
         gap = np.maximum((trust * lost).sum(axis=-1) - mixed[..., 0], 0.0)
         return np.where(asleep, mixed, lost), gap
 
     def monitor(self, state: HedgedState) -> Choices:
-        """Whether the best predictor has the best policy, of a state without batch axes."""
+        """Whether the best predictor has the best policy, of a state without batch
+        axes."""
         predictor = int(state.current.log_weights.argmax())
         names = list(self.policy.experts.names)
         return choices_of(state.choices, state.learnt, names=names, predictor=predictor)
@@ -198,20 +299,38 @@ class Hedged(PolicyWrapper):
         return weights.posterior(self._log_trust(state))
 
     def posterior(self, state: HedgedState) -> Array:
-        """The probability (…, N) that an expert is followed: by its own policy's trust, or by GTS's and its weight."""
+        """The probability (…, N) that an expert is followed: by its own policy's trust,
+        or by GTS's and its weight."""
         trust = self.members(state)
-        followed: Array = trust[..., :-1] + trust[..., -1:] * self.policy.posterior(state.current)
+        followed: Array = trust[..., :-1] + trust[..., -1:] * self.policy.posterior(
+            state.current
+        )
         return followed
 
-    def named_posterior(self, state: HedgedState, arms: Sequence[str] | None) -> dict[str, Any]:
-        return dict(zip(self.policy.experts.names, self.posterior(state).tolist(), strict=True))
+    def named_posterior(
+        self, state: HedgedState, arms: Sequence[str] | None
+    ) -> dict[str, Any]:
+        return dict(
+            zip(self.policy.experts.names, self.posterior(state).tolist(), strict=True)
+        )
 
     def explain(
-        self, state: HedgedState, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: HedgedState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> Explanation:
-        """The experts' votes, each by its own policy's trust and its weight in GTS together, and what safety costs."""
-        inner = self.policy.explain(state.current, context, eligible=eligible, step=step)
-        votes, log_trust = _members(inner.ballots, inner.propensities), self._log_trust(state)
+        """The experts' votes, each by its own policy's trust and its weight in GTS
+        together, and what safety costs."""
+        inner = self.policy.explain(
+            state.current, context, eligible=eligible, step=step
+        )
+        votes, log_trust = (
+            _members(inner.ballots, inner.propensities),
+            self._log_trust(state),
+        )
         trust = weights.awake_weights(log_trust, votes)
         of_gts, gamma = trust[..., -1:], inner.uniform.sum(axis=-1, keepdims=True)
         voting = trust[..., :-1] + of_gts * (1 - gamma) * inner.weights
@@ -224,48 +343,78 @@ class Hedged(PolicyWrapper):
         )
 
     def notes(self, state: HedgedState) -> tuple[str, ...]:
-        """What safety is estimated to have cost (a state without batch axes), and who leads if GTS does not."""
+        """What safety is estimated to have cost (a state without batch axes), and who
+        leads if GTS does not."""
         trust, price = self.members(state), float(state.price)
-        of_gts, of_one = ((1 + cost / self.scale) * price - 1 for cost in (-self.log_prior[-1], self.scale))
-        costs = f"{of_gts:,.0f} rewards against GTS's own advice, {of_one:,.0f} against any one expert's policy"
-        meaning = "the average of these numbers over runs bounds the expected regret; one run may exceed it"
+        of_gts, of_one = (
+            (1 + cost / self.scale) * price - 1
+            for cost in (-self.log_prior[-1], self.scale)
+        )
+        costs = (
+            f"{of_gts:,.0f} rewards against GTS's own advice, {of_one:,.0f} against "
+            "any one expert's policy"
+        )
+        meaning = (
+            "the average of these numbers over runs bounds the expected regret; one "
+            "run may exceed it"
+        )
         said = [
-            f"Estimated price of safety after {state.learnt:,} rewards: {costs} ({meaning}). "
-            f"GTS holds {trust[-1]:.0%} of the trust."
+            f"Estimated price of safety after {state.learnt:,} rewards: {costs} "
+            f"({meaning}). GTS holds {trust[-1]:.0%} of the trust."
         ]
         if trust[-1] < self.trust / 10:
             name = self.policy.experts.names[int(trust[:-1].argmax())]
-            said.append(f"GTS is losing to the policy of {name!r}: it predicts best and does not choose best.")
+            said.append(
+                f"GTS is losing to the policy of {name!r}: it predicts best and does "
+                "not choose best."
+            )
         return (*said, str(self.monitor(state)))
 
     def _choices(self, decision: Decision, reward: Real) -> Array:
-        """What a reward adds to the sums about the experts' policies; a sleeper would have done as was done."""
+        """What a reward adds to the sums about the experts' policies; a sleeper would
+        have done as was done."""
         n = len(self.policy.prior)
-        votes = drawn_advice(decision, 2 * n + 1)[..., n:-1] / column(decision.propensity)
-        return sums_of(np.where(np.isnan(votes), 1.0, votes), np.asarray(column(reward)))
+        votes = drawn_advice(decision, 2 * n + 1)[..., n:-1] / column(
+            decision.propensity
+        )
+        return sums_of(
+            np.where(np.isnan(votes), 1.0, votes), np.asarray(column(reward))
+        )
 
     def _log_trust(self, state: HedgedState) -> Array:
         """ln q (…, N + 1) relative to the leader, from totals."""
         rate = (self.scale / state.price)[..., None]
-        log_trust = self.log_prior - rate * (state.lost - state.lost.min(axis=-1, keepdims=True))
+        log_trust = self.log_prior - rate * (
+            state.lost - state.lost.min(axis=-1, keepdims=True)
+        )
         relative: Array = log_trust - log_trust.max(axis=-1, keepdims=True)
         return relative
 
     def _of_policy(self, decision: Decision) -> Decision:
-        """The decision as GTS learns from it: the advice, bonus and weights of its experts."""
+        """The decision as GTS learns from it: the advice, bonus and weights of its
+        experts."""
         n = len(self.policy.prior)
         columns = {"advice": decision.advice, "log_weights": decision.log_weights}
         columns["bonus"] = decision.bonus if self.policy.optimism else None
-        own: Any = {name: None if values is None else values[..., :n] for name, values in columns.items()}
+        own: Any = {
+            name: None if values is None else values[..., :n]
+            for name, values in columns.items()
+        }
         return decision._replace(**own)
 
 
 def _members(ballots: Array, odds: Array) -> Array:
     """Ballots (…, N, K) and GTS's odds (…, K) below them (…, N + 1, K)."""
     lead = odds.shape[:-1]
-    return np.concatenate([np.broadcast_to(ballots, lead + ballots.shape[-2:]), odds[..., None, :]], axis=-2)
+    return np.concatenate(
+        [np.broadcast_to(ballots, lead + ballots.shape[-2:]), odds[..., None, :]],
+        axis=-2,
+    )
 
 
 def _joined(first: Any, second: Array, lead: tuple[int, ...], axis: int = -1) -> Array:
     """Two arrays side by side along an axis, both with the batch axes `lead`."""
-    return np.concatenate([np.broadcast_to(one, lead + one.shape[axis:]) for one in (first, second)], axis=axis)
+    return np.concatenate(
+        [np.broadcast_to(one, lead + one.shape[axis:]) for one in (first, second)],
+        axis=axis,
+    )

@@ -1,4 +1,5 @@
-"""KL-UCB: confidence bounds from the Kullback-Leibler divergence, with Lai and Robbins' rate for coins."""
+"""KL-UCB: confidence bounds from the Kullback-Leibler divergence, with Lai and Robbins'
+rate for coins."""
 
 from dataclasses import dataclass
 
@@ -16,9 +17,11 @@ _NEARLY = 1 - 2**-53  # the largest number below 1
 
 @dataclass(frozen=True, eq=False)
 class KLUCB(OverArms):
-    """All mass on argmax max{q: n_a kl(mean_a, q) <= ln n + c ln ln n} (Garivier and Cappé 2011).
+    """All mass on argmax max{q: n_a kl(mean_a, q) <= ln n + c ln ln n} (Garivier and
+    Cappé 2011).
 
-    With c = 0, the default and what its authors use in practice; regret grows like Σ Δ_a ln T / kl(μ_a, μ*).
+    With c = 0, the default and what its authors use in practice; regret grows like Σ
+    Δ_a ln T / kl(μ_a, μ*).
 
     >>> policy = KLUCB(2)
     >>> policy.odds(policy.init(), None).propensities
@@ -31,22 +34,34 @@ class KLUCB(OverArms):
         super().__post_init__()
         number("c", self.c, low=0, high=np.inf)
 
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: CountState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         check_eligible(eligible, self.n_arms)
         return Odds(certain(self.bounds(state), eligible))
 
     def bounds(self, state: CountState) -> Array:
-        """The upper confidence bounds (…, K); 2 for an arm without rewards, which is above all others."""
+        """The upper confidence bounds (…, K); 2 for an arm without rewards, which is
+        above all others."""
         counts = np.maximum(state.pulls, 1.0)
         log_n = np.log(np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0))
         allowed = log_n + self.c * np.log(np.maximum(log_n, 1.0))
-        return np.where(state.pulls > 0, kl_upper(state.sums / counts, allowed / counts), 2.0)
+        return np.where(
+            state.pulls > 0, kl_upper(state.sums / counts, allowed / counts), 2.0
+        )
 
 
 def kl_upper(mean: Array, allowed: Array) -> Array:
-    """The largest q >= mean with kl(mean, q) <= allowed, elementwise, by Newton's steps from above.
+    """The largest q >= mean with kl(mean, q) <= allowed, elementwise, by Newton's steps
+    from above.
 
-    kl is convex in q and Pinsker's mean + sqrt(allowed/2) lies above the root, so the steps come down to it.
+    kl is convex in q and Pinsker's mean + sqrt(allowed/2) lies above the root, so the
+    steps come down to it.
 
     >>> float(kl_upper(np.array(0.5), np.array(0.0)))
     0.5

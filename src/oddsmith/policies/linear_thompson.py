@@ -1,4 +1,5 @@
-"""Linear-Gaussian Thompson sampling (Agrawal and Goyal 2013), and GTS over a whole linear class."""
+"""Linear-Gaussian Thompson sampling (Agrawal and Goyal 2013), and GTS over a whole
+linear class."""
 
 from dataclasses import dataclass
 
@@ -15,14 +16,17 @@ __all__ = ["LinearThompsonSampling", "linear_class"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearThompsonSampling(OverPosterior):
-    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width² covariance), mixed with gamma.
+    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width²
+    covariance), mixed with gamma.
 
         precision = ridge I + weight Σ φφ',   mean = precision^-1 weight Σ r φ
 
-    With `n_arms` (a belief for each arm, context (…, d)) arms are independent and the odds come from quadrature, within
-    1e-6 of Thompson's rule; gamma is 0 unless given. Without (one belief, context (…, K, d)) they come from fixed
-    quasi-random `directions`: approximate Thompson sampling with exact odds, and gamma is 0.01 unless given.
-    `optimist` is optimistic Bayesian sampling (May et al. 2012): a draw below the mean counts as the mean.
+    With `n_arms` (a belief for each arm, context (…, d)) arms are independent and the
+    odds come from quadrature, within 1e-6 of Thompson's rule; gamma is 0 unless given.
+    Without (one belief, context (…, K, d)) they come from fixed quasi-random
+    `directions`: approximate Thompson sampling with exact odds, and gamma is 0.01
+    unless given. `optimist` is optimistic Bayesian sampling (May et al. 2012): a draw
+    below the mean counts as the mean.
 
     >>> policy = LinearThompsonSampling(2, n_arms=2)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)
@@ -35,11 +39,19 @@ class LinearThompsonSampling(OverPosterior):
         super().__post_init__()
         number("weight", self.weight, low=0, high=np.inf, open_low=True)
 
-    def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
+    def update(
+        self, state: GaussianState, decision: Decision, reward: Real
+    ) -> GaussianState:
         """One more row of the drawn arm's regression."""
         place, phi, mean, spread = self.drawn(state, decision)
         shrink = 1 / (1 / self.weight + (phi * spread).sum(axis=-1))
-        return self.moved(state, place, (np.asarray(reward).reshape(-1) - mean) * shrink, shrink, spread)
+        return self.moved(
+            state,
+            place,
+            (np.asarray(reward).reshape(-1) - mean) * shrink,
+            shrink,
+            spread,
+        )
 
 
 def linear_class(
@@ -52,14 +64,22 @@ def linear_class(
     schema: Schema | None = None,
     arm_schema: Schema | None = None,
 ) -> LinearThompsonSampling:
-    """GTS over all linear experts f(x, a) = θ·φ with prior N(0, I/ridge) and square loss: the posterior is Gaussian.
+    """GTS over all linear experts f(x, a) = θ·φ with prior N(0, I/ridge) and square
+    loss: the posterior is Gaussian.
 
-    precision = ridge I + 2η Σ φφ' (theory 5.7); at eta 1, `theory.class_bound("linear", …)` holds for its exact odds.
+    precision = ridge I + 2η Σ φφ' (theory 5.7); at eta 1, `theory.class_bound("linear",
+    …)` holds for its exact odds.
 
     >>> linear_class(2).weight
     2.0
     """
     number("eta", eta, low=0, high=np.inf, open_low=True)
     return LinearThompsonSampling(
-        dim, n_arms, ridge=ridge, weight=2 * eta, gamma=gamma, schema=schema, arm_schema=arm_schema
+        dim,
+        n_arms,
+        ridge=ridge,
+        weight=2 * eta,
+        gamma=gamma,
+        schema=schema,
+        arm_schema=arm_schema,
     )

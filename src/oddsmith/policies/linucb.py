@@ -1,4 +1,5 @@
-"""LinUCB: ridge regression and an upper confidence bound, for each arm or shared (Li, Chu, Langford, Schapire 2010)."""
+"""LinUCB: ridge regression and an upper confidence bound, for each arm or shared (Li,
+Chu, Langford, Schapire 2010)."""
 
 from dataclasses import dataclass
 
@@ -16,9 +17,11 @@ __all__ = ["LinUCB"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinUCB(OverFeatures):
-    """All mass on argmax θ_a·φ + alpha sqrt(φ' A_a^-1 φ), A = ridge I + Σ φφ', θ = A^-1 Σ r φ.
+    """All mass on argmax θ_a·φ + alpha sqrt(φ' A_a^-1 φ), A = ridge I + Σ φφ', θ = A^-1
+    Σ r φ.
 
-    With `n_arms`: a regression for each arm, context (…, d) (disjoint). Without: one for all, context (…, K, d).
+    With `n_arms`: a regression for each arm, context (…, d) (disjoint). Without: one
+    for all, context (…, K, d).
 
     >>> policy = LinUCB(2, n_arms=3)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities
@@ -31,19 +34,36 @@ class LinUCB(OverFeatures):
         super().__post_init__()
         number("alpha", self.alpha, low=0, high=np.inf)
 
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: GaussianState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         bounds = self.bounds(state, context, eligible)
         if isinstance(context, AnyOffer):  # whose order means nothing: ties share
             return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
         return Odds(certain(bounds, eligible))
 
-    def bounds(self, state: GaussianState, context: Context, eligible: Bools | None = None) -> Array:
+    def bounds(
+        self, state: GaussianState, context: Context, eligible: Bools | None = None
+    ) -> Array:
         """The upper confidence bounds (…, K)."""
         view = self.view(state, context, eligible)
         return view.means + self.alpha * np.sqrt(view.variances)
 
-    def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
+    def update(
+        self, state: GaussianState, decision: Decision, reward: Real
+    ) -> GaussianState:
         """One more row of the drawn arm's regression (Sherman and Morrison)."""
         place, phi, mean, spread = self.drawn(state, decision)
         shrink = 1 / (1 + (phi * spread).sum(axis=-1))
-        return self.moved(state, place, (np.asarray(reward).reshape(-1) - mean) * shrink, shrink, spread)
+        return self.moved(
+            state,
+            place,
+            (np.asarray(reward).reshape(-1) - mean) * shrink,
+            shrink,
+            spread,
+        )

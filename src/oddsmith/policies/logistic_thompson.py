@@ -1,4 +1,5 @@
-"""Logistic Thompson sampling with the Laplace approximation (Chapelle and Li 2011), and GTS over a logistic class."""
+"""Logistic Thompson sampling with the Laplace approximation (Chapelle and Li 2011), and
+GTS over a logistic class."""
 
 from dataclasses import dataclass
 
@@ -11,11 +12,13 @@ __all__ = ["LogisticThompsonSampling", "logistic_class"]
 
 @dataclass(frozen=True, eq=False)
 class LogisticThompsonSampling(OverPosterior, OverLogistic):
-    """Pr(a) = probability that θ_a·φ is the largest under a Gaussian belief about a logistic model, mixed with gamma.
+    """Pr(a) = probability that θ_a·φ is the largest under a Gaussian belief about a
+    logistic model, mixed with gamma.
 
-    Chapelle and Li 2011 with full covariance: after each reward the belief is replaced by the Gaussian at its mode
-    (the batch is one reward). With eta below 1, GTS over a logistic class by Laplace: `logistic_class`.
-    Quadrature for `n_arms` beliefs, fixed directions for a shared one, as in `LinearThompsonSampling`.
+    Chapelle and Li 2011 with full covariance: after each reward the belief is replaced
+    by the Gaussian at its mode (the batch is one reward). With eta below 1, GTS over a
+    logistic class by Laplace: `logistic_class`. Quadrature for `n_arms` beliefs, fixed
+    directions for a shared one, as in `LinearThompsonSampling`.
 
     >>> import numpy as np
     >>> policy = LogisticThompsonSampling(2, n_arms=2)
@@ -34,13 +37,21 @@ def logistic_class(
     schema: Schema | None = None,
     arm_schema: Schema | None = None,
 ) -> LogisticThompsonSampling:
-    """GTS over all logistic experts with prior N(0, I/ridge) and log loss, by Laplace, one reward at a time.
+    """GTS over all logistic experts with prior N(0, I/ridge) and log loss, by Laplace,
+    one reward at a time.
 
-    At eta 1/2 `theory.class_bound("logistic", …)` holds for the exact posterior, which this approximates.
+    At eta 1/2 `theory.class_bound("logistic", …)` holds for the exact posterior, which
+    this approximates.
 
     >>> logistic_class(2).eta
     0.5
     """
     return LogisticThompsonSampling(
-        dim, n_arms, ridge=ridge, eta=eta, gamma=gamma, schema=schema, arm_schema=arm_schema
+        dim,
+        n_arms,
+        ridge=ridge,
+        eta=eta,
+        gamma=gamma,
+        schema=schema,
+        arm_schema=arm_schema,
     )

@@ -1,4 +1,5 @@
-"""ParticleThompsonSampling: GTS over a continuous class of experts, by particles that move."""
+"""ParticleThompsonSampling: GTS over a continuous class of experts, by particles that
+move."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -17,22 +18,32 @@ from oddsmith.core.names import numbered_arms
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.policy import Policy
 from oddsmith.policies.parts.families import Family
-from oddsmith.policies.parts.features import checked_dim, feature_names, named_weights, read_features
+from oddsmith.policies.parts.features import (
+    checked_dim,
+    feature_names,
+    named_weights,
+    read_features,
+)
 from oddsmith.policies.parts.langevin import Target, sweep
 
 __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
 
-_FEW = 0.5  # particles are resampled when fewer than this share of them carry the weight
+# particles are resampled when fewer than this share of them carry the weight
+_FEW = 0.5
 _TOO_FEW = 0.125  # a reward that leaves fewer than this is learnt in several strides
 _STRIDES, _BISECTIONS = 64, 20
-_ROOM = 1e-9, 1e-18  # of the particles' and of the prior's variance: a covariance of few particles has an inverse
+# of the particles' and of the prior's variance: a covariance of few particles has an
+# inverse
+_ROOM = 1e-9, 1e-18
 
 
 class ParticleState(NamedTuple):
-    """The particles (…, M, d), their log weights (…, M) relative to the leader, and what they were made from.
+    """The particles (…, M, d), their log weights (…, M) relative to the leader, and
+    what they were made from.
 
-    `phi` (…, memory, d) and `rewards` (…, memory) are the events remembered, the first `filled` of them; N(mean (…, d),
-    precision⁻¹ (…, d, d)) stands for the prior and all that was forgotten; `learnt` counts rewards. Its size is fixed.
+    `phi` (…, memory, d) and `rewards` (…, memory) are the events remembered, the first
+    `filled` of them; N(mean (…, d), precision⁻¹ (…, d, d)) stands for the prior and all
+    that was forgotten; `learnt` counts rewards. Its size is fixed.
     """
 
     particles: Array
@@ -47,21 +58,30 @@ class ParticleState(NamedTuple):
 
 @dataclass(frozen=True)
 class ParticleThompsonSampling(Policy):
-    """GTS whose experts are all θ of a class, with the prior N(0, I/ridge); M particles stand for their posterior.
+    """GTS whose experts are all θ of a class, with the prior N(0, I/ridge); M particles
+    stand for their posterior.
 
-        w_j ← w_j exp(-η ℓ(θ_j; φ_a, r));   when 1/Σ w² < M/2: resample, then move towards
-        N(θ; mean, precision⁻¹) · exp(-η Σ_s ℓ(θ; φ_s, r_s)),  s over the events remembered   (theory 5.7, SMC and MALA)
+        w_j ← w_j exp(-η ℓ(θ_j; φ_a, r));
+        when 1/Σ w² < M/2: resample, then move towards
+        N(θ; mean, precision⁻¹) · exp(-η Σ_s ℓ(θ; φ_s, r_s))
 
-    The context is the features of every arm (…, K, dim); each particle votes for its best eligible arm, and the odds
-    are the weighted votes mixed with gamma. They are the exact odds of this state; the state is off the posterior by
-    an error of order 1/√M, a small part of it bias, because the particles' own weights say when to resample. NaN among
-    an arm's features means no opinion on it: no vote, and nothing is learnt from its reward. After `memory` events a
-    Gaussian with the particles' moments takes their place, which each time adds an error of order 1/√M. All random
-    numbers come from (seed, rewards learnt): a fold gives the same state to the last bit, and order is part of it.
-    With a `schema`, which then says `dim`, the context is a list of K dicts, or a data frame with a row for each arm.
+    over the events s that are remembered (theory 5.7, SMC and MALA).
+
+    The context is the features of every arm (…, K, dim); each particle votes for its
+    best eligible arm, and the odds are the weighted votes mixed with gamma. They are
+    the exact odds of this state; the state is off the posterior by an error of order
+    1/√M, a small part of it bias, because the particles' own weights say when to
+    resample. NaN among an arm's features means no opinion on it: no vote, and nothing
+    is learnt from its reward. After `memory` events a Gaussian with the particles'
+    moments takes their place, which each time adds an error of order 1/√M. All random
+    numbers come from (seed, rewards learnt): a fold gives the same state to the last
+    bit, and order is part of it. With a `schema`, which then says `dim`, the context is
+    a list of K dicts, or a data frame with a row for each arm.
 
     >>> from oddsmith.policies.parts.families import LogisticFamily
-    >>> policy = ParticleThompsonSampling(LogisticFamily(), 2, n_particles=64, gamma=0.1)
+    >>> policy = ParticleThompsonSampling(
+    ...     LogisticFamily(), 2, n_particles=64, gamma=0.1
+    ... )
     >>> policy.odds(policy.init(), np.array([[1.0, 0.0], [1.0, 0.0]])).propensities
     array([0.5, 0.5])
     """
@@ -83,9 +103,16 @@ class ParticleThompsonSampling(Policy):
 
     def __post_init__(self) -> None:
         verbs = ("predict", "loss", "gradient", "total")
-        if isinstance(self.family, type) or not all(callable(getattr(self.family, verb, None)) for verb in verbs):
-            raise InvalidInput(f"family must have {', '.join(verbs)} (name Family as base); got {self.family!r:.60}")
-        object.__setattr__(self, "dim", checked_dim(self.dim, self.schema, self.arm_schema))
+        if isinstance(self.family, type) or not all(
+            callable(getattr(self.family, verb, None)) for verb in verbs
+        ):
+            raise InvalidInput(
+                f"family must have {', '.join(verbs)} (name Family as base); got "
+                f"{self.family!r:.60}"
+            )
+        object.__setattr__(
+            self, "dim", checked_dim(self.dim, self.schema, self.arm_schema)
+        )
         least = {"memory": 1, "moves_per_resampling": 1, "seed": 0}
         for what, low in least.items():
             whole(what, getattr(self, what), low=low)
@@ -101,28 +128,57 @@ class ParticleThompsonSampling(Policy):
     def init(self, shape: tuple[int, ...] = ()) -> ParticleState:
         """Draws from the prior, with batch axes `shape`."""
         m, d, n = self.n_particles, self.dim, self.memory
-        drawn = np.random.default_rng([self.seed, 0]).standard_normal((*shape, m, d)) / np.sqrt(self.ridge)
+        drawn = np.random.default_rng([self.seed, 0]).standard_normal(
+            (*shape, m, d)
+        ) / np.sqrt(self.ridge)
         precision = np.broadcast_to(self.ridge * np.eye(d), (*shape, d, d)).copy()
         log_weights, mean = np.zeros((*shape, m)), np.zeros((*shape, d))
-        return ParticleState(drawn, log_weights, np.zeros((*shape, n, d)), np.zeros((*shape, n)), 0, mean, precision, 0)
+        return ParticleState(
+            drawn,
+            log_weights,
+            np.zeros((*shape, n, d)),
+            np.zeros((*shape, n)),
+            0,
+            mean,
+            precision,
+            0,
+        )
 
-    def odds(self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """Exact propensities: the particles' weighted greedy votes, mixed with gamma over the eligible arms."""
+    def odds(
+        self,
+        state: ParticleState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """Exact propensities: the particles' weighted greedy votes, mixed with gamma
+        over the eligible arms."""
         features = self._features(context)
         check_eligible(eligible, features.shape[-2])
-        of_rows = self._of_rows if isinstance(context, AnyOffer) else self.family.predict
+        of_rows = (
+            self._of_rows if isinstance(context, AnyOffer) else self.family.predict
+        )
         ballots = weights.greedy(of_rows(state.particles, features), eligible)
         return Odds(weights.mix(state.log_weights, ballots, self.gamma, eligible))
 
-    def update(self, state: ParticleState, decision: Decision, reward: Real) -> ParticleState:
-        """Charges every particle its loss on the drawn arm; when few carry the weight, all are resampled and move."""
+    def update(
+        self, state: ParticleState, decision: Decision, reward: Real
+    ) -> ParticleState:
+        """Charges every particle its loss on the drawn arm; when few carry the weight,
+        all are resampled and move."""
         rewards = np.asarray(check_rewards(decision, reward))
         phi = self._drawn(state.log_weights.shape[:-1], decision)
         losses = self._losses(state.particles, phi, rewards)
         log_weights = weights.reweigh(state.log_weights, -losses)
         memory, remembered = state.phi.copy(), state.rewards.copy()
         memory[..., state.filled, :], remembered[..., state.filled] = phi, rewards
-        learnt = state._replace(phi=memory, rewards=remembered, filled=state.filled + 1, learnt=state.learnt + 1)
+        learnt = state._replace(
+            phi=memory,
+            rewards=remembered,
+            filled=state.filled + 1,
+            learnt=state.learnt + 1,
+        )
         full = learnt.filled == self.memory
         degenerate = (_effective(log_weights) < _FEW * self.n_particles) | full
         if not degenerate.any():
@@ -131,23 +187,40 @@ class ParticleThompsonSampling(Policy):
         return self._forget(fresh) if full else fresh
 
     def explain(
-        self, state: ParticleState, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: ParticleState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> ArmExplanation:
-        """Mean and standard deviation of the particles' predictions for every arm, and its odds."""
+        """Mean and standard deviation of the particles' predictions for every arm, and
+        its odds."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
         predictions = self.family.predict(state.particles, self._features(context))
         share = weights.posterior(state.log_weights)
         mean = np.vecmat(share, predictions)
         sd = np.sqrt(np.vecmat(share, (predictions - mean[..., None, :]) ** 2))
-        return ArmExplanation(numbered_arms(odds.shape[-1]), self.family.scale, mean, sd, None, odds)
+        return ArmExplanation(
+            numbered_arms(odds.shape[-1]), self.family.scale, mean, sd, None, odds
+        )
 
-    def coefficients(self, state: ParticleState) -> tuple[tuple[str, ...], Array, Array]:
-        """The names of the d features, and mean and standard deviation (…, 1, d) of their weights."""
+    def coefficients(
+        self, state: ParticleState
+    ) -> tuple[tuple[str, ...], Array, Array]:
+        """The names of the d features, and mean and standard deviation (…, 1, d) of
+        their weights."""
         mean, covariance = self.moments(state)
         sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-        return feature_names(self.dim, self.schema, self.arm_schema), mean[..., None, :], sd[..., None, :]
+        return (
+            feature_names(self.dim, self.schema, self.arm_schema),
+            mean[..., None, :],
+            sd[..., None, :],
+        )
 
-    def named_posterior(self, state: ParticleState, arms: Sequence[str] | None) -> dict[str, Any]:
+    def named_posterior(
+        self, state: ParticleState, arms: Sequence[str] | None
+    ) -> dict[str, Any]:
         """Mean and standard deviation of each column's weight."""
         return named_weights(arms, *self.coefficients(state))
 
@@ -168,73 +241,140 @@ class ParticleThompsonSampling(Policy):
     def _features(self, context: Context) -> Array:
         """The context as float64 (…, K, dim)."""
         features = read_features(context, self.schema, self.arm_schema)
-        if features.ndim < 2 or features.shape[-1] != self.dim or features.shape[-2] == 0:
-            raise InvalidInput(f"context must have shape (…, K, {self.dim}), a row per arm; got {features.shape}")
+        if (
+            features.ndim < 2
+            or features.shape[-1] != self.dim
+            or features.shape[-2] == 0
+        ):
+            raise InvalidInput(
+                f"context must have shape (…, K, {self.dim}), a row per arm; got "
+                f"{features.shape}"
+            )
         if np.isinf(features).any():
-            raise InvalidInput("context must be finite, or NaN where a feature is not known; got inf")
+            raise InvalidInput(
+                "context must be finite, or NaN where a feature is not known; got inf"
+            )
         return features
 
     def _drawn(self, shape: tuple[int, ...], decision: Decision) -> Array:
-        """The features (…, dim) of the drawn arm, checked against the batch axes of the state."""
+        """The features (…, dim) of the drawn arm, checked against the batch axes of the
+        state."""
         question, arm = decision.question, np.asarray(decision.number)
         if isinstance(question, Offer):
             row: Array = self._features(question.only(int(arm)))[0]
             return row
         features = self._features(question)
         if arm.shape != shape:
-            raise InvalidInput(f"decision must have the state's batch axes {shape}; got {arm.shape}")
+            raise InvalidInput(
+                f"decision must have the state's batch axes {shape}; got {arm.shape}"
+            )
         n_arms = features.shape[-2]
         if arm.dtype.kind not in "iu" or (arm < 0).any() or (arm >= n_arms).any():
-            raise InvalidInput(f"arm must be a number from 0 to {n_arms - 1}, a row of the context; got {arm!r:.60}")
+            raise InvalidInput(
+                f"arm must be a number from 0 to {n_arms - 1}, a row of the context; "
+                f"got {arm!r:.60}"
+            )
         if features.shape[:-2] not in (shape, ()):
-            raise InvalidInput(f"context must have the state's batch axes {shape}; got {features.shape[:-2]}")
+            raise InvalidInput(
+                f"context must have the state's batch axes {shape}; got "
+                f"{features.shape[:-2]}"
+            )
         spread = np.broadcast_to(features, (*shape, n_arms, self.dim))
         return np.take_along_axis(spread, arm[..., None, None], axis=-2)[..., 0, :]
 
     def _losses(self, particles: Array, phi: Array, reward: Array) -> Array:
         """η times the loss (…, M) of each particle; 0 where a feature is not known."""
         complete = _is_complete(phi)
-        losses = self.family.loss(particles, np.where(complete[..., None], phi, 0.0), reward)
+        losses = self.family.loss(
+            particles, np.where(complete[..., None], phi, 0.0), reward
+        )
         if np.isnan(losses).any():
-            raise OutOfDomain(f"loss of a family must be a number for every particle; got NaN of {self.family!r:.60}")
+            raise OutOfDomain(
+                "loss of a family must be a number for every particle; got NaN of "
+                f"{self.family!r:.60}"
+            )
         return np.where(complete[..., None], self.eta * losses, 0.0)
 
-    def _resample(self, state: ParticleState, losses: Array, log_weights: Array, degenerate: Bools) -> ParticleState:
-        """The state with particles resampled and moved in degenerate rows; `losses` are those of the newest event."""
+    def _resample(
+        self, state: ParticleState, losses: Array, log_weights: Array, degenerate: Bools
+    ) -> ParticleState:
+        """The state with particles resampled and moved in degenerate rows; `losses` are
+        those of the newest event."""
         rng = np.random.default_rng([self.seed, state.learnt])
-        particles, after = state.particles.copy(), np.where(degenerate[..., None], 0.0, log_weights)
-        for row in zip(*np.nonzero(np.atleast_1d(degenerate)), strict=True) if degenerate.ndim else [()]:
-            phi, rewards = state.phi[row][: state.filled], state.rewards[row][: state.filled]
+        particles, after = (
+            state.particles.copy(),
+            np.where(degenerate[..., None], 0.0, log_weights),
+        )
+        for row in (
+            zip(*np.nonzero(np.atleast_1d(degenerate)), strict=True)
+            if degenerate.ndim
+            else [()]
+        ):
+            phi, rewards = (
+                state.phi[row][: state.filled],
+                state.rewards[row][: state.filled],
+            )
             complete = _is_complete(phi)
-            features, weight = np.where(complete[:, None], phi, 0.0), np.where(complete, self.eta, 0.0)
-            target = Target(self.family, state.mean[row], state.precision[row], features, rewards, weight)
-            particles[row] = self._move(target, state.particles[row], state.log_weights[row], losses[row], rng)
+            features, weight = (
+                np.where(complete[:, None], phi, 0.0),
+                np.where(complete, self.eta, 0.0),
+            )
+            target = Target(
+                self.family,
+                state.mean[row],
+                state.precision[row],
+                features,
+                rewards,
+                weight,
+            )
+            particles[row] = self._move(
+                target, state.particles[row], state.log_weights[row], losses[row], rng
+            )
         return state._replace(particles=particles, log_weights=after)
 
-    def _move(self, target: Target, theta: Array, log_weights: Array, losses: Array, rng: np.random.Generator) -> Array:
-        """Equally weighted particles (M, d) of the target, from those before its newest event.
+    def _move(
+        self,
+        target: Target,
+        theta: Array,
+        log_weights: Array,
+        losses: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Equally weighted particles (M, d) of the target, from those before its newest
+        event.
 
-        A reward that only few particles foresaw is learnt in strides, each a part of its loss, with moves in between.
+        A reward that only few particles foresaw is learnt in strides, each a part of
+        its loss, with moves in between.
         """
         done, newest = 0.0, (target.phi[-1], target.rewards[-1])
         for stride in range(_STRIDES):
-            part = 1 - done if stride == _STRIDES - 1 else _part(log_weights, losses, 1 - done)
+            part = (
+                1 - done
+                if stride == _STRIDES - 1
+                else _part(log_weights, losses, 1 - done)
+            )
             done = 1.0 if part == 1 - done else done + part
             share = weights.posterior(log_weights - part * losses)
             room = _ROOM[0] * theta.var(axis=0) + _ROOM[1] / np.diag(target.precision)
             covariance = _covariance(theta, share) + np.diag(room)
-            partial = target._replace(weight=np.append(target.weight[:-1], done * target.weight[-1]))
+            partial = target._replace(
+                weight=np.append(target.weight[:-1], done * target.weight[-1])
+            )
             theta = theta[resampled(share, rng.random())]
-            theta = sweep(partial, theta, covariance, moves=self.moves_per_resampling, rng=rng)
+            theta = sweep(
+                partial, theta, covariance, moves=self.moves_per_resampling, rng=rng
+            )
             if done == 1.0:
                 break
             log_weights, losses = np.zeros(len(theta)), self._losses(theta, *newest)
         return theta
 
     def _forget(self, state: ParticleState) -> ParticleState:
-        """The state with a Gaussian in place of its memory: the particles' mean, and their covariance's inverse.
+        """The state with a Gaussian in place of its memory: the particles' mean, and
+        their covariance's inverse.
 
-        The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on average, which would add up.
+        The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on
+        average, which would add up.
         """
         m, d = self.n_particles, self.dim
         mean, covariance = self.moments(state)
@@ -244,11 +384,14 @@ class ParticleThompsonSampling(Policy):
         precision = np.linalg.inv(unbiased) * ((m - d - 2) / (m - 1))
         precision = (precision + precision.swapaxes(-1, -2)) / 2
         phi, rewards = np.zeros_like(state.phi), np.zeros_like(state.rewards)
-        return state._replace(phi=phi, rewards=rewards, filled=0, mean=mean, precision=precision)
+        return state._replace(
+            phi=phi, rewards=rewards, filled=0, mean=mean, precision=precision
+        )
 
 
 def resampled(share: Array, uniform: float) -> Ints:
-    """Systematic resampling: M numbers of particles, the j-th ⌊M w_j⌋ or ⌈M w_j⌉ times, from one uniform number.
+    """Systematic resampling: M numbers of particles, the j-th ⌊M w_j⌋ or ⌈M w_j⌉ times,
+    from one uniform number.
 
     >>> resampled(np.array([0.5, 0.0, 0.25, 0.25]), 0.5)
     array([0, 0, 2, 3])
@@ -274,19 +417,25 @@ def _effective(log_weights: Array) -> Array:
 
 
 def _part(log_weights: Array, losses: Array, rest: float) -> float:
-    """The largest part of the losses, at most `rest`, that leaves weight on enough particles."""
+    """The largest part of the losses, at most `rest`, that leaves weight on enough
+    particles."""
     enough = _TOO_FEW * len(losses)
     if _effective(log_weights - rest * losses) >= enough:
         return rest
     low, high = 0.0, rest
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _effective(log_weights - middle * losses) >= enough else (low, middle)
+        low, high = (
+            (middle, high)
+            if _effective(log_weights - middle * losses) >= enough
+            else (low, middle)
+        )
     return low or high
 
 
 def _covariance(theta: Array, share: Array) -> Array:
-    """The weighted particles' covariance (d, d), mixed with the unweighted one where few carry the weight."""
+    """The weighted particles' covariance (d, d), mixed with the unweighted one where
+    few carry the weight."""
     d = theta.shape[-1]
     mixed = d / (d + 1 / (share**2).sum())
     away = theta - share @ theta

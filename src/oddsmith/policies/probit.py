@@ -1,4 +1,5 @@
-"""Bayesian probit regression, adPredictor (Graepel et al. 2010), as Thompson sampling."""
+"""Bayesian probit regression, adPredictor (Graepel et al. 2010), as Thompson
+sampling."""
 
 from dataclasses import dataclass
 from math import pi, sqrt
@@ -19,7 +20,8 @@ __all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
 
 
 class ProbitState(NamedTuple):
-    """Means and variances (…, G, d) of independent weights, for G = K arms or G = 1 shared, and rewards learnt."""
+    """Means and variances (…, G, d) of independent weights, for G = K arms or G = 1
+    shared, and rewards learnt."""
 
     mean: Array
     variance: Array
@@ -28,13 +30,16 @@ class ProbitState(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProbitThompsonSampling(OverPosterior):
-    """Pr(a) = probability that θ_a·φ is the largest, weights independent normals learnt by message passing.
+    """Pr(a) = probability that θ_a·φ is the largest, weights independent normals learnt
+    by message passing.
 
-        Pr(r = 1) = Φ(θ·φ / noise),   σ² = noise² + Σ φ_i² s_i²,   t = y Σ φ_i m_i / σ,   y = 2r - 1
+        Pr(r = 1) = Φ(θ·φ / noise),   σ² = noise² + Σ φ_i² s_i²,   t = y Σ φ_i m_i / σ,
+        y = 2r - 1
         m_i ← m_i + y φ_i s_i²/σ v(t),   s_i² ← s_i² (1 - φ_i² s_i²/σ² w(t))
 
-    v(t) = N(t)/Φ(t), w(t) = v(t) (v(t) + t). A reward between 0 and 1 moves by the mean of both answers. Quadrature for
-    `n_arms` beliefs (context (…, d)), fixed directions for a shared one (context (…, K, d)).
+    v(t) = N(t)/Φ(t), w(t) = v(t) (v(t) + t). A reward between 0 and 1 moves by the mean
+    of both answers. Quadrature for `n_arms` beliefs (context (…, d)), fixed directions
+    for a shared one (context (…, K, d)).
 
     >>> policy = ProbitThompsonSampling(2, n_arms=2)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)
@@ -55,8 +60,14 @@ class ProbitThompsonSampling(OverPosterior):
         size = (*shape, self.n_arms or 1, self.dim)
         return ProbitState(np.zeros(size), np.full(size, 1 / self.ridge), 0)
 
-    def view(self, state: ProbitState, context: Context, eligible: Bools | None) -> View:  # type: ignore[override]
-        """The belief about every arm: weights are independent, so Σφ is φ times their variances."""
+    def view(
+        self,
+        state: ProbitState,  # type: ignore[override]
+        context: Context,
+        eligible: Bools | None,
+    ) -> View:
+        """The belief about every arm: weights are independent, so Σφ is φ times their
+        variances."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])
         if isinstance(context, AnyOffer):
@@ -66,36 +77,54 @@ class ProbitThompsonSampling(OverPosterior):
             means = (features @ state.mean[..., 0, :, None])[..., 0]
             return View(features, means, features * state.variance[..., 0, None, :])
         features = features[..., None, :]
-        return View(features, (state.mean * features).sum(axis=-1), features * state.variance)
+        return View(
+            features, (state.mean * features).sum(axis=-1), features * state.variance
+        )
 
     def draws(self, state: ProbitState) -> Array:  # type: ignore[override]
         """Fixed draws (n, d) of the weights that all arms share."""
         spread = self.width * np.sqrt(state.variance[0])
-        drawn: Array = shared_weights(state) + directions(self.dim, self.directions, self.seed) * spread
+        drawn: Array = (
+            shared_weights(state)
+            + directions(self.dim, self.directions, self.seed) * spread
+        )
         return drawn
 
     def coefficients(self, state: ProbitState) -> tuple[tuple[str, ...], Array, Array]:
-        """The names of the d features, and mean and standard deviation (…, G, d) of their weights."""
-        return feature_names(self.dim, self.schema, self.arm_schema), state.mean, np.sqrt(state.variance)
+        """The names of the d features, and mean and standard deviation (…, G, d) of
+        their weights."""
+        return (
+            feature_names(self.dim, self.schema, self.arm_schema),
+            state.mean,
+            np.sqrt(state.variance),
+        )
 
-    def update(self, state: ProbitState, decision: Decision, reward: Real) -> ProbitState:
+    def update(
+        self, state: ProbitState, decision: Decision, reward: Real
+    ) -> ProbitState:
         """Message passing for one reward, in place."""
         place, phi = self.place(decision, state.mean)
         n = len(phi)
-        means, variances = state.mean.reshape(n, -1, self.dim), state.variance.reshape(n, -1, self.dim)
+        means, variances = (
+            state.mean.reshape(n, -1, self.dim),
+            state.variance.reshape(n, -1, self.dim),
+        )
         mean, variance = means[place], variances[place]
         rewards = np.asarray(reward, dtype=np.float64).reshape(-1, 1)
         scale = np.sqrt(self.noise**2 + (phi**2 * variance).sum(axis=-1, keepdims=True))
         score = (phi * mean).sum(axis=-1, keepdims=True) / scale
         (v1, w1), (v0, w0) = truncated_moments(score), truncated_moments(-score)
-        means[place] = mean + phi * variance / scale * (rewards * v1 - (1 - rewards) * v0)
+        means[place] = mean + phi * variance / scale * (
+            rewards * v1 - (1 - rewards) * v0
+        )
         shrink = phi**2 * variance / scale**2 * (rewards * w1 + (1 - rewards) * w0)
         variances[place] = variance * np.maximum(1 - shrink, 1e-12)
         return ProbitState(state.mean, state.variance, state.learnt + 1)
 
 
 def truncated_moments(t: Array) -> tuple[Array, Array]:
-    """v(t) = N(t)/Φ(t) and w(t) = v (v + t): how far a truncated normal's mean moves and its variance shrinks.
+    """v(t) = N(t)/Φ(t) and w(t) = v (v + t): how far a truncated normal's mean moves
+    and its variance shrinks.
 
     >>> v, w = truncated_moments(np.array([0.0, -40.0]))
     >>> v.round(4), w.round(4)

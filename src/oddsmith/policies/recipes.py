@@ -1,4 +1,5 @@
-"""Recipes: named algorithms that are settings of a policy, most of them of Generalized Thompson Sampling."""
+"""Recipes: named algorithms that are settings of a policy, most of them of Generalized
+Thompson Sampling."""
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.expert_policy import Prior, checked_prior
@@ -29,17 +30,23 @@ __all__ = [
     "uniform",
 ]
 
-_DECIDED = 1e6  # a learning rate at which a millionth of a nat of loss decides which expert leads
+# a learning rate at which a millionth of a nat of loss decides which expert leads
+_DECIDED = 1e6
 
 
-def thompson_sampling(experts: Experts, prior: Prior = None) -> GeneralizedThompsonSampling:
-    """Thompson sampling: log loss, eta 1, gamma 0; the posterior is exact Bayes (Li 2013, Section 3).
+def thompson_sampling(
+    experts: Experts, prior: Prior = None
+) -> GeneralizedThompsonSampling:
+    """Thompson sampling: log loss, eta 1, gamma 0; the posterior is exact Bayes (Li
+    2013, Section 3).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> thompson_sampling(GivenExperts(["a", "b"])).eta
     1.0
     """
-    return GeneralizedThompsonSampling(experts, log_loss, eta=1.0, gamma=0.0, prior=prior)
+    return GeneralizedThompsonSampling(
+        experts, log_loss, eta=1.0, gamma=0.0, prior=prior
+    )
 
 
 def tuned(
@@ -50,10 +57,12 @@ def tuned(
     steps: int | None = None,
     prior: Prior = None,
 ) -> GeneralizedThompsonSampling:
-    """GTS with the eta and gamma of the best bound: for `steps` decisions, or the anytime schedule if None (3.8).
+    """GTS with the eta and gamma of the best bound: for `steps` decisions, or the
+    anytime schedule if None (3.8).
 
-    The bound is for the worst expert of positive prior; applies when one expert is the truth. An own loss is certified
-    for predictions in [0, 1]; give its certificate for another range.
+    The bound is for the worst expert of positive prior; applies when one expert is the
+    truth. An own loss is certified for predictions in [0, 1]; give its certificate for
+    another range.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> tuned(GivenExperts(["a", "b"]), n_arms=3).gamma
@@ -62,14 +71,22 @@ def tuned(
     function = loss.loss if isinstance(loss, Certificate) else loss
     checked = checked_prior(prior, experts.names)
     tuning = tune(loss, n_arms=n_arms, steps=steps, prior=_least(checked))
-    gamma = tuning.gamma if tuning.power == 0 else PowerSchedule(tuning.gamma, tuning.power)
-    return GeneralizedThompsonSampling(experts, function, eta=tuning.eta, gamma=gamma, prior=checked)
+    gamma = (
+        tuning.gamma if tuning.power == 0 else PowerSchedule(tuning.gamma, tuning.power)
+    )
+    return GeneralizedThompsonSampling(
+        experts, function, eta=tuning.eta, gamma=gamma, prior=checked
+    )
 
 
-def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float = 0.05) -> GeneralizedThompsonSampling:
-    """Follow the expert of least total loss, and with probability epsilon an arm at random; ties share.
+def epsilon_greedy(
+    experts: Experts, loss: Loss = log_loss, *, epsilon: float = 0.05
+) -> GeneralizedThompsonSampling:
+    """Follow the expert of least total loss, and with probability epsilon an arm at
+    random; ties share.
 
-    GTS with a learning rate so large that all weight is on the leader; epsilon 0 is follow-the-leader.
+    GTS with a learning rate so large that all weight is on the leader; epsilon 0 is
+    follow-the-leader.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = epsilon_greedy(GivenExperts(["a", "b"]), epsilon=0.1)
@@ -81,19 +98,28 @@ def epsilon_greedy(experts: Experts, loss: Loss = log_loss, *, epsilon: float = 
 
 
 def uniform(experts: Experts) -> GeneralizedThompsonSampling:
-    """Every eligible arm with the same probability; the weights still learn, as a bystander."""
+    """Every eligible arm with the same probability; the weights still learn, as a
+    bystander."""
     return GeneralizedThompsonSampling(experts, gamma=1.0)
 
 
-def follow_the_leader(experts: Experts, loss: Loss = log_loss) -> GeneralizedThompsonSampling:
+def follow_the_leader(
+    experts: Experts, loss: Loss = log_loss
+) -> GeneralizedThompsonSampling:
     """Always the vote of the expert of least total loss; ties share."""
     return epsilon_greedy(experts, loss, epsilon=0.0)
 
 
 def feel_good(
-    experts: Experts, loss: Loss = log_loss, *, n_arms: int, steps: int, prior: Prior = None
+    experts: Experts,
+    loss: Loss = log_loss,
+    *,
+    n_arms: int,
+    steps: int,
+    prior: Prior = None,
 ) -> GeneralizedThompsonSampling:
-    """Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its bound, gamma 0 (theory 5.1).
+    """Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its bound,
+    gamma 0 (theory 5.1).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = feel_good(GivenExperts(["a", "b"]), n_arms=2, steps=1000)
@@ -103,7 +129,9 @@ def feel_good(
     checked = checked_prior(prior, experts.names)
     bound = feelgood_bound(loss, n_arms=n_arms, steps=steps, prior=_least(checked))
     eta, optimism = float(bound.eta or 0.0), float(bound.gamma or 0.0)
-    return GeneralizedThompsonSampling(experts, loss, eta=eta, gamma=0.0, prior=checked, optimism=optimism)
+    return GeneralizedThompsonSampling(
+        experts, loss, eta=eta, gamma=0.0, prior=checked, optimism=optimism
+    )
 
 
 def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> EXP4:
@@ -113,29 +141,48 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> E
     return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=checked)
 
 
-def hedged(experts: Experts, loss: Loss = log_loss, *, prior: Prior = None, trust: float = 0.5) -> Hedged:
-    """The safe combination: GTS with the eta of its bound and gamma 0, and every expert's own policy (theory 7.4).
+def hedged(
+    experts: Experts, loss: Loss = log_loss, *, prior: Prior = None, trust: float = 0.5
+) -> Hedged:
+    """The safe combination: GTS with the eta of its bound and gamma 0, and every
+    expert's own policy (theory 7.4).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = hedged(GivenExperts(["a", "b"]))
     >>> policy.policy.eta, policy.policy.gamma, policy.trust
     (0.5, 0.0, 0.5)
     """
-    inside = GeneralizedThompsonSampling(experts, loss, eta=tight_coefficient(loss).eta, gamma=0.0, prior=prior)
+    inside = GeneralizedThompsonSampling(
+        experts, loss, eta=tight_coefficient(loss).eta, gamma=0.0, prior=prior
+    )
     return Hedged(inside, trust=trust)
 
 
 def squarecb(
-    experts: Experts, *, n_arms: int, steps: int, prior: Prior = None, oracle: OracleName = "vovk"
+    experts: Experts,
+    *,
+    n_arms: int,
+    steps: int,
+    prior: Prior = None,
+    oracle: OracleName = "vovk",
 ) -> SquareCB:
     """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
     checked = checked_prior(prior, experts.names)
     bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
-    return SquareCB(experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=checked)
+    return SquareCB(
+        experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=checked
+    )
 
 
-def fastcb(experts: Experts, *, n_arms: int, prior: Prior = None, oracle: OracleName = "mixture") -> FastCB:
-    """FastCB with the sharpness 10 K, which suits worlds where the best arm costs little (theory 5.3)."""
+def fastcb(
+    experts: Experts,
+    *,
+    n_arms: int,
+    prior: Prior = None,
+    oracle: OracleName = "mixture",
+) -> FastCB:
+    """FastCB with the sharpness 10 K, which suits worlds where the best arm costs
+    little (theory 5.3)."""
     return FastCB(experts, sharpness=10.0 * n_arms, oracle=oracle, prior=prior)
 
 

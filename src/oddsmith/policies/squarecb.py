@@ -14,8 +14,9 @@ class SquareCB(OverOracle):
 
         Pr(a) = 1/(K + Γ (ŷ_b - ŷ_a)) for a ≠ b = argmax ŷ, the rest on b
 
-    `sharpness` is Γ; ŷ comes from Vovk's aggregating algorithm (square loss, eta 2) or the Bayes mixture (log loss).
-    With Γ = 4 sqrt((K-1) T / L) regret is at most sqrt((K-1) T L), L = ln 1/p; the recipe `squarecb` sets it.
+    `sharpness` is Γ; ŷ comes from Vovk's aggregating algorithm (square loss, eta 2) or
+    the Bayes mixture (log loss). With Γ = 4 sqrt((K-1) T / L) regret is at most
+    sqrt((K-1) T L), L = ln 1/p; the recipe `squarecb` sets it.
 
     >>> import numpy as np
     >>> from oddsmith.experts.external import GivenExperts

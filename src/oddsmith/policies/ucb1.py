@@ -1,4 +1,5 @@
-"""UCB1: the arm with the highest upper confidence bound (Auer, Cesa-Bianchi and Fischer 2002)."""
+"""UCB1: the arm with the highest upper confidence bound (Auer, Cesa-Bianchi and Fischer
+2002)."""
 
 from dataclasses import dataclass
 from math import log, sqrt
@@ -17,21 +18,30 @@ _FEW = 32
 
 @dataclass(frozen=True, eq=False)
 class UCB1(OverArms):
-    """All mass on argmax mean + sqrt(2 ln n / n_a), n rewards in all, n_a of the arm; arms without rewards come first.
+    """All mass on argmax mean + sqrt(2 ln n / n_a), n rewards in all, n_a of the arm;
+    arms without rewards come first.
 
     >>> policy = UCB1(3)
     >>> policy.odds(policy.init(), None).propensities
     array([1., 0., 0.])
     """
 
-    def odds(self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: CountState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         if eligible is None and state.pulls.ndim == 1 and len(state.pulls) <= _FEW:
             return Odds(self._one(state.pulls.tolist(), state.sums.tolist()))
         check_eligible(eligible, self.n_arms)
         return Odds(certain(self.bounds(state), eligible))
 
     def _one(self, pulls: list[float], sums: list[float]) -> Array:
-        """All mass on the best arm, for one decision between few arms: faster without arrays."""
+        """All mass on the best arm, for one decision between few arms: faster without
+        arrays."""
         odds = np.zeros(len(pulls))
         if 0.0 in pulls:
             odds[pulls.index(0.0)] = 1.0

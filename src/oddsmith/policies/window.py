@@ -18,7 +18,8 @@ __all__ = ["WindowState", "Windowed"]
 
 
 class WindowState(NamedTuple):
-    """The log factors (…, window, N) of the last rewards, as a ring, and the state of GTS that they add up to."""
+    """The log factors (…, window, N) of the last rewards, as a ring, and the state of
+    GTS that they add up to."""
 
     factors: Array
     current: ExpertState
@@ -41,18 +42,25 @@ class WindowState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Windowed(PolicyWrapper):
-    """`policy` with the posterior of the last `window` rewards alone, in the order they are learnt (theory 5.9).
+    """`policy` with the posterior of the last `window` rewards alone, in the order they
+    are learnt (theory 5.9).
 
         w_i = p_i Π_{s = t - window + 1 … t} exp(-η ℓ(f_i(x_s, a_s), r_s))
 
-    `policy` is a GeneralizedThompsonSampling with fixed experts, share = 0 and discount = 1. An expert whose loss was
-    infinite is back once that reward is forgotten. The sum is taken anew for each reward, so that no error builds up:
-    an update copies and adds window · N numbers (with 50 experts 20 µs for 100 rewards, 360 µs for 10,000); odds cost
-    what they cost GTS.
+    `policy` is a GeneralizedThompsonSampling with fixed experts, share = 0 and
+    discount = 1. An expert whose loss was infinite is back once that reward is
+    forgotten. The sum is taken anew for each reward, so that no error builds up: an
+    update copies and adds window · N numbers (with 50 experts 20 µs for 100 rewards,
+    360 µs for 10,000); odds cost what they cost GTS.
 
     >>> from oddsmith.experts.external import GivenExperts
-    >>> policy = Windowed(GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0), window=1)
-    >>> decision = Decision(None, None, None, 0, np.array([1.0]), advice=np.array([0.2, 0.8]))
+    >>> policy = Windowed(
+    ...     GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), eta=1.0),
+    ...     window=1,
+    ... )
+    >>> decision = Decision(
+    ...     None, None, None, 0, np.array([1.0]), advice=np.array([0.2, 0.8])
+    ... )
     >>> once = policy.update(policy.init(), decision, 1.0)
     >>> policy.posterior(once), policy.posterior(policy.update(once, decision, 0.0))
     (array([0.2, 0.8]), array([0.8, 0.2]))
@@ -67,7 +75,10 @@ class Windowed(PolicyWrapper):
         fits = isinstance(policy, GeneralizedThompsonSampling)
         if not fits or not policy.orderless:
             raise InvalidInput(
-                "policy must be a GeneralizedThompsonSampling with fixed experts, share=0 and discount=1; got "
+                (
+                    "policy must be a GeneralizedThompsonSampling with fixed experts, "
+                    "share=0 and discount=1; got "
+                )
                 + (policy.order_settings if fits else type(policy).__name__)
             )
         object.__setattr__(self, "window", int(self.window))
@@ -77,17 +88,29 @@ class Windowed(PolicyWrapper):
 
     def init(self, shape: tuple[int, ...] = ()) -> WindowState:
         """The prior and an empty window, with batch axes `shape`."""
-        return WindowState(np.zeros((*shape, self.window, len(self.policy.experts.names))), self.policy.init(shape))
+        return WindowState(
+            np.zeros((*shape, self.window, len(self.policy.experts.names))),
+            self.policy.init(shape),
+        )
 
-    def with_arms(self, state: WindowState, arms: Sequence[str]) -> tuple[Self, WindowState]:
+    def with_arms(
+        self, state: WindowState, arms: Sequence[str]
+    ) -> tuple[Self, WindowState]:
         policy, wider = self.policy.with_arms(state.current, arms)
         return replace(self, policy=policy), state._replace(current=wider)
 
-    def update(self, state: WindowState, decision: Decision, reward: Real) -> WindowState:
-        """The newest reward takes the place of the oldest; all arrays are allocated anew."""
+    def update(
+        self, state: WindowState, decision: Decision, reward: Real
+    ) -> WindowState:
+        """The newest reward takes the place of the oldest; all arrays are allocated
+        anew."""
         newest = self.policy.factors(decision, reward)
         check_advice(newest.shape, state.log_weights)
         factors = state.factors.copy()
         factors[..., state.learnt % self.window, :] = newest
-        log_weights = weights.reweigh(self.policy.init().log_weights, factors.sum(axis=-2))
-        return WindowState(factors, ExpertState(log_weights, state.learnt + 1, state.experts))
+        log_weights = weights.reweigh(
+            self.policy.init().log_weights, factors.sum(axis=-2)
+        )
+        return WindowState(
+            factors, ExpertState(log_weights, state.learnt + 1, state.experts)
+        )

@@ -16,15 +16,18 @@ __all__ = ["PolicyWrapper"]
 
 
 class PolicyWrapper(Policy):
-    """A policy around another one: name it as base of a dataclass with a field `policy`; all else is the inner one's.
+    """A policy around another one: name it as base of a dataclass with a field
+    `policy`; all else is the inner one's.
 
-    A wrapper with an `update` of its own folds by it, and promises neither `orderless` nor `mergeable`.
+    A wrapper with an `update` of its own folds by it, and promises neither `orderless`
+    nor `mergeable`.
     """
 
     policy: Policy
 
     def inner_state(self, state: State) -> State:
-        """The part of the state that is the inner policy's: all of it, unless the wrapper keeps something beside it."""
+        """The part of the state that is the inner policy's: all of it, unless the
+        wrapper keeps something beside it."""
         return state
 
     if not TYPE_CHECKING:  # their types are those of Policy
@@ -52,8 +55,17 @@ class PolicyWrapper(Policy):
     def init(self, shape: tuple[int, ...] = ()) -> State:
         return self.policy.init(shape)
 
-    def odds(self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        return self.policy.odds(self.inner_state(state), context, eligible=eligible, step=step)
+    def odds(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        return self.policy.odds(
+            self.inner_state(state), context, eligible=eligible, step=step
+        )
 
     def weigh(
         self,
@@ -64,12 +76,16 @@ class PolicyWrapper(Policy):
         step: Step = None,
         offer: Offer | None = None,
     ) -> Odds:
-        return self.policy.weigh(self.inner_state(state), advice, eligible=eligible, step=step, offer=offer)
+        return self.policy.weigh(
+            self.inner_state(state), advice, eligible=eligible, step=step, offer=offer
+        )
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.policy.update(state, decision, reward)
 
-    def revise(self, state: State, decision: Decision, before: float, reward: float) -> State:
+    def revise(
+        self, state: State, decision: Decision, before: float, reward: float
+    ) -> State:
         revise = self.policy.revise if self._learns_as_inside else super().revise
         return revise(state, decision, before, reward)
 
@@ -81,7 +97,11 @@ class PolicyWrapper(Policy):
         return self.policy.complete(odds)
 
     def merge(self, *states: State) -> State:
-        return self.policy.merge(*states) if self._learns_as_inside else super().merge(*states)
+        return (
+            self.policy.merge(*states)
+            if self._learns_as_inside
+            else super().merge(*states)
+        )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
         wrapper: Any = self
@@ -97,14 +117,27 @@ class PolicyWrapper(Policy):
     def posterior(self, state: State) -> Array:
         return self.policy.posterior(self.inner_state(state))
 
-    def named_posterior(self, state: State, arms: Sequence[str] | None) -> dict[str, Any]:
+    def named_posterior(
+        self, state: State, arms: Sequence[str] | None
+    ) -> dict[str, Any]:
         return self.policy.named_posterior(self.inner_state(state), arms)
 
     def explain(
-        self, state: State, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> Explanation | ArmExplanation:
         """The explanation of the policy inside, with the odds of this one."""
-        explanation = self.policy.explain(self.inner_state(state), context, eligible=eligible, step=step)
+        explanation = self.policy.explain(
+            self.inner_state(state), context, eligible=eligible, step=step
+        )
         if type(self).odds is PolicyWrapper.odds:
             return explanation
-        return explanation._replace(propensities=self.odds(state, context, eligible=eligible, step=step).propensities)
+        return explanation._replace(
+            propensities=self.odds(
+                state, context, eligible=eligible, step=step
+            ).propensities
+        )

@@ -1,4 +1,5 @@
-"""The theory as a tool: conditions a loss must meet, regret bounds with all constants, tuning."""
+"""The theory as a tool: conditions a loss must meet, regret bounds with all constants,
+tuning."""
 
 from oddsmith.theory.agnostic import Departure, critical_rate, departure, hedged_bound
 from oddsmith.theory.bounds import (
@@ -34,7 +35,12 @@ from oddsmith.theory.episodes import (
     episode_policies,
     posterior_sampling_bound,
 )
-from oddsmith.theory.rivals import exp4_bound, feelgood_bound, regressor_elimination_bound, squarecb_bound
+from oddsmith.theory.rivals import (
+    exp4_bound,
+    feelgood_bound,
+    regressor_elimination_bound,
+    squarecb_bound,
+)
 from oddsmith.theory.sampling import better_bound, sampling_floor, thompson_bound
 from oddsmith.theory.tuning import Tuning, horizon_for, prior_value, tune
 from oddsmith.theory.variants import (

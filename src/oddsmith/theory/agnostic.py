@@ -1,4 +1,5 @@
-"""When no expert is right: what Hedged promises, and what weights made of prediction losses cannot (theory 7)."""
+"""When no expert is right: what Hedged promises, and what weights made of prediction
+losses cannot (theory 7)."""
 
 from math import log, sqrt
 from typing import NamedTuple
@@ -14,15 +15,19 @@ from oddsmith.theory.constants import log_inverse
 
 __all__ = ["Departure", "critical_rate", "departure", "hedged_bound"]
 
-_POWERS = np.geomspace(1e-4, 1.0, 2000)  # that are tried: the best is at most a hundredth off the best there is
+# that are tried: the best is at most a hundredth off the best there is
+_POWERS = np.geomspace(1e-4, 1.0, 2000)
 
 
-def hedged_bound(*, n_arms: int, steps: float, prior: float, trust: float = 0.5, to_gts: bool = False) -> Bound:
-    """(1 + ln(1/π_j)/D)(1/2 + sqrt(1/4 + D min(K, N+1) T)) - 1 (theory 7.4): to every expert's policy, or to GTS.
+def hedged_bound(
+    *, n_arms: int, steps: float, prior: float, trust: float = 0.5, to_gts: bool = False
+) -> Bound:
+    """(1 + ln(1/π_j)/D)(1/2 + sqrt(1/4 + D min(K, N+1) T)) - 1 (theory 7.4): to every
+    expert's policy, or to GTS.
 
-    `prior` is that of the least likely of the experts, of which there are at most 1/prior; D = ln(1 / min π), where the
-    experts' policies have π = (1 - trust) prior and GTS has `trust`. With equal priors, to policies this is
-    2 sqrt(1/4 + K T ln 2N).
+    `prior` is that of the least likely of the experts, of which there are at most
+    1/prior; D = ln(1 / min π), where the experts' policies have π = (1 - trust) prior
+    and GTS has `trust`. With equal priors, to policies this is 2 sqrt(1/4 + K T ln 2N).
 
     >>> round(hedged_bound(n_arms=2, steps=10_000, prior=0.5).bound, 1)
     333.0
@@ -32,17 +37,27 @@ def hedged_bound(*, n_arms: int, steps: float, prior: float, trust: float = 0.5,
     of_policy, of_gts = log_inverse(prior) + log_inverse(1 - trust), log_inverse(trust)
     depth, choices = max(of_policy, of_gts), min(n_arms, 1 / prior + 1)
     root = 0.5 + sqrt(0.25 + depth * choices * steps)
-    terms = {"learning": root - 1, "prior": (of_gts if to_gts else of_policy) / depth * root}
-    rival = "the advice of GTS on the same history" if to_gts else "every expert's policy"
-    applies = f"regret is against {rival}; no expert need be right, rewards of arms are fixed before the draw"
+    terms = {
+        "learning": root - 1,
+        "prior": (of_gts if to_gts else of_policy) / depth * root,
+    }
+    rival = (
+        "the advice of GTS on the same history" if to_gts else "every expert's policy"
+    )
+    applies = (
+        f"regret is against {rival}; no expert need be right, rewards of arms are "
+        "fixed before the draw"
+    )
     return capped(terms, steps, eta=None, gamma=None, applies=applies)
 
 
 class Departure(NamedTuple):
-    """How GTS leaves an expert that predicts worse than another on every arm, whatever its policy earns (theory 7.2).
+    """How GTS leaves an expert that predicts worse than another on every arm, whatever
+    its policy earns (theory 7.2).
 
-    Each step shrinks (w_adviser / w_predictor)^power to at most `rate` of it on average, so that the adviser's weights
-    of all steps sum to at most `total`. `gap` is what its policy earns more, `edge` what it earns more than chance.
+    Each step shrinks (w_adviser / w_predictor)^power to at most `rate` of it on
+    average, so that the adviser's weights of all steps sum to at most `total`. `gap` is
+    what its policy earns more, `edge` what it earns more than chance.
     """
 
     rate: float
@@ -55,7 +70,9 @@ class Departure(NamedTuple):
         """What GTS loses at least to the adviser's policy.
 
         >>> from oddsmith.core.losses import square_loss
-        >>> left = departure(square_loss, 0.5, means=[0.5, 0.6], predictions=[[0.6, 0.5], [0.2, 0.9]])
+        >>> left = departure(
+        ...     square_loss, 0.5, means=[0.5, 0.6], predictions=[[0.6, 0.5], [0.2, 0.9]]
+        ... )
         >>> round(left.regret(10_000), 1)
         995.0
         """
@@ -64,23 +81,38 @@ class Departure(NamedTuple):
 
 
 def departure(
-    loss: Loss, eta: float, *, means: npt.ArrayLike, predictions: npt.ArrayLike, prior: float = 0.5
+    loss: Loss,
+    eta: float,
+    *,
+    means: npt.ArrayLike,
+    predictions: npt.ArrayLike,
+    prior: float = 0.5,
 ) -> Departure:
-    """For 0/1 rewards of these means (K,): the first row of `predictions` (2, K) drives out the second, the adviser.
+    """For 0/1 rewards of these means (K,): the first row of `predictions` (2, K) drives
+    out the second, the adviser.
 
-    `prior` is the adviser's. Refused where the adviser's mean loss is not larger on every arm.
+    `prior` is the adviser's. Refused where the adviser's mean loss is not larger on
+    every arm.
     """
     mean, said = finite("means", means), finite("predictions", predictions)
     if said.shape != (2, mean.size) or mean.ndim != 1:
-        raise InvalidInput(f"predictions must be those of two experts for the {mean.size} arms; got {said.shape}")
+        raise InvalidInput(
+            f"predictions must be those of two experts for the {mean.size} arms; got "
+            f"{said.shape}"
+        )
     number("prior", prior, low=0, high=1, open_low=True, open_high=True)
     losses = np.stack([loss(said, np.full_like(said, reward)) for reward in (0.0, 1.0)])
     worse = losses[:, 1] - losses[:, 0]  # by reward and arm
     chances = np.stack([1 - mean, mean])
     if not np.isfinite(worse).all():
-        raise OutOfDomain("losses must be finite; got a prediction that a reward refutes")
+        raise OutOfDomain(
+            "losses must be finite; got a prediction that a reward refutes"
+        )
     if not ((chances * worse).sum(axis=0) > 0).all():
-        raise InvalidInput("the first expert must predict better than the second on every arm; it does not")
+        raise InvalidInput(
+            "the first expert must predict better than the second on every arm; it "
+            "does not"
+        )
     odds = prior / (1 - prior)
 
     def rate(power: float) -> float:
@@ -92,13 +124,21 @@ def departure(
 
     power = min(_POWERS.tolist(), key=total)
     choices = _greedy_values(said, mean)
-    return Departure(rate(power), power, total(power), choices[1] - choices[0], choices[1] - float(mean.mean()))
+    return Departure(
+        rate(power),
+        power,
+        total(power),
+        choices[1] - choices[0],
+        choices[1] - float(mean.mean()),
+    )
 
 
 def critical_rate(mean: float, prediction: float) -> float:
-    """The eta above which GTS with log loss keeps doubting an expert that says `prediction` where the mean is `mean`.
+    """The eta above which GTS with log loss keeps doubting an expert that says
+    `prediction` where the mean is `mean`.
 
-    ln(m / (1 - m)) / ln(f / (1 - f)), against a rival that says 1 - f (theory 7.6): 1 where the expert is right.
+    ln(m / (1 - m)) / ln(f / (1 - f)), against a rival that says 1 - f (theory 7.6): 1
+    where the expert is right.
 
     >>> round(critical_rate(0.6, 0.9), 6), critical_rate(0.9, 0.9)
     (0.184535, 1.0)

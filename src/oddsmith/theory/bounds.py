@@ -1,6 +1,8 @@
-"""Regret bounds with all constants: GTS under the paper's and under tight constants, and its Bayes regret.
+"""Regret bounds with all constants: GTS under the paper's and under tight constants,
+and its Bayes regret.
 
-Each returns a `Bound`; a bound above T says nothing and is cut to T. Formulas and proofs: docs/math.
+Each returns a `Bound`; a bound above T says nothing and is cut to T. Formulas and
+proofs: docs/math.
 """
 
 from collections.abc import Mapping
@@ -38,11 +40,15 @@ __all__ = [
     "total_loss_bound",
 ]
 
-REALISABLE = "one expert is the truth (its predictions are the mean rewards), contexts may be chosen by an adversary"
+REALISABLE = (
+    "one expert is the truth (its predictions are the mean rewards), contexts may be "
+    "chosen by an adversary"
+)
 
 
 class Bound(NamedTuple):
-    """A bound on the regret after T steps, the eta and gamma it is for, the terms of its sum, and when it applies."""
+    """A bound on the regret after T steps, the eta and gamma it is for, the terms of
+    its sum, and when it applies."""
 
     bound: float
     eta: float | None
@@ -51,9 +57,22 @@ class Bound(NamedTuple):
     applies: str
 
 
-def capped(terms: Mapping[str, float], steps: float, *, eta: float | None, gamma: float | None, applies: str) -> Bound:
+def capped(
+    terms: Mapping[str, float],
+    steps: float,
+    *,
+    eta: float | None,
+    gamma: float | None,
+    applies: str,
+) -> Bound:
     """The sum of the terms, at most T: regret cannot exceed the number of steps."""
-    return Bound(min(sum(terms.values()), float(steps)), eta, gamma, terms, f"applies when {applies}")
+    return Bound(
+        min(sum(terms.values()), float(steps)),
+        eta,
+        gamma,
+        terms,
+        f"applies when {applies}",
+    )
 
 
 def check_problem(n_arms: int, steps: float) -> None:
@@ -67,18 +86,25 @@ def check_constants(constants: str, beta: float | None) -> None:
     if constants not in ("tight", "paper"):
         raise InvalidInput(f"constants must be 'tight' or 'paper'; got {constants!r}")
     if constants == "tight" and beta is not None:
-        raise InvalidInput(f"beta must not be given with tight constants, which do not depend on it; got {beta}")
+        raise InvalidInput(
+            "beta must not be given with tight constants, which do not depend on it; "
+            f"got {beta}"
+        )
 
 
 def total_loss_bound(kappa2: float, prior: float) -> Bound:
-    """E Σ_t lbar_t <= L/c for any T, 4(e-2) kappa_2 L where kappa_2 >= 0.7 (Li 2013, Lemma 1; erratum 4 below that).
+    """E Σ_t lbar_t <= L/c for any T, 4(e-2) kappa_2 L where kappa_2 >= 0.7 (Li 2013,
+    Lemma 1; erratum 4 below that).
 
     >>> round(total_loss_bound(4.0, 0.01).bound, 4)
     52.925
     """
     number("kappa2", kappa2, low=0, high=inf, open_low=True)
     eta, c = lemma1(kappa2)
-    applies = f"applies when C3 and C4 hold with this kappa_2 and eta = {eta:.6g}, for any T, in expectation"
+    applies = (
+        f"applies when C3 and C4 hold with this kappa_2 and eta = {eta:.6g}, for any "
+        "T, in expectation"
+    )
     total = log_inverse(prior) / c
     return Bound(total, eta, None, {"total shifted loss": total}, applies)
 
@@ -89,21 +115,44 @@ def theorem1(kappa1: float, total_loss: float, *, steps: float, gamma: float) ->
     number("total_loss", total_loss, low=0, high=inf)
     number("steps", steps, low=1, high=inf)
     number("gamma", gamma, low=0, high=1)
-    terms = {"learning": kappa1 * (1 - gamma) * sqrt(steps * total_loss), "exploration": gamma * steps}
-    return capped(terms, steps, eta=None, gamma=gamma, applies="C1 holds, and C2 with this kappa_1")
+    terms = {
+        "learning": kappa1 * (1 - gamma) * sqrt(steps * total_loss),
+        "exploration": gamma * steps,
+    }
+    return capped(
+        terms,
+        steps,
+        eta=None,
+        gamma=gamma,
+        applies="C1 holds, and C2 with this kappa_1",
+    )
 
 
-def mixed_terms(b: float, exploration: float, gamma: float | None) -> tuple[float, dict[str, float]]:
-    """γ (the best one if None) and the terms of (1-γ) B/√γ + γ T'; with nothing to learn both are 0."""
-    gamma = best_gamma(b, exploration) if gamma is None else number("gamma", gamma, low=0, high=1, open_low=True)
+def mixed_terms(
+    b: float, exploration: float, gamma: float | None
+) -> tuple[float, dict[str, float]]:
+    """γ (the best one if None) and the terms of (1-γ) B/√γ + γ T'; with nothing to
+    learn both are 0."""
+    gamma = (
+        best_gamma(b, exploration)
+        if gamma is None
+        else number("gamma", gamma, low=0, high=1, open_low=True)
+    )
     learning = (1 - gamma) * b / sqrt(gamma) if b > 0 else 0.0
     return gamma, {"learning": learning, "exploration": gamma * exploration}
 
 
 def corollary1(
-    scale: float, kappa2: float, *, log_prior: float, steps: float, gamma: float | None = None, b: float = 1.0
+    scale: float,
+    kappa2: float,
+    *,
+    log_prior: float,
+    steps: float,
+    gamma: float | None = None,
+    b: float = 1.0,
 ) -> Bound:
-    """kappa_1 (1-γ) sqrt(T L/c) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if None.
+    """kappa_1 (1-γ) sqrt(T L/c) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if
+    None.
 
     1/c = 4(e-2) kappa_2, or what belongs to the eta that lhat >= -b allows (erratum 4).
     """
@@ -113,9 +162,15 @@ def corollary1(
 
 
 def refined_bound(
-    coefficient: Coefficient, *, n_arms: int, steps: float, log_prior: float, gamma: float | None = None
+    coefficient: Coefficient,
+    *,
+    n_arms: int,
+    steps: float,
+    log_prior: float,
+    gamma: float | None = None,
 ) -> Bound:
-    """(1-γ) kappa~_1(γ) sqrt(T L/c) + γ T (K-1)/K (theory 3.4), at its best γ if None."""
+    """(1-γ) kappa~_1(γ) sqrt(T L/c) + γ T (K-1)/K (theory 3.4), at its best γ if
+    None."""
     check_problem(n_arms, steps)
     eta, c = coefficient
     root, exploration = sqrt(steps * log_prior / c), steps * (n_arms - 1) / n_arms
@@ -123,41 +178,56 @@ def refined_bound(
         gamma = _refined_gamma(n_arms, root, exploration)
     else:
         number("gamma", gamma, low=0, high=1, open_low=True)
-    learning = (1 - gamma) * kappa1_averaged(n_arms, gamma) * root if 0 < gamma < 1 else 0.0
+    learning = (
+        (1 - gamma) * kappa1_averaged(n_arms, gamma) * root if 0 < gamma < 1 else 0.0
+    )
     terms = {"learning": learning, "exploration": gamma * exploration}
     return capped(terms, steps, eta=eta, gamma=gamma, applies=REALISABLE)
 
 
 def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
-    """The γ in [0, 1] where the slope of learning · (1-γ) kappa~_1(γ) + exploration · γ is 0; 1 if it never is."""
+    """The γ in [0, 1] where the slope of learning · (1-γ) kappa~_1(γ) + exploration · γ
+    is 0; 1 if it never is."""
     from scipy.optimize import brentq
 
     def slope(x: float) -> float:
         g = exp(x)
         kappa = kappa1_averaged(n_arms, g)
-        change = (n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2) / (2 * kappa)
+        change = (n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2) / (
+            2 * kappa
+        )
         return learning * ((1 - g) * change - kappa) + exploration
 
     if learning == 0:
         return 0.0
     if n_arms == 1 or slope(0.0) <= 0:
         return 1.0
-    simple = (sqrt(n_arms) * learning / (2 * exploration)) ** (2 / 3)  # the optimum of the simplified form (3.6)
-    return float(exp(brentq(slope, log(min(simple, 1.0)) - 7.0, 0.0, xtol=1e-15, rtol=1e-15)))
+    # the optimum of the simplified form (3.6)
+    simple = (sqrt(n_arms) * learning / (2 * exploration)) ** (2 / 3)
+    return float(
+        exp(brentq(slope, log(min(simple, 1.0)) - 7.0, 0.0, xtol=1e-15, rtol=1e-15))
+    )
 
 
 def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -> Bound:
-    """Corollary 1 with the paper's kappas; eta is for the plain loss, not for the normalised one.
+    """Corollary 1 with the paper's kappas; eta is for the plain loss, not for the
+    normalised one.
 
-    Log loss divided by beta has |lhat| <= 1/2 (erratum 14), so that its eta, at most 1/(e-2), is never cut.
+    Log loss divided by beta has |lhat| <= 1/2 (erratum 14), so that its eta, at most
+    1/(e-2), is never cut.
     """
     if isinstance(loss, Certificate | Scaled) or loss_name(loss) == "own":
-        raise InvalidInput("constants='paper' is for plain square and log loss; use constants='tight' for your own")
+        raise InvalidInput(
+            "constants='paper' is for plain square and log loss; use constants='tight' "
+            "for your own"
+        )
     tight = kappa2(loss, beta=beta)
     if beta is None:
         return corollary1(2.0 * n_arms, 4.0, **problem)
     found = corollary1(2.0 * n_arms**2 * beta, tight, b=0.5, **problem)
-    applies = f"{found.applies}, and log ratios between experts are at most {beta / 2:g}"
+    applies = (
+        f"{found.applies}, and log ratios between experts are at most {beta / 2:g}"
+    )
     return found._replace(eta=float(found.eta or 0.0) / beta, applies=applies)
 
 
@@ -171,11 +241,15 @@ def regret_bound(
     constants: Constants = "tight",
     beta: float | None = None,
 ) -> Bound:
-    """A bound on the regret of GTS when the true expert has prior probability `prior`; at the best γ if none is given.
+    """A bound on the regret of GTS when the true expert has prior probability `prior`;
+    at the best γ if none is given.
 
-    constants="paper": Corollary 1 with the paper's kappas. constants="tight": theory 3.4 (3.5 where γ is 0).
+    constants="paper": Corollary 1 with the paper's kappas. constants="tight": theory
+    3.4 (3.5 where γ is 0).
 
-    >>> paper = regret_bound("square", n_arms=5, steps=10_000, prior=0.01, constants="paper")
+    >>> paper = regret_bound(
+    ...     "square", n_arms=5, steps=10_000, prior=0.01, constants="paper"
+    ... )
     >>> round(paper.bound, 2), round(paper.gamma, 6)
     (5930.24, 0.278632)
     """
@@ -183,37 +257,57 @@ def regret_bound(
     check_constants(constants, beta)
     log_prior = log_inverse(prior)
     if constants == "paper":
-        return _corollary(loss, n_arms, beta, log_prior=log_prior, steps=steps, gamma=gamma)
+        return _corollary(
+            loss, n_arms, beta, log_prior=log_prior, steps=steps, gamma=gamma
+        )
     coefficient = tight_coefficient(loss)
     if gamma == 0:
         found = gamma_zero_bound(coefficient, n_arms=n_arms, steps=steps, prior=prior)
     else:
-        found = refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
+        found = refined_bound(
+            coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma
+        )
     return found._replace(applies=found.applies + caveat(loss))
 
 
-def gamma_zero_bound(coefficient: Coefficient, *, n_arms: int, steps: float, prior: float) -> Bound:
-    """sqrt(T/c) (sqrt((K-1) L) + sqrt((1-p)/p)): without exploration 1/p takes the place of ln 1/p (theory 3.5)."""
+def gamma_zero_bound(
+    coefficient: Coefficient, *, n_arms: int, steps: float, prior: float
+) -> Bound:
+    """sqrt(T/c) (sqrt((K-1) L) + sqrt((1-p)/p)): without exploration 1/p takes the
+    place of ln 1/p (theory 3.5)."""
     check_problem(n_arms, steps)
     eta, c = coefficient
     terms = {
         "on policy": sqrt(steps / c * (n_arms - 1) * log_inverse(prior)),
         "off policy": sqrt(steps / c * (1 - prior) / prior),
     }
-    return capped(terms, steps, eta=eta, gamma=0.0, applies=REALISABLE + ", and eta is below its critical value")
+    return capped(
+        terms,
+        steps,
+        eta=eta,
+        gamma=0.0,
+        applies=REALISABLE + ", and eta is below its critical value",
+    )
 
 
 def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> Bound:
-    """γ_t = min(1, a t^{-1/3}) for every T at once (theory 3.8); `terms` has the sum's parts, `gamma` is a."""
+    """γ_t = min(1, a t^{-1/3}) for every T at once (theory 3.8); `terms` has the sum's
+    parts, `gamma` is a."""
     check_problem(n_arms, steps)
     eta, c = tight_coefficient(loss)
     log_prior = log_inverse(prior)
-    applies = REALISABLE + ", with gamma_t = min(1, a t^(-1/3)), a = gamma here" + caveat(loss)
+    applies = (
+        REALISABLE
+        + ", with gamma_t = min(1, a t^(-1/3)), a = gamma here"
+        + caveat(loss)
+    )
     if n_arms == 1 or log_prior == 0:
         return capped({"learning": 0.0}, steps, eta=eta, gamma=0.0, applies=applies)
     a = (n_arms**3 * log_prior / (12 * c * (n_arms - 1) ** 2)) ** (1 / 3)
     terms = {
-        "learning": sqrt(n_arms / a * (0.75 * steps ** (4 / 3) + steps ** (1 / 3)) * log_prior / c),
+        "learning": sqrt(
+            n_arms / a * (0.75 * steps ** (4 / 3) + steps ** (1 / 3)) * log_prior / c
+        ),
         "exploration": 1.5 * a * steps ** (2 / 3) * (n_arms - 1) / n_arms,
     }
     return capped(terms, steps, eta=eta, gamma=a, applies=applies)
@@ -231,11 +325,15 @@ def bayes_regret_bound(
     beta: float | None = None,
     jensen: bool = False,
 ) -> Bound:
-    """The regret when the truth is drawn from p* and GTS uses p: sqrt(L) becomes Σ_i p*_i sqrt(ln 1/p_i).
+    """The regret when the truth is drawn from p* and GTS uses p: sqrt(L) becomes Σ_i
+    p*_i sqrt(ln 1/p_i).
 
-    With jensen=True, sqrt(H(p*) + KL(p*, p)), Corollary 2 as printed, which is never smaller.
+    With jensen=True, sqrt(H(p*) + KL(p*, p)), Corollary 2 as printed, which is never
+    smaller.
 
-    >>> bound = bayes_regret_bound([0.5, 0.5], [0.9, 0.1], loss="log", n_arms=2, steps=1000)
+    >>> bound = bayes_regret_bound(
+    ...     [0.5, 0.5], [0.9, 0.1], loss="log", n_arms=2, steps=1000
+    ... )
     >>> round(bound.bound, 1)
     207.5
     """
@@ -243,21 +341,38 @@ def bayes_regret_bound(
     check_constants(constants, beta)
     truth, used = two_priors(true_prior, prior)
     surprise = -np.log(used[truth > 0])
-    root = sqrt(truth[truth > 0] @ surprise) if jensen else float(truth[truth > 0] @ np.sqrt(surprise))
+    root = (
+        sqrt(truth[truth > 0] @ surprise)
+        if jensen
+        else float(truth[truth > 0] @ np.sqrt(surprise))
+    )
     problem: Any = {"steps": steps, "log_prior": root**2, "gamma": gamma}
     if constants == "paper":
         found = _corollary(loss, n_arms, beta, **problem)
     else:
         found = refined_bound(tight_coefficient(loss), n_arms=n_arms, **problem)
-    applies = found.applies + caveat(loss) + ", and every expert that can be true satisfies it as truth"
+    applies = (
+        found.applies
+        + caveat(loss)
+        + ", and every expert that can be true satisfies it as truth"
+    )
     return found._replace(applies=applies)
 
 
 def two_priors(true_prior: npt.ArrayLike, prior: Any) -> tuple[Array, Array]:
-    """The distribution of the truth and the prior in use, checked: the prior is positive where the truth can be."""
-    truth = simplex("true_prior", true_prior, n=len(np.atleast_1d(np.asarray(true_prior))), over="experts")
+    """The distribution of the truth and the prior in use, checked: the prior is
+    positive where the truth can be."""
+    truth = simplex(
+        "true_prior",
+        true_prior,
+        n=len(np.atleast_1d(np.asarray(true_prior))),
+        over="experts",
+    )
     used = simplex("prior", prior, n=len(truth), over="experts")
     if ((used == 0) & (truth > 0)).any():
         i = int(np.argmax((used == 0) & (truth > 0)))
-        raise InvalidInput(f"prior must be positive where true_prior is, or the bound is infinite; got 0 at expert {i}")
+        raise InvalidInput(
+            "prior must be positive where true_prior is, or the bound is infinite; "
+            f"got 0 at expert {i}"
+        )
     return truth, used

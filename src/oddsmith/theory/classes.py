@@ -1,7 +1,9 @@
-"""Continuous classes: any with a covering number, and linear and logistic ones with their exact posterior.
+"""Continuous classes: any with a covering number, and linear and logistic ones with
+their exact posterior.
 
-All are the refined theorem (theory 3.4) with another number in the place of L = ln(1/p): what it takes to name a
-neighbour of the truth, and what that neighbour's predictions cost more than the truth's (theory 5.7, 9.5).
+All are the refined theorem (theory 3.4) with another number in the place of L =
+ln(1/p): what it takes to name a neighbour of the truth, and what that neighbour's
+predictions cost more than the truth's (theory 5.7, 9.5).
 """
 
 from collections.abc import Callable
@@ -12,7 +14,13 @@ import numpy as np
 
 from oddsmith.core.arrays import number, whole
 from oddsmith.core.errors import InvalidInput
-from oddsmith.theory.bounds import Bound, capped, check_problem, mixed_terms, refined_bound
+from oddsmith.theory.bounds import (
+    Bound,
+    capped,
+    check_problem,
+    mixed_terms,
+    refined_bound,
+)
 from oddsmith.theory.constants import Coefficient
 
 __all__ = [
@@ -29,20 +37,29 @@ __all__ = [
 ]
 
 LogCover = Callable[[float], float]
-"""ln N(ε): the logarithm of a number of members of which one is within ε of whatever the class holds."""
+"""ln N(ε): the logarithm of a number of members of which one is within ε of whatever
+the class holds."""
 
 
 class _Kind(NamedTuple):
-    """The coefficient, what a neighbour at distance ε costs (over ε², on average), and what the distance is."""
+    """The coefficient, what a neighbour at distance ε costs (over ε², on average), and
+    what the distance is."""
 
     coefficient: Coefficient
     error: float
     distance: str
 
 
-# predictions of a linear class may leave [0, 1], where only Hoeffding's constant is proved (theory 5.7)
-_PREDICTIONS = "predictions within {radius:.4g} of those of some member of the cover, on every context and arm"
-_PARAMETERS = "a parameter within {radius:.4g} of one that is covered, and features of norm at most 1"
+# predictions of a linear class may leave [0, 1], where only Hoeffding's constant is
+# proved (theory 5.7)
+_PREDICTIONS = (
+    "predictions within {radius:.4g} of those of some member of the cover, on every "
+    "context and arm"
+)
+_PARAMETERS = (
+    "a parameter within {radius:.4g} of one that is covered, and features of norm at "
+    "most 1"
+)
 _KINDS = {
     "square": _Kind(Coefficient(1.0, 0.46), 1.0, _PREDICTIONS),
     "log": _Kind(Coefficient(0.5, 0.5), inf, _PREDICTIONS),
@@ -62,11 +79,14 @@ def covered_class_bound(
     margin: float | None = None,
     gamma: float | None = None,
 ) -> Bound:
-    """GTS over a cover of a class, its discretisation inside: L = ln N(ε) + η T e ε², at the best radius if None.
+    """GTS over a cover of a class, its discretisation inside: L = ln N(ε) + η T e ε²,
+    at the best radius if None.
 
-    Distances are those of predictions (kind "square" and "log", the loss that is used) or of parameters ("linear" and
-    "logistic", with square and log loss). A neighbour at distance ε costs e ε² more than the truth: e is 1 for square
-    loss, 1/8 for a logistic class, and 1/(m (1-m)) for log loss, where the cover predicts in [m, 1-m], m = `margin`.
+    Distances are those of predictions (kind "square" and "log", the loss that is used)
+    or of parameters ("linear" and "logistic", with square and log loss). A neighbour at
+    distance ε costs e ε² more than the truth: e is 1 for square loss, 1/8 for a
+    logistic class, and 1/(m (1-m)) for log loss, where the cover predicts in [m, 1-m],
+    m = `margin`.
 
     >>> smooth = lipschitz_log_cover(dim=1, constant=1.0, n_arms=2)
     >>> round(covered_class_bound(smooth, n_arms=2, steps=1e8).bound, -5)
@@ -74,18 +94,42 @@ def covered_class_bound(
     """
     check_problem(n_arms, steps)
     used = _kind(kind, margin)
-    at = cover_radius(log_cover, kind=kind, steps=steps, margin=margin) if radius is None else radius
+    at = (
+        cover_radius(log_cover, kind=kind, steps=steps, margin=margin)
+        if radius is None
+        else radius
+    )
     number("radius", at, low=0, high=inf)
-    complexity = _log_size(log_cover, at) + used.coefficient.eta * steps * used.error * at**2
-    found = refined_bound(used.coefficient, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma)
-    inside = "" if margin is None else f", and the cover predicts in [{margin:g}, {1 - margin:g}]"
-    return found._replace(applies=f"applies when the truth has {used.distance.format(radius=at)}{inside}")
+    complexity = (
+        _log_size(log_cover, at) + used.coefficient.eta * steps * used.error * at**2
+    )
+    found = refined_bound(
+        used.coefficient, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma
+    )
+    inside = (
+        ""
+        if margin is None
+        else f", and the cover predicts in [{margin:g}, {1 - margin:g}]"
+    )
+    return found._replace(
+        applies=f"applies when the truth has {used.distance.format(radius=at)}{inside}"
+    )
 
 
-def cover_radius(log_cover: LogCover, *, kind: str = "square", steps: float, margin: float | None = None) -> float:
-    """The radius ε in (0, 1] at which ln N(ε) + η T e ε² is least, and with it the bound.
+def cover_radius(
+    log_cover: LogCover,
+    *,
+    kind: str = "square",
+    steps: float,
+    margin: float | None = None,
+) -> float:
+    """The radius ε in (0, 1] at which ln N(ε) + η T e ε² is least, and with it the
+    bound.
 
-    >>> round(cover_radius(ball_log_cover(dim=2, norm=3.0), kind="logistic", steps=3000), 3)
+    >>> round(
+    ...     cover_radius(ball_log_cover(dim=2, norm=3.0), kind="logistic", steps=3000),
+    ...     3,
+    ... )
     0.073
     """
     from scipy.optimize import minimize_scalar
@@ -96,20 +140,25 @@ def cover_radius(log_cover: LogCover, *, kind: str = "square", steps: float, mar
     def complexity(x: float) -> float:
         return _log_size(log_cover, exp(x)) + rate * exp(2 * x)
 
-    lowest = min(-1.0, -log(100 * sqrt(rate)))  # there the error is a ten-thousandth of a nat: nothing left to gain
+    # there the error is a ten-thousandth of a nat: nothing left to gain
+    lowest = min(-1.0, -log(100 * sqrt(rate)))
     grid = np.linspace(lowest, 0.0, _RADII).tolist()
     values = [complexity(x) for x in grid]
     i = int(np.argmin(values))
     ends = grid[max(i - 1, 0)], grid[min(i + 1, _RADII - 1)]
-    found = minimize_scalar(complexity, bounds=ends, method="bounded", options={"xatol": 1e-9})
+    found = minimize_scalar(
+        complexity, bounds=ends, method="bounded", options={"xatol": 1e-9}
+    )
     return exp(float(found.x) if found.fun < values[i] else grid[i])
 
 
 def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCover:
-    """K ceil(C/ε)^d ln ceil(1/ε): a function from [0, 1]^d to [0, 1] for each of K arms, of Lipschitz constant C.
+    """K ceil(C/ε)^d ln ceil(1/ε): a function from [0, 1]^d to [0, 1] for each of K
+    arms, of Lipschitz constant C.
 
-    Distances of contexts are those of their largest coordinate. In each cell of side ε/C a function is within ε/2 of
-    its value in the middle, and that within ε/2 of one of ceil(1/ε) levels.
+    Distances of contexts are those of their largest coordinate. In each cell of side
+    ε/C a function is within ε/2 of its value in the middle, and that within ε/2 of one
+    of ceil(1/ε) levels.
 
     >>> round(lipschitz_log_cover(dim=2, constant=1.0)(0.1), 2)
     230.26
@@ -117,7 +166,9 @@ def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCov
     cells = whole("n_arms", n_arms) * 1.0
     whole("dim", dim)
     number("constant", constant, low=0, high=inf)
-    return lambda radius: cells * max(ceil(constant / radius), 1) ** dim * log(ceil(1 / radius))
+    return lambda radius: (
+        cells * max(ceil(constant / radius), 1) ** dim * log(ceil(1 / radius))
+    )
 
 
 def ball_log_cover(*, dim: int, norm: float) -> LogCover:
@@ -127,10 +178,14 @@ def ball_log_cover(*, dim: int, norm: float) -> LogCover:
     return lambda radius: dim * log1p(2 * norm / radius)
 
 
-def class_complexity(kind: str, *, dim: int, steps: float, eta: float, norm: float, ridge: float = 1.0) -> float:
-    """L of a whole class with a Gaussian prior N(0, I/λ) and ‖θ*‖ <= norm, ‖φ‖ <= 1 (theory 5.7).
+def class_complexity(
+    kind: str, *, dim: int, steps: float, eta: float, norm: float, ridge: float = 1.0
+) -> float:
+    """L of a whole class with a Gaussian prior N(0, I/λ) and ‖θ*‖ <= norm, ‖φ‖ <= 1
+    (theory 5.7).
 
-    linear (square loss): (d/2) ln(1 + 2ηT/(dλ)) + λ‖θ*‖²/2; logistic (log loss): (d/2) ln(1 + ηT/(4dλ)) + λ‖θ*‖²/2.
+    linear (square loss): (d/2) ln(1 + 2ηT/(dλ)) + λ‖θ*‖²/2; logistic (log loss): (d/2)
+    ln(1 + ηT/(4dλ)) + λ‖θ*‖²/2.
     """
     rate = {"linear": 2 * eta, "logistic": eta / 4}[_parametric(kind)]
     number("dim", dim, low=1, high=inf)
@@ -140,21 +195,42 @@ def class_complexity(kind: str, *, dim: int, steps: float, eta: float, norm: flo
     return dim / 2 * log1p(rate * steps / (dim * ridge)) + ridge / 2 * norm**2
 
 
-def cover_complexity(kind: str, *, n: float, radius: float, steps: float, eta: float) -> float:
-    """L of a cover of n points: ln n + ηTε² (linear, square loss), ln n + ηTε²/8 (logistic, log loss; theory 5.7)."""
+def cover_complexity(
+    kind: str, *, n: float, radius: float, steps: float, eta: float
+) -> float:
+    """L of a cover of n points: ln n + ηTε² (linear, square loss), ln n + ηTε²/8
+    (logistic, log loss; theory 5.7)."""
     number("steps", steps, low=1, high=inf)
     number("radius", radius, low=0, high=inf)
-    return log(number("n", n, low=1, high=inf)) + _KINDS[_parametric(kind)].error * eta * steps * radius**2
+    return (
+        log(number("n", n, low=1, high=inf))
+        + _KINDS[_parametric(kind)].error * eta * steps * radius**2
+    )
 
 
 def class_bound(
-    kind: str, *, dim: int, norm: float, n_arms: int, steps: float, ridge: float = 1.0, gamma: float | None = None
+    kind: str,
+    *,
+    dim: int,
+    norm: float,
+    n_arms: int,
+    steps: float,
+    ridge: float = 1.0,
+    gamma: float | None = None,
 ) -> Bound:
-    """The bound for GTS over a whole linear (square loss) or logistic (log loss) class with a Gaussian prior."""
+    """The bound for GTS over a whole linear (square loss) or logistic (log loss) class
+    with a Gaussian prior."""
     used = _KINDS[_parametric(kind)].coefficient
-    complexity = class_complexity(kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge)
-    found = refined_bound(used, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma)
-    applies = f"applies when mean rewards are {kind} in features of norm at most 1, and the posterior is exact"
+    complexity = class_complexity(
+        kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge
+    )
+    found = refined_bound(
+        used, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma
+    )
+    applies = (
+        f"applies when mean rewards are {kind} in features of norm at most 1, and the "
+        "posterior is exact"
+    )
     return found._replace(applies=applies)
 
 
@@ -169,31 +245,63 @@ def approximated_class_bound(
     ridge: float = 1.0,
     gamma: float | None = None,
 ) -> Bound:
-    """The bound where an approximation is drawn from, Laplace's, particles' or fixed directions': `error` is added.
+    """The bound where an approximation is drawn from, Laplace's, particles' or fixed
+    directions': `error` is added.
 
-    (1-γ) (sqrt(2KTL/(cγ)) + T error) + γT(K-1)/K, with `error` the mean, over steps, of the total variation between
-    the approximate odds (before gamma) and those of the exact posterior of the same history (theory 9.6).
+    (1-γ) (sqrt(2KTL/(cγ)) + T error) + γT(K-1)/K, with `error` the mean, over steps, of
+    the total variation between the approximate odds (before gamma) and those of the
+    exact posterior of the same history (theory 9.6).
 
     >>> problem = {"dim": 2, "norm": 3.0, "n_arms": 3, "steps": 10**6}
-    >>> round(approximated_class_bound("logistic", **problem, error=0.01).terms["approximation"], -1)
+    >>> round(
+    ...     approximated_class_bound("logistic", **problem, error=0.01).terms[
+    ...         "approximation"
+    ...     ],
+    ...     -1,
+    ... )
     9510.0
     """
     check_problem(n_arms, steps)
     number("error", error, low=0, high=1)
     used = _KINDS[_parametric(kind)].coefficient
-    complexity = class_complexity(kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge)
-    explored, learnt = steps * ((n_arms - 1) / n_arms - error), sqrt(2 * n_arms * steps * complexity / used.c)
+    complexity = class_complexity(
+        kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge
+    )
+    explored, learnt = (
+        steps * ((n_arms - 1) / n_arms - error),
+        sqrt(2 * n_arms * steps * complexity / used.c),
+    )
     gamma, terms = mixed_terms(learnt, max(explored, 0.0), gamma)
-    terms |= {"approximation": (1 - gamma) * steps * error, "exploration": gamma * steps * (n_arms - 1) / n_arms}
-    applies = f"mean rewards are {kind} in features of norm at most 1, and odds are that near to the exact posterior's"
+    terms |= {
+        "approximation": (1 - gamma) * steps * error,
+        "exploration": gamma * steps * (n_arms - 1) / n_arms,
+    }
+    applies = (
+        f"mean rewards are {kind} in features of norm at most 1, and odds are that "
+        "near to the exact posterior's"
+    )
     return capped(terms, steps, eta=used.eta, gamma=gamma, applies=applies)
 
 
-def cover_bound(kind: str, *, n: float, radius: float, n_arms: int, steps: float, gamma: float | None = None) -> Bound:
-    """`covered_class_bound` of a linear or logistic class whose cover (`ball_cover`) has n points."""
+def cover_bound(
+    kind: str,
+    *,
+    n: float,
+    radius: float,
+    n_arms: int,
+    steps: float,
+    gamma: float | None = None,
+) -> Bound:
+    """`covered_class_bound` of a linear or logistic class whose cover (`ball_cover`)
+    has n points."""
     size = log(number("n", n, low=1, high=inf))
     return covered_class_bound(
-        lambda _: size, kind=_parametric(kind), n_arms=n_arms, steps=steps, radius=radius, gamma=gamma
+        lambda _: size,
+        kind=_parametric(kind),
+        n_arms=n_arms,
+        steps=steps,
+        radius=radius,
+        gamma=gamma,
     )
 
 
@@ -207,8 +315,15 @@ def _kind(kind: str, margin: float | None) -> _Kind:
     if kind not in _KINDS:
         raise InvalidInput(f"kind must be {', '.join(_KINDS)}; got {kind!r}")
     if (margin is None) is (kind == "log"):
-        wanted = "be given for log loss" if kind == "log" else "not be given but for log loss"
-        raise InvalidInput(f"margin must {wanted}, whose error depends on it; got {margin!r} for kind {kind!r}")
+        wanted = (
+            "be given for log loss"
+            if kind == "log"
+            else "not be given but for log loss"
+        )
+        raise InvalidInput(
+            f"margin must {wanted}, whose error depends on it; got {margin!r} for kind "
+            f"{kind!r}"
+        )
     if margin is None:
         return _KINDS[kind]
     inside = number("margin", margin, low=0, high=0.5, open_low=True)
@@ -219,5 +334,8 @@ def _log_size(log_cover: LogCover, radius: float) -> float:
     """ln N(ε), checked."""
     size = log_cover(radius)
     if not size >= 0:
-        raise InvalidInput(f"log_cover must give ln N(ε) of at least 0 at every radius; got {size!r} at {radius:g}")
+        raise InvalidInput(
+            f"log_cover must give ln N(ε) of at least 0 at every radius; got {size!r} "
+            f"at {radius:g}"
+        )
     return float(size)

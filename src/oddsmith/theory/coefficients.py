@@ -1,4 +1,5 @@
-"""From a loss to its coefficient (eta, c), in squared gaps: proved for log and square loss, found for others."""
+"""From a loss to its coefficient (eta, c), in squared gaps: proved for log and square
+loss, found for others."""
 
 from functools import lru_cache
 from math import inf
@@ -13,11 +14,13 @@ from oddsmith.theory.constants import Coefficient, c_log, c_square, loss_name
 __all__ = ["AnyLoss", "caveat", "coefficient_at", "spread", "tight_coefficient"]
 
 AnyLoss: TypeAlias = Loss | str | Certificate
-"""A loss function, "square" or "log", or the certificate of an own loss (for predictions not in all of [0, 1])."""
+"""A loss function, "square" or "log", or the certificate of an own loss (for
+predictions not in all of [0, 1])."""
 
 
 def tight_coefficient(loss: AnyLoss) -> Coefficient:
-    """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, others are found by `certify`.
+    """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, others
+    are found by `certify`.
 
     >>> from oddsmith.core.losses import log_loss, scaled
     >>> tight_coefficient("square"), tight_coefficient(scaled(log_loss, 4.0))
@@ -25,7 +28,8 @@ def tight_coefficient(loss: AnyLoss) -> Coefficient:
     """
     if isinstance(loss, Certificate):
         return loss.best()
-    if isinstance(loss, Scaled):  # scale invariance: a loss divided by beta needs eta times beta
+    # scale invariance: a loss divided by beta needs eta times beta
+    if isinstance(loss, Scaled):
         inner = tight_coefficient(loss.loss)
         return Coefficient(inner.eta * loss.beta, inner.c)
     name = loss_name(loss)
@@ -35,14 +39,17 @@ def tight_coefficient(loss: AnyLoss) -> Coefficient:
 
 
 def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
-    """(eta, c(eta)) for an eta of one's own: proved for square, 2η(1-η) for log (Gilardoni 2010), found for others."""
+    """(eta, c(eta)) for an eta of one's own: proved for square, 2η(1-η) for log
+    (Gilardoni 2010), found for others."""
     if isinstance(loss, Scaled):
         return Coefficient(eta, coefficient_at(loss.loss, eta / loss.beta).c)
     if isinstance(loss, Certificate):
         return Coefficient(eta, loss.c(eta))
     name = loss_name(loss)
     known = {"log": c_log, "square": c_square}
-    return Coefficient(eta, known[name](eta) if name in known else _certified(loss).c(eta))
+    return Coefficient(
+        eta, known[name](eta) if name in known else _certified(loss).c(eta)
+    )
 
 
 def spread(loss: AnyLoss, beta: float | None) -> float:
@@ -54,13 +61,16 @@ def spread(loss: AnyLoss, beta: float | None) -> float:
     name = loss_name(loss)
     if name == "log":
         if beta is None:
-            raise InvalidInput("beta must be given for log loss here (see beta(predictions)); got none")
+            raise InvalidInput(
+                "beta must be given for log loss here (see beta(predictions)); got none"
+            )
         return number("beta", beta, low=0, high=inf, open_low=True) / 2
     return 1.0 if name == "square" else _certified(loss).scale
 
 
 def caveat(loss: AnyLoss) -> str:
-    """What must be added to "applies when" for a loss whose constants are not proved."""
+    """What must be added to "applies when" for a loss whose constants are not
+    proved."""
     if isinstance(loss, Scaled):
         return caveat(loss.loss)
     if not isinstance(loss, Certificate) and loss_name(loss) != "own":
@@ -68,7 +78,8 @@ def caveat(loss: AnyLoss) -> str:
     known = loss if isinstance(loss, Certificate) else _certified(loss)
     span = f"[{known.low:g}, {known.high:g}]"
     return (
-        f", predictions and means are in {span}, the loss is affine in the reward, and c, found numerically, is right"
+        f", predictions and means are in {span}, the loss is affine in the reward, and "
+        "c, found numerically, is right"
     )
 
 

@@ -1,6 +1,8 @@
-"""The constants of the theory: kappa_1, kappa_2, and the coefficients of Lemma 1, paper's and tight.
+"""The constants of the theory: kappa_1, kappa_2, and the coefficients of Lemma 1,
+paper's and tight.
 
-Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw log-loss ratios (V = beta/2).
+Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw log-loss
+ratios (V = beta/2).
 """
 
 from math import asinh, e, expm1, factorial, inf, log, sinh, sqrt
@@ -33,7 +35,8 @@ Constants = Literal["tight", "paper"]
 
 
 class Coefficient(NamedTuple):
-    """A learning rate eta and the c with E ln(W_{t+1}/W_t) <= -c lbar_t (or -c D_t): the total is at most L/c."""
+    """A learning rate eta and the c with E ln(W_{t+1}/W_t) <= -c lbar_t (or -c D_t):
+    the total is at most L/c."""
 
     eta: float
     c: float
@@ -50,7 +53,8 @@ def loss_name(loss: Loss | str) -> str:
 
 
 def ratio_constant(v: float) -> float:
-    """c(V) = V² / (e^{-V} + V - 1): E lhat² <= c(V) kl whenever lhat <= V (theory 3.1); c(0) = 2.
+    """c(V) = V² / (e^{-V} + V - 1): E lhat² <= c(V) kl whenever lhat <= V (theory 3.1);
+    c(0) = 2.
 
     >>> round(ratio_constant(1.0), 6)
     2.718282
@@ -65,28 +69,43 @@ def _phi(v: float) -> float:
     return (expm1(-v) + v) / v**2
 
 
-def kappa2(loss: Loss | str, *, beta: float | None = None, low: float = 0.0, high: float = 1.0) -> float:
-    """The smallest kappa_2 with E lhat² <= kappa_2 E lhat (C4): tight, for predictions in [low, high].
+def kappa2(
+    loss: Loss | str, *, beta: float | None = None, low: float = 0.0, high: float = 1.0
+) -> float:
+    """The smallest kappa_2 with E lhat² <= kappa_2 E lhat (C4): tight, for predictions
+    in [low, high].
 
-    Square: max (g-f)² + 4f(1-f), 4/3 on [0, 1]. Log, normalised by beta: c(beta/2)/beta.
+    Square: max (g-f)² + 4f(1-f), 4/3 on [0, 1]. Log, normalised by beta:
+    c(beta/2)/beta.
 
     >>> round(kappa2("square"), 6), round(kappa2("log", beta=2.0), 6)
     (1.333333, 1.359141)
     """
     if isinstance(loss, Scaled):
-        raise InvalidInput("kappa2 is for the plain loss (a loss divided by s has kappa_2/s); got a scaled one")
+        raise InvalidInput(
+            "kappa2 is for the plain loss (a loss divided by s has kappa_2/s); got a "
+            "scaled one"
+        )
     name = loss_name(loss)
     if name == "square":
         if beta is not None:
-            raise InvalidInput(f"beta must not be given for square loss, which needs no normalisation; got {beta}")
+            raise InvalidInput(
+                "beta must not be given for square loss, which needs no "
+                f"normalisation; got {beta}"
+            )
         check_range(low, high)
-        return max(_square_kappa2(low, high), _square_kappa2(1 - high, 1 - low))  # g at the top, g at the bottom
+        # g at the top, g at the bottom
+        return max(_square_kappa2(low, high), _square_kappa2(1 - high, 1 - low))
     if name == "log":
         if beta is None:
-            raise InvalidInput("beta must be given for log loss (see beta(predictions)); got none")
+            raise InvalidInput(
+                "beta must be given for log loss (see beta(predictions)); got none"
+            )
         number("beta", beta, low=0, high=inf, open_low=True)
         return ratio_constant(beta / 2) / beta
-    raise InvalidInput("kappa2 is known for square and log loss; certify(loss) finds it for your own")
+    raise InvalidInput(
+        "kappa2 is known for square and log loss; certify(loss) finds it for your own"
+    )
 
 
 def _square_kappa2(low: float, high: float) -> float:
@@ -96,7 +115,8 @@ def _square_kappa2(low: float, high: float) -> float:
 
 
 def beta(predictions: npt.ArrayLike) -> float:
-    """2V, twice the largest |ln f_i/f_j| or |ln (1-f_i)/(1-f_j)| between experts (…, N, K): the beta of log loss.
+    """2V, twice the largest |ln f_i/f_j| or |ln (1-f_i)/(1-f_j)| between experts (…, N,
+    K): the beta of log loss.
 
     >>> round(beta([[[0.5, 0.9]], [[0.25, 0.9]]]), 6)
     0.0
@@ -105,36 +125,48 @@ def beta(predictions: npt.ArrayLike) -> float:
     """
     values = np.asarray(predictions, dtype=np.float64)
     if values.ndim < 2 or values.size == 0:
-        raise InvalidInput(f"predictions must have shape (…, experts, arms); got {values.shape}")
+        raise InvalidInput(
+            f"predictions must have shape (…, experts, arms); got {values.shape}"
+        )
     if not ((values > 0) & (values < 1)).all():
-        raise InvalidInput("predictions must be inside (0, 1), or the ratios are infinite: clip them; got 0, 1 or NaN")
-    ratios = [np.log(v.max(axis=-2) / v.min(axis=-2)).max() for v in (values, 1 - values)]
+        raise InvalidInput(
+            "predictions must be inside (0, 1), or the ratios are infinite: clip them; "
+            "got 0, 1 or NaN"
+        )
+    ratios = [
+        np.log(v.max(axis=-2) / v.min(axis=-2)).max() for v in (values, 1 - values)
+    ]
     return 2 * float(max(ratios))
 
 
 def kappa1_averaged(n_arms: int, gamma: float) -> float:
-    """kappa~_1 = sqrt(K/γ + K(K-1)/(K-γ)), in units of the squared gap: tight, averaged over the posterior (3.2)."""
+    """kappa~_1 = sqrt(K/γ + K(K-1)/(K-γ)), in units of the squared gap: tight, averaged
+    over the posterior (3.2)."""
     return sqrt(n_arms / gamma + n_arms * (n_arms - 1) / (n_arms - gamma))
 
 
 def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
-    """The paper's choice, eta = 1/(2(e-2)kappa_2) and c = eta/2, with eta cut to 1/b where lhat >= -b needs it (E4)."""
+    """The paper's choice, eta = 1/(2(e-2)kappa_2) and c = eta/2, with eta cut to 1/b
+    where lhat >= -b needs it (E4)."""
     eta = min(1 / (2 * E2 * kappa2), 1 / b)
     return Coefficient(eta, eta * (1 - E2 * eta * kappa2))
 
 
 def c_log(eta: float) -> float:
-    """c(eta) = 2 eta (1 - eta) for log loss, in units of the squared gap; no beta (3.3). Best at eta = 1/2: c = 1/2."""
+    """c(eta) = 2 eta (1 - eta) for log loss, in units of the squared gap; no beta
+    (3.3). Best at eta = 1/2: c = 1/2."""
     return 2 * eta * (1 - eta)
 
 
 def c_square(eta: float) -> float:
-    """1 - exp(-eta(1 - eta/2)), proved for square loss by Hoeffding's lemma; at eta = 1 the proved 0.46 is better."""
+    """1 - exp(-eta(1 - eta/2)), proved for square loss by Hoeffding's lemma; at eta = 1
+    the proved 0.46 is better."""
     return -expm1(-eta * (1 - eta / 2))
 
 
 def best_gamma(b: float, t: float) -> float:
-    """The gamma in [0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B with u = γ^{-1/2}, in closed form."""
+    """The gamma in [0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B with
+    u = γ^{-1/2}, in closed form."""
     if b == 0:
         return 0.0
     if t <= b:

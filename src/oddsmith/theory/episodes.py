@@ -1,6 +1,8 @@
-"""Regret bounds for episodes (theory 8.5): with one step and G = K each is its twin for decisions.
+"""Regret bounds for episodes (theory 8.5): with one step and G = K each is its twin for
+decisions.
 
-Regret is over n episodes of H steps, against the best policy of the world; a bound above H n says nothing and is cut.
+Regret is over n episodes of H steps, against the best policy of the world; a bound
+above H n says nothing and is cut.
 """
 
 from math import inf, sqrt
@@ -22,40 +24,69 @@ __all__ = [
     "posterior_sampling_bound",
 ]
 
-_RIGHT = "one model is the truth, rewards and moves have log loss, returns are in [0, H]; the first states of episodes "
+_RIGHT = (
+    "one model is the truth, rewards and moves have log loss, returns are in [0, H]; "
+    "the first states of episodes "
+)
 _RIGHT += "may be chosen by an adversary"
 
 
 def episode_policies(
-    *, horizon: int, n_actions: int, policies: int | None = None, n_states: int | None = None, off: int = 1
+    *,
+    horizon: int,
+    n_actions: int,
+    policies: int | None = None,
+    n_states: int | None = None,
+    off: int = 1,
 ) -> float:
-    """G - `off`, the policies that must be told apart: those of the models, or S K (H+1)(2H+1)/3 by cells (8.4).
+    """G - `off`, the policies that must be told apart: those of the models, or S K
+    (H+1)(2H+1)/3 by cells (8.4).
 
-    G is the number of distinct policies among the models, restricted to what can be reached. The smaller one counts
-    where both are known; with one step there are K policies at most.
+    G is the number of distinct policies among the models, restricted to what can be
+    reached. The smaller one counts where both are known; with one step there are K
+    policies at most.
 
-    >>> episode_policies(horizon=1, n_actions=5), episode_policies(horizon=20, n_actions=2, n_states=6)
+    >>> (
+    ...     episode_policies(horizon=1, n_actions=5),
+    ...     episode_policies(horizon=20, n_actions=2, n_states=6),
+    ... )
     (4.0, 3444.0)
     """
     whole("horizon", horizon)
     whole("n_actions", n_actions)
-    known: list[float] = [inf] if policies is None else [whole("policies", policies) - off]
+    known: list[float] = (
+        [inf] if policies is None else [whole("policies", policies) - off]
+    )
     known += [n_actions - off] if horizon == 1 else []
     if n_states is not None:
-        known.append(whole("n_states", n_states) * n_actions * (horizon + 1) * (2 * horizon + 1) / 3)
+        known.append(
+            whole("n_states", n_states)
+            * n_actions
+            * (horizon + 1)
+            * (2 * horizon + 1)
+            / 3
+        )
     if min(known) == inf:
-        raise InvalidInput("policies or n_states must be given: how many policies, or states, there are; got neither")
+        raise InvalidInput(
+            "policies or n_states must be given: how many policies, or states, there "
+            "are; got neither"
+        )
     return float(min(known))
 
 
-def _coverage(horizon: int, n_actions: int, policies: int | None, explore: str) -> float:
-    """How many members share the exploration: K^H sequences of actions, or the G policies."""
+def _coverage(
+    horizon: int, n_actions: int, policies: int | None, explore: str
+) -> float:
+    """How many members share the exploration: K^H sequences of actions, or the G
+    policies."""
     if explore not in ("uniform", "policies"):
         raise InvalidInput(f"explore must be uniform or policies; got {explore!r}")
     if explore == "uniform":
         return float(n_actions) ** horizon
     if policies is None:
-        raise InvalidInput("policies must be given where they share the exploration; got none")
+        raise InvalidInput(
+            "policies must be given where they share the exploration; got none"
+        )
     return float(policies)
 
 
@@ -70,32 +101,53 @@ def episode_bound(
     gamma: float = 0.0,
     explore: str = "uniform",
 ) -> Bound:
-    """The regret of generalised posterior sampling with η = 1/2 and this γ (8.5, row 1; twin: theory 3.5).
+    """The regret of generalised posterior sampling with η = 1/2 and this γ (8.5, row 1;
+    twin: theory 3.5).
 
-        (1-γ) √2 H [sqrt((G-1) n L/(1-γ)) + min(sqrt(C n L/γ), sqrt(n (1-p)/((1-γ) p)))] + γ H n (1 - 1/C)
+        (1-γ) √2 H [sqrt((G-1) n L/(1-γ))
+                    + min(sqrt(C n L/γ), sqrt(n (1-p)/((1-γ) p)))]
+        + γ H n (1 - 1/C)
 
     C is K^H, or G where the policies share the exploration.
 
-    >>> round(episode_bound(horizon=20, n_actions=2, episodes=10_000, prior=1 / 8, policies=8).bound)
+    >>> round(
+    ...     episode_bound(
+    ...         horizon=20, n_actions=2, episodes=10_000, prior=1 / 8, policies=8
+    ...     ).bound
+    ... )
     18274
     """
     number("episodes", episodes, low=1, high=inf)
     number("gamma", gamma, low=0, high=1)
     log_prior, unlikely = log_inverse(prior), (1 - prior) / prior
     known: Any = {"horizon": horizon, "n_actions": n_actions, "policies": policies}
-    apart, cover = episode_policies(**known, n_states=n_states), _coverage(**known, explore=explore)
-    terms = _terms(horizon, episodes, gamma, (apart, cover), (log_prior, sqrt(unlikely)))
+    apart, cover = (
+        episode_policies(**known, n_states=n_states),
+        _coverage(**known, explore=explore),
+    )
+    terms = _terms(
+        horizon, episodes, gamma, (apart, cover), (log_prior, sqrt(unlikely))
+    )
     return capped(terms, horizon * episodes, eta=0.5, gamma=gamma, applies=_RIGHT)
 
 
 def _terms(
-    horizon: int, episodes: float, gamma: float, sizes: tuple[float, float], unlikely: tuple[float, float]
+    horizon: int,
+    episodes: float,
+    gamma: float,
+    sizes: tuple[float, float],
+    unlikely: tuple[float, float],
 ) -> dict[str, float]:
-    """The terms of row 1, for sizes G - 1 and C, and L with the mean of sqrt((1-p)/p)."""
+    """The terms of row 1, for sizes G - 1 and C, and L with the mean of
+    sqrt((1-p)/p)."""
     (apart, cover), (log_prior, root) = sizes, unlikely
     scale, rest = sqrt(2) * horizon, 1 - gamma
     if rest == 0:
-        return {"on policy": 0.0, "off policy": 0.0, "exploration": horizon * episodes * (1 - 1 / cover)}
+        return {
+            "on policy": 0.0,
+            "off policy": 0.0,
+            "exploration": horizon * episodes * (1 - 1 / cover),
+        }
     blind = sqrt(cover * episodes * log_prior / gamma) if gamma > 0 else inf
     return {
         "on policy": rest * scale * sqrt(apart * episodes * log_prior / rest),
@@ -116,7 +168,8 @@ def episode_bayes_bound(
     gamma: float = 0.0,
     explore: str = "uniform",
 ) -> Bound:
-    """The same where the truth is drawn from p* and the prior is p: L becomes H(p*) + KL(p*, p) (8.5, last row).
+    """The same where the truth is drawn from p* and the prior is p: L becomes H(p*) +
+    KL(p*, p) (8.5, last row).
 
     Where nothing explores sqrt((1-p)/p) becomes Σ_i p*_i sqrt((1-p_i)/p_i).
 
@@ -129,10 +182,19 @@ def episode_bayes_bound(
     truth, used = two_priors(true_prior, prior)
     truth, used = truth[truth > 0], used[truth > 0]
     known: Any = {"horizon": horizon, "n_actions": n_actions, "policies": policies}
-    sizes = episode_policies(**known, n_states=n_states), _coverage(**known, explore=explore)
+    sizes = (
+        episode_policies(**known, n_states=n_states),
+        _coverage(**known, explore=explore),
+    )
     unlikely = float(-truth @ np.log(used)), float(truth @ np.sqrt((1 - used) / used))
     terms = _terms(horizon, episodes, gamma, sizes, unlikely)
-    return capped(terms, horizon * episodes, eta=0.5, gamma=gamma, applies=_RIGHT + ", the truth is drawn from p*")
+    return capped(
+        terms,
+        horizon * episodes,
+        eta=0.5,
+        gamma=gamma,
+        applies=_RIGHT + ", the truth is drawn from p*",
+    )
 
 
 def episode_feelgood_bound(
@@ -144,20 +206,32 @@ def episode_feelgood_bound(
     policies: int | None = None,
     n_states: int | None = None,
 ) -> Bound:
-    """2 H sqrt((G + 1/4) n L) with η = 1/4, γ = 0 and λ = sqrt(L/(n H² (G + 1/4))) (8.5, row 2; twin: 5.1).
+    """2 H sqrt((G + 1/4) n L) with η = 1/4, γ = 0 and λ = sqrt(L/(n H² (G + 1/4)))
+    (8.5, row 2; twin: 5.1).
 
     `gamma` is λ, the policy's `optimism`.
 
-    >>> found = episode_feelgood_bound(horizon=3, n_actions=2, episodes=100_000, prior=0.1, policies=2)
+    >>> found = episode_feelgood_bound(
+    ...     horizon=3, n_actions=2, episodes=100_000, prior=0.1, policies=2
+    ... )
     >>> round(found.bound, 2), round(found.gamma, 10)
     (4318.67, 0.0010663391)
     """
     number("episodes", episodes, low=1, high=inf)
     log_prior = log_inverse(prior)
-    size = episode_policies(horizon=horizon, n_actions=n_actions, policies=policies, n_states=n_states, off=0)
+    size = episode_policies(
+        horizon=horizon,
+        n_actions=n_actions,
+        policies=policies,
+        n_states=n_states,
+        off=0,
+    )
     cost = horizon**2 * (size + 0.25)
     optimism = sqrt(log_prior / (episodes * cost))
-    terms = {"optimism": optimism * episodes * cost, "learning": log_prior / optimism if optimism else 0.0}
+    terms = {
+        "optimism": optimism * episodes * cost,
+        "learning": log_prior / optimism if optimism else 0.0,
+    }
     applies = _RIGHT + "; gamma is the optimism here, exploration is 0"
     return capped(terms, horizon * episodes, eta=0.25, gamma=optimism, applies=applies)
 
@@ -171,22 +245,43 @@ def posterior_sampling_bound(
     policies: int | None = None,
     truth: int | None = None,
 ) -> Bound:
-    """H sqrt(G Ent(p) n/2), the Bayes regret of posterior sampling (η = 1, γ = 0) under its prior p (8.5; twin: 9.2).
+    """H sqrt(G Ent(p) n/2), the Bayes regret of posterior sampling (η = 1, γ = 0) under
+    its prior p (8.5; twin: 9.2).
 
     With `truth`, the number of the true model: divided by its prior probability.
 
-    >>> round(posterior_sampling_bound([1 / 8] * 8, horizon=20, n_actions=2, episodes=500, policies=8).bound)
+    >>> round(
+    ...     posterior_sampling_bound(
+    ...         [1 / 8] * 8, horizon=20, n_actions=2, episodes=500, policies=8
+    ...     ).bound
+    ... )
     1290
     """
     number("episodes", episodes, low=1, high=inf)
     p = simplex("prior", prior, n=len(np.atleast_1d(np.asarray(prior))), over="models")
     entropy = float(-(p[p > 0] @ np.log(p[p > 0])))
-    size = episode_policies(horizon=horizon, n_actions=n_actions, policies=policies, off=0)
-    regret, applies = horizon * sqrt(size * entropy * episodes / 2), "the truth is drawn from the prior"
+    size = episode_policies(
+        horizon=horizon, n_actions=n_actions, policies=policies, off=0
+    )
+    regret, applies = (
+        horizon * sqrt(size * entropy * episodes / 2),
+        "the truth is drawn from the prior",
+    )
     if truth is not None:
         share = float(p[whole("truth", truth, low=0, high=len(p) - 1)])
         if share == 0:
-            raise InvalidInput(f"truth must have a prior above 0, or the bound is infinite; got model {truth}")
-        regret, applies = regret / share, "the prior gives the truth the probability that it is divided by"
-    applies = f"rewards are 0 and 1, first states depend on the truth through what was seen alone, and {applies}"
-    return capped({"learning": regret}, horizon * episodes, eta=1.0, gamma=0.0, applies=applies)
+            raise InvalidInput(
+                "truth must have a prior above 0, or the bound is infinite; got model "
+                f"{truth}"
+            )
+        regret, applies = (
+            regret / share,
+            "the prior gives the truth the probability that it is divided by",
+        )
+    applies = (
+        "rewards are 0 and 1, first states depend on the truth through what was seen "
+        f"alone, and {applies}"
+    )
+    return capped(
+        {"learning": regret}, horizon * episodes, eta=1.0, gamma=0.0, applies=applies
+    )

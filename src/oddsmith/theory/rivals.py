@@ -1,4 +1,5 @@
-"""The bounds of GTS's relatives over the same experts, for comparison (theory, section 5)."""
+"""The bounds of GTS's relatives over the same experts, for comparison (theory, section
+5)."""
 
 from math import log, sqrt
 
@@ -7,58 +8,93 @@ from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
 from oddsmith.theory.constants import Coefficient, log_inverse
 
-__all__ = ["BALANCE_SLACK", "exp4_bound", "feelgood_bound", "regressor_elimination_bound", "squarecb_bound"]
+__all__ = [
+    "BALANCE_SLACK",
+    "exp4_bound",
+    "feelgood_bound",
+    "regressor_elimination_bound",
+    "squarecb_bound",
+]
 
-BALANCE_SLACK = 1e-3  # the share by which regressor elimination's balance may miss its condition
+# the share by which regressor elimination's balance may miss its condition
+BALANCE_SLACK = 1e-3
 
 
 def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
-    """sqrt((K-1) T L) with Γ = 4 sqrt((K-1)T/L) and Vovk's or the Bayes mixture's predictions (theory 5.2)."""
+    """sqrt((K-1) T L) with Γ = 4 sqrt((K-1)T/L) and Vovk's or the Bayes mixture's
+    predictions (theory 5.2)."""
     check_problem(n_arms, steps)
     log_prior = log_inverse(prior)
     gamma = 4 * sqrt((n_arms - 1) * steps / log_prior) if log_prior > 0 else 0.0
     terms = {"learning": sqrt((n_arms - 1) * steps * log_prior)}
     return capped(
-        terms, steps, eta=2.0, gamma=gamma, applies=REALISABLE + "; gamma is SquareCB's exploration parameter"
+        terms,
+        steps,
+        eta=2.0,
+        gamma=gamma,
+        applies=REALISABLE + "; gamma is SquareCB's exploration parameter",
     )
 
 
-def feelgood_bound(loss: AnyLoss = "log", *, n_arms: int, steps: float, prior: float) -> Bound:
-    """2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta) (theory 5.1); `gamma` is λ."""
+def feelgood_bound(
+    loss: AnyLoss = "log", *, n_arms: int, steps: float, prior: float
+) -> Bound:
+    """2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta) (theory
+    5.1); `gamma` is λ."""
     check_problem(n_arms, steps)
     best = tight_coefficient(loss)
     half = Coefficient(best.eta / 2, best.c)  # c is that of 2 eta
     log_prior = log_inverse(prior)
     cost = n_arms / (2 * half.c) + 0.25
     optimism = sqrt(log_prior / (steps * cost))
-    terms = {"optimism": optimism * steps * cost, "learning": log_prior / optimism if optimism else 0.0}
-    applies = REALISABLE + caveat(loss) + "; gamma is Feel-Good's optimism here, exploration is 0"
+    terms = {
+        "optimism": optimism * steps * cost,
+        "learning": log_prior / optimism if optimism else 0.0,
+    }
+    applies = (
+        REALISABLE
+        + caveat(loss)
+        + "; gamma is Feel-Good's optimism here, exploration is 0"
+    )
     return capped(terms, steps, eta=half.eta, gamma=optimism, applies=applies)
 
 
 def exp4_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
-    """sqrt(2 K T ln N) with eta = sqrt(2 ln N/(KT)) (theory 5.4): no expert need be right, rewards may be anything."""
+    """sqrt(2 K T ln N) with eta = sqrt(2 ln N/(KT)) (theory 5.4): no expert need be
+    right, rewards may be anything."""
     check_problem(n_arms, steps)
     log_prior = log_inverse(prior)
     eta = sqrt(2 * log_prior / (n_arms * steps))
     terms = {"learning": sqrt(2 * n_arms * steps * log_prior)}
     return capped(
-        terms, steps, eta=eta, gamma=0.0, applies="regret is against the best expert's policy; no expert need be right"
+        terms,
+        steps,
+        eta=eta,
+        gamma=0.0,
+        applies="regret is against the best expert's policy; no expert need be right",
     )
 
 
-def regressor_elimination_bound(*, n_arms: int, steps: float, prior: float, confidence: float = 0.95) -> Bound:
-    """4 sqrt(2/c) sqrt((1+ε) K T ln(N/δ)), the sharper threshold of theory 5.5 with c = 0.46, contexts i.i.d.
+def regressor_elimination_bound(
+    *, n_arms: int, steps: float, prior: float, confidence: float = 0.95
+) -> Bound:
+    """4 sqrt(2/c) sqrt((1+ε) K T ln(N/δ)), the sharper threshold of theory 5.5 with c =
+    0.46, contexts i.i.d.
 
-    ε is the solver's slack: the balance that is played may miss its condition by that share, which stands where K does.
+    ε is the solver's slack: the balance that is played may miss its condition by that
+    share, which stands where K does.
     """
     check_problem(n_arms, steps)
     number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     log_size = log_inverse(prior) - log(1 - confidence)
-    terms = {"learning": 4 * sqrt(2 / 0.46) * sqrt((1 + BALANCE_SLACK) * n_arms * steps * log_size)}
+    terms = {
+        "learning": 4
+        * sqrt(2 / 0.46)
+        * sqrt((1 + BALANCE_SLACK) * n_arms * steps * log_size)
+    }
     applies = (
-        "the loss is square loss and the threshold sharp, 1/prior experts are equally likely, one is the truth, "
-        f"contexts are i.i.d. from the distribution that is balanced (to {BALANCE_SLACK:g}, counted); "
-        f"with probability {confidence:g}"
+        "the loss is square loss and the threshold sharp, 1/prior experts are equally "
+        "likely, one is the truth, contexts are i.i.d. from the distribution that is "
+        f"balanced (to {BALANCE_SLACK:g}, counted); with probability {confidence:g}"
     )
     return capped(terms, steps, eta=1.0, gamma=0.0, applies=applies)

@@ -1,4 +1,5 @@
-"""Tuning: which eta and gamma, what a better prior is worth, how long until learning has paid."""
+"""Tuning: which eta and gamma, what a better prior is worth, how long until learning
+has paid."""
 
 from bisect import bisect_left
 from functools import partial
@@ -10,7 +11,13 @@ import numpy.typing as npt
 
 from oddsmith.core.arrays import number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.theory.bounds import Bound, anytime_bound, bayes_regret_bound, check_constants, regret_bound
+from oddsmith.theory.bounds import (
+    Bound,
+    anytime_bound,
+    bayes_regret_bound,
+    check_constants,
+    regret_bound,
+)
 from oddsmith.theory.coefficients import AnyLoss
 from oddsmith.theory.constants import Constants
 
@@ -18,7 +25,8 @@ __all__ = ["Tuning", "horizon_for", "prior_value", "tune"]
 
 
 class Tuning(NamedTuple):
-    """eta, and gamma: a number for a known horizon, else the scale a of gamma_t = min(1, a t^(-power))."""
+    """eta, and gamma: a number for a known horizon, else the scale a of gamma_t =
+    min(1, a t^(-power))."""
 
     eta: float
     gamma: float
@@ -35,7 +43,8 @@ def tune(
     constants: Constants = "tight",
     beta: float | None = None,
 ) -> Tuning:
-    """The eta and gamma of the best bound; without `steps`, the anytime schedule of theory 3.8 (power 1/3).
+    """The eta and gamma of the best bound; without `steps`, the anytime schedule of
+    theory 3.8 (power 1/3).
 
     >>> tuning = tune("log", n_arms=10, prior=0.01, steps=100_000)
     >>> tuning.eta, round(tuning.gamma, 4)
@@ -45,11 +54,16 @@ def tune(
     if steps is None:
         if constants == "paper":
             raise InvalidInput(
-                "steps must be given for the paper's constants, whose gamma depends on the horizon; got none"
+                "steps must be given for the paper's constants, whose gamma depends on "
+                "the horizon; got none"
             )
         endless = anytime_bound(loss, n_arms=n_arms, steps=1e12, prior=prior)
-        return Tuning(float(endless.eta or 0.0), float(endless.gamma or 0.0), 1 / 3, None)
-    found = regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior, constants=constants, beta=beta)
+        return Tuning(
+            float(endless.eta or 0.0), float(endless.gamma or 0.0), 1 / 3, None
+        )
+    found = regret_bound(
+        loss, n_arms=n_arms, steps=steps, prior=prior, constants=constants, beta=beta
+    )
     return Tuning(float(found.eta or 0.0), float(found.gamma or 0.0), 0.0, found)
 
 
@@ -62,26 +76,34 @@ def prior_value(
     steps: float,
     true_prior: npt.ArrayLike | None = None,
 ) -> float:
-    """How much smaller the regret bound is under `better_prior`: numbers are the truth's probability, vectors priors.
+    """How much smaller the regret bound is under `better_prior`: numbers are the
+    truth's probability, vectors priors.
 
-    For vectors the truth is drawn from `true_prior` (from `better_prior` itself if None).
+    For vectors the truth is drawn from `true_prior` (from `better_prior` itself if
+    None).
 
     >>> round(prior_value(0.01, 0.5, loss="log", n_arms=10, steps=10_000))
     1622
     """
     problem = partial(regret_bound, loss, n_arms=n_arms, steps=steps)
     if np.ndim(prior) == 0 and np.ndim(better_prior) == 0:
-        plain, better = (problem(prior=float(np.asarray(p))) for p in (prior, better_prior))
+        plain, better = (
+            problem(prior=float(np.asarray(p))) for p in (prior, better_prior)
+        )
     else:
         truth = better_prior if true_prior is None else true_prior
         plain, better = (
-            bayes_regret_bound(truth, p, loss=loss, n_arms=n_arms, steps=steps) for p in (prior, better_prior)
+            bayes_regret_bound(truth, p, loss=loss, n_arms=n_arms, steps=steps)
+            for p in (prior, better_prior)
         )
     return plain.bound - better.bound
 
 
-def horizon_for(regret_per_step: float, *, loss: AnyLoss, n_arms: int, prior: float) -> int:
-    """The smallest number of steps after which the tuned bound per step is at most `regret_per_step`.
+def horizon_for(
+    regret_per_step: float, *, loss: AnyLoss, n_arms: int, prior: float
+) -> int:
+    """The smallest number of steps after which the tuned bound per step is at most
+    `regret_per_step`.
 
     >>> horizon_for(0.1, loss="log", n_arms=10, prior=0.01)
     535852
@@ -89,14 +111,20 @@ def horizon_for(regret_per_step: float, *, loss: AnyLoss, n_arms: int, prior: fl
     number("regret_per_step", regret_per_step, low=0, high=inf, open_low=True)
 
     def enough(steps: int) -> bool:
-        return regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior).bound <= regret_per_step * steps
+        return (
+            regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior).bound
+            <= regret_per_step * steps
+        )
 
     if enough(1):
         return 1
     high = 2
     while not enough(high):
         if high > 10**18:
-            raise InvalidInput(f"regret_per_step must be reachable within 1e18 steps; got {regret_per_step:g}")
+            raise InvalidInput(
+                "regret_per_step must be reachable within 1e18 steps; got "
+                f"{regret_per_step:g}"
+            )
         high *= 2
     between = range(high // 2 + 1, high + 1)
     return between[bisect_left(between, True, key=enough)]

@@ -1,6 +1,8 @@
-"""The bound under other circumstances: confidence, delay, misspecification, switching truth, changing arms.
+"""The bound under other circumstances: confidence, delay, misspecification, switching
+truth, changing arms.
 
-All are the refined theorem (theory 3.4) with another number in the place of L = ln(1/p).
+All are the refined theorem (theory 3.4) with another number in the place of L =
+ln(1/p).
 """
 
 from collections.abc import Sequence
@@ -11,21 +13,57 @@ import numpy.typing as npt
 
 from oddsmith.core.arrays import number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem, mixed_terms, refined_bound, regret_bound
-from oddsmith.theory.coefficients import AnyLoss, caveat, coefficient_at, spread, tight_coefficient
+from oddsmith.theory.bounds import (
+    REALISABLE,
+    Bound,
+    capped,
+    check_problem,
+    mixed_terms,
+    refined_bound,
+    regret_bound,
+)
+from oddsmith.theory.coefficients import (
+    AnyLoss,
+    caveat,
+    coefficient_at,
+    spread,
+    tight_coefficient,
+)
 from oddsmith.theory.constants import log_inverse
 
-__all__ = ["changing_arms_bound", "delay_bound", "high_probability_bound", "misspecified_bound", "switching_bound"]
+__all__ = [
+    "changing_arms_bound",
+    "delay_bound",
+    "high_probability_bound",
+    "misspecified_bound",
+    "switching_bound",
+]
 
 
 def high_probability_bound(
-    loss: AnyLoss, *, n_arms: int, steps: float, prior: float, confidence: float, gamma: float | None = None
+    loss: AnyLoss,
+    *,
+    n_arms: int,
+    steps: float,
+    prior: float,
+    confidence: float,
+    gamma: float | None = None,
 ) -> Bound:
-    """The conditional regret with probability `confidence`, for all T at once: L becomes L + ln 1/(1-confidence)."""
+    """The conditional regret with probability `confidence`, for all T at once: L
+    becomes L + ln 1/(1-confidence)."""
     number("confidence", confidence, low=0, high=1, open_high=True)
     log_prior = log_inverse(prior) - log1p(-confidence)
-    found = refined_bound(tight_coefficient(loss), n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
-    applies = f"{found.applies}{caveat(loss)}; holds with probability {confidence:g} for all T together"
+    found = refined_bound(
+        tight_coefficient(loss),
+        n_arms=n_arms,
+        steps=steps,
+        log_prior=log_prior,
+        gamma=gamma,
+    )
+    applies = (
+        f"{found.applies}{caveat(loss)}; holds with probability {confidence:g} for all "
+        "T together"
+    )
     return found._replace(applies=applies)
 
 
@@ -42,8 +80,9 @@ def delay_bound(
 ) -> Bound:
     """Rewards that come `delay` steps late (theory 5.10).
 
-    I.i.d. contexts: τ + (1-γ) sqrt(2KTL/(cγ)) + γT(K-1)/K, eta unchanged. Adversarial contexts: L/c becomes
-    exp(2 eta τ V) L/c(eta) with eta = min(best, 1/(2τV)) and V the largest |lhat| (1 for square, beta/2 for log).
+    I.i.d. contexts: τ + (1-γ) sqrt(2KTL/(cγ)) + γT(K-1)/K, eta unchanged. Adversarial
+    contexts: L/c becomes exp(2 eta τ V) L/c(eta) with eta = min(best, 1/(2τV)) and V
+    the largest |lhat| (1 for square, beta/2 for log).
     """
     number("delay", delay, low=0, high=inf)
     if delay == 0:
@@ -55,58 +94,132 @@ def delay_bound(
         eta = min(best.eta, 1 / (2 * delay * largest))
         used = best if eta == best.eta else coefficient_at(loss, eta)
         slowed = log_prior * exp(2 * eta * delay * largest)
-        found = refined_bound(used, n_arms=n_arms, steps=steps, log_prior=slowed, gamma=gamma)
-        return found._replace(applies=f"{found.applies}{caveat(loss)}, and shifted losses are at most {largest:g}")
-    b, exploration = sqrt(2 * n_arms * steps * log_prior / best.c), steps * (n_arms - 1) / n_arms
+        found = refined_bound(
+            used, n_arms=n_arms, steps=steps, log_prior=slowed, gamma=gamma
+        )
+        return found._replace(
+            applies=(
+                f"{found.applies}{caveat(loss)}, and shifted losses are at most "
+                f"{largest:g}"
+            )
+        )
+    b, exploration = (
+        sqrt(2 * n_arms * steps * log_prior / best.c),
+        steps * (n_arms - 1) / n_arms,
+    )
     gamma, terms = mixed_terms(b, exploration, gamma)
-    applies = "one expert is the truth, contexts are i.i.d., and every reward is at most that late" + caveat(loss)
-    return capped({"delay": float(delay), **terms}, steps, eta=best.eta, gamma=gamma, applies=applies)
+    applies = (
+        "one expert is the truth, contexts are i.i.d., and every reward is at most "
+        "that late"
+    ) + caveat(loss)
+    return capped(
+        {"delay": float(delay), **terms},
+        steps,
+        eta=best.eta,
+        gamma=gamma,
+        applies=applies,
+    )
 
 
 def misspecified_bound(
-    loss: AnyLoss, *, n_arms: int, steps: float, prior: float, error: float, gamma: float | None = None
+    loss: AnyLoss,
+    *,
+    n_arms: int,
+    steps: float,
+    prior: float,
+    error: float,
+    gamma: float | None = None,
 ) -> Bound:
-    """Regret against the best policy when the best expert errs: L becomes L + eta · T · error (theory 5.8).
+    """Regret against the best policy when the best expert errs: L becomes L + eta · T ·
+    error (theory 5.8).
 
-    `error` is its mean E lhat against the truth on the drawn arms: squared error (square loss), kl (log loss).
+    `error` is its mean E lhat against the truth on the drawn arms: squared error
+    (square loss), kl (log loss).
     """
     number("error", error, low=0, high=inf)
     check_problem(n_arms, steps)
     coefficient = tight_coefficient(loss)
     log_prior = log_inverse(prior) + coefficient.eta * steps * error
-    found = refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma)
-    applies = "applies when some expert's mean error per step is at most that, none need be right" + caveat(loss)
+    found = refined_bound(
+        coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma
+    )
+    applies = (
+        "applies when some expert's mean error per step is at most that, none need be "
+        "right"
+    ) + caveat(loss)
     return found._replace(applies=applies)
 
 
 def switching_bound(
-    loss: AnyLoss, *, n_arms: int, steps: int, prior: float, switches: int, gamma: float | None = None
+    loss: AnyLoss,
+    *,
+    n_arms: int,
+    steps: int,
+    prior: float,
+    switches: int,
+    gamma: float | None = None,
 ) -> Bound:
-    """The truth changes `switches` times, fixed share with alpha = m/(T-1) (theory 5.9); `applies` says alpha."""
+    """The truth changes `switches` times, fixed share with alpha = m/(T-1) (theory
+    5.9); `applies` says alpha."""
     check_problem(n_arms, steps)
     whole = isinstance(switches, int | np.integer) and not isinstance(switches, bool)
     if not whole or not 0 <= switches < steps:
-        raise InvalidInput(f"switches must be a whole number from 0 to below the steps; got {switches!r} in {steps}")
+        raise InvalidInput(
+            "switches must be a whole number from 0 to below the steps; got "
+            f"{switches!r} in {steps}"
+        )
     log_prior = log_inverse(prior)
     alpha = switches / (steps - 1) if switches else 0.0
     total = log_prior
     if switches:
-        total += switches * (log_prior - log(alpha)) + ((steps - switches - 1) * -log1p(-alpha) if alpha < 1 else 0.0)
-    found = refined_bound(tight_coefficient(loss), n_arms=n_arms, steps=steps, log_prior=total, gamma=gamma)
-    applies = f"applies when the truth is one of the experts at every step, and share = {alpha:.6g}" + caveat(loss)
+        total += switches * (log_prior - log(alpha)) + (
+            (steps - switches - 1) * -log1p(-alpha) if alpha < 1 else 0.0
+        )
+    found = refined_bound(
+        tight_coefficient(loss),
+        n_arms=n_arms,
+        steps=steps,
+        log_prior=total,
+        gamma=gamma,
+    )
+    applies = (
+        "applies when the truth is one of the experts at every step, and share = "
+        f"{alpha:.6g}"
+    ) + caveat(loss)
     return found._replace(applies=applies)
 
 
-def changing_arms_bound(loss: AnyLoss, *, n_arms: Sequence[int], prior: float, gamma: npt.ArrayLike) -> Bound:
-    """sqrt(Σ K_t/γ_t) sqrt(L/c) + Σ γ_t (K_t-1)/K_t for arm sets of sizes K_t and any γ_t > 0 (theory 5.12)."""
-    sizes, gammas = np.asarray(n_arms, dtype=np.float64), np.asarray(gamma, dtype=np.float64)
+def changing_arms_bound(
+    loss: AnyLoss, *, n_arms: Sequence[int], prior: float, gamma: npt.ArrayLike
+) -> Bound:
+    """sqrt(Σ K_t/γ_t) sqrt(L/c) + Σ γ_t (K_t-1)/K_t for arm sets of sizes K_t and any
+    γ_t > 0 (theory 5.12)."""
+    sizes, gammas = (
+        np.asarray(n_arms, dtype=np.float64),
+        np.asarray(gamma, dtype=np.float64),
+    )
     if sizes.ndim != 1 or sizes.size == 0 or not (sizes >= 1).all():
-        raise InvalidInput(f"n_arms must be a number of arms for each step, at least 1; got {n_arms!r:.60}")
-    if gammas.shape not in ((), sizes.shape) or not ((gammas > 0) & (gammas <= 1)).all():
-        raise InvalidInput(f"gamma must be in (0, 1], one number or one for each step; got {gamma!r:.60}")
+        raise InvalidInput(
+            "n_arms must be a number of arms for each step, at least 1; got "
+            f"{n_arms!r:.60}"
+        )
+    if (
+        gammas.shape not in ((), sizes.shape)
+        or not ((gammas > 0) & (gammas <= 1)).all()
+    ):
+        raise InvalidInput(
+            "gamma must be in (0, 1], one number or one for each step; got "
+            f"{gamma!r:.60}"
+        )
     eta, c = tight_coefficient(loss)
     terms = {
         "learning": sqrt(float((sizes / gammas).sum()) * log_inverse(prior) / c),
         "exploration": float((gammas * (sizes - 1) / sizes).sum()),
     }
-    return capped(terms, len(sizes), eta=eta, gamma=float(gammas.mean()), applies=REALISABLE + caveat(loss))
+    return capped(
+        terms,
+        len(sizes),
+        eta=eta,
+        gamma=float(gammas.mean()),
+        applies=REALISABLE + caveat(loss),
+    )

@@ -1,4 +1,5 @@
-"""Experts that do what their context asks for, for the tests of isolation; found by name, in another process."""
+"""Experts that do what their context asks for, for the tests of isolation; found by
+name, in another process."""
 
 import ctypes
 import os

@@ -1,4 +1,5 @@
-"""Guards: whatever an expert does, the decision is made from the others, and the failure has a name."""
+"""Guards: whatever an expert does, the decision is made from the others, and the
+failure has a name."""
 
 import signal
 import sys
@@ -43,7 +44,8 @@ def mute(context: Any) -> Any:
 
 
 class Switched(Experts):
-    """One expert that says `advice` while it is poisoned, a pair of arrays or whatever it is; else what is good."""
+    """One expert that says `advice` while it is poisoned, a pair of arrays or whatever
+    it is; else what is good."""
 
     names = ("poison",)
 
@@ -78,10 +80,19 @@ POISONS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "complex": (said(1j, 0.1), "values"),
     "objects": (said(object(), 0.1), "values"),
     "texts": (said("x", "y"), "values"),
-    "days": (lambda context: (np.array([["2026-01-01"] * 2], dtype="M8[D]"), np.zeros((1, 2))), "values"),
+    "days": (
+        lambda context: (
+            np.array([["2026-01-01"] * 2], dtype="M8[D]"),
+            np.zeros((1, 2)),
+        ),
+        "values",
+    ),
     "too many arms": (said(0.1, 0.2, 0.3), "shape"),
     "huge": (lambda context: (np.zeros((1, 10**7)), np.zeros((1, 10**7))), "shape"),
-    "rows of its own": (lambda context: (np.zeros((5, 1, 2)), np.zeros((5, 1, 2))), "shape"),
+    "rows of its own": (
+        lambda context: (np.zeros((5, 1, 2)), np.zeros((5, 1, 2))),
+        "shape",
+    ),
     "too many experts": (lambda context: (np.zeros((2, 2)), np.zeros((2, 2))), "shape"),
     "a number": (lambda context: (0.5, 0.5), "shape"),
     "nothing": (lambda context: None, "raised"),
@@ -94,31 +105,47 @@ POISONS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @pytest.mark.parametrize("timeout_ms", [None, 30_000.0])
 @pytest.mark.parametrize("name", POISONS)
-def test_poison_changes_nothing_for_the_others(name: str, timeout_ms: float | None) -> None:
+def test_poison_changes_nothing_for_the_others(
+    name: str, timeout_ms: float | None
+) -> None:
     advice, kind = POISONS[name]
     poison, sound = Switched(advice), od.FunctionExperts({"fine": fine}, ARMS)
-    policy = guarded(od.GeneralizedThompsonSampling(od.stack(poison, sound), gamma=0.1), timeout_ms)
+    policy = guarded(
+        od.GeneralizedThompsonSampling(od.stack(poison, sound), gamma=0.1), timeout_ms
+    )
     alone = od.GeneralizedThompsonSampling(sound, gamma=0.1)
     bank: Any = policy.experts
     for eligible in (None, np.array([True, True]), np.array([True, False])):
         odds = policy.odds(policy.init(), {}, eligible=eligible)
         assert abs(odds.propensities.sum() - 1) < 1e-12
-        np.testing.assert_array_equal(odds.propensities, alone.odds(alone.init(), {}, eligible=eligible).propensities)
+        np.testing.assert_array_equal(
+            odds.propensities,
+            alone.odds(alone.init(), {}, eligible=eligible).propensities,
+        )
     assert bank.failures() == {"poison": {kind: 3}}
     assert list(bank.reasons()) == ["poison"]
     agent = od.Agent(policy, seed=1)
     agent.learn(agent.decide({}), 1)
-    assert agent.posterior() == {"poison": 0.5, "fine": 0.5}  # a sleeper is charged the mix, so nobody moves
+    # a sleeper is charged the mix, so nobody moves
+    assert agent.posterior() == {"poison": 0.5, "fine": 0.5}
     poison.poisoned = False
-    np.testing.assert_array_equal(policy.odds(policy.init(), {}).advice, [GOOD, [0.2, 0.8]])
+    np.testing.assert_array_equal(
+        policy.odds(policy.init(), {}).advice, [GOOD, [0.2, 0.8]]
+    )
     assert bank.failures() == {"poison": {kind: 4}}
 
 
 @pytest.mark.parametrize("name", POISONS)
 def test_unguarded_poison_is_a_failure(name: str) -> None:
-    """The same experts without a guard: a decision or what is learnt from it raises, or it rules the odds."""
+    """The same experts without a guard: a decision or what is learnt from it raises, or
+    it rules the odds."""
     sound = od.FunctionExperts({"fine": fine}, ARMS)
-    agent = od.Agent(od.GeneralizedThompsonSampling(od.stack(Switched(POISONS[name][0]), sound), gamma=0.1), seed=1)
+    agent = od.Agent(
+        od.GeneralizedThompsonSampling(
+            od.stack(Switched(POISONS[name][0]), sound), gamma=0.1
+        ),
+        seed=1,
+    )
     try:
         odds = agent.decide({}).propensities
         for _ in range(20):
@@ -131,8 +158,12 @@ def test_unguarded_poison_is_a_failure(name: str) -> None:
 
 def test_no_opinion_is_no_failure() -> None:
     quiet = Switched(lambda context: (np.full((1, 2), np.nan), np.zeros((1, 2))))
-    bank = od.Guarded(od.stack(quiet, od.FunctionExperts({"half": lambda c: [None, 0.3]}, ARMS)))
-    np.testing.assert_array_equal(bank.predict(bank.init(), {}), [[np.nan, np.nan], [np.nan, 0.3]])
+    bank = od.Guarded(
+        od.stack(quiet, od.FunctionExperts({"half": lambda c: [None, 0.3]}, ARMS))
+    )
+    np.testing.assert_array_equal(
+        bank.predict(bank.init(), {}), [[np.nan, np.nan], [np.nan, 0.3]]
+    )
     assert bank.failures() == {}
 
 
@@ -141,16 +172,25 @@ def test_clipping_does_not_hide_an_infinite_prediction() -> None:
         def predict(self, rows: Any) -> Any:
             return np.full((len(rows), 2), np.inf)
 
-    clipped = od.experts.Clipped(od.FunctionExperts({"one": lambda c: [np.inf, 0.0], "fine": fine}, ARMS))
+    clipped = od.experts.Clipped(
+        od.FunctionExperts({"one": lambda c: [np.inf, 0.0], "fine": fine}, ARMS)
+    )
     bank = od.Guarded(od.stack(od.ModelExperts({"wild": Wild()}, ARMS), clipped))
-    assert np.isnan(bank.predict(bank.init(), np.zeros(2))).all(axis=1).tolist() == [True, True, False]
+    assert np.isnan(bank.predict(bank.init(), np.zeros(2))).all(axis=1).tolist() == [
+        True,
+        True,
+        False,
+    ]
     assert bank.failures() == {"wild": {"values": 1}, "one": {"values": 1}}
 
 
 def test_what_a_loss_can_score_is_no_failure() -> None:
     """A linear model may say 1.02: square loss scores it, log loss cannot."""
     linear = od.LinearExperts(np.array([[[1.02], [0.5]]]), link="identity", arms=ARMS)
-    for loss, failures in ((od.square_loss, {}), (od.log_loss, {"expert 0": {"values": 1}})):
+    for loss, failures in (
+        (od.square_loss, {}),
+        (od.log_loss, {"expert 0": {"values": 1}}),
+    ):
         policy = guarded(od.GeneralizedThompsonSampling(linear, loss, gamma=0.1))
         policy.odds(policy.init(), np.ones(1))
         bank: Any = policy.experts
@@ -171,7 +211,10 @@ def test_in_a_batch_the_expert_sleeps_on_every_row() -> None:
 
 def test_a_wrapped_policy_keeps_its_bounds_and_its_name() -> None:
     policy = od.Bounded(
-        od.GeneralizedThompsonSampling(od.FunctionExperts({"b": broken}, ARMS), gamma=0.0), floors=[0.3, 0.0]
+        od.GeneralizedThompsonSampling(
+            od.FunctionExperts({"b": broken}, ARMS), gamma=0.0
+        ),
+        floors=[0.3, 0.0],
     )
     safe: Any = guarded(policy, 500)
     assert safe.odds(safe.init(), {}).propensities.tolist() == [0.5, 0.5]
@@ -182,7 +225,9 @@ def test_a_wrapped_policy_keeps_its_bounds_and_its_name() -> None:
     assert guarded(counting) is counting
     oracles: Any = {"mixture": (0.0, 1.0), "vovk": (-1e6, 1e6)}
     for oracle, scored in oracles.items():
-        bank: Any = guarded(od.policies.SquareCB(od.GivenExperts(["a"]), 20.0, oracle=oracle)).experts
+        bank: Any = guarded(
+            od.policies.SquareCB(od.GivenExperts(["a"]), 20.0, oracle=oracle)
+        ).experts
         assert bank.within == scored
 
 
@@ -194,7 +239,8 @@ def test_everybody_failing_is_uniform_and_still_a_decision() -> None:
     assert batch.propensities.shape == (3, 2)
     agent.learn(batch, [1, 0, 1])
     assert agent.state.learnt == 3
-    nameless = od.Guarded(Switched(broken), arms=ARMS)  # a bank that does not know the arms
+    # a bank that does not know the arms
+    nameless = od.Guarded(Switched(broken), arms=ARMS)
     assert nameless.predict((), {}).shape == (1, 2)
     with pytest.raises(od.errors.ExpertFailed, match="none names its arms"):
         od.Guarded(Switched(broken)).predict((), {})
@@ -207,15 +253,20 @@ def test_a_real_interrupt_stops_the_program(interruptible: None) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         od.Guarded(od.FunctionExperts({"long": pressed}, ARMS)).predict((), {})
-    bank = od.Guarded(od.FunctionExperts({"rude": interrupt}, ARMS), timeout_ms=30000)  # the thread is its own
+    # the thread is its own
+    bank = od.Guarded(od.FunctionExperts({"rude": interrupt}, ARMS), timeout_ms=30000)
     assert np.isnan(bank.predict((), {})).all()
     assert bank.failures() == {"rude": {"raised": 1}}
 
 
 def test_a_guard_is_no_part_of_the_fingerprint(tmp_path: Any) -> None:
-    plain = od.GeneralizedThompsonSampling(od.FunctionExperts({"fine": fine}, ARMS), gamma=0.1)
+    plain = od.GeneralizedThompsonSampling(
+        od.FunctionExperts({"fine": fine}, ARMS), gamma=0.1
+    )
     safe = guarded(plain, timeout_ms=500)
-    assert od.fingerprint(plain) == od.fingerprint(safe) == od.fingerprint(guarded(plain))
+    assert (
+        od.fingerprint(plain) == od.fingerprint(safe) == od.fingerprint(guarded(plain))
+    )
     for one, other in ((plain, safe), (safe, plain)):
         od.Agent(one, seed=1).save(tmp_path / "agent.npz")
         assert od.Agent.load(tmp_path / "agent.npz", other).seed == 1

@@ -1,4 +1,5 @@
-"""Guards with a timeout: late experts are not waited for, rest, and come back; threads are kept and end."""
+"""Guards with a timeout: late experts are not waited for, rest, and come back; threads
+are kept and end."""
 
 import gc
 import threading
@@ -23,8 +24,11 @@ def fine(context: Any) -> list[float]:
 
 
 def there() -> set[threading.Thread]:
-    """The experts' threads, those of earlier guards that are about to end among them."""
-    return {thread for thread in threading.enumerate() if thread.name == "oddsmith-expert"}
+    """The experts' threads, those of earlier guards that are about to end among
+    them."""
+    return {
+        thread for thread in threading.enumerate() if thread.name == "oddsmith-expert"
+    }
 
 
 def threads(before: set[threading.Thread]) -> int:
@@ -53,8 +57,11 @@ class Hanging:
 
 def test_a_late_expert_is_not_waited_for() -> None:
     hanging, before = Hanging(), there()
-    bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50)
-    for _ in range(8):  # had the guard waited, the answer would have come, and it would be no NaN
+    bank = od.Guarded(
+        od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50
+    )
+    # had the guard waited, the answer would have come, and it would be no NaN
+    for _ in range(8):
         predictions = bank.predict(bank.init(), {})
         assert np.isnan(predictions).all(axis=1).tolist() == [False, True]
     assert bank.failures() == {"hanging": {"late": 8}}
@@ -64,24 +71,34 @@ def test_a_late_expert_is_not_waited_for() -> None:
 
 
 def test_an_expert_that_hangs_under_one_roster_is_not_asked_under_the_next() -> None:
-    """A correction folds changes of a roster anew, each time with new guards: they must not hang four calls each."""
+    """A correction folds changes of a roster anew, each time with new guards: they must
+    not hang four calls each."""
     hanging, before = Hanging(), there()
-    first = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50)
+    first = od.Guarded(
+        od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50
+    )
     joined = od.FunctionExperts({"late": hanging}, ARMS)
     for _ in range(6):
         bank = first.with_roster(stack(first.experts, joined), frozenset())
         for _ in range(6):
-            assert np.isnan(bank.predict(((), ()), {})).all(axis=1).tolist() == [False, True, True]
+            assert np.isnan(bank.predict(((), ()), {})).all(axis=1).tolist() == [
+                False,
+                True,
+                True,
+            ]
     paces = {leaf.bank.names: leaf.pace for leaf in bank._leaves}
     assert paces["hanging",].stuck == paces["late",].stuck == 4
-    assert threads(before) < 4 + 4 + 8  # those that hang, and idle ones of guards that are about to go
+    # those that hang, and idle ones of guards that are about to go
+    assert threads(before) < 4 + 4 + 8
     hanging.release.set()
 
 
 def test_an_expert_that_is_always_late_rests_and_comes_back() -> None:
     """Late in calls 1-10, asked again in call 128 and, released, in call 256."""
     hanging = Hanging()
-    bank = od.Guarded(od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50)
+    bank = od.Guarded(
+        od.FunctionExperts({"fine": fine, "hanging": hanging}, ARMS), timeout_ms=50
+    )
     for _ in range(128):
         assert np.isnan(bank.predict((), {})).all(axis=1).tolist() == [False, True]
     assert bank.failures() == {"hanging": {"late": 11, "resting": 117}}
@@ -100,7 +117,9 @@ def test_experts_that_fail_in_time_do_not_rest() -> None:
     def broken(context: Any) -> Any:
         raise ValueError
 
-    bank = od.Guarded(od.FunctionExperts({"fine": fine, "broken": broken}, ARMS), timeout_ms=30000)
+    bank = od.Guarded(
+        od.FunctionExperts({"fine": fine, "broken": broken}, ARMS), timeout_ms=30000
+    )
     for _ in range(20):
         bank.predict((), {})
     assert bank.failures() == {"broken": {"raised": 20}}
@@ -125,7 +144,9 @@ def test_many_callers_at_once_are_not_late() -> None:
 
 def test_threads_are_kept_and_end_with_the_guard() -> None:
     before = there()
-    bank = od.Guarded(od.FunctionExperts({str(i): fine for i in range(3)}, ARMS), timeout_ms=30000)
+    bank = od.Guarded(
+        od.FunctionExperts({str(i): fine for i in range(3)}, ARMS), timeout_ms=30000
+    )
     for _ in range(500):
         bank.predict((), {})
     assert 3 <= threads(before) < 50
@@ -161,7 +182,11 @@ class Learning(Where):
     learns = True
 
 
-@pytest.mark.parametrize(("bank", "inline"), [(Where(), False), (Learning(), True)], ids=["fixed", "learning"])
+@pytest.mark.parametrize(
+    ("bank", "inline"),
+    [(Where(), False), (Learning(), True)],
+    ids=["fixed", "learning"],
+)
 def test_a_bank_that_learns_is_asked_by_the_caller(bank: Where, inline: bool) -> None:
     od.Guarded(bank, timeout_ms=30000).predict((), {})
     assert (bank.thread is threading.current_thread()) == inline
@@ -181,7 +206,10 @@ def test_our_own_arithmetic_needs_no_thread() -> None:
     ):
         assert is_library_code(bank) is own
     before = there()
-    np.testing.assert_array_equal(od.Guarded(linear, timeout_ms=1e-06).predict((), np.zeros(1)), np.full((2, 2), 0.5))
+    np.testing.assert_array_equal(
+        od.Guarded(linear, timeout_ms=1e-06).predict((), np.zeros(1)),
+        np.full((2, 2), 0.5),
+    )
     assert threads(before) == 0
 
 
@@ -191,7 +219,10 @@ def test_what_guards_inside_count_is_counted() -> None:
 
     inner = od.Guarded(od.FunctionExperts({"broken": broken}, ARMS))
     outer = od.Guarded(
-        od.stack(od.experts.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)), timeout_ms=50
+        od.stack(
+            od.experts.Clipped(inner), od.FunctionExperts({"late": Hanging()}, ARMS)
+        ),
+        timeout_ms=50,
     )
     outer.predict(outer.init(), {})
     assert outer.failures() == {"broken": {"raised": 1}, "late": {"late": 1}}

@@ -1,4 +1,5 @@
-"""Isolated experts: what ends their process ends nothing else, is counted, and they come back by themselves."""
+"""Isolated experts: what ends their process ends nothing else, is counted, and they
+come back by themselves."""
 
 import os
 import signal
@@ -32,9 +33,13 @@ isolate = {isolate}
 CALM = {"do": None, "x": 0.4}
 
 
-def isolated(factory: str = "bank", timeout_ms: float = 20_000, **args: Any) -> od.experts.Isolated:
+def isolated(
+    factory: str = "bank", timeout_ms: float = 20_000, **args: Any
+) -> od.experts.Isolated:
     table = {"kind": "python", "factory": f"poisons:{factory}", "args": args}
-    return od.experts.Isolated("rules", table, ARMS, folder=FOLDER, timeout_ms=timeout_ms)
+    return od.experts.Isolated(
+        "rules", table, ARMS, folder=FOLDER, timeout_ms=timeout_ms
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,10 @@ def rules() -> Iterator[od.experts.Isolated]:
 def alive(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            not in "ZX"
+        )
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -73,7 +81,9 @@ def fine(context: Any) -> list[float]:
 def make(bank: od.experts.Isolated, timeout_ms: float | None = None) -> Any:
     """A policy over the isolated bank and a sound expert, under a guard."""
     sound = od.FunctionExperts({"fine": fine}, ARMS)
-    return guarded(od.GeneralizedThompsonSampling(od.stack(bank, sound), gamma=0.1), timeout_ms)
+    return guarded(
+        od.GeneralizedThompsonSampling(od.stack(bank, sound), gamma=0.1), timeout_ms
+    )
 
 
 def read(folder: Path, isolate: str) -> Any:
@@ -86,26 +96,41 @@ def awake(policy: Any) -> bool:
     return not np.isnan(policy.odds(policy.init(), CALM).advice).any()
 
 
-def test_they_say_what_they_say_at_home(rules: od.experts.Isolated, tmp_path: Path, monkeypatch: Any) -> None:
+def test_they_say_what_they_say_at_home(
+    rules: od.experts.Isolated, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.syspath_prepend(FOLDER)
     home: Any = read(tmp_path, isolate="false").experts.experts
-    assert (rules.names, rules.arms, rules.learns) == (home.names, home.arms, home.learns)
+    assert (rules.names, rules.arms, rules.learns) == (
+        home.names,
+        home.arms,
+        home.learns,
+    )
     assert od.fingerprint(rules) == od.fingerprint(home)
     contexts = [CALM, [CALM, {"do": None, "x": 0.9}], np.zeros((3, 2))]
-    contexts += [pd.DataFrame([CALM, CALM]), pl.DataFrame([CALM]), pd.DataFrame([CALM]).iloc[0]]
+    contexts += [
+        pd.DataFrame([CALM, CALM]),
+        pl.DataFrame([CALM]),
+        pd.DataFrame([CALM]).iloc[0],
+    ]
     for context in contexts:
         for eligible in (None, np.array([True, False])):
             for mine, theirs in zip(
-                rules.advise((), context, eligible), home.advise((), context, eligible), strict=True
+                rules.advise((), context, eligible),
+                home.advise((), context, eligible),
+                strict=True,
             ):
                 np.testing.assert_array_equal(mine, theirs)
     np.testing.assert_array_equal(rules.predict((), CALM), [[0.3, 0.6], [0.7, 0.4]])
 
 
 @pytest.mark.parametrize(
-    ("what", "how"), [("segfault", "signal 11"), ("_exit", "exit status 3"), ("outside", "signal 9")]
+    ("what", "how"),
+    [("segfault", "signal 11"), ("_exit", "exit status 3"), ("outside", "signal 9")],
 )
-def test_a_process_that_ends_is_started_again(rules: od.experts.Isolated, what: str, how: str) -> None:
+def test_a_process_that_ends_is_started_again(
+    rules: od.experts.Isolated, what: str, how: str
+) -> None:
     policy = make(rules)
     wait_for(lambda: awake(policy))
     before, pid = policy.experts.failures(), pid_of(rules)
@@ -128,18 +153,31 @@ def test_a_process_that_ends_is_started_again(rules: od.experts.Isolated, what: 
 
 
 @pytest.mark.parametrize(
-    ("what", "kind"), [("raise", "raised"), ("exit", "raised"), ("inf", "values"), ("huge", "shape"), ("print", "")]
+    ("what", "kind"),
+    [
+        ("raise", "raised"),
+        ("exit", "raised"),
+        ("inf", "values"),
+        ("huge", "shape"),
+        ("print", ""),
+    ],
 )
-def test_a_failure_inside_is_that_experts_alone(rules: od.experts.Isolated, what: str, kind: str) -> None:
+def test_a_failure_inside_is_that_experts_alone(
+    rules: od.experts.Isolated, what: str, kind: str
+) -> None:
     policy = make(rules)
     wait_for(lambda: awake(policy))
     before, pid = policy.experts.failures(), pid_of(rules)
     advice = policy.odds(policy.init(), {"do": what, "x": 0.4}).advice
-    np.testing.assert_array_equal(advice, [[0.3, 0.6], [np.nan] * 2 if kind else [0.7, 0.4], [0.2, 0.8]])
+    np.testing.assert_array_equal(
+        advice, [[0.3, 0.6], [np.nan] * 2 if kind else [0.7, 0.4], [0.2, 0.8]]
+    )
     after = policy.experts.failures()
     if kind:
         assert after["poison"].pop(kind) == before.get("poison", {}).pop(kind, 0) + 1
-    assert [counts for counts in after.values() if counts] == [counts for counts in before.values() if counts]
+    assert [counts for counts in after.values() if counts] == [
+        counts for counts in before.values() if counts
+    ]
     assert awake(policy)
     assert pid_of(rules) == pid
 
@@ -166,10 +204,15 @@ def test_a_late_call_costs_the_process_its_life(guards: float | None) -> None:
     bank.close()
 
 
-def test_an_answer_that_was_not_waited_for_is_nobody_elses(rules: od.experts.Isolated, interruptible: None) -> None:
-    """Ctrl-C in the middle of a call: the next caller must not get that call's answer."""
+def test_an_answer_that_was_not_waited_for_is_nobody_elses(
+    rules: od.experts.Isolated, interruptible: None
+) -> None:
+    """Ctrl-C in the middle of a call: the next caller must not get that call's
+    answer."""
     wait_for(lambda: awake(make(rules)))
-    alarm = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    alarm = threading.Timer(
+        0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+    )
     alarm.start()
     with pytest.raises(KeyboardInterrupt):
         rules.predict((), {"do": "nap", "x": 0.1})
@@ -246,13 +289,32 @@ os.kill(os.getpid(), signal.SIGKILL) if end == "killed" else os._exit(0) if end 
 
 @pytest.mark.parametrize(
     ("what", "end", "timeout_ms"),
-    [("hang", "killed", 60_000), ("hang", "exits", 60_000), ("calm", "returns", 60_000), ("hold", "killed", 1000)],
+    [
+        ("hang", "killed", 60_000),
+        ("hang", "exits", 60_000),
+        ("calm", "returns", 60_000),
+        ("hold", "killed", 1000),
+    ],
 )
-def test_the_process_ends_with_its_parent(what: str, end: str, timeout_ms: int, tmp_path: Path) -> None:
-    """Also in the middle of a call, and of one that lets no other thread run: that one ends soon after its time."""
+def test_the_process_ends_with_its_parent(
+    what: str, end: str, timeout_ms: int, tmp_path: Path
+) -> None:
+    """Also in the middle of a call, and of one that lets no other thread run: that one
+    ends soon after its time."""
     mark = tmp_path / "asked"
-    command = [sys.executable, "-c", PARENT, str(FOLDER), what, end, str(mark), str(timeout_ms)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    command = [
+        sys.executable,
+        "-c",
+        PARENT,
+        str(FOLDER),
+        what,
+        end,
+        str(mark),
+        str(timeout_ms),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         wait_for(mark.exists)
@@ -261,10 +323,19 @@ def test_the_process_ends_with_its_parent(what: str, end: str, timeout_ms: int, 
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "learning": ({"kind": "python", "factory": "poisons:learning"}, "experts.rules.isolate must be false"),
+    "learning": (
+        {"kind": "python", "factory": "poisons:learning"},
+        "experts.rules.isolate must be false",
+    ),
     "no factory": ({"kind": "python", "factory": "poisons:absent"}, "has no absent"),
-    "a typing error": ({"kind": "python", "factry": "poisons:bank"}, "experts.rules.factory must be given"),
-    "no json": ({"kind": "python", "factory": "poisons:bank", "args": {"x": {1}}}, "table must be JSON"),
+    "a typing error": (
+        {"kind": "python", "factry": "poisons:bank"},
+        "experts.rules.factory must be given",
+    ),
+    "no json": (
+        {"kind": "python", "factory": "poisons:bank", "args": {"x": {1}}},
+        "table must be JSON",
+    ),
 }
 
 
@@ -283,11 +354,17 @@ def test_in_a_policy_file(tmp_path: Path, monkeypatch: Any) -> None:
     assert isinstance(bank, od.experts.Isolated)
     assert bank.timeout_ms == 20_000
     np.testing.assert_array_equal(
-        policy.odds(policy.init(), CALM).propensities, home.odds(home.init(), CALM).propensities
+        policy.odds(policy.init(), CALM).propensities,
+        home.odds(home.init(), CALM).propensities,
     )
     od.Agent(policy, seed=1).save(tmp_path / "agent.npz")
     assert od.Agent.load(tmp_path / "agent.npz", home).seed == 1
     bank.close()
-    (tmp_path / "rules.toml").write_text('arms = ["a", "b"]\n[experts.x]\nkind = "auto"\nisolate = true\n')
-    with pytest.raises(od.InvalidInput, match=r"experts\.x\.isolate must stand in a table of kind python or onnx"):
+    (tmp_path / "rules.toml").write_text(
+        'arms = ["a", "b"]\n[experts.x]\nkind = "auto"\nisolate = true\n'
+    )
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"experts\.x\.isolate must stand in a table of kind python or onnx",
+    ):
         od.read_policy(tmp_path / "rules.toml")

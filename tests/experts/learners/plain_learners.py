@@ -22,7 +22,8 @@ def learnt(bank: Any, x: Any, arms: Any, rewards: Any) -> Any:
 
 
 def standardised(x: Any, t: int) -> Any:
-    """Row t as learners see it: by the moments of the rows up to it, over the root of how many columns vary."""
+    """Row t as learners see it: by the moments of the rows up to it, over the root of
+    how many columns vary."""
     seen = x[: t + 1]
     sd = seen.std(axis=0)
     z = np.clip((x[t] - seen.mean(axis=0)) / np.where(sd > 0, sd, 1), -5, 5)

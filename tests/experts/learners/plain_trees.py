@@ -16,7 +16,11 @@ def rows(n: int, seed: int = 0, dim: int = 3, n_arms: int = 2) -> tuple[Any, Any
 
 
 def by_column(x: Any, arms: Any, rewards: Any) -> Rows:
-    return Rows(np.ascontiguousarray(np.transpose(x), dtype=np.float64), np.asarray(arms), np.asarray(rewards, float))
+    return Rows(
+        np.ascontiguousarray(np.transpose(x), dtype=np.float64),
+        np.asarray(arms),
+        np.asarray(rewards, float),
+    )
 
 
 def walk(tree: Any, row: Any) -> list[int]:
@@ -24,7 +28,9 @@ def walk(tree: Any, row: Any) -> list[int]:
     path = [0]
     while tree.threshold[path[-1]] < np.inf:
         node = path[-1]
-        path.append(int(tree.left[node]) + int(row[tree.column[node]] > tree.threshold[node]))
+        path.append(
+            int(tree.left[node]) + int(row[tree.column[node]] > tree.threshold[node])
+        )
     return path
 
 
@@ -38,13 +44,15 @@ def check_sums(tree: Any, x: Any, arms: Any, rewards: Any) -> None:
             here = np.array([len(p) > depth and p[depth] == node for p in paths])
             sums = np.array([rewards[here & (arms == k)].sum() for k in range(n_arms)])
             counts = np.array([(here & (arms == k)).sum() for k in range(n_arms)])
-            np.testing.assert_allclose(tree.total[node], sums, atol=1e-6 * len(x))  # rewards are rounded to 2^-20
+            # rewards are rounded to 2^-20
+            np.testing.assert_allclose(tree.total[node], sums, atol=1e-6 * len(x))
             np.testing.assert_array_equal(tree.drawn[node], counts)
             assert counts.sum() >= 2
 
 
 def ways(tree: Any, node: int = 0) -> list[tuple[float, tuple[int, ...]]]:
-    """All ways to cut a tree short below a node: the logarithm of the prior of each, and its leaves."""
+    """All ways to cut a tree short below a node: the logarithm of the prior of each,
+    and its leaves."""
     left = int(tree.left[node])
     if left == node:
         return [(0.0, (node,))]
@@ -57,7 +65,8 @@ def ways(tree: Any, node: int = 0) -> list[tuple[float, tuple[int, ...]]]:
 
 
 def averaged(tree: Any, row: Any, arm: int, scale: float = 1.0) -> tuple[float, float]:
-    """Mean and doubt of an arm over all ways to cut the tree short, each by its prior and by how likely it is."""
+    """Mean and doubt of an arm over all ways to cut the tree short, each by its prior
+    and by how likely it is."""
     path = walk(tree, row)
     value, values = tree.start, {}
     for node in path:
@@ -65,8 +74,19 @@ def averaged(tree: Any, row: Any, arm: int, scale: float = 1.0) -> tuple[float, 
         values[node] = value, 1 / (tree.drawn[node, arm] + 1)
     logs, found = [], []
     for prior, cut in ways(tree):
-        coins = [(scale * tree.total[v, arm], scale * (tree.drawn[v, arm] - tree.total[v, arm])) for v in cut]
-        logs.append(prior + sum(betaln(won + 0.5, lost + 0.5) - betaln(0.5, 0.5) for won, lost in coins))
+        coins = [
+            (
+                scale * tree.total[v, arm],
+                scale * (tree.drawn[v, arm] - tree.total[v, arm]),
+            )
+            for v in cut
+        ]
+        logs.append(
+            prior
+            + sum(
+                betaln(won + 0.5, lost + 0.5) - betaln(0.5, 0.5) for won, lost in coins
+            )
+        )
         found.append(values[next(node for node in path if node in cut)])
     weights = np.exp(np.array(logs) - max(logs))
     mean, doubt = (weights / weights.sum()) @ np.array(found)

@@ -1,4 +1,5 @@
-"""The memory of arms by name is bounded, the same after a fold, a save and a load, and holds no text."""
+"""The memory of arms by name is bounded, the same after a fold, a save and a load, and
+holds no text."""
 
 import io
 import zipfile
@@ -20,20 +21,34 @@ def policy(most_arms: int) -> od.GeneralizedThompsonSampling:
 
 
 def stream(names: int, seed: int = 0) -> list[tuple[Decision, float]]:
-    """Decisions about articles that come one after the other, and at times about one of the last hundred again."""
+    """Decisions about articles that come one after the other, and at times about one of
+    the last hundred again."""
     rng = np.random.default_rng(seed)
     events, odds = [], np.array([0.5, 0.5])
     for step in range(names):
         again = max(0, step - int(rng.integers(0, 100))) if rng.random() < 0.3 else step
         arms = (f"article-{again}", f"other-{step}")
         row = {arms[0]: rng.random(2)}
-        decision = Decision(step + 1, rng.random(2), None, 0, odds, np.array([0.5]), arms=arms, features=row)
+        decision = Decision(
+            step + 1,
+            rng.random(2),
+            None,
+            0,
+            odds,
+            np.array([0.5]),
+            arms=arms,
+            features=row,
+        )
         events.append((decision, float(rng.integers(0, 2))))
     return events
 
 
 def leaves(state: Any) -> list[np.ndarray]:
-    return [leaf for part in state for leaf in leaves(part)] if isinstance(state, tuple) else [np.asarray(state)]
+    return (
+        [leaf for part in state for leaf in leaves(part)]
+        if isinstance(state, tuple)
+        else [np.asarray(state)]
+    )
 
 
 def through(names: int, most_arms: int, folder: Path) -> None:
@@ -50,11 +65,18 @@ def through(names: int, most_arms: int, folder: Path) -> None:
     places = slots_of(state.experts.table, remembered)
     assert (places[:most_arms] >= 0).all()
     assert (places[most_arms:] < 0).all()  # those not learnt from for longest
-    again = fold(policy(most_arms), made.init(), [one for one, _ in events], [reward for _, reward in events])
+    again = fold(
+        policy(most_arms),
+        made.init(),
+        [one for one, _ in events],
+        [reward for _, reward in events],
+    )
     agent = od.Agent(made, seed=1, state=state)
     agent.save(folder / "agent.npz")
     loaded = od.Agent.load(folder / "agent.npz", policy(most_arms))
-    for one, other, third in zip(leaves(state), leaves(again), leaves(loaded.state), strict=True):
+    for one, other, third in zip(
+        leaves(state), leaves(again), leaves(loaded.state), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(one, third)
 
@@ -71,7 +93,13 @@ def test_100000_names_pass_through_a_bound_of_10000(tmp_path: Path) -> None:
 def test_no_name_is_readable_in_a_saved_agent(tmp_path: Path) -> None:
     agent = od.Agent(od.auto(), seed=3)
     for _ in range(30):
-        agent.learn(agent.decide({"visitor": "Ada Lovelace"}, arms={"secret-article": {"topic": "private-topic"}}), 1)
+        agent.learn(
+            agent.decide(
+                {"visitor": "Ada Lovelace"},
+                arms={"secret-article": {"topic": "private-topic"}},
+            ),
+            1,
+        )
     agent.save(tmp_path / "agent.npz")
     with zipfile.ZipFile(io.BytesIO((tmp_path / "agent.npz").read_bytes())) as file:
         content = b"".join(file.read(name) for name in file.namelist())

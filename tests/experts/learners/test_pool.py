@@ -1,4 +1,5 @@
-"""A memory of each arm by name: exact against a dense regression, bounded, and the same however it came about."""
+"""A memory of each arm by name: exact against a dense regression, bounded, and the same
+however it came about."""
 
 from itertools import pairwise
 from typing import Any
@@ -16,8 +17,16 @@ from oddsmith.experts.learners.pool import Remembered
 from oddsmith.experts.learners.protocol import LearnerInput
 
 
-def dense(phi: np.ndarray, arms: np.ndarray, rewards: np.ndarray, ridge: float, pull: float, n: int) -> Any:
-    """The start, mean and covariance of θ and of all intercepts, by one solve with a column for each arm."""
+def dense(
+    phi: np.ndarray,
+    arms: np.ndarray,
+    rewards: np.ndarray,
+    ridge: float,
+    pull: float,
+    n: int,
+) -> Any:
+    """The start, mean and covariance of θ and of all intercepts, by one solve with a
+    column for each arm."""
     columns = np.concatenate([phi, np.eye(n)[arms]], axis=1)
     precision = columns.T @ columns + np.diag([ridge] * phi.shape[1] + [pull] * n)
     covariance = np.linalg.inv(precision)
@@ -27,44 +36,73 @@ def dense(phi: np.ndarray, arms: np.ndarray, rewards: np.ndarray, ridge: float, 
 
 @pytest.mark.parametrize("pull", [0.5, 16.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_a_ridge_regression_with_a_column_for_each_arm(pull: float, seed: int) -> None:
+def test_it_is_a_ridge_regression_with_a_column_for_each_arm(
+    pull: float, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     n, dim, steps = 7, 4, 120
     learner = PooledRidge(ridges=((0.3, 0.3),), pull=pull)
     state, counts = learner.start(np.zeros(dim), dim, n), np.zeros(n)
-    z, arms = rng.standard_normal((steps, dim)), rng.integers(0, n - 1, steps)  # the last arm is never drawn
+    # the last arm is never drawn
+    z, arms = rng.standard_normal((steps, dim)), rng.integers(0, n - 1, steps)
     rewards = rng.random(steps) ** (0.3 if seed else 3)  # a start above 1/2, or 1/2
     for row, arm, reward in zip(z, arms, rewards, strict=True):
         known = Remembered(np.array([arm]), counts[[arm]])
-        state = learner.learn(state, LearnerInput(row[None], row[None]), known, float(reward))
+        state = learner.learn(
+            state, LearnerInput(row[None], row[None]), known, float(reward)
+        )
         counts[arm] += 1
     phi = np.concatenate([z, np.ones((steps, 1))], axis=1)
     start, mean, covariance = dense(phi, arms, rewards, 0.3, pull, n)
     asked = rng.standard_normal((n, dim))
-    belief = learner.believe(state, LearnerInput(asked, asked), Remembered(np.arange(n), counts))
+    belief = learner.believe(
+        state, LearnerInput(asked, asked), Remembered(np.arange(n), counts)
+    )
     columns = np.concatenate([asked, np.ones((n, 1)), np.eye(n)], axis=1)
     np.testing.assert_allclose(belief.mean, start + columns @ mean, atol=1e-12, rtol=0)
     noise = 0.5
     sd = noise * np.sqrt((columns @ covariance * columns).sum(axis=1))
     np.testing.assert_allclose(belief.sd, sd, atol=1e-12, rtol=0)
-    stranger = learner.believe(state, LearnerInput(asked, asked), Remembered(np.full(n, -1), np.zeros(n)))
+    stranger = learner.believe(
+        state, LearnerInput(asked, asked), Remembered(np.full(n, -1), np.zeros(n))
+    )
     fixed = columns[:, : dim + 1]
-    np.testing.assert_allclose(stranger.mean, start + fixed @ mean[: dim + 1], atol=1e-12, rtol=0)
+    np.testing.assert_allclose(
+        stranger.mean, start + fixed @ mean[: dim + 1], atol=1e-12, rtol=0
+    )
     variance = (fixed @ covariance[: dim + 1, : dim + 1] * fixed).sum(axis=1) + 1 / pull
-    np.testing.assert_allclose(stranger.sd, noise * np.sqrt(variance), atol=1e-12, rtol=0)
+    np.testing.assert_allclose(
+        stranger.sd, noise * np.sqrt(variance), atol=1e-12, rtol=0
+    )
 
 
 def test_the_forest_remembers_what_it_did_not_foresee() -> None:
-    """Rows that say nothing: the mean of an arm is its own, drawn to 1/2 by `pull` rewards' worth."""
+    """Rows that say nothing: the mean of an arm is its own, drawn to 1/2 by `pull`
+    rewards' worth."""
     learner = PooledForest(Forest(4), pull=4.0)
-    state, row = learner.start(np.zeros(1), 1, 2), LearnerInput(np.zeros((1, 1)), np.zeros((1, 1)))
+    state, row = (
+        learner.start(np.zeros(1), 1, 2),
+        LearnerInput(np.zeros((1, 1)), np.zeros((1, 1))),
+    )
     foreseen, total = [], 0.0
     for count in range(6):
-        foreseen.append(float(learner.believe(state, row, Remembered(np.array([-1]), np.zeros(1))).mean[0]))
+        foreseen.append(
+            float(
+                learner.believe(
+                    state, row, Remembered(np.array([-1]), np.zeros(1))
+                ).mean[0]
+            )
+        )
         total += 1.0 - foreseen[-1]
-        state = learner.learn(state, row, Remembered(np.array([0]), np.array([float(count)])), 1.0)
-    general = float(learner.believe(state, row, Remembered(np.array([-1]), np.zeros(1))).mean[0])
-    own = float(learner.believe(state, row, Remembered(np.array([0]), np.array([6.0]))).mean[0])
+        state = learner.learn(
+            state, row, Remembered(np.array([0]), np.array([float(count)])), 1.0
+        )
+    general = float(
+        learner.believe(state, row, Remembered(np.array([-1]), np.zeros(1))).mean[0]
+    )
+    own = float(
+        learner.believe(state, row, Remembered(np.array([0]), np.array([6.0]))).mean[0]
+    )
     assert own == pytest.approx(general + total / (6 + 4))
     assert all(one < other for one, other in pairwise(foreseen))
 
@@ -102,7 +140,9 @@ def learnt(experts: SharedExperts, steps: int, names: int, seed: int = 0) -> Any
     for step in range(steps):
         arms = [f"a{int(i)}" for i in rng.choice(names, 3, replace=False)]
         offer = offered(rng.random(2), {arm: rng.random(2) for arm in arms})
-        decision = Decision(step, offer.context, None, int(rng.integers(3)), np.full(3, 1 / 3))
+        decision = Decision(
+            step, offer.context, None, int(rng.integers(3)), np.full(3, 1 / 3)
+        )
         decision = decision._replace(arms=offer.arms, features=offer.features)
         state = experts.update(state, decision, float(rng.random()))
     return state
@@ -112,17 +152,27 @@ def test_a_popular_arm_is_learnt_without_features() -> None:
     experts, state = bank(), bank().init()
     for step in range(200):
         arm = step % 2
-        decision = Decision(step, None, None, arm, np.array([0.5, 0.5]), arms=("good", "bad"))
+        decision = Decision(
+            step, None, None, arm, np.array([0.5, 0.5]), arms=("good", "bad")
+        )
         state = experts.update(state, decision, float(arm == 0))
     means = experts.predict(state, offered(None, ["bad", "good", "new"]))
     assert (means[:, 1] > means[:, 2]).all()
     assert (means[:, 2] > means[:, 0]).all()
 
 
-def test_a_record_of_the_drawn_arm_s_features_is_learnt_as_an_offer_of_it_alone() -> None:
+def test_features_of_the_drawn_arm_are_learnt_as_an_offer_of_it_alone() -> None:
     experts = bank()
     offer = offered([1.0], {"a": [0.1, 0.2], "b": [0.3, 0.4]})
-    decision = Decision(1, offer.context, None, 1, np.array([0.5, 0.5]), arms=offer.arms, features=offer.features)
+    decision = Decision(
+        1,
+        offer.context,
+        None,
+        1,
+        np.array([0.5, 0.5]),
+        arms=offer.arms,
+        features=offer.features,
+    )
     drawn = decision._replace(features={"b": [0.3, 0.4]})
     alone = drawn._replace(arm=0, arms=("b",), propensities=np.ones(1))
     for one, other in zip(
@@ -134,7 +184,8 @@ def test_a_record_of_the_drawn_arm_s_features_is_learnt_as_an_offer_of_it_alone(
 
 
 def test_regressions_see_how_an_arm_differs_from_those_beside_it() -> None:
-    """The reward is for the arm whose number is the largest offered, wherever that is: no function of the row alone."""
+    """The reward is for the arm whose number is the largest offered, wherever that is:
+    no function of the row alone."""
     rng = np.random.default_rng(2)
     experts = SharedExperts()
     state = experts.init()
@@ -143,14 +194,28 @@ def test_regressions_see_how_an_arm_differs_from_those_beside_it() -> None:
         features = {name: [level + float(rng.random())] for name in ("x", "y", "z")}
         arm = int(rng.integers(3))
         best = max(features, key=lambda name: features[name])
-        decision = Decision(step, None, None, arm, np.full(3, 1 / 3), arms=("x", "y", "z"), features=features)
+        decision = Decision(
+            step,
+            None,
+            None,
+            arm,
+            np.full(3, 1 / 3),
+            arms=("x", "y", "z"),
+            features=features,
+        )
         state = experts.update(state, decision, float(("x", "y", "z")[arm] == best))
-    means = experts.predict(state, offered(None, {"x": [40.1], "y": [40.9], "z": [40.5]}))[0]
+    means = experts.predict(
+        state, offered(None, {"x": [40.1], "y": [40.9], "z": [40.5]})
+    )[0]
     assert means[1] > means[2] + 0.1 > means[0] + 0.2
 
 
 def leaves(state: Any) -> list[np.ndarray]:
-    return [leaf for part in state for leaf in leaves(part)] if isinstance(state, tuple) else [np.asarray(state)]
+    return (
+        [leaf for part in state for leaf in leaves(part)]
+        if isinstance(state, tuple)
+        else [np.asarray(state)]
+    )
 
 
 def test_equal_rows_have_equal_beliefs_in_every_order() -> None:
@@ -162,30 +227,51 @@ def test_equal_rows_have_equal_beliefs_in_every_order() -> None:
         features = {f"a{i}": rng.random(2) for i in range(n_arms)}
         features["twin one"] = features["twin two"] = rng.random(2)
         offer = offered(context, features)
-        means = dict(zip(offer.arms, experts.predict(state, offer).T.tolist(), strict=True))
+        means = dict(
+            zip(offer.arms, experts.predict(state, offer).T.tolist(), strict=True)
+        )
         assert means["twin one"] == means["twin two"]
         names = list(features)
         rng.shuffle(names)
-        again = experts.predict(state, offered(context, {name: features[name] for name in names}))
+        again = experts.predict(
+            state, offered(context, {name: features[name] for name in names})
+        )
         assert dict(zip(names, again.T.tolist(), strict=True)) == means
 
 
 @pytest.mark.parametrize(
     ("context", "features"),
-    [([1.0, 2.0, 3.0], [0.1, 0.2]), ([1.0, 2.0], [0.1]), ({"hour": 3}, [0.1, 0.2]), (None, {"city": "Rome"})],
+    [
+        ([1.0, 2.0, 3.0], [0.1, 0.2]),
+        ([1.0, 2.0], [0.1]),
+        ({"hour": 3}, [0.1, 0.2]),
+        (None, {"city": "Rome"}),
+    ],
 )
 def test_another_form_is_no_dead_end(context: Any, features: Any) -> None:
     experts = bank()
     state, offer = learnt(experts, 30, 5), offered(context, {"a": features, "a1": None})
     assert np.isfinite(experts.predict(state, offer)).all()
-    decision = Decision(9, offer.context, None, 0, np.full(2, 0.5), arms=offer.arms, features=offer.features)
+    decision = Decision(
+        9,
+        offer.context,
+        None,
+        0,
+        np.full(2, 0.5),
+        arms=offer.arms,
+        features=offer.features,
+    )
     state = experts.update(state, decision, 1.0)
     assert np.isfinite(experts.predict(state, offer)).all()
-    assert np.isfinite(experts.predict(state, offered([0.1, 0.2], {"a1": [0.1, 0.2]}))).all()
+    assert np.isfinite(
+        experts.predict(state, offered([0.1, 0.2], {"a1": [0.1, 0.2]}))
+    ).all()
 
 
 def test_nothing_known_of_context_or_arm_is_no_error() -> None:
     experts = bank()
     state = learnt(experts, 40, 5)
     assert np.isfinite(experts.predict(state, offered(None, ["a1", "new"]))).all()
-    assert np.isfinite(experts.predict(state, offered([0.1, None], {"a1": None, "a2": [None, 0.3]}))).all()
+    assert np.isfinite(
+        experts.predict(state, offered([0.1, None], {"a1": None, "a2": [None, 0.3]}))
+    ).all()

@@ -1,4 +1,5 @@
-"""Regressions against direct linear algebra, ridges against Student's densities, feature maps against their kernels."""
+"""Regressions against direct linear algebra, ridges against Student's densities,
+feature maps against their kernels."""
 
 import numpy as np
 import pytest
@@ -13,20 +14,35 @@ BANK = LearningExperts(ARMS, (Ridge(), Ridge(Curves(16), ((2.0, 5.0),))), blend=
 
 
 @pytest.mark.parametrize("generous", [False, True])
-def test_beliefs_are_ridge_regressions_on_the_features_as_they_were(generous: bool) -> None:
+def test_beliefs_are_ridge_regressions_on_the_features_as_they_were(
+    generous: bool,
+) -> None:
     rng = np.random.default_rng(0)
-    x, arms, rewards = rng.normal(3, 2, (40, 4)), rng.integers(0, 3, 40), rng.random(40) * (0.2 if generous else 1)
-    rewards = 1 - rewards  # the start of an arm that nothing is known of is then above 1/2
+    x, arms, rewards = (
+        rng.normal(3, 2, (40, 4)),
+        rng.integers(0, 3, 40),
+        rng.random(40) * (0.2 if generous else 1),
+    )
+    # the start of an arm that nothing is known of is then above 1/2
+    rewards = 1 - rewards
     x[:, 3] = 7  # a constant column changes nothing
     _, state = learnt(BANK, x, arms, rewards)
     start = max(0.5, (1 + rewards.sum()) / 42)
-    for learner, own in list(zip(BANK.learners, state.experts.learners, strict=True))[:2]:
+    for learner, own in list(zip(BANK.learners, state.experts.learners, strict=True))[
+        :2
+    ]:
         assert isinstance(learner, Ridge)
         rows = np.array([learner.features(standardised(x, t), 4) for t in range(40)])
         models = own.models
-        weight, noise = shares(models.evidence), models.evidence[:, 2] / models.evidence[:, 1]
+        weight, noise = (
+            shares(models.evidence),
+            models.evidence[:, 2] / models.evidence[:, 1],
+        )
         noise[0] = 0.25  # the first ridge takes rewards for certain
-        first, seen = learner.features(standardised(x, 0), 4), LearnerInput(x[0], standardised(x, 0))
+        first, seen = (
+            learner.features(standardised(x, 0), 4),
+            LearnerInput(x[0], standardised(x, 0)),
+        )
         belief = learner.believe(own, seen)
         for arm in range(3):
             phi, target = rows[arms == arm], rewards[arms == arm] - start
@@ -38,17 +54,23 @@ def test_beliefs_are_ridge_regressions_on_the_features_as_they_were(generous: bo
                 full = dense(models.covariance, phi.shape[1])[j, arm]
                 np.testing.assert_allclose(full, np.linalg.inv(precision), atol=1e-9)
                 means.append(start + first @ np.linalg.solve(precision, phi.T @ target))
-                doubt = doubt or float(first @ np.linalg.solve(precision, first))  # that of the first ridge
+                # that of the first ridge
+                doubt = doubt or float(first @ np.linalg.solve(precision, first))
                 variances.append(noise[j] * doubt)
             assert belief.mean[arm] == pytest.approx(weight @ means)
-            spread = weight @ variances + weight @ (np.array(means) - weight @ means) ** 2
+            spread = (
+                weight @ variances + weight @ (np.array(means) - weight @ means) ** 2
+            )
             assert belief.sd[arm] == pytest.approx(np.sqrt(spread))
     np.testing.assert_allclose(state.experts.moments.mean, x.mean(axis=0))
-    np.testing.assert_allclose(state.experts.moments.squares / 40, x.var(axis=0), atol=1e-12)
+    np.testing.assert_allclose(
+        state.experts.moments.squares / 40, x.var(axis=0), atol=1e-12
+    )
 
 
 def test_ridges_are_weighed_by_student_s_densities_of_what_they_foresaw() -> None:
-    """Row by row: errors over their predictive spread, with the noise that was found before, up to a common factor."""
+    """Row by row: errors over their predictive spread, with the noise that was found
+    before, up to a common factor."""
     rng = np.random.default_rng(1)
     learner, rewards, arms = Ridge(), rng.random(30) < 0.3, rng.integers(0, 2, 30)
     x = rng.normal(size=(30, 3)) / np.sqrt(3)
@@ -61,15 +83,21 @@ def test_ridges_are_weighed_by_student_s_densities_of_what_they_foresaw() -> Non
             rows = np.concatenate([np.ones((t, 1)), x[:t]], axis=1)[arms[:t] == arms[t]]
             now = np.append(1.0, x[t])
             covariance = np.linalg.inv(ridge * np.eye(4) + rows.T @ rows)
-            foreseen = start + now @ covariance @ rows.T @ (before[arms[:t] == arms[t]] - start)
+            foreseen = start + now @ covariance @ rows.T @ (
+                before[arms[:t] == arms[t]] - start
+            )
             wide = 1 + now @ covariance @ now
             scale = np.sqrt(squares[j] * wide / freedom)
             logs[j] += student.logpdf(float(rewards[t]), freedom, foreseen, scale)
             squares[j] += (rewards[t] - foreseen) ** 2 / wide
         freedom += 1
         seen = LearnerInput(x[t], x[t])
-        state = learner.learn(state, seen, np.array(arms[t]), np.array(float(rewards[t])))
-    np.testing.assert_allclose(state.models.evidence[:, 0], logs - logs.max(), atol=1e-9)
+        state = learner.learn(
+            state, seen, np.array(arms[t]), np.array(float(rewards[t]))
+        )
+    np.testing.assert_allclose(
+        state.models.evidence[:, 0], logs - logs.max(), atol=1e-9
+    )
     np.testing.assert_allclose(state.models.evidence[:, 2], squares)
 
 
@@ -77,14 +105,18 @@ def test_noise_chooses_the_larger_ridge_and_certainty_the_smaller() -> None:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(600, 8))
     best = {}
-    for name, rewards in (("noise", rng.random(600) < 0.1), ("certainty", (x[:, 0] > 0) | (x[:, 1] > 1))):
+    for name, rewards in (
+        ("noise", rng.random(600) < 0.1),
+        ("certainty", (x[:, 0] > 0) | (x[:, 1] > 1)),
+    ):
         _, state = learnt(LearningExperts(ARMS), x, rng.integers(0, 3, 600), rewards)
         best[name] = int(state.experts.learners[0].models.evidence[:, 0].argmax())
     assert best["noise"] > best["certainty"]
 
 
 def test_waves_are_a_gaussian_kernel_and_numbers_a_linear_one() -> None:
-    """Inner products tend to exp(-scale² |z - z'|²/2); orthogonal directions err less than 4/√(n/2) = 0.04."""
+    """Inner products tend to exp(-scale² |z - z'|²/2); orthogonal directions err less
+    than 4/√(n/2) = 0.04."""
     rng = np.random.default_rng(1)
     for dim in (3, 40):
         z, other = rng.normal(size=(2, dim)) / np.sqrt(dim)
@@ -112,5 +144,8 @@ def test_many_numbers_are_folded_with_random_signs() -> None:
     z, other = rng.normal(size=(2, 5, 600)) / np.sqrt(600)
     assert folded(z, 400).shape == (5, 400)
     gap = (folded(z, 400) * folded(other, 400)).sum(axis=-1) - (z * other).sum(axis=-1)
-    assert np.abs(gap).max() < 4 * np.sqrt(2 / 400)  # inner products are kept, on average exactly
-    np.testing.assert_allclose(Curves(8, most=400)(z, 600)[1], Curves(8, most=400)(z[1], 600), atol=1e-14)
+    # inner products are kept, on average exactly
+    assert np.abs(gap).max() < 4 * np.sqrt(2 / 400)
+    np.testing.assert_allclose(
+        Curves(8, most=400)(z, 600)[1], Curves(8, most=400)(z[1], 600), atol=1e-14
+    )

@@ -21,7 +21,16 @@ def drawn(n: int = 1) -> str:
 
 def test_text_is_escaped() -> None:
     page = render(
-        "<b>", "a & b", [Section("<script>", "x < y", printed="</pre>", tables=(Table(("<h>",), (("<c>",),)),))]
+        "<b>",
+        "a & b",
+        [
+            Section(
+                "<script>",
+                "x < y",
+                printed="</pre>",
+                tables=(Table(("<h>",), (("<c>",),)),),
+            )
+        ],
     )
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
@@ -30,7 +39,17 @@ def test_text_is_escaped() -> None:
 
 
 def test_ids_differ_between_figures_and_all_that_is_referred_to_is_there() -> None:
-    page = render("t", "", [Section("s", figures=(Figure(drawn(2), "one"), Figure(drawn(), "the same again")))] * 2)
+    page = render(
+        "t",
+        "",
+        [
+            Section(
+                "s",
+                figures=(Figure(drawn(2), "one"), Figure(drawn(), "the same again")),
+            )
+        ]
+        * 2,
+    )
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 6
     assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
@@ -57,11 +76,39 @@ class _Outline(HTMLParser):
 
 def test_verdict_picture_table_details() -> None:
     table = Table(("who", "regret"), (("one", "7.5"),), "Regret of everybody")
-    first = Section("Picture", "words", printed="x", tables=(table,), figures=(Figure(drawn(), "look"),))
-    found = _Outline(render("t", "The answer.\n\nMore.", [first, Section("s"), Section("Details", "d", folded=True)]))
+    first = Section(
+        "Picture",
+        "words",
+        printed="x",
+        tables=(table,),
+        figures=(Figure(drawn(), "look"),),
+    )
+    found = _Outline(
+        render(
+            "t",
+            "The answer.\n\nMore.",
+            [first, Section("s"), Section("Details", "d", folded=True)],
+        )
+    )
     assert found.open == []
-    wanted = ["header", "h1", "main", "p", "p", "h2", "svg", "figcaption", "table", "caption", "pre", "nav", "details"]
-    assert [tag for tag, _ in found.begun if tag in {*wanted, "script", "img", "link"}] == [
+    wanted = [
+        "header",
+        "h1",
+        "main",
+        "p",
+        "p",
+        "h2",
+        "svg",
+        "figcaption",
+        "table",
+        "caption",
+        "pre",
+        "nav",
+        "details",
+    ]
+    assert [
+        tag for tag, _ in found.begun if tag in {*wanted, "script", "img", "link"}
+    ] == [
         *wanted[:6],
         "p",
         *wanted[6:12],
@@ -70,16 +117,34 @@ def test_verdict_picture_table_details() -> None:
         "h2",
         "p",
     ]
-    assert [about.get("class") for tag, about in found.begun if tag == "p"] == ["lead", None, None, None]
+    assert [about.get("class") for tag, about in found.begun if tag == "p"] == [
+        "lead",
+        None,
+        None,
+        None,
+    ]
     (picture,) = [about for tag, about in found.begun if tag == "svg"]
     assert (picture["role"], picture["aria-label"]) == ("img", "Chart: a line")
-    (policy,) = [about["content"] for tag, about in found.begun if "http-equiv" in about]
+    (policy,) = [
+        about["content"] for tag, about in found.begun if "http-equiv" in about
+    ]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def test_yes_and_no_are_coloured_and_numbers_aligned() -> None:
     page = render(
-        "t", "", [Section("s", tables=(Table(("a", "b", "c"), (("x", "yes", "1.5 ± 0.1"), ("y", "no", "≤ 3"))),))]
+        "t",
+        "",
+        [
+            Section(
+                "s",
+                tables=(
+                    Table(
+                        ("a", "b", "c"), (("x", "yes", "1.5 ± 0.1"), ("y", "no", "≤ 3"))
+                    ),
+                ),
+            )
+        ],
     )
     for kind in ("yes", "no", "number"):
         assert f'<td class="{kind}">' in page

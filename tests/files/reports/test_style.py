@@ -1,4 +1,5 @@
-"""Figures: text stays text, colours are those of the theme and can be told apart, a name beside every line."""
+"""Figures: text stays text, colours are those of the theme and can be told apart, a
+name beside every line."""
 
 import ast
 import re
@@ -10,12 +11,26 @@ import pytest
 
 import oddsmith
 from oddsmith.files.reports.figure import alone
-from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, MARKERS, SHEET, band, legend, panels, pyplot, save, svg
+from oddsmith.files.reports.style import (
+    COLOURS,
+    DASHES,
+    EDGE,
+    MARKERS,
+    SHEET,
+    band,
+    legend,
+    panels,
+    pyplot,
+    save,
+    svg,
+)
 from oddsmith.files.reports.theme import MONO, THEMES, TYPE, variables
 
 
 def test_the_service_has_the_same_colours_and_type() -> None:
-    sheet = (Path(oddsmith.__file__).parent / "server" / "dashboard" / "app.css").read_text()
+    sheet = (
+        Path(oddsmith.__file__).parent / "server" / "dashboard" / "app.css"
+    ).read_text()
     found = re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\);", sheet)
     assert {name: (light, dark) for name, light, dark in found} == THEMES
     assert f"--type: {TYPE};" in sheet
@@ -52,9 +67,15 @@ def test_no_two_lines_agree() -> None:
     figures, (panel,) = panels()
     for i in range(20):
         band(panel, np.arange(3.0), np.arange(3.0), np.ones(3), i, f"line {i}")
-    looks = [(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in panel.lines]
+    looks = [
+        (line.get_color(), str(line.get_linestyle()), line.get_marker())
+        for line in panel.lines
+    ]
     pyplot().close(figures[0])
-    assert all(sum(a != b for a, b in zip(one, other, strict=True)) >= 1 for one, other in combinations(looks, 2))
+    assert all(
+        sum(a != b for a, b in zip(one, other, strict=True)) >= 1
+        for one, other in combinations(looks, 2)
+    )
 
 
 def test_text_stays_text_and_colours_are_attributes() -> None:
@@ -69,9 +90,20 @@ def test_text_stays_text_and_colours_are_attributes() -> None:
     legend(panel, title="names")
     drawn = svg(figures)
     assert drawn.startswith("<svg")
-    for words in ("a &lt;line&gt; for $5", "steps", "regret", "A title", "here", "names", ">10<"):
+    for words in (
+        "a &lt;line&gt; for $5",
+        "steps",
+        "regret",
+        "A title",
+        "here",
+        "names",
+        ">10<",
+    ):
         assert words in drawn
-    assert 'aria-label="Chart: A title; regret against steps; a &lt;line&gt; for $5"' in drawn
+    assert (
+        'aria-label="Chart: A title; regret against steps; a &lt;line&gt; for $5"'
+        in drawn
+    )
     assert "style" not in drawn
     drawn_with = set(re.findall(r'(?:fill|stroke)="([^"]*)"', drawn))
     others = drawn_with - {light for light, _ in THEMES.values()} - {"none"}
@@ -119,9 +151,24 @@ def test_a_file_of_its_own_has_both_themes(tmp_path: Path) -> None:
 
 def test_figures_are_drawn_with_the_colours_of_the_theme() -> None:
     root, own = Path(oddsmith.__file__).parent, Path(__file__).parents[3]
-    parts = {"c", "color", "colors", "ec", "edgecolor", "edgecolors", "fc", "facecolor", "mec", "mfc"}
+    parts = {
+        "c",
+        "color",
+        "colors",
+        "ec",
+        "edgecolor",
+        "edgecolors",
+        "fc",
+        "facecolor",
+        "mec",
+        "mfc",
+    }
     named, seen = [], 0
-    for path in (*root.rglob("*.py"), *(own / "benchmarks").glob("*.py"), *(own / "examples").glob("*.py")):
+    for path in (
+        *root.rglob("*.py"),
+        *(own / "benchmarks").glob("*.py"),
+        *(own / "examples").glob("*.py"),
+    ):
         text = path.read_text()
         if "oddsmith.files.reports.style" not in text:
             continue

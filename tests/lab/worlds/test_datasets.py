@@ -20,7 +20,10 @@ def test_bundled_data_are_scikit_learns() -> None:
 
 
 def test_any_npz(tmp_path: Path) -> None:
-    x, y = np.random.default_rng(0).random((20, 3), dtype=np.float32), np.arange(20, dtype=np.int32) % 4
+    x, y = (
+        np.random.default_rng(0).random((20, 3), dtype=np.float32),
+        np.arange(20, dtype=np.int32) % 4,
+    )
     np.savez(tmp_path / "own.npz", X=x, y=y)
     world = dataset(tmp_path / "own.npz", seed=3)
     assert world.n_arms == 4
@@ -34,14 +37,20 @@ def test_files_that_are_no_data(tmp_path: Path, content: bytes | None) -> None:
         np.savez(path, X=np.ones((2, 2)))
     else:
         path.write_bytes(content)
-    with pytest.raises(od.InvalidInput, match=r"data must be a file\.npz with arrays X and y"):
+    with pytest.raises(
+        od.InvalidInput, match=r"data must be a file\.npz with arrays X and y"
+    ):
         dataset(path)
-    with pytest.raises(od.InvalidInput, match=r"data must be a file\.npz that is there"):
+    with pytest.raises(
+        od.InvalidInput, match=r"data must be a file\.npz that is there"
+    ):
         dataset(tmp_path / "absent.npz")
 
 
 def test_openml_frames_become_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pd.DataFrame({"age": [30.0, np.nan, 50.0], "city": pd.Categorical(["Rome", None, "Oslo"])})
+    frame = pd.DataFrame(
+        {"age": [30.0, np.nan, 50.0], "city": pd.Categorical(["Rome", None, "Oslo"])}
+    )
     fetched = SimpleNamespace(data=frame, target=pd.Series(["yes", "no", "yes"]))
     asked: dict[str, Any] = {}
 
@@ -56,10 +65,15 @@ def test_openml_frames_become_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(world.y, [1, 0, 1])
 
 
-def test_openml_without_a_network_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openml_without_a_network_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fetch(name: str, **settings: Any) -> Any:
         raise OSError("no route to host")
 
     monkeypatch.setattr(sklearn_datasets, "fetch_openml", fetch)
-    with pytest.raises(od.InvalidInput, match="openml:survey must be a data set that can be fetched; OSError"):
+    with pytest.raises(
+        od.InvalidInput,
+        match="openml:survey must be a data set that can be fetched; OSError",
+    ):
         dataset("openml:survey")

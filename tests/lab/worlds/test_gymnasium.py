@@ -1,4 +1,5 @@
-"""Gymnasium's tabular environments, by its API: played by an agent, and read as models."""
+"""Gymnasium's tabular environments, by its API: played by an agent, and read as
+models."""
 
 from typing import Any
 
@@ -6,10 +7,16 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.lab.episodes import EpisodeAgent, GeneralizedPosteriorSampling, TabularPosteriorSampling
+from oddsmith.lab.episodes import (
+    EpisodeAgent,
+    GeneralizedPosteriorSampling,
+    TabularPosteriorSampling,
+)
 from oddsmith.lab.episodes.gymnasium import model_of, play_episode
 
-gymnasium = pytest.importorskip("gymnasium", reason="Gymnasium is not installed (requirements/gymnasium.txt)")
+gymnasium = pytest.importorskip(
+    "gymnasium", reason="Gymnasium is not installed (requirements/gymnasium.txt)"
+)
 CLIFF = od.RewardScale(-100.0, 0.0)
 
 
@@ -18,7 +25,8 @@ def lake(**settings: Any) -> Any:
 
 
 def test_the_model_of_a_frozen_lake_is_what_its_steps_do() -> None:
-    """10,000 random steps: each of the frequencies within 5 standard errors of the table (one more state: the end)."""
+    """10,000 random steps: each of the frequencies within 5 standard errors of the
+    table (one more state: the end)."""
     env, model = lake(is_slippery=True), model_of(lake(is_slippery=True), horizon=30)
     assert (model.n_states, model.n_actions, model.horizon) == (17, 4, 30)
     rng, counts = np.random.default_rng(1), np.zeros((17, 4, 17))
@@ -37,14 +45,18 @@ def test_the_model_of_a_frozen_lake_is_what_its_steps_do() -> None:
 
 
 def test_a_cliff_is_walked_along_its_edge() -> None:
-    """Thirteen steps of -1 are the best that can be done; the end earns 0 units, not the worst there is."""
+    """Thirteen steps of -1 are the best that can be done; the end earns 0 units, not
+    the worst there is."""
     model = model_of(gymnasium.make("CliffWalking-v1"), horizon=20, scale=CLIFF)
     earned = (model.plan.values[0, 36] * 100) - 20 * 100
     assert earned == pytest.approx(-13, abs=1e-9)
 
 
 def test_an_agent_learns_the_lake_that_it_is_on() -> None:
-    models = {"dry": model_of(lake(is_slippery=False), horizon=20), "wet": model_of(lake(is_slippery=True), horizon=20)}
+    models = {
+        "dry": model_of(lake(is_slippery=False), horizon=20),
+        "wet": model_of(lake(is_slippery=True), horizon=20),
+    }
     agent, env = (
         EpisodeAgent(GeneralizedPosteriorSampling(models, eta=1.0, gamma=0.05), seed=5),
         lake(is_slippery=False),
@@ -59,7 +71,11 @@ def test_an_agent_learns_the_lake_that_it_is_on() -> None:
 def test_an_agent_without_models_plays_and_is_refused_with_wrong_sizes() -> None:
     agent = EpisodeAgent(TabularPosteriorSampling(17, 4, horizon=15, draws=2), seed=1)
     assert play_episode(agent, lake(is_slippery=False), seed=3).earned in (0.0, 1.0)
-    with pytest.raises(od.InvalidInput, match="16 states and the end, and its 4 actions; got 16 and 4"):
-        play_episode(EpisodeAgent(TabularPosteriorSampling(16, 4, horizon=5), seed=1), lake())
+    with pytest.raises(
+        od.InvalidInput, match="16 states and the end, and its 4 actions; got 16 and 4"
+    ):
+        play_episode(
+            EpisodeAgent(TabularPosteriorSampling(16, 4, horizon=5), seed=1), lake()
+        )
     with pytest.raises(od.InvalidInput, match="must have discrete observations"):
         model_of(gymnasium.make("CartPole-v1"), horizon=5)

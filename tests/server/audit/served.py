@@ -1,4 +1,5 @@
-"""A service in miniature, honest in all that proofs look at: real policy, real draws, real store, lagging states."""
+"""A service in miniature, honest in all that proofs look at: real policy, real draws,
+real store, lagging states."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +33,8 @@ WEIGHTS = np.random.default_rng(0).normal(size=(4, 3, 2))
 
 
 class Moody(od.Experts):
-    """Linear experts of two numbers; the third one has no opinion where the first number is negative."""
+    """Linear experts of two numbers; the third one has no opinion where the first
+    number is negative."""
 
     names = ("a", "b", "c")
     arms = ARMS
@@ -55,7 +57,8 @@ def policy(**settings: Any) -> Any:
 
 
 class Served:
-    """An experiment at work. Its state follows the log only when `follow` is called, as a busy service's does."""
+    """An experiment at work. Its state follows the log only when `follow` is called, as
+    a busy service's does."""
 
     def __init__(
         self,
@@ -94,22 +97,46 @@ class Served:
     ) -> od.Decision:
         mask = None if eligible is None else np.array(eligible)
         self.steps += 1
-        policy, state, position = self.folded.policy, self.folded.state, self.folded.position
+        policy, state, position = (
+            self.folded.policy,
+            self.folded.state,
+            self.folded.position,
+        )
         inner, votes = gts_inside(policy), None
         if inner is None:
             odds = policy.odds(state, context, eligible=mask, step=self.steps)
         else:
             answer = RecordedAdvice(*inner.experts.advise(state.experts, context, mask))
             weigher: Any = judge(policy)
-            odds, votes = weigher.odds(state, answer, eligible=mask, step=self.steps), answer.ballots
-        decision = draw(odds, context, od.Uniforms(SEED)(id), eligible=mask, step=self.steps)
-        own = None if incumbent is None else OwnDraw(int(decision.arm), odds.propensities)
+            odds, votes = (
+                weigher.odds(state, answer, eligible=mask, step=self.steps),
+                answer.ballots,
+            )
+        decision = draw(
+            odds, context, od.Uniforms(SEED)(id), eligible=mask, step=self.steps
+        )
+        own = (
+            None if incumbent is None else OwnDraw(int(decision.arm), odds.propensities)
+        )
         if incumbent is not None:
             advice = None if odds.advice is None else odds.advice[:, incumbent].copy()
-            decision = decision._replace(arm=incumbent, propensities=np.eye(3)[incumbent], advice=advice)
+            decision = decision._replace(
+                arm=incumbent, propensities=np.eye(3)[incumbent], advice=advice
+            )
         decision = decision._replace(arm=ARMS[decision.arm], index=decision.arm)
-        facts: Any = {"own": own} | dict(zip(("slate", "slot"), place or (), strict=False))
-        made = DecisionMade(id, decision, position, self.tick(), deferred, votes, incumbent is not None, **facts)
+        facts: Any = {"own": own} | dict(
+            zip(("slate", "slot"), place or (), strict=False)
+        )
+        made = DecisionMade(
+            id,
+            decision,
+            position,
+            self.tick(),
+            deferred,
+            votes,
+            incumbent is not None,
+            **facts,
+        )
         self.append(made)
         return decision
 
@@ -125,8 +152,14 @@ class Served:
     def activate(self, id: str) -> None:
         self.append(Activation(id, self.tick()))
 
-    def change_expert(self, expert: str, change: Any, share: float | None = None) -> None:
-        self.append(ExpertChange(expert, change, self.tick(), f"{expert} {change} {self.steps}", share))
+    def change_expert(
+        self, expert: str, change: Any, share: float | None = None
+    ) -> None:
+        self.append(
+            ExpertChange(
+                expert, change, self.tick(), f"{expert} {change} {self.steps}", share
+            )
+        )
 
     def tick(self) -> float:
         self.time += 1.0
@@ -136,8 +169,16 @@ class Served:
         return self.store.append([event]).result(timeout=60)[0].accepted()
 
 
-def lived(service: Served, n: int, *, seed: int = 0, rosters: bool = True, shadows: bool = True) -> Served:
-    """n decisions with late, early, missing and corrected rewards, defaults, activations, sleepers, masks, rosters."""
+def lived(
+    service: Served,
+    n: int,
+    *,
+    seed: int = 0,
+    rosters: bool = True,
+    shadows: bool = True,
+) -> Served:
+    """n decisions with late, early, missing and corrected rewards, defaults,
+    activations, sleepers, masks, rosters."""
     rng = np.random.default_rng(seed)
     summed = service.store.rule == "sum"
     for i in range(n):
@@ -149,7 +190,13 @@ def lived(service: Served, n: int, *, seed: int = 0, rosters: bool = True, shado
         if kind == 1:  # early
             service.reward(id, value, "p" if summed else "")
         incumbent = int(rng.integers(2)) * 2 if shadows and kind == 2 else None
-        service.decide(id, rng.normal(size=2).tolist(), eligible=eligible, deferred=kind == 3, incumbent=incumbent)
+        service.decide(
+            id,
+            rng.normal(size=2).tolist(),
+            eligible=eligible,
+            deferred=kind == 3,
+            incumbent=incumbent,
+        )
         if kind == 3 and rng.random() < 0.7:
             service.activate(id)
         if kind in (4, 5):

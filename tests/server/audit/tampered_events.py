@@ -7,7 +7,17 @@ import numpy as np
 import oddsmith as od
 from oddsmith.core.decision import pick
 from server.audit.served import SEED
-from server.audit.tampering import LIVES, PLAIN, STRICT_MODELS, body_of, column, nth, numbers, take_out, tampering
+from server.audit.tampering import (
+    LIVES,
+    PLAIN,
+    STRICT_MODELS,
+    body_of,
+    column,
+    nth,
+    numbers,
+    take_out,
+    tampering,
+)
 
 
 @tampering(PLAIN)
@@ -23,8 +33,13 @@ def kind_of_a_decision(c: sqlite3.Connection) -> None:
 @tampering(LIVES)
 def kind_of_a_reward(c: sqlite3.Connection) -> None:
     """A default of the same value counts the same."""
-    query = "select position from events e where kind = 'reward' and not exists (select 1 from events o "
-    query += "where o.id = e.id and o.kind = 'default') order by position limit 1 offset 12"
+    query = (
+        "select position from events e where kind = 'reward' and not exists (select 1 "
+        "from events o "
+    )
+    query += (
+        "where o.id = e.id and o.kind = 'default') order by position limit 1 offset 12"
+    )
     (position,) = c.execute(query).fetchone()
     column(c, position, "kind = 'default'")
 
@@ -34,7 +49,11 @@ def id_of_a_decision(c: sqlite3.Connection) -> None:
     position = nth(c)
     odds = np.frombuffer(bytes(numbers(c, position)), dtype="<f8", count=3)
     names = (f"forged-{k}" for k in range(100))
-    forged = next(name for name in names if pick(odds, od.Uniforms(SEED)(name)) != body_of(c, position)["index"])
+    forged = next(
+        name
+        for name in names
+        if pick(odds, od.Uniforms(SEED)(name)) != body_of(c, position)["index"]
+    )
     column(c, position, f"id = '{forged}'")
 
 
@@ -73,7 +92,10 @@ def value_that_was_not_learnt_yet(c: sqlite3.Connection) -> None:
     c.execute("delete from snapshots")
     last = c.execute("select max(seen) from events where id <> 'last'").fetchone()[0]
     c.execute("delete from events where id = 'last'")
-    assert c.execute("update events set value = 1 - value where kind = 'reward' and position > ?", (last,)).rowcount
+    assert c.execute(
+        "update events set value = 1 - value where kind = 'reward' and position > ?",
+        (last,),
+    ).rowcount
 
 
 @tampering(LIVES)
@@ -94,8 +116,14 @@ def time_of_a_reward(c: sqlite3.Connection) -> None:
 
 @tampering(PLAIN)
 def deferred_set(c: sqlite3.Connection) -> None:
-    query = "select d.position from events d join events r on r.id = d.id and r.kind = 'reward' "
-    query += "where d.kind = 'decision' and not d.deferred order by d.position limit 1 offset 10"
+    query = (
+        "select d.position from events d join events r on r.id = d.id and r.kind = "
+        "'reward' "
+    )
+    query += (
+        "where d.kind = 'decision' and not d.deferred order by d.position limit 1 "
+        "offset 10"
+    )
     (position,) = c.execute(query).fetchone()
     column(c, position, "deferred = 1")
 
@@ -136,7 +164,12 @@ def change_of_experts_dropped_and_gap_closed(c: sqlite3.Connection) -> None:
 def decision_without_reward_dropped_and_gap_closed(c: sqlite3.Connection) -> None:
     c.execute("delete from snapshots")
     alone = "select position from events group by id having count(*) = 1"
-    take_out(c, c.execute(f"select min(position) from ({alone}) where position > 20").fetchone()[0])
+    take_out(
+        c,
+        c.execute(
+            f"select min(position) from ({alone}) where position > 20"
+        ).fetchone()[0],
+    )
 
 
 @tampering(PLAIN)

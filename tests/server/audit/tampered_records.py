@@ -65,7 +65,10 @@ def arm_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> N
 @tampering(LIVES)
 def odds_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> None:
     content, number = numbers(c, nth(c)), body_of(c, nth(c))["index"]
-    shadow = {"would": number, "odds": np.frombuffer(bytes(content), dtype="<f8", count=3).tolist()}
+    shadow = {
+        "would": number,
+        "odds": np.frombuffer(bytes(content), dtype="<f8", count=3).tolist(),
+    }
     np.frombuffer(content, dtype="<f8", count=3)[:] = np.eye(3)[number]
     put_numbers(c, nth(c), bytes(content))
     rewrite(c, nth(c), shadow=shadow)
@@ -100,7 +103,12 @@ def body_damaged(c: sqlite3.Connection) -> None:
 
 @tampering(MODELS)
 def context(c: sqlite3.Connection) -> None:
-    assert c.execute("update contexts set body = '[0.5, 0.25]' where position = ?", (nth(c),)).rowcount == 1
+    assert (
+        c.execute(
+            "update contexts set body = '[0.5, 0.25]' where position = ?", (nth(c),)
+        ).rowcount
+        == 1
+    )
 
 
 @tampering(PLAIN)
@@ -147,7 +155,11 @@ def judge_dropped(c: sqlite3.Connection) -> None:
 
 @tampering(PLAIN)
 def fingerprint(c: sqlite3.Connection) -> None:
-    fact(c, "fingerprint", lambda text: "0" + text[1:] if text[0] != "0" else "1" + text[1:])
+    fact(
+        c,
+        "fingerprint",
+        lambda text: "0" + text[1:] if text[0] != "0" else "1" + text[1:],
+    )
 
 
 @tampering(PLAIN)

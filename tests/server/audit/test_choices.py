@@ -1,4 +1,5 @@
-"""Doctor on experts that predict well and choose badly: from recorded votes and rewards alone."""
+"""Doctor on experts that predict well and choose badly: from recorded votes and rewards
+alone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,12 @@ def test_what_policies_would_have_earned_is_told_from_votes(tmp_path: Path) -> N
     gap = values.max() - values[chart.names.index(chart.choices.predictor)]
     np.testing.assert_allclose(chart.choices.gap, gap, atol=1e-12)
     assert AILMENTS["choices"](chart).level == "ok"
-    found = AILMENTS["choices"](replace(chart, choices=Choices(chart.names[1], chart.names[0], 0.08, 0.02, 0.14, 900)))
+    found = AILMENTS["choices"](
+        replace(
+            chart,
+            choices=Choices(chart.names[1], chart.names[0], 0.08, 0.02, 0.14, 900),
+        )
+    )
     assert found.level == "notice"
     assert "your experts predict well and choose badly" in found.what
     assert "earns 0.08 more than that of the best predictor" in found.what

@@ -25,29 +25,44 @@ MIB = 2**20
 Trouble = Callable[[Path], Served]
 
 
-def served(path: Path, *, n: int = 60, settings: Any = None, rewards: Any = None, **about: Any) -> Served:
+def served(
+    path: Path, *, n: int = 60, settings: Any = None, rewards: Any = None, **about: Any
+) -> Served:
     """A store without any trouble, unless told otherwise."""
     service = Served(path, policy(**(settings or {})), **about)
     rng = np.random.default_rng(1)
     for i in range(n):
         service.follow()
         service.decide(f"d{i}", np.abs(rng.normal(size=2)).tolist())
-        service.reward(f"d{i}", float(rng.integers(2)) if rewards is None else rewards(i))
+        service.reward(
+            f"d{i}", float(rng.integers(2)) if rewards is None else rewards(i)
+        )
     return service
 
 
-def many(service: Served, n: int, reward: Callable[[int], float] | None = None, **changes: Any) -> Served:
+def many(
+    service: Served,
+    n: int,
+    reward: Callable[[int], float] | None = None,
+    **changes: Any,
+) -> Served:
     """n times the same decision, at once."""
     first = service.decide("first", [0.5, 0.5])._replace(**changes)
-    events: list[Event] = [DecisionMade(f"m{i}", first, 0, service.time) for i in range(n)]
-    events += [Reward(f"m{i}", reward(i), service.time) for i in range(n)] if reward else []
+    events: list[Event] = [
+        DecisionMade(f"m{i}", first, 0, service.time) for i in range(n)
+    ]
+    events += (
+        [Reward(f"m{i}", reward(i), service.time) for i in range(n)] if reward else []
+    )
     service.store.append(events).result(timeout=60)
     return service
 
 
 def found(service: Served, *, now: float | None = None) -> dict[str, Finding]:
     service.store.close()
-    findings = doctor([str(service.store.path)], now=service.time + 1 if now is None else now)
+    findings = doctor(
+        [str(service.store.path)], now=service.time + 1 if now is None else now
+    )
     assert [finding.check for finding in findings] == list(AILMENTS)
     return {finding.check: finding for finding in findings}
 
@@ -62,15 +77,20 @@ def test_a_sound_store_is_sound(tmp_path: Path) -> None:
 
 
 def test_one_is_no_plural(tmp_path: Path) -> None:
-    """In the sentences of all checks, of a store with one decision and its reward, and of one with none."""
+    """In the sentences of all checks, of a store with one decision and its reward, and
+    of one with none."""
     service = Served(tmp_path / "one", policy())
     service.decide("d", [0.1, 0.2])
     service.reward("d", 1.0)
     empty = Served(tmp_path / "none", policy())
     for one in (service, empty):
         for finding in found(one).values():
-            assert not re.search(r"\b1 (rewards|decisions|events|corrections|positions)\b", finding.what), finding.what
-            assert not re.search(r"\b1 \w+ (are|have|were)\b", finding.what), finding.what
+            assert not re.search(
+                r"\b1 (rewards|decisions|events|corrections|positions)\b", finding.what
+            ), finding.what
+            assert not re.search(r"\b1 \w+ (are|have|were)\b", finding.what), (
+                finding.what
+            )
 
 
 def unmatched(path: Path) -> Served:
@@ -112,7 +132,14 @@ def unexplored(path: Path) -> Served:
 
 
 def tiny_odds(path: Path) -> Served:
-    return many(served(path), 1, float, arm="sports", index=0, propensities=np.array([5e-4, 0.5, 0.4995]))
+    return many(
+        served(path),
+        1,
+        float,
+        arm="sports",
+        index=0,
+        propensities=np.array([5e-4, 0.5, 0.4995]),
+    )
 
 
 def asleep(path: Path) -> Served:
@@ -132,17 +159,27 @@ def often_asleep(path: Path) -> Served:
 
 
 def equal_rewards(path: Path) -> Served:
-    return many(served(path, n=1, settings={"eta": 0.01}, rewards=lambda i: 1.0), 120, lambda i: 1.0)
+    return many(
+        served(path, n=1, settings={"eta": 0.01}, rewards=lambda i: 1.0),
+        120,
+        lambda i: 1.0,
+    )
 
 
 def equal_rewards_in_euros(path: Path) -> Served:
     about = {"reward": [-5.0, 15.0]}
-    return many(served(path, n=1, settings={"eta": 0.01}, rewards=lambda i: 1.0, **about), 120, lambda i: 1.0)
+    return many(
+        served(path, n=1, settings={"eta": 0.01}, rewards=lambda i: 1.0, **about),
+        120,
+        lambda i: 1.0,
+    )
 
 
 def other_rewards(path: Path) -> Served:
     return many(
-        served(path, n=1, settings={"eta": 0.01}), 1000, lambda i: float(i % 2) if i < 500 else float(i % 8 == 0)
+        served(path, n=1, settings={"eta": 0.01}),
+        1000,
+        lambda i: float(i % 2) if i < 500 else float(i % 8 == 0),
     )
 
 
@@ -177,33 +214,76 @@ def silence(path: Path) -> Served:
 
 
 TROUBLES: list[tuple[Trouble, str, str, str]] = [
-    (unmatched, "unmatched", "problem", "12 of 72 rewards (16.7%) are for decisions that never came"),
-    (few_unmatched, "unmatched", "notice", "1 of 61 rewards (1.6%) is for a decision that never came"),
-    (open_windows, "waiting", "problem", "1 of 61 reward windows of 30 s should have been closed, and is open"),
+    (
+        unmatched,
+        "unmatched",
+        "problem",
+        "12 of 72 rewards (16.7%) are for decisions that never came",
+    ),
+    (
+        few_unmatched,
+        "unmatched",
+        "notice",
+        "1 of 61 rewards (1.6%) is for a decision that never came",
+    ),
+    (
+        open_windows,
+        "waiting",
+        "problem",
+        "1 of 61 reward windows of 30 s should have been closed, and is open",
+    ),
     (no_defaults, "waiting", "notice", "71 of 131 decisions had no reward for a day"),
     (nothing_learnt, "learning", "problem", "for the last 1,000 decisions"),
     (all_weight, "frozen", "notice", "leads with weight 1: all others together"),
     (unexplored, "exploring", "notice", "gamma is 0"),
     (tiny_odds, "odds", "notice", "an arm was drawn with odds of 0.0005"),
     (asleep, "asleep", "problem", "expert 'c' slept in 100% of the last 40 decisions"),
-    (often_asleep, "asleep", "notice", "expert 'c' slept in 40% of the last 100 decisions"),
+    (
+        often_asleep,
+        "asleep",
+        "notice",
+        "expert 'c' slept in 40% of the last 100 decisions",
+    ),
     (equal_rewards, "rewards", "problem", "all 121 rewards are 1 (of 0 to 1)"),
-    (equal_rewards_in_euros, "rewards", "problem", "all 121 rewards are 15 (of -5 to 15)"),
-    (other_rewards, "rewards", "notice", "the last 500 rewards are 0.124 on average, those before 0.499"),
+    (
+        equal_rewards_in_euros,
+        "rewards",
+        "problem",
+        "all 121 rewards are 15 (of -5 to 15)",
+    ),
+    (
+        other_rewards,
+        "rewards",
+        "notice",
+        "the last 500 rewards are 0.124 on average, those before 0.499",
+    ),
     (refused, "refused", "problem", "1 reward was passed over: the policy refused it"),
-    (corrections, "corrections", "notice", "10 corrections of 60 rewards (16.7%) are many"),
+    (
+        corrections,
+        "corrections",
+        "notice",
+        "10 corrections of 60 rewards (16.7%) are many",
+    ),
     (backwards, "clock", "notice", "time went back at 1 position, first at 121"),
     (silence, "clock", "notice", "nothing happened for 3.0 days before position 121"),
 ]
 
 
-@pytest.mark.parametrize(("trouble", "check", "level", "what"), TROUBLES, ids=[t[0].__name__ for t in TROUBLES])
-def test_a_trouble_is_found_and_no_other(tmp_path: Path, trouble: Trouble, check: str, level: str, what: str) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "check", "level", "what"),
+    TROUBLES,
+    ids=[t[0].__name__ for t in TROUBLES],
+)
+def test_a_trouble_is_found_and_no_other(
+    tmp_path: Path, trouble: Trouble, check: str, level: str, what: str
+) -> None:
     findings = found(trouble(tmp_path / "s"))
     assert findings[check].level == level
     assert what in findings[check].what
     assert findings[check].advice.endswith(".")
-    assert [name for name, finding in findings.items() if finding.level != "ok"] == [check]
+    assert [name for name, finding in findings.items() if finding.level != "ok"] == [
+        check
+    ]
 
 
 def test_events_from_the_future(tmp_path: Path) -> None:
@@ -235,7 +315,9 @@ def test_who_writes_and_how_large_the_log_is(tmp_path: Path) -> None:
     assert facts.holder == str(os.getpid())
     assert facts.log_size == (tmp_path / "s-wal").stat().st_size > 0
     assert facts.size == (tmp_path / "s").stat().st_size
-    open_finding = {f.check: f for f in doctor([str(tmp_path / "s")], now=service.time)}["lock"]
+    open_finding = {
+        f.check: f for f in doctor([str(tmp_path / "s")], now=service.time)
+    }["lock"]
     assert open_finding.what == f"process {os.getpid()} writes to it"
     service.store.close()
     closed = file_facts(tmp_path / "s")
@@ -252,15 +334,25 @@ def test_damaged_files(tmp_path: Path) -> None:
     content[len(content) // 2 : len(content) // 2 + 4096] = b"\xff" * 4096
     path.write_bytes(content)
     (tmp_path / "text").write_text("no store")
-    findings = doctor([str(path), str(tmp_path / "text"), str(tmp_path / "nowhere")], now=BEGAN)
-    damaged = [finding for finding in findings if finding.place == str(path) and finding.check == "file"]
+    findings = doctor(
+        [str(path), str(tmp_path / "text"), str(tmp_path / "nowhere")], now=BEGAN
+    )
+    damaged = [
+        finding
+        for finding in findings
+        if finding.place == str(path) and finding.check == "file"
+    ]
     assert [finding.level for finding in damaged] == ["problem"]
     others = findings[-2:]
-    assert [(finding.check, finding.level) for finding in others] == [("file", "problem")] * 2
+    assert [(finding.check, finding.level) for finding in others] == [
+        ("file", "problem")
+    ] * 2
     assert "there is no such file" in others[1].what
 
 
-def test_policies_without_a_judge_are_looked_at_as_far_as_possible(tmp_path: Path) -> None:
+def test_policies_without_a_judge_are_looked_at_as_far_as_possible(
+    tmp_path: Path,
+) -> None:
     service = Served(tmp_path / "s", od.policies.UCB1(3))
     service.decide("d", None)
     findings = found(service)
@@ -270,7 +362,10 @@ def test_policies_without_a_judge_are_looked_at_as_far_as_possible(tmp_path: Pat
 
 def test_a_store_without_events(tmp_path: Path) -> None:
     SQLiteStore(tmp_path / "s", policy()).close()
-    assert {finding.level for finding in doctor([str(tmp_path / "s")])} <= {"ok", "notice"}
+    assert {finding.level for finding in doctor([str(tmp_path / "s")])} <= {
+        "ok",
+        "notice",
+    }
 
 
 def test_each_snapshot_is_opened(tmp_path: Path) -> None:
@@ -283,9 +378,16 @@ def test_each_snapshot_is_opened(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "s")) as connection, connection:
         connection.execute("update snapshots set content = zeroblob(100)")
     connection.close()
-    (found,) = (one for one in doctor([str(tmp_path / "s")]) if one.check == "snapshots")
-    assert (found.level, found.what) == ("problem", f"1 snapshot is damaged, the last at position {position:,}")
+    (found,) = (
+        one for one in doctor([str(tmp_path / "s")]) if one.check == "snapshots"
+    )
+    assert (found.level, found.what) == (
+        "problem",
+        f"1 snapshot is damaged, the last at position {position:,}",
+    )
 
 
 def level(path: Path, check: str) -> str:
-    return next(finding.level for finding in doctor([str(path)]) if finding.check == check)
+    return next(
+        finding.level for finding in doctor([str(path)]) if finding.check == check
+    )

@@ -1,4 +1,5 @@
-"""An exported log says what the store says: its rows, its rewards, and the posterior that they give."""
+"""An exported log says what the store says: its rows, its rewards, and the posterior
+that they give."""
 
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,19 @@ BENCH = {"late": newcomer()}
 
 @pytest.mark.parametrize("rule", ["first", "first_at_close", "sum"])
 def test_a_fit_of_the_log_is_the_fold_of_the_store(tmp_path: Path, rule: Rule) -> None:
-    """Late, early and corrected rewards, defaults, sleepers, masks and incumbents included, to 1e-12."""
+    """Late, early and corrected rewards, defaults, sleepers, masks and incumbents
+    included, to 1e-12."""
     mine = policy()
-    with lived(Served(tmp_path / "s", mine, rule=rule), 200, rosters=False).store as store:
+    with lived(
+        Served(tmp_path / "s", mine, rule=rule), 200, rosters=False
+    ).store as store:
         found = export(store, tmp_path / "log.parquet")
         folded = restore(store, mine)
     fitted = od.fit_log(mine, tmp_path / "log.parquet")
     assert fitted.learnt == folded.state.learnt == found.rewarded
-    np.testing.assert_allclose(mine.posterior(fitted.state), mine.posterior(folded.state), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        mine.posterior(fitted.state), mine.posterior(folded.state), rtol=0, atol=1e-12
+    )
     assert found.unshown > 0
     assert found.shadows > 0
     assert found.rows + found.unshown == 200
@@ -51,7 +57,9 @@ def test_rows_are_the_decisions(tmp_path: Path) -> None:
     service.reward("slept", 1.0)
     service.correct("slept", 0.5, "k")
     with service.store as store:
-        assert export(store, tmp_path / "log.parquet") == Exported(rows=5, rewarded=3, shadows=1, unshown=1)
+        assert export(store, tmp_path / "log.parquet") == Exported(
+            rows=5, rewarded=3, shadows=1, unshown=1
+        )
         name = store.fingerprint
     log = od.read_log(tmp_path / "log.parquet")
     assert list(log.decision_id) == ["plain", "masked", "slept", "shadow", "shown"]
@@ -59,7 +67,8 @@ def test_rows_are_the_decisions(tmp_path: Path) -> None:
     assert log.step is not None
     assert log.step.tolist() == [1, 2, 3, 4, 5]
     assert log.time.tolist() == [
-        np.datetime64(int(BEGAN) + i, "s").astype("datetime64[us]").item() for i in range(1, 6)
+        np.datetime64(int(BEGAN) + i, "s").astype("datetime64[us]").item()
+        for i in range(1, 6)
     ]
     assert set(log.fingerprint) == {name} == {od.fingerprint(policy())}
     assert (log.arms, log.kind) == (ARMS, "exact")
@@ -68,7 +77,9 @@ def test_rows_are_the_decisions(tmp_path: Path) -> None:
         assert row.context == decision.context
         np.testing.assert_array_equal(row.propensities, decision.propensities)
         np.testing.assert_array_equal(row.advice, decision.advice)
-        np.testing.assert_array_equal(row.eligible, [True] * 3 if decision.eligible is None else decision.eligible)
+        np.testing.assert_array_equal(
+            row.eligible, [True] * 3 if decision.eligible is None else decision.eligible
+        )
         if decision.log_weights is not None:
             np.testing.assert_array_equal(row.log_weights, decision.log_weights)
     assert log.propensities is not None
@@ -86,14 +97,27 @@ def test_erased_contexts_are_empty_or_left_out(tmp_path: Path) -> None:
         )
     assert 0 < holes.erased <= erased
     assert holes._replace(erased=0) == everything
-    assert (rest.without, rest.rows, rest.erased) == (holes.erased, everything.rows - holes.erased, 0)
-    assert sum(context is None for context in od.read_log(tmp_path / "holes.parquet").context) == holes.erased
+    assert (rest.without, rest.rows, rest.erased) == (
+        holes.erased,
+        everything.rows - holes.erased,
+        0,
+    )
+    assert (
+        sum(
+            context is None
+            for context in od.read_log(tmp_path / "holes.parquet").context
+        )
+        == holes.erased
+    )
     assert None not in od.read_log(tmp_path / "rest.parquet").context
-    assert od.fit_log(policy(), tmp_path / "holes.parquet").learnt == everything.rewarded
+    assert (
+        od.fit_log(policy(), tmp_path / "holes.parquet").learnt == everything.rewarded
+    )
 
 
 def test_whoever_joined_later_sleeps_in_what_was_before(tmp_path: Path) -> None:
-    """Where rewards come at once, weights at the decision are those of the fold, and a fit is the fold, to 1e-12."""
+    """Where rewards come at once, weights at the decision are those of the fold, and a
+    fit is the fold, to 1e-12."""
     service = Served(tmp_path / "s", policy(), bench=BENCH)
     rng = np.random.default_rng(2)
     for i in range(90):
@@ -117,7 +141,9 @@ def test_whoever_joined_later_sleeps_in_what_was_before(tmp_path: Path) -> None:
     assert inner is not None
     assert alone is not None
     fitted = od.fit_log(alone, tmp_path / "log.parquet")
-    np.testing.assert_allclose(inner.posterior(fitted.state), inner.posterior(last.state), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        inner.posterior(fitted.state), inner.posterior(last.state), rtol=0, atol=1e-12
+    )
 
 
 def test_batches_have_the_same_columns(tmp_path: Path) -> None:
@@ -126,7 +152,9 @@ def test_batches_have_the_same_columns(tmp_path: Path) -> None:
     with service.store as store:
         event = store.decisions([1])[0]
         votes = store.evidence([1])[0].votes
-        many = [DecisionMade(f"e{i}", event, 0, BEGAN, votes=votes) for i in range(_ROWS)]
+        many = [
+            DecisionMade(f"e{i}", event, 0, BEGAN, votes=votes) for i in range(_ROWS)
+        ]
         store.append(many).result(timeout=60)
         sizes = [0 if log is None else len(log) for log, _ in log_batches_of(store)]
         assert sizes == [_ROWS, 1]
@@ -135,14 +163,20 @@ def test_batches_have_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
-    service = Served(tmp_path / "s", policy(loss=od.losses.scaled(od.log_loss, 2.0)), bench=BENCH)
+    service = Served(
+        tmp_path / "s", policy(loss=od.losses.scaled(od.log_loss, 2.0)), bench=BENCH
+    )
     service.decide("d", [0.1, 0.2], deferred=True)
     with service.store as store:
-        with pytest.raises(od.InvalidInput, match="must have decisions to export; of 1 none is left"):
+        with pytest.raises(
+            od.InvalidInput, match="must have decisions to export; of 1 none is left"
+        ):
             export(store, tmp_path / "log.parquet")
         assert not (tmp_path / "log.parquet").exists()
         service.change_expert("late", "added", 0.5)
-        with pytest.raises(od.InvalidInput, match="must say how its policy weighs votes"):
+        with pytest.raises(
+            od.InvalidInput, match="must say how its policy weighs votes"
+        ):
             export(store, tmp_path / "log.parquet")
 
 
@@ -156,8 +190,11 @@ def test_policies_without_experts_have_no_advice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
-def test_slates_are_in_the_log(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every batch of it, also where no decision of a batch has one; without any slate there is no such column."""
+def test_slates_are_in_the_log(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every batch of it, also where no decision of a batch has one; without any
+    slate there is no such column."""
     monkeypatch.setattr("oddsmith.server.audit.log_export._ROWS", 2)
     service = Served(tmp_path / "s", policy())
     for id in ("alone 1", "alone 2"):
@@ -165,7 +202,9 @@ def test_slates_are_in_the_log(tmp_path: Path, suffix: str, monkeypatch: pytest.
     export(service.store, tmp_path / f"before.{suffix}")
     assert od.read_log(tmp_path / f"before.{suffix}").slate is None
     first = service.decide("s-1", [0.2, 0.9], place=("s", 1))
-    service.decide("s-2", [0.2, 0.9], eligible=[i != first.index for i in range(3)], place=("s", 2))
+    service.decide(
+        "s-2", [0.2, 0.9], eligible=[i != first.index for i in range(3)], place=("s", 2)
+    )
     service.decide("alone 3", [0.3, 0.1])
     service.reward("s-2", 1.0)
     with service.store as store:

@@ -1,4 +1,5 @@
-"""The story of one decision: every kind of event, in every order, says what it did; on both stores."""
+"""The story of one decision: every kind of event, in every order, says what it did; on
+both stores."""
 
 import json
 from pathlib import Path
@@ -36,7 +37,9 @@ def test_default_late_reward_and_correction(service: Served) -> None:
     service.reward("d", 1.0)
     late = told(service)
     assert (late.counts_since, late.reward_since, late.reward) == (2, 3, 20.0)
-    assert str(late).endswith("It counts with 20, from position 3 on; it has counted since position 2.")
+    assert str(late).endswith(
+        "It counts with 20, from position 3 on; it has counted since position 2."
+    )
     service.correct("d", 0.5, "k")
     service.correct("d", 0.5, "again")
     story = told(service)
@@ -47,7 +50,11 @@ def test_default_late_reward_and_correction(service: Served) -> None:
         ("corrected", "counts with 10 in place of 20, from position 2 on"),
         ("corrected", "changes nothing"),
     ]
-    assert (story.arm, story.propensity, story.seen) == (decision.arm, decision.propensity, 0)
+    assert (story.arm, story.propensity, story.seen) == (
+        decision.arm,
+        decision.propensity,
+        0,
+    )
     assert (story.counts_since, story.reward) == (2, 10.0)
     assert f"Decision 'd' is {decision.arm}, drawn with" in str(story)
     assert "It counts with 10, from position 2 on." in str(story)
@@ -58,12 +65,21 @@ def test_early_deferred_shadow_and_erased(service: Served) -> None:
     assert str(told(service)) == "There is no decision 'd' yet: what came for it waits."
     assert effects(told(service)) == [("rewarded", "waits for its decision")]
     service.decide("d", [0.3, 0.2], deferred=True, incumbent=2)
-    assert "It was deferred, and never shown. It does not count yet." in str(told(service))
+    assert "It was deferred, and never shown. It does not count yet." in str(
+        told(service)
+    )
     service.activate("d")
     service.store.erase(service.time + 1)
     story = told(service)
-    assert effects(story)[1:] == [("decided", "counts once it is shown"), ("shown", "counts with 20 from here on")]
-    for words in ("an incumbent's choice", "deferred, and shown later", "Its context was erased."):
+    assert effects(story)[1:] == [
+        ("decided", "counts once it is shown"),
+        ("shown", "counts with 20 from here on"),
+    ]
+    for words in (
+        "an incumbent's choice",
+        "deferred, and shown later",
+        "Its context was erased.",
+    ):
         assert words in str(story)
 
 
@@ -90,15 +106,24 @@ def test_the_command(service: Served, tmp_path: Path, capsys: Any) -> None:
     assert len(rows) == 2
     assert main(["history", place, "d", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["reward"], found["happenings"][1]["position"], found["context"]) == (10.0, 2, [0.3, 0.2])
+    assert (found["reward"], found["happenings"][1]["position"], found["context"]) == (
+        10.0,
+        2,
+        [0.3, 0.2],
+    )
     assert main(["history", place, "nothing"]) == 2
-    assert "id must be that of a decision of news; got 'nothing'" in capsys.readouterr().err
+    assert (
+        "id must be that of a decision of news; got 'nothing'"
+        in capsys.readouterr().err
+    )
 
 
 def test_on_postgresql_too(server: Server) -> None:
     mine = policy()
     with PostgresStore(server.url(), mine, experiment="story") as store:
-        decision = od.Decision(1, [0.1, 0.2], None, 0, mine.odds(mine.init(), [0.1, 0.2]).propensities)
+        decision = od.Decision(
+            1, [0.1, 0.2], None, 0, mine.odds(mine.init(), [0.1, 0.2]).propensities
+        )
         store.append([DecisionMade("d", decision, 0, 1e9)]).result(timeout=60)
         store.append([Reward("d", 1.0, 1e9)]).result(timeout=60)
     reading = open_reader(server.url(), "story")

@@ -1,7 +1,9 @@
-"""Every kind of tampering that one person with SQLite can do to one place of a store, and who finds it.
+"""Every kind of tampering that one person with SQLite can do to one place of a store,
+and who finds it.
 
-PLAIN: `verify` exits with 3. STRICT: `verify --strict` exits with 1. MODELS and STRICT_MODELS: so they do with
-`--models`. LIVES: only a chain of hashes could find it; docs/howto/prove-a-decision.md lists these.
+PLAIN: `verify` exits with 3. STRICT: `verify --strict` exits with 1. MODELS and
+STRICT_MODELS: so they do with `--models`. LIVES: only a chain of hashes could find it;
+docs/howto/prove-a-decision.md lists these.
 """
 
 import shutil
@@ -18,7 +20,17 @@ from oddsmith.server.audit import VerifyReport, verify
 from oddsmith.server.fold.fold import save_snapshot
 from oddsmith.server.store import open_reader
 from server.audit.served import Served, lived
-from server.audit.tampering import BENCH, LIVES, MINE, MODELS, PLAIN, STRICT, STRICT_MODELS, TAMPERINGS, Tamper
+from server.audit.tampering import (
+    BENCH,
+    LIVES,
+    MINE,
+    MODELS,
+    PLAIN,
+    STRICT,
+    STRICT_MODELS,
+    TAMPERINGS,
+    Tamper,
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +77,14 @@ def test_nothing_is_found_in_an_honest_store(honest: Path, tmp_path: Path) -> No
 
 
 def test_what_lives_is_said_in_the_docs() -> None:
-    page = (Path(od.__file__).parents[2] / "docs" / "howto" / "prove-a-decision.md").read_text()
+    page = (
+        Path(od.__file__).parents[2] / "docs" / "howto" / "prove-a-decision.md"
+    ).read_text()
     listed = page.split("## What these levels cannot find")[1].split("\n## ")[0]
     assert f"Of {len(TAMPERINGS)} ways" in listed
-    living = [name.replace("_", " ") for name, (expected, _) in TAMPERINGS.items() if expected == LIVES]
+    living = [
+        name.replace("_", " ")
+        for name, (expected, _) in TAMPERINGS.items()
+        if expected == LIVES
+    ]
     assert [name for name in living if name not in listed] == []

@@ -1,4 +1,5 @@
-"""Teeth: whatever is changed by hand in a store is found, at the right level, by name; and what cannot be found."""
+"""Teeth: whatever is changed by hand in a store is found, at the right level, by name;
+and what cannot be found."""
 
 import json
 import shutil
@@ -28,7 +29,9 @@ def honest(tmp_path_factory: Any) -> Path:
     return path
 
 
-def judged(honest: Path, tmp_path: Path, tamper: Tamper, *, models: bool = False) -> tuple[Any, VerifyReport]:
+def judged(
+    honest: Path, tmp_path: Path, tamper: Tamper, *, models: bool = False
+) -> tuple[Any, VerifyReport]:
     """What the tampering says it did, and the verdict on a copy of the store."""
     copy = tmp_path / "copy.sqlite"
     shutil.copy(honest, copy)
@@ -47,25 +50,40 @@ def first_misses(verdict: VerifyReport) -> dict[str, Miss]:
     return {level.name: level.misses[0] for level in verdict.levels if level.misses}
 
 
-def chosen(connection: sqlite3.Connection, nth: int = 20, kind: str = "decision") -> tuple[int, str]:
+def chosen(
+    connection: sqlite3.Connection, nth: int = 20, kind: str = "decision"
+) -> tuple[int, str]:
     """Position and id of an event in the middle; a decision that no incumbent made."""
-    query = "select position, id from events where kind = ? and coalesce(body, '') not like '%shadow%' "
+    query = (
+        "select position, id from events where kind = ? and coalesce(body, '') not "
+        "like '%shadow%' "
+    )
     query += "order by position limit 1 offset ?"
     position, id = connection.execute(query, (kind, nth)).fetchone()
     return position, id
 
 
 def body(connection: sqlite3.Connection, position: int, **changes: Any) -> None:
-    (text,) = connection.execute("select body from events where position = ?", (position,)).fetchone()
+    (text,) = connection.execute(
+        "select body from events where position = ?", (position,)
+    ).fetchone()
     changed = json.dumps(json.loads(text) | changes)
-    connection.execute("update events set body = ? where position = ?", (changed, position))
+    connection.execute(
+        "update events set body = ? where position = ?", (changed, position)
+    )
 
 
-def numbers(connection: sqlite3.Connection, position: int, change: Callable[[bytearray], Any]) -> None:
-    (content,) = connection.execute("select numbers from events where position = ?", (position,)).fetchone()
+def numbers(
+    connection: sqlite3.Connection, position: int, change: Callable[[bytearray], Any]
+) -> None:
+    (content,) = connection.execute(
+        "select numbers from events where position = ?", (position,)
+    ).fetchone()
     array = bytearray(content)
     change(array)
-    connection.execute("update events set numbers = ? where position = ?", (bytes(array), position))
+    connection.execute(
+        "update events set numbers = ? where position = ?", (bytes(array), position)
+    )
 
 
 def one_ulp(place: int) -> Callable[[bytearray], Any]:
@@ -78,7 +96,9 @@ def one_ulp(place: int) -> Callable[[bytearray], Any]:
 
 def arm(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    (text,) = connection.execute("select body from events where position = ?", (position,)).fetchone()
+    (text,) = connection.execute(
+        "select body from events where position = ?", (position,)
+    ).fetchone()
     other = 2 if json.loads(text)["index"] != 2 else 0
     body(connection, position, index=other, arm=["sports", "politics", "tech"][other])
     return {"draw": (position, id)}
@@ -97,7 +117,8 @@ def propensity(connection: sqlite3.Connection) -> Any:
 
 
 def vote(connection: sqlite3.Connection) -> Any:
-    position, id = chosen(connection, 15)  # before anyone was added or retired: three votes, a byte each
+    # before anyone was added or retired: three votes, a byte each
+    position, id = chosen(connection, 15)
 
     def change(content: bytearray) -> None:
         content[-3] = (content[-3] + 1) % 3
@@ -108,32 +129,49 @@ def vote(connection: sqlite3.Connection) -> Any:
 
 def seen(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    connection.execute("update events set seen = seen - 5 where position = ?", (position,))
+    connection.execute(
+        "update events set seen = seen - 5 where position = ?", (position,)
+    )
     return {"odds": (position, id)}
 
 
 def seen_after(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    connection.execute("update events set seen = position where position = ?", (position,))
+    connection.execute(
+        "update events set seen = position where position = ?", (position,)
+    )
     return {"odds": (position, id)}
 
 
 def prior(connection: sqlite3.Connection) -> Any:
-    (text,) = connection.execute("select value from meta where name = 'about'").fetchone()
+    (text,) = connection.execute(
+        "select value from meta where name = 'about'"
+    ).fetchone()
     about = json.loads(text)
     about["judge"]["prior"] = [0.4, 0.4, 0.2]
-    connection.execute("update meta set value = ? where name = 'about'", (json.dumps(about),))
+    connection.execute(
+        "update meta set value = ? where name = 'about'", (json.dumps(about),)
+    )
     return {"odds": chosen(connection, 0)}
 
 
 def id_of_a_decision(connection: sqlite3.Connection) -> Any:
-    """A name that draws another arm; one that draws the same arm is found only by whoever holds the first name."""
+    """A name that draws another arm; one that draws the same arm is found only by
+    whoever holds the first name."""
     position, _ = chosen(connection)
-    text, content = connection.execute("select body, numbers from events where position = ?", (position,)).fetchone()
+    text, content = connection.execute(
+        "select body, numbers from events where position = ?", (position,)
+    ).fetchone()
     odds, uniforms = np.frombuffer(content, dtype="<f8", count=3), od.Uniforms(SEED)
     names = (f"forged-{k}" for k in range(100))
-    forged = next(name for name in names if pick(odds, uniforms(name)) != json.loads(text)["index"])
-    connection.execute("update events set id = ? where position = ?", (forged, position))
+    forged = next(
+        name
+        for name in names
+        if pick(odds, uniforms(name)) != json.loads(text)["index"]
+    )
+    connection.execute(
+        "update events set id = ? where position = ?", (forged, position)
+    )
     return {"draw": (position, forged)}
 
 
@@ -151,7 +189,9 @@ def mask_of_one_arm(connection: sqlite3.Connection) -> Any:
 
 def without_body(connection: sqlite3.Connection) -> Any:
     position, id = chosen(connection)
-    connection.execute("update events set body = null, numbers = null where position = ?", (position,))
+    connection.execute(
+        "update events set body = null, numbers = null where position = ?", (position,)
+    )
     return {"draw": (position, id)}
 
 
@@ -171,19 +211,24 @@ def without_body(connection: sqlite3.Connection) -> Any:
         mask_of_one_arm,
     ],
 )
-def test_a_changed_decision_is_found_by_name(honest: Path, tmp_path: Path, tamper: Tamper) -> None:
+def test_a_changed_decision_is_found_by_name(
+    honest: Path, tmp_path: Path, tamper: Tamper
+) -> None:
     expected, verdict = judged(honest, tmp_path, tamper)
     assert not verdict.holds
     found = first_misses(verdict)
     for level, record in expected.items():
         assert (found[level].position, found[level].id) == record
-    if tamper in (arm, arm_name, propensity, vote, seen, seen_after):  # nothing else depends on these
+    # nothing else depends on these
+    if tamper in (arm, arm_name, propensity, vote, seen, seen_after):
         assert len(verdict.misses) == 1
 
 
 def reward(connection: sqlite3.Connection) -> Any:
     position, _ = chosen(connection, 12, "reward")
-    connection.execute("update events set value = 1 - value where position = ?", (position,))
+    connection.execute(
+        "update events set value = 1 - value where position = ?", (position,)
+    )
     return {"odds": position}
 
 
@@ -196,8 +241,12 @@ def dropped(connection: sqlite3.Connection) -> Any:
 def take_out(connection: sqlite3.Connection, position: int) -> None:
     for table in ("events", "contexts"):
         connection.execute(f"delete from {table} where position = ?", (position,))
-        connection.execute(f"update {table} set position = -position where position > ?", (position,))
-        connection.execute(f"update {table} set position = -position - 1 where position < 0")
+        connection.execute(
+            f"update {table} set position = -position where position > ?", (position,)
+        )
+        connection.execute(
+            f"update {table} set position = -position - 1 where position < 0"
+        )
     connection.execute("update events set seen = seen - 1 where seen >= ?", (position,))
 
 
@@ -212,13 +261,17 @@ def swapped(connection: sqlite3.Connection) -> Any:
     first, _ = chosen(connection, 12, "reward")
     second, _ = chosen(connection, 20, "reward")
     for old, new in ((first, -1), (second, first), (-1, second)):
-        connection.execute("update events set position = ? where position = ?", (new, old))
+        connection.execute(
+            "update events set position = ? where position = ?", (new, old)
+        )
     return {"odds": first}
 
 
 def correction(connection: sqlite3.Connection) -> Any:
     position, _ = chosen(connection, 1, "correction")
-    connection.execute("update events set value = 0.123 where position = ?", (position,))
+    connection.execute(
+        "update events set value = 0.123 where position = ?", (position,)
+    )
     return {"odds": position}
 
 
@@ -230,22 +283,29 @@ def share_of_an_expert(connection: sqlite3.Connection) -> Any:
 
 def advice(connection: sqlite3.Connection) -> Any:
     query = (
-        "select e.position from events e join events r on r.id = e.id "
-        "where e.kind = 'decision' and r.kind = 'reward' and r.position > e.position and e.body not like '%shadow%' "
-        "and e.position > 30 limit 1"
+        "select e.position from events e join events r on r.id = e.id where e.kind = "
+        "'decision' and r.kind = 'reward' and r.position > e.position and e.body not "
+        "like '%shadow%' and e.position > 30 limit 1"
     )
     (position,) = connection.execute(query).fetchone()
 
     def change(content: bytearray) -> None:
-        np.frombuffer(content, dtype="<f8", count=4)[3] += 1e-6  # after the odds of three arms
+        # after the odds of three arms
+        np.frombuffer(content, dtype="<f8", count=4)[3] += 1e-6
 
     numbers(connection, position, change)
     return {"odds": position}
 
 
-@pytest.mark.parametrize("tamper", [reward, dropped, renumbered, swapped, correction, share_of_an_expert, advice])
-def test_a_changed_event_is_found_at_a_decision_made_after_it(honest: Path, tmp_path: Path, tamper: Tamper) -> None:
-    """The record that does not follow is the first decision whose state has learnt from the event."""
+@pytest.mark.parametrize(
+    "tamper",
+    [reward, dropped, renumbered, swapped, correction, share_of_an_expert, advice],
+)
+def test_a_changed_event_is_found_at_a_decision_made_after_it(
+    honest: Path, tmp_path: Path, tamper: Tamper
+) -> None:
+    """The record that does not follow is the first decision whose state has learnt from
+    the event."""
     expected, verdict = judged(honest, tmp_path, tamper)
     found = first_misses(verdict)
     assert set(found) == set(expected)
@@ -253,15 +313,22 @@ def test_a_changed_event_is_found_at_a_decision_made_after_it(honest: Path, tmp_
         assert position < found[level].position <= position + 12
 
 
-def test_a_changed_context_is_found_by_the_experts(honest: Path, tmp_path: Path) -> None:
+def test_a_changed_context_is_found_by_the_experts(
+    honest: Path, tmp_path: Path
+) -> None:
     def tamper(connection: sqlite3.Connection) -> Any:
         position, id = chosen(connection)
-        connection.execute("update contexts set body = '[0.5, 0.25]' where position = ?", (position,))
+        connection.execute(
+            "update contexts set body = '[0.5, 0.25]' where position = ?", (position,)
+        )
         return position, id
 
     record, verdict = judged(honest, tmp_path, tamper, models=True)
-    assert [(miss.level, miss.position, miss.id) for miss in verdict.misses] == [("experts", *record)]
-    assert judged(honest, tmp_path, tamper)[1].holds  # contexts are nothing to draws and odds
+    assert [(miss.level, miss.position, miss.id) for miss in verdict.misses] == [
+        ("experts", *record)
+    ]
+    # contexts are nothing to draws and odds
+    assert judged(honest, tmp_path, tamper)[1].holds
 
 
 def test_an_untouched_copy_holds(honest: Path, tmp_path: Path) -> None:
@@ -279,19 +346,24 @@ def times(connection: sqlite3.Connection) -> None:
 def last_reward(connection: sqlite3.Connection) -> None:
     """One that no decision has learnt from."""
     last = connection.execute("select max(seen) from events").fetchone()[0]
-    changed = connection.execute("update events set value = 1 - value where kind = 'reward' and position > ?", (last,))
+    changed = connection.execute(
+        "update events set value = 1 - value where kind = 'reward' and position > ?",
+        (last,),
+    )
     assert changed.rowcount
 
 
 def without_reward(connection: sqlite3.Connection) -> None:
     """A decision that nobody rewarded, taken out, and the gap closed."""
     query = (
-        "select min(position) from (select position from events group by id having count(*) = 1) where position > 20"
+        "select min(position) from (select position from events group by id having "
+        "count(*) = 1) where position > 20"
     )
     take_out(connection, connection.execute(query).fetchone()[0])
 
 
 @pytest.mark.parametrize("tamper", [tail, times, last_reward, without_reward])
 def test_what_no_level_can_find(honest: Path, tmp_path: Path, tamper: Tamper) -> None:
-    """Said in docs/howto/prove-a-decision.md: a log that was cut, its times, and what nothing depends on yet."""
+    """Said in docs/howto/prove-a-decision.md: a log that was cut, its times, and what
+    nothing depends on yet."""
     assert judged(honest, tmp_path, tamper, models=True)[1].holds

@@ -1,7 +1,9 @@
-"""Calls of Personalizer's API and what they answer, as a table: one `Row` for each, with examples of our own.
+"""Calls of Personalizer's API and what they answer, as a table: one `Row` for each,
+with examples of our own.
 
-`path` stands behind `/personalizer`, in front of it the version; `None` as a version is none. A row with a `code` is
-refused. Rows that need an event name `{event}`, a deferred one, made before.
+`path` stands behind `/personalizer`, in front of it the version; `None` as a version is
+none. A row with a `code` is refused. Rows that need an event name `{event}`, a deferred
+one, made before.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +18,8 @@ OLD = VERSIONS[:-1]
 
 
 class Row(NamedTuple):
-    """A call, in these versions, and its answer: the status, and the error's code or the keys of the body."""
+    """A call, in these versions, and its answer: the status, and the error's code or
+    the keys of the body."""
 
     name: str
     method: str
@@ -36,7 +39,10 @@ def action(id: Any, **features: Any) -> dict[str, Any]:
 
 def rank(*actions: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The body of a rank."""
-    return {"contextFeatures": [{"hour": 9}], "actions": list(actions or (action("a"), action("b")))} | more
+    return {
+        "contextFeatures": [{"hour": 9}],
+        "actions": list(actions or (action("a"), action("b"))),
+    } | more
 
 
 def _deep(levels: int) -> dict[str, Any]:
@@ -51,13 +57,46 @@ _RANKED = frozenset({"ranking", "eventId", "rewardActionId"})
 _REWARD, _ACTIVATE = "/events/{event}/reward", "/events/{event}/activate"
 RANKS = (
     Row("rank", "POST", "/rank", 201, rank(), keys=_RANKED),
-    Row("rank: no context", "POST", "/rank", 201, {"actions": [action("a")]}, keys=_RANKED),
-    Row("rank: nulls", "POST", "/rank", 201, rank(eventId=None, deferActivation=None, excludedActions=None)),
-    Row("rank: 50 actions", "POST", "/rank", 201, rank(*(action(n) for n in range(50)))),
+    Row(
+        "rank: no context",
+        "POST",
+        "/rank",
+        201,
+        {"actions": [action("a")]},
+        keys=_RANKED,
+    ),
+    Row(
+        "rank: nulls",
+        "POST",
+        "/rank",
+        201,
+        rank(eventId=None, deferActivation=None, excludedActions=None),
+    ),
+    Row(
+        "rank: 50 actions", "POST", "/rank", 201, rank(*(action(n) for n in range(50)))
+    ),
     Row("rank: unknown fields", "POST", "/rank", 201, rank(more={"a": 1})),
-    Row("rank: an unknown id is excluded", "POST", "/rank", 201, rank(excludedActions=["z"])),
-    Row("rank: longest ids", "POST", "/rank", 201, rank(action("é" * 256), eventId="x" * 256)),
-    Row("rank: only features that are passed over", "POST", "/rank", 201, rank(action("a", _tag="x"))),
+    Row(
+        "rank: an unknown id is excluded",
+        "POST",
+        "/rank",
+        201,
+        rank(excludedActions=["z"]),
+    ),
+    Row(
+        "rank: longest ids",
+        "POST",
+        "/rank",
+        201,
+        rank(action("é" * 256), eventId="x" * 256),
+    ),
+    Row(
+        "rank: only features that are passed over",
+        "POST",
+        "/rank",
+        201,
+        rank(action("a", _tag="x")),
+    ),
     _bad("no actions", rank() | {"actions": []}),
     _bad("actions are missing", {"contextFeatures": []}),
     _bad("51 actions", rank(*(action(n) for n in range(51)))),
@@ -94,9 +133,30 @@ RANKS = (
     _bad("deferActivation is a word", rank(deferActivation="yes")),
     _bad("a list for a body", [rank()]),
     Row("rank: no body", "POST", "/rank", 400, code="InvalidRankRequest"),
-    Row("rank: no JSON", "POST", "/rank", 400, content=b'{"actions": [', code="InvalidRankRequest"),
-    Row("rank: no UTF-8", "POST", "/rank", 400, content=b'{"actions": "\xff"}', code="InvalidRankRequest"),
-    Row("rank: too long", "POST", "/rank", 400, content=b" " * (1 << 20) + b"{}", code="PayloadSizeExceeded"),
+    Row(
+        "rank: no JSON",
+        "POST",
+        "/rank",
+        400,
+        content=b'{"actions": [',
+        code="InvalidRankRequest",
+    ),
+    Row(
+        "rank: no UTF-8",
+        "POST",
+        "/rank",
+        400,
+        content=b'{"actions": "\xff"}',
+        code="InvalidRankRequest",
+    ),
+    Row(
+        "rank: too long",
+        "POST",
+        "/rank",
+        400,
+        content=b" " * (1 << 20) + b"{}",
+        code="PayloadSizeExceeded",
+    ),
     Row("rank: GET", "GET", "/rank", 405, code="MethodNotAllowed"),
     Row("rank: DELETE", "DELETE", "/rank", 405, code="MethodNotAllowed"),
 )
@@ -104,39 +164,128 @@ EVENTS = (
     Row("reward", "POST", _REWARD, 204, {"value": 0.5}),
     Row("reward: a whole number", "POST", _REWARD, 204, {"value": 1}),
     Row("reward: below 0", "POST", _REWARD, 204, {"value": -1.0}),
-    Row("reward: of an unknown event", "POST", "/events/never-ranked/reward", 204, {"value": 1}),
-    Row("reward: above the scale", "POST", _REWARD, 400, {"value": 1.5}, "InvalidRewardRequest"),
-    Row("reward: below the scale", "POST", _REWARD, 400, {"value": -2}, "InvalidRewardRequest"),
+    Row(
+        "reward: of an unknown event",
+        "POST",
+        "/events/never-ranked/reward",
+        204,
+        {"value": 1},
+    ),
+    Row(
+        "reward: above the scale",
+        "POST",
+        _REWARD,
+        400,
+        {"value": 1.5},
+        "InvalidRewardRequest",
+    ),
+    Row(
+        "reward: below the scale",
+        "POST",
+        _REWARD,
+        400,
+        {"value": -2},
+        "InvalidRewardRequest",
+    ),
     Row("reward: text", "POST", _REWARD, 400, {"value": "1"}, "InvalidRewardRequest"),
     Row("reward: null", "POST", _REWARD, 400, {"value": None}, "InvalidRewardRequest"),
     Row("reward: none", "POST", _REWARD, 400, {}, "InvalidRewardRequest"),
     Row("reward: no body", "POST", _REWARD, 400, code="InvalidRewardRequest"),
     Row("reward: PUT", "PUT", _REWARD, 405, {"value": 1}, "MethodNotAllowed"),
-    Row("reward: a long id", "POST", f"/events/{'x' * 257}/reward", 400, {"value": 1}, "InvalidRewardRequest"),
-    Row("reward: NUL in an id", "POST", "/events/a%00/reward", 400, {"value": 1}, "InvalidRewardRequest"),
-    Row("reward: an id that is no UTF-8", "POST", "/events/a%FF/reward", 400, {"value": 1}, "BadRequest"),
-    Row("reward: no id", "POST", "/events//reward", 404, {"value": 1}, "ResourceNotFound"),
+    Row(
+        "reward: a long id",
+        "POST",
+        f"/events/{'x' * 257}/reward",
+        400,
+        {"value": 1},
+        "InvalidRewardRequest",
+    ),
+    Row(
+        "reward: NUL in an id",
+        "POST",
+        "/events/a%00/reward",
+        400,
+        {"value": 1},
+        "InvalidRewardRequest",
+    ),
+    Row(
+        "reward: an id that is no UTF-8",
+        "POST",
+        "/events/a%FF/reward",
+        400,
+        {"value": 1},
+        "BadRequest",
+    ),
+    Row(
+        "reward: no id",
+        "POST",
+        "/events//reward",
+        404,
+        {"value": 1},
+        "ResourceNotFound",
+    ),
     Row("activate", "POST", _ACTIVATE, 204),
     Row("activate: with a body that is none", "POST", _ACTIVATE, 204, content=b"{{{"),
     Row("activate: of an unknown event", "POST", "/events/never-ranked/activate", 204),
-    Row("activate: a long id", "POST", f"/events/{'x' * 257}/activate", 400, code="InvalidEventIdToActivate"),
+    Row(
+        "activate: a long id",
+        "POST",
+        f"/events/{'x' * 257}/activate",
+        400,
+        code="InvalidEventIdToActivate",
+    ),
     Row("activate: GET", "GET", _ACTIVATE, 405, code="MethodNotAllowed"),
 )
 PATHS = (
     Row("no path", "GET", "", 404, code="ResourceNotFound"),
     Row("an unknown path", "POST", "/ranks", 404, rank(), "ResourceNotFound"),
-    Row("logs of their library", "POST", "/logs/interactions", 404, content=b"\1\2", code="ResourceNotFound"),
-    Row("logs of their library too", "POST", "/logs/observations", 404, content=b"\1", code="ResourceNotFound"),
-    Row("feature importances", "GET", "/featureImportances", 404, code="ResourceNotFound"),
+    Row(
+        "logs of their library",
+        "POST",
+        "/logs/interactions",
+        404,
+        content=b"\1\2",
+        code="ResourceNotFound",
+    ),
+    Row(
+        "logs of their library too",
+        "POST",
+        "/logs/observations",
+        404,
+        content=b"\1",
+        code="ResourceNotFound",
+    ),
+    Row(
+        "feature importances",
+        "GET",
+        "/featureImportances",
+        404,
+        code="ResourceNotFound",
+    ),
     Row("one of them", "PUT", "/featureImportances/7", 404, {}, "ResourceNotFound"),
-    Row("metrics of learning", "GET", "/metrics/learning", 404, code="ResourceNotFound"),
+    Row(
+        "metrics of learning", "GET", "/metrics/learning", 404, code="ResourceNotFound"
+    ),
 )
 
 _SERVICE = "/configurations/service"
 CONFIGURATION = (
     Row("configuration", "GET", _SERVICE, 200),
-    Row("configuration: PUT without what is needed", "PUT", _SERVICE, 400, {}, "InvalidServiceConfiguration"),
-    Row("configuration: PUT without a body", "PUT", _SERVICE, 400, code="InvalidServiceConfiguration"),
+    Row(
+        "configuration: PUT without what is needed",
+        "PUT",
+        _SERVICE,
+        400,
+        {},
+        "InvalidServiceConfiguration",
+    ),
+    Row(
+        "configuration: PUT without a body",
+        "PUT",
+        _SERVICE,
+        400,
+        code="InvalidServiceConfiguration",
+    ),
     Row("configuration: DELETE", "DELETE", _SERVICE, 405, code="MethodNotAllowed"),
 )
 

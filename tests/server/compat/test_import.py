@@ -1,4 +1,5 @@
-"""Their history in a store: the same events, learnt as an incumbent's, once each, however often it is stopped."""
+"""Their history in a store: the same events, learnt as an incumbent's, once each,
+however often it is stopped."""
 
 import json
 import os
@@ -64,10 +65,19 @@ def test_the_same_events_and_all_of_them_follow(tmp_path: Path) -> None:
     found, rows = zip(*world(2 * GROUP + 20), strict=True)
     file = policy_file(tmp_path)
     report = imported(file, write(tmp_path / "log.json", *found))
-    assert (report.read, report.known, report.unlearnt, report.unread.total()) == (len(rows), 0, 0, 0)
+    assert (report.read, report.known, report.unlearnt, report.unread.total()) == (
+        len(rows),
+        0,
+        0,
+        0,
+    )
     with closing(open_reader(str(tmp_path / "news.sqlite"))) as reading:
         counts = export(reading, tmp_path / "back.parquet")
-        assert (counts.rows, counts.rewarded, counts.shadows) == (len(rows), len(rows), len(rows))
+        assert (counts.rows, counts.rewarded, counts.shadows) == (
+            len(rows),
+            len(rows),
+            len(rows),
+        )
         verdict = verify(reading)
         assert (verdict.holds, verdict.complete) == (True, True)
         lines = list(reading.lines(0, reading.head()))
@@ -100,9 +110,19 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
     log = write(tmp_path / "log.json", *(one for one, _ in world(3 * GROUP)))
     whole, killed = policy_file(tmp_path / "whole"), policy_file(tmp_path / "killed")
     imported(whole, log)
-    arguments = [sys.executable, "-c", _KILLED, str(log), str(killed.with_name("news.sqlite")), str(killed)]
+    arguments = [
+        sys.executable,
+        "-c",
+        _KILLED,
+        str(log),
+        str(killed.with_name("news.sqlite")),
+        str(killed),
+    ]
     paths = {"PYTHONPATH": str(Path(od.__file__).parents[1])}
-    assert subprocess.run(arguments, env=os.environ | paths, check=False).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run(arguments, env=os.environ | paths, check=False).returncode
+        == -signal.SIGKILL
+    )
     report = imported(killed, log)
     assert (report.read, report.known) == (3 * GROUP, 2 * GROUP)
     assert content(killed) == content(whole)
@@ -112,7 +132,9 @@ def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_what_a_store_has_otherwise_is_named(tmp_path: Path) -> None:
     file = policy_file(tmp_path)
-    imported(file, write(tmp_path / "1.json", two("1"), two("2"), two("3", _label_cost=None)))
+    imported(
+        file, write(tmp_path / "1.json", two("1"), two("2"), two("3", _label_cost=None))
+    )
     again = [two("1", drawn=1), two("2", reward=1.0), two("3", reward=1.0), two("4")]
     report = imported(file, write(tmp_path / "2.json", *again))
     assert (report.read, report.known, report.unread["repeat"]) == (2, 1, 2)
@@ -122,47 +144,65 @@ def test_what_a_store_has_otherwise_is_named(tmp_path: Path) -> None:
     ]
     lines, _, learnt, _ = content(file)
     assert learnt == 4
-    assert [line.value for line in lines if line.kind == "reward" and line.id == "3"] == [1.0]
+    assert [
+        line.value for line in lines if line.kind == "reward" and line.id == "3"
+    ] == [1.0]
 
 
 def test_a_policy_with_arms_of_its_own(tmp_path: Path) -> None:
     """Odds stand in the order of the file; an action that it does not have is named."""
     file = policy_file(tmp_path, 'arms = ["c", "b", "a"]\n' + AUTO)
     unknown = event("2", {"a": {}, "z": {}}, [0.5, 0.5])
-    report = imported(file, write(tmp_path / "log.json", event("1", TWO, [0.25, 0.75], drawn=1), unknown))
+    report = imported(
+        file,
+        write(tmp_path / "log.json", event("1", TWO, [0.25, 0.75], drawn=1), unknown),
+    )
     assert (report.read, report.unread["broken"]) == (1, 1)
     assert "line 2: " in str(report.named[0])
     assert "'z'" in str(report.named[0])
     with closing(open_reader(str(tmp_path / "news.sqlite"))) as reading:
         (decision,) = reading.decisions([1])
         assert verify(reading).holds
-    assert (decision.arm, decision.number, decision.propensities.tolist()) == ("b", 1, [0.0, 0.75, 0.25])
+    assert (decision.arm, decision.number, decision.propensities.tolist()) == (
+        "b",
+        1,
+        [0.0, 0.75, 0.25],
+    )
     assert decision.eligible is not None
     assert decision.eligible.tolist() == [False, True, True]
 
 
 def test_rewards_have_the_units_of_the_file(tmp_path: Path) -> None:
     file = policy_file(tmp_path, f"{AUTO}[reward]\nlow = -1\nhigh = 1\n")
-    imported(file, write(tmp_path / "log.json", two("1", reward=-0.5)), scale=od.RewardScale(-1.0, 1.0))
+    imported(
+        file,
+        write(tmp_path / "log.json", two("1", reward=-0.5)),
+        scale=od.RewardScale(-1.0, 1.0),
+    )
     lines, *_ = content(file)
     assert [line.value for line in lines if line.kind == "reward"] == [0.25]
 
 
 def test_features_that_are_too_large_are_named(tmp_path: Path) -> None:
     huge = event("1", {"a": {"x": 1e200}, "b": {"x": 2}}, [0.5, 0.5])
-    report = imported(policy_file(tmp_path), write(tmp_path / "log.json", huge, two("2")))
+    report = imported(
+        policy_file(tmp_path), write(tmp_path / "log.json", huge, two("2"))
+    )
     assert (report.read, report.unread["broken"]) == (1, 1)
     assert "must hold numbers between" in str(report.named[0])
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    """Sports in the morning, tech in the evening: the policy that a service would go on with knows it."""
+    """Sports in the morning, tech in the evening: the policy that a service would go on
+    with knows it."""
     file = policy_file(tmp_path)
     imported(file, write(tmp_path / "log.json", *(one for one, _ in world(400))))
     (opened,) = open_experiments([file])
     with closing(opened.store) as store:
         state = restore(store, opened.policy, change=opened.change).state
-    arms = {topic: {"topic": topic, "words": 500} for topic in ("sports", "tech", "art")}
+    arms = {
+        topic: {"topic": topic, "words": 500} for topic in ("sports", "tech", "art")
+    }
     for time, best in (("morning", "sports"), ("evening", "tech")):
         context = {"timeOfDay": time, "user.age": 12.0}
         odds = opened.policy.odds(state, offered(context, arms))
@@ -170,14 +210,19 @@ def test_it_learns(tmp_path: Path) -> None:
 
 
 def test_sums_are_refused(tmp_path: Path) -> None:
-    file = policy_file(tmp_path, f'{AUTO}[service]\nreward_rule = "sum"\nwindow_s = 9\n')
+    file = policy_file(
+        tmp_path, f'{AUTO}[service]\nreward_rule = "sum"\nwindow_s = 9\n'
+    )
     with pytest.raises(od.InvalidInput, match=r'reward_rule must be "first"'):
         imported(file, write(tmp_path / "log.json", two()))
 
 
 def test_a_reader_that_ends_early_loses_no_group(tmp_path: Path) -> None:
     """What was written is in the store, whatever raises after it."""
-    log, file = write(tmp_path / "log.json", *(one for one, _ in world(GROUP + 5))), policy_file(tmp_path)
+    log, file = (
+        write(tmp_path / "log.json", *(one for one, _ in world(GROUP + 5))),
+        policy_file(tmp_path),
+    )
 
     def cut() -> Iterator[Any]:
         for place, one in enumerate(events([log], UNIT)):

@@ -1,4 +1,5 @@
-"""Feature flags by OFREP: statuses and shapes as its OpenAPI document has them, units, and what counts when."""
+"""Feature flags by OFREP: statuses and shapes as its OpenAPI document has them, units,
+and what counts when."""
 
 import json
 import os
@@ -37,38 +38,64 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 def ask(served: Any, unit: str, flag: str = "", **more: Any) -> Any:
     """The answer to a flag, or to all, of a unit."""
     path = f"{ALL}/{flag}" if flag else ALL
-    return served.ask("POST", path, json={"context": {"targetingKey": unit, "plan": "free"}}, **more)
+    return served.ask(
+        "POST", path, json={"context": {"targetingKey": unit, "plan": "free"}}, **more
+    )
 
 
 def kinds(served: Here, flag: str, id: str) -> list[str]:
     """The kinds of events of a decision."""
-    return [event["kind"] for event in served.get(f"/v1/decisions/{id}?experiment={flag}")["events"]]
+    return [
+        event["kind"]
+        for event in served.get(f"/v1/decisions/{id}?experiment={flag}")["events"]
+    ]
 
 
 @pytest.mark.parametrize("flag", VALUES)
-def test_a_flag_has_the_value_of_the_arm_that_the_unit_keeps(served: Here, flag: str) -> None:
+def test_a_flag_has_the_value_of_the_arm_that_the_unit_keeps(
+    served: Here, flag: str
+) -> None:
     seen = set()
     for number in range(30):
         answer = ask(served, f"unit {number}", flag)
-        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            200,
+            "application/json",
+        )
         told = answer.json()
         assert set(told) == {"key", "value", "variant", "reason", "metadata"}
         assert (told["key"], told["reason"]) == (flag, "SPLIT")
         value, expected = told["value"], VALUES[flag][told["variant"]]
         assert (type(value), value) == (type(expected), expected)
-        record = served.get(f"/v1/decisions/{told['metadata']['decision_id']}?experiment={flag}")
+        record = served.get(
+            f"/v1/decisions/{told['metadata']['decision_id']}?experiment={flag}"
+        )
         assert told["metadata"] == {
             "decision_id": record["id"],
             "experiment": flag,
             "propensity": record["odds"][told["variant"]],
         }
-        assert (record["context"], record["arm"], record["deferred"]) == ({"plan": "free"}, told["variant"], False)
+        assert (record["context"], record["arm"], record["deferred"]) == (
+            {"plan": "free"},
+            told["variant"],
+            False,
+        )
         assert ask(served, f"unit {number}", flag).json() == told
         seen.add(told["variant"])
-    assert seen == set(VALUES[flag])  # all thirty alike: less than once in 10 million runs
+    # all thirty alike: less than once in 10 million runs
+    assert seen == set(VALUES[flag])
 
 
-UNITS = ("anna", "é ü", "a/b?c=d&e#f%20", '\n\t"\\', "0", "x" * 256, "日本", "\U0001f600")
+UNITS = (
+    "anna",
+    "é ü",
+    "a/b?c=d&e#f%20",
+    '\n\t"\\',
+    "0",
+    "x" * 256,
+    "日本",
+    "\U0001f600",
+)
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -85,15 +112,30 @@ WRONG: list[tuple[str, bytes, int, str]] = [
     ("checkout", b'{"context": {"plan": "free"}}', 400, "TARGETING_KEY_MISSING"),
     ("checkout", b'{"context": {"targetingKey": ""}}', 400, "TARGETING_KEY_MISSING"),
     ("checkout", b'{"context": {"targetingKey": 7}}', 400, "INVALID_CONTEXT"),
-    ("checkout", b'{"context": {"targetingKey": "%s"}}' % (b"x" * 257), 400, "INVALID_CONTEXT"),
+    (
+        "checkout",
+        b'{"context": {"targetingKey": "%s"}}' % (b"x" * 257),
+        400,
+        "INVALID_CONTEXT",
+    ),
     ("checkout", b'{"context": {"targetingKey": "a\\u0000b"}}', 400, "INVALID_CONTEXT"),
-    ("checkout", b'{"context": {"targetingKey": "a", "n": 1e300}}', 400, "INVALID_CONTEXT"),
+    (
+        "checkout",
+        b'{"context": {"targetingKey": "a", "n": 1e300}}',
+        400,
+        "INVALID_CONTEXT",
+    ),
     ("checkout", b'{"context": [1]}', 400, "PARSE_ERROR"),
     ("checkout", b'{"context": {"targetingKey": "\\ud800"}}', 400, "PARSE_ERROR"),
     ("checkout", b"[]", 400, "PARSE_ERROR"),
     ("checkout", b"{", 400, "PARSE_ERROR"),
     ("checkout", b"", 400, "PARSE_ERROR"),
-    ("checkout", b'{"context": {"targetingKey": "a", "n": "%s"}}' % (b"x" * 70_000), 400, "GENERAL"),
+    (
+        "checkout",
+        b'{"context": {"targetingKey": "a", "n": "%s"}}' % (b"x" * 70_000),
+        400,
+        "GENERAL",
+    ),
     ("chess", b'{"context": {"targetingKey": "a"}}', 404, "FLAG_NOT_FOUND"),
     ("each-time", b'{"context": {"targetingKey": "a"}}', 404, "FLAG_NOT_FOUND"),
     ("watched", b'{"context": {"targetingKey": "a"}}', 404, "FLAG_NOT_FOUND"),
@@ -108,12 +150,17 @@ def test_what_is_wrong_has_a_status_a_code_and_a_sentence(
 ) -> None:
     answer = served.ask("POST", f"{ALL}/{flag}", content=body)
     told = answer.json()
-    assert (answer.status_code, told["errorCode"], set(told)) == (status, code, {"key", "errorCode", "errorDetails"})
+    assert (answer.status_code, told["errorCode"], set(told)) == (
+        status,
+        code,
+        {"key", "errorCode", "errorDetails"},
+    )
     assert told["key"] == flag
     assert len(told["errorDetails"]) > 10
     if status == 400 and code != "GENERAL":
         whole = served.ask("POST", ALL, content=body)
-        if code == "INVALID_CONTEXT" and b'"n"' in body:  # of the flags, not of the call
+        # of the flags, not of the call
+        if code == "INVALID_CONTEXT" and b'"n"' in body:
             assert {one["errorCode"] for one in whole.json()["flags"]} == {code}
         else:
             assert (whole.status_code, whole.json()["errorCode"]) == (400, code)
@@ -131,35 +178,58 @@ def test_what_is_wrong_has_a_status_a_code_and_a_sentence(
         ("GET", "/ofrep/v1/configuration", 404),
     ],
 )
-def test_other_paths_and_methods(served: Here, method: str, path: str, status: int) -> None:
+def test_other_paths_and_methods(
+    served: Here, method: str, path: str, status: int
+) -> None:
     answer = served.ask(method, path)
     assert (answer.status_code, answer.json()["errorCode"]) == (status, "GENERAL")
 
 
-def test_all_flags_are_deferred_decisions_that_count_once_activated(served: Here) -> None:
+def test_all_flags_are_deferred_decisions_that_count_once_activated(
+    served: Here,
+) -> None:
     first = ask(served, "bulk")
     flags = {one["key"]: one for one in first.json()["flags"]}
     assert list(flags) == sorted(VALUES)
-    assert all(VALUES[key][one["variant"]] == one["value"] for key, one in flags.items())
+    assert all(
+        VALUES[key][one["variant"]] == one["value"] for key, one in flags.items()
+    )
     again = ask(served, "bulk")
-    assert (again.json(), again.headers["etag"]) == (first.json(), first.headers["etag"])
+    assert (again.json(), again.headers["etag"]) == (
+        first.json(),
+        first.headers["etag"],
+    )
     ids = {key: one["metadata"]["decision_id"] for key, one in flags.items()}
     assert kinds(served, "size", ids["size"]) == ["decision"]
     assert ask(served, "bulk", "checkout").json() == flags["checkout"]  # an exposure
     assert ask(served, "bulk", "checkout").json() == flags["checkout"]
     assert kinds(served, "checkout", ids["checkout"]) == ["decision", "activation"]
     served.post("reward", {"id": ids["look"], "reward": 1, "experiment": "look"})
-    assert served.get(f"/v1/decisions/{ids['look']}?experiment=look")["counts_since"] is None
+    assert (
+        served.get(f"/v1/decisions/{ids['look']}?experiment=look")["counts_since"]
+        is None
+    )
     served.post("activate", {"id": ids["look"], "experiment": "look"})
-    assert served.get(f"/v1/decisions/{ids['look']}?experiment=look")["counts_since"] is not None
-    only = served.ask("POST", f"{ALL}/size?deferred=true", json={"context": {"targetingKey": "bulk"}})
+    assert (
+        served.get(f"/v1/decisions/{ids['look']}?experiment=look")["counts_since"]
+        is not None
+    )
+    only = served.ask(
+        "POST", f"{ALL}/size?deferred=true", json={"context": {"targetingKey": "bulk"}}
+    )
     assert only.json() == flags["size"]
     assert kinds(served, "size", ids["size"]) == ["decision"]
 
 
 def test_an_answer_that_is_known_is_not_sent_again(served: Here) -> None:
     tag = ask(served, "etag").headers["etag"]
-    for sent, status in ((tag, 304), (f'"x", W/{tag}', 304), ("*", 304), ('"x"', 200), ("", 200)):
+    for sent, status in (
+        (tag, 304),
+        (f'"x", W/{tag}', 304),
+        ("*", 304),
+        ('"x"', 200),
+        ("", 200),
+    ):
         answer = ask(served, "etag", headers={"If-None-Match": sent})
         assert (answer.status_code, answer.headers["etag"]) == (status, tag)
         assert bool(answer.content) == (status == 200)
@@ -170,7 +240,9 @@ def test_a_unit_keeps_its_flag_when_its_context_is_erased(served: Here) -> None:
     flags = {one["key"]: one for one in ask(served, "erased").json()["flags"]}
     served.experiment("speed").store.erase(1e12)
     assert ask(served, "erased", "speed").json() == flags["speed"]
-    assert kinds(served, "speed", flags["speed"]["metadata"]["decision_id"]) == ["decision"]
+    assert kinds(served, "speed", flags["speed"]["metadata"]["decision_id"]) == [
+        "decision"
+    ]
 
 
 def test_a_flag_that_is_not_ready_does_not_keep_the_others(tmp_path: Path) -> None:
@@ -178,7 +250,11 @@ def test_a_flag_that_is_not_ready_does_not_keep_the_others(tmp_path: Path) -> No
         follower = served.experiment("a").follower
         follower.now = follower.now._replace(state=None)
         answer = ask(served, "u", "a")
-        assert (answer.status_code, answer.json()["errorCode"], answer.json()["key"]) == (503, "GENERAL", "a")
+        assert (
+            answer.status_code,
+            answer.json()["errorCode"],
+            answer.json()["key"],
+        ) == (503, "GENERAL", "a")
         assert int(answer.headers["retry-after"]) > 0
         first, second = ask(served, "u").json()["flags"]
         assert (first["key"], first["errorCode"]) == ("a", "GENERAL")
@@ -187,25 +263,42 @@ def test_a_flag_that_is_not_ready_does_not_keep_the_others(tmp_path: Path) -> No
 
 def test_keys_are_sent_in_either_header_and_are_for_their_flags(tmp_path: Path) -> None:
     keys, files = tmp_path / "keys.json", [flag(tmp_path, name) for name in ("a", "b")]
-    mine, reads = create(keys, "mine", ["decide"], ["a"]), create(keys, "reads", ["read"])
+    mine, reads = (
+        create(keys, "mine", ["decide"], ["a"]),
+        create(keys, "reads", ["read"]),
+    )
     with here(*files, keys=keys, rate=Rate(0.001, 12)) as served:
         for headers in ({"Authorization": f"Bearer {mine}"}, {"X-API-Key": mine}):
             assert ask(served, "u", "a", headers=headers).status_code == 200
-            assert [one["key"] for one in ask(served, "u", headers=headers).json()["flags"]] == ["a"]
+            assert [
+                one["key"] for one in ask(served, "u", headers=headers).json()["flags"]
+            ] == ["a"]
             refused = ask(served, "u", "b", headers=headers)
-            assert (refused.status_code, refused.json()["errorCode"], refused.json()["key"]) == (403, "GENERAL", "b")
+            assert (
+                refused.status_code,
+                refused.json()["errorCode"],
+                refused.json()["key"],
+            ) == (403, "GENERAL", "b")
         for sent in ({}, {"X-API-Key": "od_wrong"}):
             nobody = ask(served, "u", "a", headers=sent)
-            assert (nobody.status_code, nobody.headers["www-authenticate"]) == (401, "Bearer")
+            assert (nobody.status_code, nobody.headers["www-authenticate"]) == (
+                401,
+                "Bearer",
+            )
         assert ask(served, "u", "a", headers={"X-API-Key": reads}).status_code == 403
-        while (answer := ask(served, "u", "a", headers={"X-API-Key": mine})).status_code == 200:
+        while (
+            answer := ask(served, "u", "a", headers={"X-API-Key": mine})
+        ).status_code == 200:
             pass
         assert (answer.status_code, answer.json()["errorCode"]) == (429, "GENERAL")
         assert int(answer.headers["retry-after"]) > 0
 
 
 def test_killed_between_the_flags_and_their_reward(tmp_path: Path) -> None:
-    file, body = flag(tmp_path, "checkout"), {"context": {"targetingKey": "anna", "plan": "free"}}
+    file, body = (
+        flag(tmp_path, "checkout"),
+        {"context": {"targetingKey": "anna", "plan": "free"}},
+    )
     with process(file) as one:
         told = one.client.post(ALL, json=body)
         os.kill(one.pid, signal.SIGKILL)
@@ -214,18 +307,25 @@ def test_killed_between_the_flags_and_their_reward(tmp_path: Path) -> None:
     with process(file) as two:
         assert two.client.post(ALL, json=body).headers["etag"] == told.headers["etag"]
         assert two.client.post("/v1/activate", json={"id": id}).json()["new"]
-        assert two.client.post("/v1/reward", json={"id": id, "reward": 1}).json()["parked"] is False
+        assert (
+            two.client.post("/v1/reward", json={"id": id, "reward": 1}).json()["parked"]
+            is False
+        )
         wait(lambda: two.client.get("/v1/posterior").json()["learnt"] == 1)
 
 
-def test_replicas_give_a_unit_the_same_flags(server: Server, experiment: str, tmp_path: Path) -> None:
+def test_replicas_give_a_unit_the_same_flags(
+    server: Server, experiment: str, tmp_path: Path
+) -> None:
     service, files = f"{STICKY}store = {json.dumps(server.url())}\n", []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         files.append(flag(tmp_path / name, experiment, service=service))
     with here(files[0]) as one, here(files[1]) as two, ThreadPoolExecutor(8) as threads:
         for unit in ("anna", "bert", "carl"):
-            answers = list(threads.map(lambda served, unit=unit: ask(served, unit), (one, two) * 4))
+            answers = list(
+                threads.map(lambda served, unit=unit: ask(served, unit), (one, two) * 4)
+            )
             assert {answer.status_code for answer in answers} == {200}
             assert len({answer.headers["etag"] for answer in answers}) == 1
         id = answers[0].json()["flags"][0]["metadata"]["decision_id"]
@@ -248,6 +348,10 @@ def test_values_that_are_none(tmp_path: Path, values: str, match: str) -> None:
     with pytest.raises(InvalidInput, match=match):
         read_policy(flag(tmp_path, "checkout", more=f"[flag]\nvalues = {values}\n"))
     site = tmp_path / "site.toml"
-    site.write_text(f'[policy]\nkind = "auto"\n[flag]\nvalues = {json.dumps("x")}\n'.replace('"x"', "{}"))
+    site.write_text(
+        f'[policy]\nkind = "auto"\n[flag]\nvalues = {json.dumps("x")}\n'.replace(
+            '"x"', "{}"
+        )
+    )
     with pytest.raises(InvalidInput, match="in a file with arms"):
         read_policy(site)

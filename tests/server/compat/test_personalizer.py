@@ -1,4 +1,5 @@
-"""Every route, status and shape of refusals of Personalizer's API, by a table; and the paths its programs send."""
+"""Every route, status and shape of refusals of Personalizer's API, by a table; and the
+paths its programs send."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,22 +49,34 @@ def address(version: str | None, path: str, prefix: str = "") -> str:
 def send(served: Here, row: Row, version: str) -> httpx.Response:
     event, id, slots = "", "", ""
     if "{event}" in row.path or row in REST:  # there are decisions to evaluate
-        made = served.ask("POST", address(version, "/rank"), json=rank(deferActivation=True))
+        made = served.ask(
+            "POST", address(version, "/rank"), json=rank(deferActivation=True)
+        )
         event = made.json()["eventId"]
     if "{slots}" in row.path and version in row.versions:
-        made = served.ask("POST", address(version, "/multislot/rank"), json=page(deferActivation=True))
+        made = served.ask(
+            "POST", address(version, "/multislot/rank"), json=page(deferActivation=True)
+        )
         slots = made.json()["eventId"]
     if "{id}" in row.path:
-        id = served.ask("POST", address(version, "/evaluations"), json=ask()).json()["id"]
-    more: dict[str, Any] = {"content": row.content} if row.body is None else {"json": row.body}
-    path = address(version, row.path.format(event=event, id=id, slots=slots, version=version))
+        id = served.ask("POST", address(version, "/evaluations"), json=ask()).json()[
+            "id"
+        ]
+    more: dict[str, Any] = (
+        {"content": row.content} if row.body is None else {"json": row.body}
+    )
+    path = address(
+        version, row.path.format(event=event, id=id, slots=slots, version=version)
+    )
     return served.ask(row.method, path, headers=row.headers, **more)
 
 
 @pytest.mark.parametrize("version", ALL)
 @pytest.mark.parametrize("row", [*ROWS, *SLOTS, *REST], ids=lambda row: row.name)
 def test_every_route_and_refusal(served: Here, row: Row, version: str) -> None:
-    expected, code = (row.status, row.code) if version in row.versions else (404, "ResourceNotFound")
+    expected, code = (
+        (row.status, row.code) if version in row.versions else (404, "ResourceNotFound")
+    )
     answer = send(served, row, version)
     assert answer.status_code == expected, answer.text
     if code is not None:
@@ -76,8 +89,15 @@ def test_every_route_and_refusal(served: Here, row: Row, version: str) -> None:
         assert "content-type" not in answer.headers
     elif row.keys is not None:
         assert answer.json().keys() == row.keys
-    for one in served.ask("GET", address(version, "/evaluations")).json() if row in REST else ():  # ends its process
-        served.ask("DELETE", address(version, f"/evaluations/{quote(one['id'], safe='')}"))
+    # ends its process
+    for one in (
+        served.ask("GET", address(version, "/evaluations")).json()
+        if row in REST
+        else ()
+    ):
+        served.ask(
+            "DELETE", address(version, f"/evaluations/{quote(one['id'], safe='')}")
+        )
 
 
 @pytest.mark.parametrize(
@@ -115,28 +135,47 @@ def test_paths_that_are_none(served: Here, path: str, status: int) -> None:
 
 def test_ids_are_as_they_were_sent(served: Here) -> None:
     for id in ("ev 1/é", "e:1", "Rank", "personalizer", "y" * 256, "漢" * 256, 7):
-        made = served.ask("POST", "/personalizer/v1.0/rank", json=rank(eventId=id, deferActivation=True))
+        made = served.ask(
+            "POST",
+            "/personalizer/v1.0/rank",
+            json=rank(eventId=id, deferActivation=True),
+        )
         assert made.json()["eventId"] == str(id)
-        quoted = httpx.URL(f"http://x/{str(id).replace('/', '%2F')}").raw_path.decode()[1:]
-        answer = served.ask("POST", f"/personalizer/v1.0/EVENTS/{quoted}/Reward", json={"value": 1})
+        quoted = httpx.URL(f"http://x/{str(id).replace('/', '%2F')}").raw_path.decode()[
+            1:
+        ]
+        answer = served.ask(
+            "POST", f"/personalizer/v1.0/EVENTS/{quoted}/Reward", json={"value": 1}
+        )
         assert answer.status_code == 204
         record = served.experiment().find(str(id))
         assert record is not None
-        (rewarded,) = [line for line in served.experiment().store.history([str(id)], 2**62) if line.kind == "reward"]
+        (rewarded,) = [
+            line
+            for line in served.experiment().store.history([str(id)], 2**62)
+            if line.kind == "reward"
+        ]
         assert rewarded.value == 1.0
 
 
 def test_excluded_actions_stay_at_their_places(served: Here) -> None:
     actions = [action(name, place=n) for n, name in enumerate("abcdef")]
-    answer = served.ask("POST", "/personalizer/v1.0/rank", json=rank(*actions, excludedActions=["a", "d", "zz"])).json()
+    answer = served.ask(
+        "POST",
+        "/personalizer/v1.0/rank",
+        json=rank(*actions, excludedActions=["a", "d", "zz"]),
+    ).json()
     ranking = answer["ranking"]
-    assert [ranking[place] for place in (0, 3)] == [{"id": "a", "probability": 0.0}, {"id": "d", "probability": 0.0}]
+    assert [ranking[place] for place in (0, 3)] == [
+        {"id": "a", "probability": 0.0},
+        {"id": "d", "probability": 0.0},
+    ]
     assert ranking[1]["id"] == answer["rewardActionId"]
     others = [ranking[place]["probability"] for place in (2, 4, 5)]
     assert others == sorted(others, reverse=True)
     assert sum(one["probability"] for one in ranking) == pytest.approx(1, abs=1e-12)
     found = served.experiment().find(answer["eventId"])
     assert found is not None
-    assert dict(zip(found[1].arms or (), found[1].propensities.tolist(), strict=True)) == {
-        one["id"]: one["probability"] for one in ranking
-    }
+    assert dict(
+        zip(found[1].arms or (), found[1].propensities.tolist(), strict=True)
+    ) == {one["id"]: one["probability"] for one in ranking}

@@ -1,4 +1,5 @@
-"""Configuration and modes of Personalizer's API: what may change does, in the log, with effect, and after restarts."""
+"""Configuration and modes of Personalizer's API: what may change does, in the log, with
+effect, and after restarts."""
 
 import json
 import re
@@ -35,8 +36,12 @@ def get(served: Here, version: str = "v1.1-preview.3") -> Any:
     return answer.json()
 
 
-def put(served: Here, status: int = 200, version: str = "v1.1-preview.3", **changes: Any) -> Any:
-    answer = served.ask("PUT", address(version, PATH), json=get(served, version) | changes)
+def put(
+    served: Here, status: int = 200, version: str = "v1.1-preview.3", **changes: Any
+) -> Any:
+    answer = served.ask(
+        "PUT", address(version, PATH), json=get(served, version) | changes
+    )
     assert answer.status_code == status, answer.text
     return answer.json() if status == 200 else answer.json()["error"]
 
@@ -48,22 +53,36 @@ def ranked(served: Here, *actions: dict[str, Any], **more: Any) -> Any:
 
 
 def kinds(served: Here, id: str) -> list[tuple[str, float | None]]:
-    return [(line.kind, line.value) for line in served.experiment().store.history([id], 2**62)]
+    return [
+        (line.kind, line.value)
+        for line in served.experiment().store.history([id], 2**62)
+    ]
 
 
 def test_what_is_told_may_be_put_back_and_changes_nothing(tmp_path: Path) -> None:
-    waits = "PT0.0000001S", "PT10M0.1234567S", "00:10:00.1234567", "P36499DT23H59M59.9999999S"
+    waits = (
+        "PT0.0000001S",
+        "PT10M0.1234567S",
+        "00:10:00.1234567",
+        "P36499DT23H59M59.9999999S",
+    )
     with here(file(tmp_path), doors=[Personalizer()]) as served:
         for wait in waits:
             told = put(served, rewardWaitTime=wait)
             for version in ("v1.1-preview.3", "v1.0"):
                 put(served, version=version)
                 assert get(served) == told
-        assert "must be more than 0" in put(served, 400, rewardWaitTime="PT0.00000001S")["message"]
+        assert (
+            "must be more than 0"
+            in put(served, 400, rewardWaitTime="PT0.00000001S")["message"]
+        )
 
 
 def test_the_configuration_in_each_version(tmp_path: Path) -> None:
-    with here(file(tmp_path, service="window_s = 600\nerase_after_days = 90\n"), doors=[Personalizer()]) as served:
+    with here(
+        file(tmp_path, service="window_s = 600\nerase_after_days = 90\n"),
+        doors=[Personalizer()],
+    ) as served:
         first, preview = get(served, "v1.0"), get(served)
         assert first == {
             "rewardWaitTime": "00:10:00",
@@ -85,7 +104,8 @@ def test_the_configuration_in_each_version(tmp_path: Path) -> None:
         }
         assert get(served, V22) == preview
         assert put(served) == preview
-        assert served.experiment().store.of_setting("personalizer") == []  # nothing has changed
+        # nothing has changed
+        assert served.experiment().store.of_setting("personalizer") == []
 
 
 def test_what_is_safe_changes_in_the_log_and_after_a_restart(tmp_path: Path) -> None:
@@ -99,11 +119,14 @@ def test_what_is_safe_changes_in_the_log_and_after_a_restart(tmp_path: Path) -> 
         "autoOptimizationStartDate": "2022-01-01T00:00:00Z",
     }
     with here(path, doors=[Personalizer()]) as served:
-        changed = put(served, **changes, logMirrorSasUri="https://x.example/logs?sig=secret")
+        changed = put(
+            served, **changes, logMirrorSasUri="https://x.example/logs?sig=secret"
+        )
         assert changed.pop("lastConfigurationEditDate").endswith("Z")
-        assert changes | {"rewardWaitTime": "PT4H", "logMirrorSasUri": "https://x.example/logs"} == {
-            name: changed[name] for name in (*changes, "logMirrorSasUri")
-        }
+        assert changes | {
+            "rewardWaitTime": "PT4H",
+            "logMirrorSasUri": "https://x.example/logs",
+        } == {name: changed[name] for name in (*changes, "logMirrorSasUri")}
         (line,) = served.experiment().store.of_setting("personalizer")
         assert json.loads(line.body or "")["value"]["window_s"] == 4 * 3600.0
         assert "secret" not in (line.body or "")
@@ -112,7 +135,11 @@ def test_what_is_safe_changes_in_the_log_and_after_a_restart(tmp_path: Path) -> 
         del again["lastConfigurationEditDate"]
         assert again == changed
         settings = served.experiment().settings
-        assert (settings.window, settings.default, settings.erase_after_days) == (4 * 3600.0, 0.55, 30.0)
+        assert (settings.window, settings.default, settings.erase_after_days) == (
+            4 * 3600.0,
+            0.55,
+            30.0,
+        )
         (facts,) = served.get("/v1/experiments")["experiments"]
         assert facts["window_s"] == 4 * 3600.0
 
@@ -120,24 +147,47 @@ def test_what_is_safe_changes_in_the_log_and_after_a_restart(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"rewardAggregation": "sum"}, "rewardAggregation must stay 'earliest', for it is the store's"),
+        (
+            {"rewardAggregation": "sum"},
+            "rewardAggregation must stay 'earliest', for it is the store's",
+        ),
         ({"explorationPercentage": 0.2}, "explorationPercentage must stay 0.005"),
         ({"explorationPercentage": 1.2}, "explorationPercentage must be a number <= 1"),
         ({"defaultReward": 1.5}, "defaultReward must be a number <= 1"),
-        ({"rewardWaitTime": "ten minutes"}, "rewardWaitTime must be a duration such as PT10M or 00:10:00"),
+        (
+            {"rewardWaitTime": "ten minutes"},
+            "rewardWaitTime must be a duration such as PT10M or 00:10:00",
+        ),
         ({"rewardWaitTime": "PT0S"}, "rewardWaitTime must be more than 0"),
         ({"rewardWaitTime": "-PT5M"}, "rewardWaitTime must be more than 0"),
         ({"rewardWaitTime": None}, "rewardWaitTime must be a string"),
         ({"modelExportFrequency": "P"}, "modelExportFrequency must be a duration"),
-        ({"logRetentionDays": 0}, "logRetentionDays must be -1, or at least a day more"),
-        ({"logRetentionDays": 3, "rewardWaitTime": "P2DT1H"}, "logRetentionDays must be -1, or at least"),
+        (
+            {"logRetentionDays": 0},
+            "logRetentionDays must be -1, or at least a day more",
+        ),
+        (
+            {"logRetentionDays": 3, "rewardWaitTime": "P2DT1H"},
+            "logRetentionDays must be -1, or at least",
+        ),
         ({"logRetentionDays": -2}, "logRetentionDays must be a number >= -1"),
-        ({"learningMode": "Offline"}, "learningMode must be Online or Apprentice or LoggingOnly"),
-        ({"learningMode": "Apprentice", "rewardWaitTime": "PT4H"}, "learningMode must not change together"),
-        ({"learningMode": "Apprentice", "defaultReward": 0.5}, "learningMode must not change together"),
+        (
+            {"learningMode": "Offline"},
+            "learningMode must be Online or Apprentice or LoggingOnly",
+        ),
+        (
+            {"learningMode": "Apprentice", "rewardWaitTime": "PT4H"},
+            "learningMode must not change together",
+        ),
+        (
+            {"learningMode": "Apprentice", "defaultReward": 0.5},
+            "learningMode must not change together",
+        ),
     ],
 )
-def test_what_is_not_safe_is_refused(served: Here, changes: dict[str, Any], why: str) -> None:
+def test_what_is_not_safe_is_refused(
+    served: Here, changes: dict[str, Any], why: str
+) -> None:
     error = put(served, 400, **changes)
     mode = "learningMode" in changes and len(changes) > 1
     assert error["code"] == f"Invalid{'LearningMode' * mode}ServiceConfiguration"
@@ -147,10 +197,15 @@ def test_what_is_not_safe_is_refused(served: Here, changes: dict[str, Any], why:
 
 def test_what_is_needed_must_be_there(tmp_path: Path) -> None:
     with here(file(tmp_path), doors=[Personalizer()]) as served:
-        answer = served.ask("PUT", address("v1.0", PATH), json={"rewardWaitTime": "PT1M"})
+        answer = served.ask(
+            "PUT", address("v1.0", PATH), json={"rewardWaitTime": "PT1M"}
+        )
         assert answer.status_code == 400
-        assert answer.json()["error"]["message"].startswith("defaultReward must be given")
-        assert get(served)["rewardWaitTime"] == "P36500D"  # without a window rewards are waited for for ever
+        assert answer.json()["error"]["message"].startswith(
+            "defaultReward must be given"
+        )
+        # without a window rewards are waited for for ever
+        assert get(served)["rewardWaitTime"] == "P36500D"
         assert put(served, logRetentionDays=-1)["rewardWaitTime"] == "P36500D"
 
 
@@ -179,23 +234,38 @@ def test_retention_erases(tmp_path: Path) -> None:
         hands.pass_by(3 * DAY)
         put(served, logRetentionDays=2)
         store = served.experiment().store
-        wait(lambda: type(store.decisions([served.experiment().find(id)[0].position])[0].context).__name__ == "Erased")  # type: ignore[index]
+        wait(
+            lambda: (
+                type(
+                    store.decisions([served.experiment().find(id)[0].position])[  # type: ignore[index]
+                        0
+                    ].context
+                ).__name__
+                == "Erased"
+            )
+        )
 
 
-def test_apprentice_shows_the_first_action_and_keeps_its_own_draw(tmp_path: Path) -> None:
+def test_apprentice_shows_the_first_action_and_keeps_its_own_draw(
+    tmp_path: Path,
+) -> None:
     path = file(tmp_path, service="window_s = 600\n")
     actions = [action(name, place=n) for n, name in enumerate("abcd")]
     with here(path, doors=[Personalizer()]) as served:
         assert put(served, learningMode="Apprentice")["learningMode"] == "Apprentice"
         assert "learningMode" not in get(served, "v1.0")
         for excluded, shown in (([], "a"), (["a", "c"], "b")):
-            answer = ranked(served, *actions, excludedActions=excluded, eventId=f"of {shown}")
+            answer = ranked(
+                served, *actions, excludedActions=excluded, eventId=f"of {shown}"
+            )
             assert answer["rewardActionId"] == shown
-            assert {one["id"]: one["probability"] for one in answer["ranking"]} == dict.fromkeys("abcd", 0.0) | {
-                shown: 1.0
-            }
+            assert {
+                one["id"]: one["probability"] for one in answer["ranking"]
+            } == dict.fromkeys("abcd", 0.0) | {shown: 1.0}
             assert [one["id"] for one in answer["ranking"]] == list("abcd")
-            again = ranked(served, *actions, excludedActions=excluded, eventId=f"of {shown}")
+            again = ranked(
+                served, *actions, excludedActions=excluded, eventId=f"of {shown}"
+            )
             assert again == answer
         found = served.experiment().find("of b")
         assert found is not None
@@ -208,25 +278,40 @@ def test_apprentice_shows_the_first_action_and_keeps_its_own_draw(tmp_path: Path
         assert ranked(served, *actions)["rewardActionId"] == "a"
     with here(path, doors=[Personalizer()]) as served:
         assert get(served)["learningMode"] == "LoggingOnly"
-        put(served, version="v1.0", modelExportFrequency="00:01:00")  # v1.0 does not know the mode: it stays
+        # v1.0 does not know the mode: it stays
+        put(served, version="v1.0", modelExportFrequency="00:01:00")
         assert get(served)["learningMode"] == "LoggingOnly"
         put(served, learningMode="Online")
-        drawn = {ranked(served, *actions, eventId=f"visit {n}")["rewardActionId"] for n in range(40)}
+        drawn = {
+            ranked(served, *actions, eventId=f"visit {n}")["rewardActionId"]
+            for n in range(40)
+        }
         assert len(drawn) > 1
-    assert main(["verify", str(path.with_suffix(".sqlite")), "--strict"]) == 0  # the log says that an incumbent acted
+    # the log says that an incumbent acted
+    assert main(["verify", str(path.with_suffix(".sqlite")), "--strict"]) == 0
 
 
 def test_a_file_with_shadow_is_an_apprentice(tmp_path: Path) -> None:
-    with here(file(tmp_path, service="shadow = true\n"), doors=[Personalizer()]) as served:
+    with here(
+        file(tmp_path, service="shadow = true\n"), doors=[Personalizer()]
+    ) as served:
         assert get(served)["learningMode"] == "Apprentice"
         assert ranked(served)["rewardActionId"] == "a"
 
 
 def test_a_change_that_is_sent_again_is_one_event(tmp_path: Path) -> None:
     with here(file(tmp_path), doors=[Personalizer()]) as served:
-        body, headers = get(served) | {"rewardWaitTime": "PT1H"}, {"x-ms-client-request-id": "change 1"}
+        body, headers = (
+            get(served) | {"rewardWaitTime": "PT1H"},
+            {"x-ms-client-request-id": "change 1"},
+        )
         for _ in range(2):
-            assert served.ask("PUT", address("v1.0", PATH), json=body, headers=headers).status_code == 200
+            assert (
+                served.ask(
+                    "PUT", address("v1.0", PATH), json=body, headers=headers
+                ).status_code
+                == 200
+            )
         assert len(served.experiment().store.of_setting("personalizer")) == 1
 
 
@@ -234,8 +319,13 @@ def test_replicas_follow(server: Server, tmp_path: Path) -> None:
     store = f"store = {json.dumps(server.url())}\nwindow_s = 600\n"
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    paths = [file(tmp_path / name, "followed", service=store) for name in ("one", "two")]
-    with here(paths[0], doors=[Personalizer()]) as one, here(paths[1], doors=[Personalizer()]) as other:
+    paths = [
+        file(tmp_path / name, "followed", service=store) for name in ("one", "two")
+    ]
+    with (
+        here(paths[0], doors=[Personalizer()]) as one,
+        here(paths[1], doors=[Personalizer()]) as other,
+    ):
         put(one, learningMode="Apprentice")
         wait(lambda: get(other)["learningMode"] == "Apprentice")
         assert ranked(other)["rewardActionId"] == "a"

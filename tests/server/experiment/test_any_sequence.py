@@ -1,4 +1,5 @@
-"""Any sequence of calls, restarts, snapshots and replicas gives the state of the clean fold (B3 of the test plan)."""
+"""Any sequence of calls, restarts, snapshots and replicas gives the state of the clean
+fold (B3 of the test plan)."""
 
 import asyncio
 import tempfile
@@ -9,7 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
 
 import oddsmith as od
 from oddsmith.files.policy import read_policy
@@ -44,17 +51,28 @@ _LEARNERS = '[experts.own]\nkind = "auto"\nsize = "small"\n'
 
 
 def write_policy(folder: Path, arms: Arms) -> Path:
-    """Three experts, one of them asleep at times, and two more on the bench; or learners, of arms that are offered."""
+    """Three experts, one of them asleep at times, and two more on the bench; or
+    learners, of arms that are offered."""
     rng = np.random.default_rng(3)
     shape = (3, 2) if arms == "fixed" else (4,)  # of each arm, or of context and arm
-    np.savez(folder / "lines.npz", weights=rng.normal(size=(3, *shape)), names=["ann", "ben", "cy"])
+    np.savez(
+        folder / "lines.npz",
+        weights=rng.normal(size=(3, *shape)),
+        names=["ann", "ben", "cy"],
+    )
     for name in ("dot", "eve"):
-        np.savez(folder / f"{name}.npz", weights=rng.normal(size=(1, *shape)), names=[name])
+        np.savez(
+            folder / f"{name}.npz", weights=rng.normal(size=(1, *shape)), names=[name]
+        )
     policy = folder / "news.toml"
     policy.write_text(
         ('arms = ["x", "y", "z"]\n' if arms == "fixed" else "")
         + "seed = 3\npolicy.share = 0.05\npolicy.gamma = 0.1\n"
-        + (_LEARNERS if arms == "learnt" else _LINEAR + "".join(_BENCH % (name, name) for name in ("dot", "eve")))
+        + (
+            _LEARNERS
+            if arms == "learnt"
+            else _LINEAR + "".join(_BENCH % (name, name) for name in ("dot", "eve"))
+        )
         + "[service]\nwindow_s = 100\ndefault_reward = 0.25\nsnapshot_every = 7\n"
     )
     return policy
@@ -62,16 +80,20 @@ def write_policy(folder: Path, arms: Arms) -> Path:
 
 @st.composite
 def offers(draw: Any) -> dict[str, Any]:
-    """One to eight arms, known and new, of most of which two numbers are known; at times only some are eligible."""
+    """One to eight arms, known and new, of most of which two numbers are known; at
+    times only some are eligible."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=8, unique=True))
     known = st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS).map(list))
     arms = {name: draw(known) for name in names} | {names[0]: [0.5, 1.0]}
-    eligible = draw(st.one_of(st.none(), st.lists(st.sampled_from(names), min_size=1, unique=True)))
+    eligible = draw(
+        st.one_of(st.none(), st.lists(st.sampled_from(names), min_size=1, unique=True))
+    )
     return {"arms": arms, "eligible": eligible}
 
 
 class Service(RuleBasedStateMachine):
-    """An experiment as the service runs it, a replica that follows the file, and the model."""
+    """An experiment as the service runs it, a replica that follows the file, and the
+    model."""
 
     made = Bundle("made")
 
@@ -94,10 +116,14 @@ class Service(RuleBasedStateMachine):
 
         async def start() -> Experiment:
             opened = open_experiments([self.path])[0]
-            experiment = Experiment(opened, Clock(wall=lambda: 0.0, steady=lambda: self.time))
+            experiment = Experiment(
+                opened, Clock(wall=lambda: 0.0, steady=lambda: self.time)
+            )
             await experiment.follower.begin()
             experiment.steps = experiment.store.tally().get("decision", 0)
-            self.windows = Windows(opened.store, experiment.writer, experiment.clock, 100.0, 0.25)
+            self.windows = Windows(
+                opened.store, experiment.writer, experiment.clock, 100.0, 0.25
+            )
             return experiment
 
         self.experiment = self.loop.run_until_complete(start())
@@ -112,12 +138,21 @@ class Service(RuleBasedStateMachine):
         self.time += 1
         return self.loop.run_until_complete(coroutine)
 
-    @rule(target=made, id=st.sampled_from([*IDS, None]), deferred=st.booleans(), data=st.data())
+    @rule(
+        target=made,
+        id=st.sampled_from([*IDS, None]),
+        deferred=st.booleans(),
+        data=st.data(),
+    )
     def decide(self, id: str | None, deferred: bool, data: Any) -> Any:
         """A decision for a new id, or one that may be there already."""
         context: list[float] = data.draw(st.lists(NUMBERS, min_size=2, max_size=2))
         eligible = st.sampled_from([None, ["x", "y"], ["z"]])
-        about = {"eligible": data.draw(eligible)} if self.arms == "fixed" else data.draw(offers())
+        about = (
+            {"eligible": data.draw(eligible)}
+            if self.arms == "fixed"
+            else data.draw(offers())
+        )
         asked = m.Decide(context=context, id=id, deferred=deferred, **about)
         try:
             answer = self.call(decide(self.experiment, asked, "anyone"))
@@ -128,20 +163,37 @@ class Service(RuleBasedStateMachine):
             assert first[1].arm not in allowed
             return id
         assert abs(sum(answer.odds.values()) - 1) < 1e-12
-        repeat: Any = {} if self.arms == "fixed" else {"arms": {"q": [2.0, 2.0], answer.arm: None}}
+        repeat: Any = (
+            {}
+            if self.arms == "fixed"
+            else {"arms": {"q": [2.0, 2.0], answer.arm: None}}
+        )
         again = m.Decide(context=[9.0, 9.0], id=answer.id, **repeat)
         again = self.call(decide(self.experiment, again, "anyone"))
-        assert (again.arm, again.odds, again.position, again.new) == (answer.arm, answer.odds, answer.position, False)
+        assert (again.arm, again.odds, again.position, again.new) == (
+            answer.arm,
+            answer.odds,
+            answer.position,
+            False,
+        )
         return answer.id
 
     @rule(id=st.one_of(made, st.sampled_from(IDS)), reward=REWARDS)
     def reward(self, id: str, reward: float) -> None:
         """A reward, early or late; a repeat has no effect, another value is refused."""
         try:
-            first = self.call(rewards.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
+            first = self.call(
+                rewards.reward(
+                    self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"
+                )
+            )
         except od.Conflict:
             return
-        again = self.call(rewards.reward(self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"))
+        again = self.call(
+            rewards.reward(
+                self.experiment, m.RewardGiven(id=id, reward=reward), "anyone"
+            )
+        )
         assert (again.position, again.new) == (first.position, False)
 
     @rule(id=made, reward=REWARDS)
@@ -149,7 +201,13 @@ class Service(RuleBasedStateMachine):
         """A correction, where there is something to correct."""
         self.keys += 1
         try:
-            self.call(rewards.correct(self.experiment, m.Correct(id=id, reward=reward, key=f"k{self.keys}"), "anyone"))
+            self.call(
+                rewards.correct(
+                    self.experiment,
+                    m.Correct(id=id, reward=reward, key=f"k{self.keys}"),
+                    "anyone",
+                )
+            )
         except od.Conflict:
             return
 
@@ -169,7 +227,10 @@ class Service(RuleBasedStateMachine):
         """An expert joins or retires, where that means something."""
         self.keys += 1
         asked = m.RosterChange(
-            expert=expert, change="added" if add else "retired", key=f"k{self.keys}", share=0.2 if add else None
+            expert=expert,
+            change="added" if add else "retired",
+            key=f"k{self.keys}",
+            share=0.2 if add else None,
         )
         self.call(self.experiment.follower.catch_up())
         try:
@@ -207,7 +268,9 @@ class Service(RuleBasedStateMachine):
         self.call(self.experiment.follower.catch_up())
         with SQLiteReader(self.experiment.store.path) as reader:
             opened = self.experiment.opened
-            self.replica = advance(reader, opened.policy, self.replica, change=opened.change)
+            self.replica = advance(
+                reader, opened.policy, self.replica, change=opened.change
+            )
         now = self.experiment.follower.now
         assert self.replica.position == now.position
         assert bits(self.replica.state) == bits(now.state)
@@ -226,13 +289,16 @@ class Service(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def compare(self) -> None:
-        """The state after all events, three times; and every draw, all odds and what experts said, once more."""
+        """The state after all events, three times; and every draw, all odds and what
+        experts said, once more."""
         now = self.experiment.follower.now
         file = read_policy(self.path)
         with SQLiteReader(self.experiment.store.path) as reader:
             clean: Any = WithoutSnapshots(reader)
             folded = restore(clean, self.judge(reader), change=roster_change())
-            assert bits(restore(clean, file.policy, change=roster_change(file.bench)).state) == bits(now.state)
+            assert bits(
+                restore(clean, file.policy, change=roster_change(file.bench)).state
+            ) == bits(now.state)
             verdict = verify(reader, policy=file.policy, bench=file.bench)
         assert verdict.holds, verdict
         assert all(level.untested == {} for level in verdict.levels)
@@ -248,7 +314,11 @@ class Service(RuleBasedStateMachine):
 
 def run(examples: int) -> None:
     """50 steps each."""
-    steps: Any = {"max_examples": examples, "stateful_step_count": 50, "derandomize": True}
+    steps: Any = {
+        "max_examples": examples,
+        "stateful_step_count": 50,
+        "derandomize": True,
+    }
     chosen = settings(deadline=None, suppress_health_check=list(HealthCheck), **steps)
     run_state_machine_as_test(Service, settings=chosen)
 

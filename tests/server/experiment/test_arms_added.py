@@ -1,4 +1,5 @@
-"""A policy file gains arms: the log widens by an event, and goes on, here, on replicas, after restarts, in proofs."""
+"""A policy file gains arms: the log widens by an event, and goes on, here, on replicas,
+after restarts, in proofs."""
 
 import json
 from pathlib import Path
@@ -38,7 +39,14 @@ joins = true
 """
 
 
-def site(folder: Path, arms: Any, rest: str = AUTO, *, store: str = "news.sqlite", service: str = "") -> Path:
+def site(
+    folder: Path,
+    arms: Any,
+    rest: str = AUTO,
+    *,
+    store: str = "news.sqlite",
+    service: str = "",
+) -> Path:
     """A policy file, with these arms or without."""
     file = folder / "news.toml"
     named = "" if arms is None else f"arms = {json.dumps(list(arms))}\n"
@@ -48,10 +56,15 @@ def site(folder: Path, arms: Any, rest: str = AUTO, *, store: str = "news.sqlite
 
 
 def visit(served: Here, first: int, n: int, **more: Any) -> list[Any]:
-    """Visitors, of whom every second one likes the last arm, and the others the first."""
+    """Visitors, of whom every second one likes the last arm, and the others the
+    first."""
     answers = []
     for turn in range(first, first + n):
-        answers.append(served.post("decide", {"id": f"v{turn}", "context": {"odd": turn % 2}} | more))
+        answers.append(
+            served.post(
+                "decide", {"id": f"v{turn}", "context": {"odd": turn % 2}} | more
+            )
+        )
         liked = ("a", list(answers[-1]["odds"])[-1])[turn % 2]
         served.reward(f"v{turn}", float(answers[-1]["arm"] == liked))
     return answers
@@ -59,7 +72,10 @@ def visit(served: Here, first: int, n: int, **more: Any) -> list[Any]:
 
 def visit_all(served: Here, first: int, n: int) -> None:
     """Visitors, all at once."""
-    asked = [{"id": f"v{turn}", "context": {"odd": turn % 2}} for turn in range(first, first + n)]
+    asked = [
+        {"id": f"v{turn}", "context": {"odd": turn % 2}}
+        for turn in range(first, first + n)
+    ]
     made = served.post("decide/batch", {"decisions": asked})["results"]
     rewards = [{"id": one["id"], "reward": float(one["arm"] == "a")} for one in made]
     served.post("reward/batch", {"rewards": rewards})
@@ -76,7 +92,9 @@ POLICIES = {
     "auto, floors of some": f"{AUTO}[floors]\na = 0.2\n",
     "by name": f"[policy]\ngamma = 0.1\n{TABLES}",
     "window": f"[policy]\ngamma = 0.1\nwindow = 5\n{TABLES.split('[experts.late]')[0]}",
-    "python": '[policy]\nkind = "python"\nfactory = "server.experts_by_name:any_arms"\n',
+    "python": (
+        '[policy]\nkind = "python"\nfactory = "server.experts_by_name:any_arms"\n'
+    ),
     "beta_thompson": '[policy]\nkind = "beta_thompson"\ngamma = 0.05\n',
     "ucb1": '[policy]\nkind = "ucb1"\n',
     "kl_ucb": '[policy]\nkind = "kl_ucb"\n',
@@ -88,7 +106,9 @@ def test_a_log_goes_on_with_more_arms(tmp_path: Path, kind: str) -> None:
     rest, store = POLICIES[kind], tmp_path / "news.sqlite"
     with here(site(tmp_path, "ab", rest, service="snapshot_every = 7\n")) as served:
         early = visit(served, 0, 20)
-        waits = served.post("decide", {"id": "early", "context": {"odd": 1}, "deferred": True})
+        waits = served.post(
+            "decide", {"id": "early", "context": {"odd": 1}, "deferred": True}
+        )
         assert list(waits["odds"]) == ["a", "b"]
     file = site(tmp_path, "abc", rest, service="snapshot_every = 7\n")
     with here(file) as served:
@@ -97,10 +117,13 @@ def test_a_log_goes_on_with_more_arms(tmp_path: Path, kind: str) -> None:
         late = visit(served, 20, 20)
         assert list(late[0]["odds"]) == ["a", "b", "c"]
         assert "c" in {answer["arm"] for answer in late}
-        assert served.post("decide", {"id": "early", "context": {"odd": 1}}) == waits | {"new": False}
+        assert served.post(
+            "decide", {"id": "early", "context": {"odd": 1}}
+        ) == waits | {"new": False}
         served.post("activate", {"id": "early"})
         served.reward("early", 1)  # of two arms, learnt when there are three
-        served.post("correct", {"id": "v3", "reward": 1, "key": "k"})  # before there were three
+        # before there were three
+        served.post("correct", {"id": "v3", "reward": 1, "key": "k"})
         for answer, names in ((early[-1], ["a", "b"]), (late[-1], ["a", "b", "c"])):
             record = served.get(f"/v1/decisions/{answer['id']}?explain=true")
             assert list(record["odds"]) == names
@@ -125,7 +148,10 @@ def prove(store: Path, file: Path, live: list[bytes]) -> None:
         bare: Any = WithoutSnapshots(reader)
         assert bits(restore(bare, first.policy, change=change).state) == live
         facts = {"arms": list(read_policy(file).arms or ())}
-        asked: list[dict[str, Any]] = [{}, {"policy": first.policy, "bench": first.bench, "facts": facts}]
+        asked: list[dict[str, Any]] = [
+            {},
+            {"policy": first.policy, "bench": first.bench, "facts": facts},
+        ]
         for models in asked:
             verdict = verify(reader, **models)
             assert verdict.holds, [str(miss) for miss in verdict.misses]
@@ -136,7 +162,9 @@ def prove(store: Path, file: Path, live: list[bytes]) -> None:
 
 
 def test_what_is_made_of_the_log_knows_all_arms(tmp_path: Path, capsys: Any) -> None:
-    store, log, copy = (tmp_path / name for name in ("news.sqlite", "log.parquet", "copy.sqlite"))
+    store, log, copy = (
+        tmp_path / name for name in ("news.sqlite", "log.parquet", "copy.sqlite")
+    )
     much = AUTO.replace("0.1", "0.5")  # so that other policies can be evaluated
     with here(site(tmp_path, "ab", much)) as served:
         visit_all(served, 0, 150)
@@ -160,12 +188,17 @@ def test_what_is_made_of_the_log_knows_all_arms(tmp_path: Path, capsys: Any) -> 
     assert table is not None
     assert table.propensities is not None
     assert table.eligible is not None
-    assert (tuple(table.arms or ()), table.propensities.shape) == (("a", "b", "c"), (300, 3))
+    assert (tuple(table.arms or ()), table.propensities.shape) == (
+        ("a", "b", "c"),
+        (300, 3),
+    )
     np.testing.assert_array_equal(table.eligible.sum(axis=1), [2] * 150 + [3] * 150)
     assert not table.propensities[:150, 2].any()
     with here(site(tmp_path, "abc", much, store="again.sqlite")) as served:
         assert bits(served.state()) == live
-    with here(site(tmp_path, "abc", much, store="new.sqlite", service='start = "state.npz"\n')) as served:
+    with here(
+        site(tmp_path, "abc", much, store="new.sqlite", service='start = "state.npz"\n')
+    ) as served:
         assert served.get("/v1/posterior")["learnt"] == 300
 
 
@@ -173,12 +206,18 @@ def test_experts_that_join_before_and_after_know_all_arms(tmp_path: Path) -> Non
     rest, store = POLICIES["by name"], tmp_path / "news.sqlite"
     with here(site(tmp_path, "ab", rest)) as served:
         visit(served, 0, 5)
-        served.post("experts", {"expert": "late", "change": "added", "share": 0.3, "key": "k"})
+        served.post(
+            "experts", {"expert": "late", "change": "added", "share": 0.3, "key": "k"}
+        )
         visit(served, 5, 5)
     file = site(tmp_path, "abc", rest)
     with here(file) as served:
         visit(served, 10, 5)
-        refused = served.post("experts", {"expert": "fixed", "change": "added", "share": 0.3, "key": "k"}, status=422)
+        refused = served.post(
+            "experts",
+            {"expert": "fixed", "change": "added", "share": 0.3, "key": "k"},
+            status=422,
+        )
         assert "experts must be able to gain arms; FunctionExperts" in refused["error"]
         served.post("experts", {"expert": "other", "change": "retired", "key": "k"})
         visit(served, 15, 5)
@@ -191,14 +230,24 @@ def test_experts_that_join_before_and_after_know_all_arms(tmp_path: Path) -> Non
     other = tmp_path / "other"
     other.mkdir()
     with here(site(other, "ab", rest)) as served:
-        served.post("experts", {"expert": "fixed", "change": "added", "share": 0.3, "key": "k"})
-    with pytest.raises(od.BadFile, match=r"arms \['c'\] cannot be added to a log that has begun: experts must be able"):
+        served.post(
+            "experts", {"expert": "fixed", "change": "added", "share": 0.3, "key": "k"}
+        )
+    with pytest.raises(
+        od.BadFile,
+        match=(
+            r"arms \['c'\] cannot be added to a log that has begun: experts must be "
+            r"able"
+        ),
+    ):
         open_experiments([site(other, "abc", rest)])
     with here(site(other, "ab", rest)) as served:
         visit(served, 0, 1)
 
 
-def test_a_replica_widens_with_the_log_and_needs_the_new_file_to_start(tmp_path: Path, caplog: Any) -> None:
+def test_a_replica_widens_with_the_log_and_needs_the_new_file_to_start(
+    tmp_path: Path, caplog: Any
+) -> None:
     with here(site(tmp_path, "ab")) as served:
         visit(served, 0, 5)
         experiment = served.experiment()
@@ -207,7 +256,10 @@ def test_a_replica_widens_with_the_log_and_needs_the_new_file_to_start(tmp_path:
         served.state()
         assert experiment.arms == ("a", "b", "c")
         assert list(visit(served, 5, 1)[0]["odds"]) == ["a", "b", "c"]
-        assert "has the arms ['a', 'b', 'c'] from now on: its file must name them" in caplog.text
+        assert (
+            "has the arms ['a', 'b', 'c'] from now on: its file must name them"
+            in caplog.text
+        )
         live = bits(served.state())
     with pytest.raises(od.BadFile, match=r"; 'c' is not there\. Put it back"):
         open_experiments([site(tmp_path, "ab")])
@@ -215,7 +267,9 @@ def test_a_replica_widens_with_the_log_and_needs_the_new_file_to_start(tmp_path:
         assert bits(served.state()) == live
 
 
-def test_two_replicas_that_start_with_more_arms_widen_once(server: Server, tmp_path: Path) -> None:
+def test_two_replicas_that_start_with_more_arms_widen_once(
+    server: Server, tmp_path: Path
+) -> None:
     def opened(folder: str, arms: str) -> Any:
         (tmp_path / folder).mkdir(exist_ok=True)
         return open_experiments([site(tmp_path / folder, arms, store=server.url())])[0]

@@ -1,4 +1,5 @@
-"""What may not become of the arms of a log: one sentence, the next step, and nothing is harmed."""
+"""What may not become of the arms of a log: one sentence, the next step, and nothing is
+harmed."""
 
 from pathlib import Path
 
@@ -16,24 +17,40 @@ WRONG = {
     "one is gone": (
         "ac",
         AUTO,
-        r"arms must begin with those of the log, \['a', 'b'\].*; 'b' is not there. Put it back, ",
+        (
+            r"arms must begin with those of the log, \['a', 'b'\].*; 'b' is not there. "
+            r"Put it back, "
+        ),
     ),
     "in another order": (
         "bac",
         AUTO,
-        r"arms must begin with .*; got \['b', 'a', 'c'\]. Undo the change; or begin a new",
+        (
+            r"arms must begin with .*; got \['b', 'a', 'c'\]. Undo the change; or "
+            r"begin a new"
+        ),
     ),
     "in front": (
         "cab",
         AUTO,
-        r"got \['c', 'a', 'b'\]. Undo the change; or begin a new log: another store in \[service\]\.",
+        (
+            r"got \['c', 'a', 'b'\]. Undo the change; or begin a new log: another "
+            r"store in \[service\]\."
+        ),
     ),
     "with the call": (
         None,
         AUTO,
-        r"arms must be there as in the log, \['a', 'b'\]; the file has none, so that .* `oddsmith fit` learns",
+        (
+            r"arms must be there as in the log, \['a', 'b'\]; the file has none, so "
+            r"that .* `oddsmith fit` learns"
+        ),
     ),
-    "bounds of new ones": ("abc", f"{AUTO}[floors]\nc = 0.1\n", r"arms \['c'\] cannot be added .* floors.c"),
+    "bounds of new ones": (
+        "abc",
+        f"{AUTO}[floors]\nc = 0.1\n",
+        r"arms \['c'\] cannot be added .* floors.c",
+    ),
     "another setting": (
         "abc",
         AUTO.replace("0.1", "0.2"),
@@ -44,7 +61,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_other_changes_of_arms_are_refused_with_the_next_step(tmp_path: Path, what: str) -> None:
+def test_other_changes_of_arms_are_refused_with_the_next_step(
+    tmp_path: Path, what: str
+) -> None:
     with here(site(tmp_path, "ab")) as served:
         visit(served, 0, 2)
     arms, rest, sentence = WRONG[what]
@@ -55,7 +74,9 @@ def test_other_changes_of_arms_are_refused_with_the_next_step(tmp_path: Path, wh
         visit(served, 2, 2)
 
 
-def test_a_log_of_fixed_arms_is_the_start_of_one_whose_arms_come_with_calls(tmp_path: Path) -> None:
+def test_a_log_of_fixed_arms_is_the_start_of_one_whose_arms_come_with_calls(
+    tmp_path: Path,
+) -> None:
     """What the refusal of a file that drops its arms names as the next step."""
     with here(site(tmp_path, "ab")) as served:
         visit_all(served, 0, 50)
@@ -64,19 +85,28 @@ def test_a_log_of_fixed_arms_is_the_start_of_one_whose_arms_come_with_calls(tmp_
     assert main(["export", str(tmp_path / "news.sqlite"), "--out", str(log)]) == 0
     assert main(["fit", str(log), "--policy", str(file), "--out", str(start)]) == 0
     with here(file) as served:
-        odds = served.post("decide", {"context": {"odd": 1}, "arms": ["a", "b", "c"]})["odds"]
+        odds = served.post("decide", {"context": {"odd": 1}, "arms": ["a", "b", "c"]})[
+            "odds"
+        ]
         assert max(odds, key=odds.__getitem__) == "a"
 
 
 def test_policies_that_cannot_gain_arms_say_so(tmp_path: Path) -> None:
     np.savez(tmp_path / "lines.npz", weights=np.ones((2, 2, 1)))
-    for rest in ('[policy]\nkind = "linucb"\ndim = 1\n', f"[policy]\ngamma = 0.1\n{LINEAR}"):
+    for rest in (
+        '[policy]\nkind = "linucb"\ndim = 1\n',
+        f"[policy]\ngamma = 0.1\n{LINEAR}",
+    ):
         store = f"{len(rest)}.sqlite"
         open_experiments([site(tmp_path, "ab", rest, store=store)])[0].store.close()
         if "lines" in rest:
             np.savez(tmp_path / "lines.npz", weights=np.ones((2, 3, 1)))
         with pytest.raises(
-            od.BadFile, match=r"arms \['c'\] cannot be added to a log that has begun: .* begin a new log"
+            od.BadFile,
+            match=(
+                r"arms \['c'\] cannot be added to a log that has begun: .* begin a new "
+                r"log"
+            ),
         ):
             open_experiments([site(tmp_path, "abc", rest, store=store)])
 
@@ -84,6 +114,10 @@ def test_policies_that_cannot_gain_arms_say_so(tmp_path: Path) -> None:
 def test_a_log_of_offers_gains_no_arms_of_its_own(tmp_path: Path) -> None:
     open_experiments([site(tmp_path, None)])[0].store.close()
     with pytest.raises(
-        od.BadFile, match=r"arms came with calls so far; the file now has arms of its own.* Undo the ch"
+        od.BadFile,
+        match=(
+            r"arms came with calls so far; the file now has arms of its own.* Undo the "
+            r"ch"
+        ),
     ):
         open_experiments([site(tmp_path, "ab")])

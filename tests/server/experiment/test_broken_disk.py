@@ -1,4 +1,5 @@
-"""What callers and load balancers see of a store that breaks: refusals meanwhile, the reason, and its end by itself."""
+"""What callers and load balancers see of a store that breaks: refusals meanwhile, the
+reason, and its end by itself."""
 
 import sqlite3
 from contextlib import closing
@@ -21,15 +22,23 @@ def badsync(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.usefixtures("arms_of_calls")
-def test_syncs_that_fail_are_said_and_pass_without_a_restart(tmp_path: Path, badsync: Path) -> None:
+def test_syncs_that_fail_are_said_and_pass_without_a_restart(
+    tmp_path: Path, badsync: Path
+) -> None:
     switch, durable = tmp_path / "bad", tmp_path / "durable"
     durable.mkdir()
-    environment = {"LD_PRELOAD": str(badsync), "BADSYNC": str(switch), "DURABLE": str(durable)}
+    environment = {
+        "LD_PRELOAD": str(badsync),
+        "BADSYNC": str(switch),
+        "DURABLE": str(durable),
+    }
     answered: set[str] = set()
     with process(place(tmp_path), environment=environment) as served:
 
         def decide(id: str) -> int:
-            status = served.client.post("/v1/decide", json={"id": id, "context": CONTEXT}).status_code
+            status = served.client.post(
+                "/v1/decide", json={"id": id, "context": CONTEXT}
+            ).status_code
             answered.update({id} if status == 200 else ())
             return status
 
@@ -43,18 +52,28 @@ def test_syncs_that_fail_are_said_and_pass_without_a_restart(tmp_path: Path, bad
         assert served.client.get("/v1/decisions/before").status_code == 200
     assert statuses == [503] * 5
     assert unready.status_code == 503
-    assert unready.json()["experiments"]["news"] == "its store cannot be written: disk I/O error"
+    assert (
+        unready.json()["experiments"]["news"]
+        == "its store cannot be written: disk I/O error"
+    )
     log = served.log.read_text()
     assert log.count("news.sqlite cannot be written: disk I/O error") == 1
     assert log.count("news.sqlite can be written again") == 1
-    assert {id for _, _, id, _, _ in rows(tmp_path / "news.sqlite")} >= answered == {"before", "after"}
+    assert (
+        {id for _, _, id, _, _ in rows(tmp_path / "news.sqlite")}
+        >= answered
+        == {"before", "after"}
+    )
 
 
 def full_and_then_not(served: Here) -> list[int]:
-    """What readiness says before the disk is full, while it is, and, without further calls, after that."""
+    """What readiness says before the disk is full, while it is, and, without further
+    calls, after that."""
     said = [served.ask("GET", "/readyz").status_code]
     store = fill_up(served, pages=0)
-    batch = served.ask("POST", "/v1/decide/batch", json={"decisions": [{"context": CONTEXT}] * 99})
+    batch = served.ask(
+        "POST", "/v1/decide/batch", json={"decisions": [{"context": CONTEXT}] * 99}
+    )
     assert batch.status_code == 507
     said.append(served.ask("GET", "/readyz").status_code)
     make_room(store)
@@ -72,12 +91,15 @@ def test_a_full_disk_is_not_ready_until_there_is_room(tmp_path: Path) -> None:
         assert bits(served.state()) == bits(served.defined())
 
 
-def test_readiness_that_only_reads_would_not_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_that_only_reads_would_not_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The check has teeth."""
 
     async def reads(experiment: Any) -> str:
         experiment.store.head()
-        return str(experiment.follower.trouble)  # what is restored still is no matter of disks
+        # what is restored still is no matter of disks
+        return str(experiment.follower.trouble)
 
     monkeypatch.setattr(status, "_trouble", reads)
     with here(place(tmp_path)) as served:
@@ -91,8 +113,14 @@ def test_a_store_that_was_taken_away_answers_no_more(tmp_path: Path) -> None:
         served.decide("a")
         file.rename(away)
         refused = served.post("decide", {"id": "b", "context": CONTEXT}, status=503)
-        assert "must be the file that was opened; it was deleted or moved away" in refused["error"]
-        assert "must be the file that was opened" in served.get("/readyz", status=503)["experiments"]["news"]
+        assert (
+            "must be the file that was opened; it was deleted or moved away"
+            in refused["error"]
+        )
+        assert (
+            "must be the file that was opened"
+            in served.get("/readyz", status=503)["experiments"]["news"]
+        )
         assert served.get("/v1/decisions/a")["id"] == "a"
         away.rename(file)
         assert served.get("/readyz")["ok"]
@@ -103,17 +131,29 @@ def test_a_store_that_was_taken_away_answers_no_more(tmp_path: Path) -> None:
 def test_a_store_that_was_deleted_while_nobody_asked(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         (tmp_path / "news.sqlite").unlink()
-        assert "deleted or moved away" in served.get("/readyz", status=503)["experiments"]["news"]
+        assert (
+            "deleted or moved away"
+            in served.get("/readyz", status=503)["experiments"]["news"]
+        )
 
 
 @pytest.mark.usefixtures("any_arms")
 def test_the_lock_of_another_program_does_not_stop_the_loop(tmp_path: Path) -> None:
-    with here(place(tmp_path)) as served, closing(sqlite3.connect(tmp_path / "news.sqlite")) as other:
+    with (
+        here(place(tmp_path)) as served,
+        closing(sqlite3.connect(tmp_path / "news.sqlite")) as other,
+    ):
         other.execute("begin exclusive")
-        ask = partial(served.client.request, "POST", "/v1/decide", json={"id": "a", "context": CONTEXT})
+        ask = partial(
+            served.client.request,
+            "POST",
+            "/v1/decide",
+            json={"id": "a", "context": CONTEXT},
+        )
         decision = served.portal.start_task_soon(ask)
         for _ in range(20):
             assert served.get("/healthz")["ok"]
-        assert not decision.done()  # a loop that waits for it answers nothing else before
+        # a loop that waits for it answers nothing else before
+        assert not decision.done()
         other.execute("rollback")
         assert decision.result(30).status_code == 200

@@ -1,7 +1,9 @@
-"""kill -9 and simulated power cuts of the whole service under load (F1 and F2 of the test plan).
+"""kill -9 and simulated power cuts of the whole service under load (F1 and F2 of the
+test plan).
 
-Clients decide and reward over HTTP and note what was answered. After each crash the log must hold all of it, once; the
-service must come back by itself; and every posterior that was read while it lived must be the fold up to its position.
+Clients decide and reward over HTTP and note what was answered. After each crash the log
+must hold all of it, once; the service must come back by itself; and every posterior
+that was read while it lived must be the fold up to its position.
 """
 
 import json
@@ -40,17 +42,24 @@ def append(self, events):
     return done
 writer.Writer.append = append
 """  # answers a tenth of a second before the commit: broken on purpose
-NORMAL = "from oddsmith.server.store.sqlite import files\nfiles.SYNCHRONOUS = 'NORMAL'\n"  # broken on purpose
+# broken on purpose
+NORMAL = (
+    "from oddsmith.server.store.sqlite import files\nfiles.SYNCHRONOUS = 'NORMAL'\n"
+)
 
 
 class Clients:
-    """Eight clients that decide and reward until the service is gone, and note what was answered."""
+    """Eight clients that decide and reward until the service is gone, and note what was
+    answered."""
 
     def __init__(self, served: Elsewhere, name: str) -> None:
         self.answered: set[tuple[str, str]] = set()
         self.posteriors: list[Any] = []
         self._name, self._port = name, served.port
-        work = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(8)]
+        work = [
+            threading.Thread(target=self._work, args=(number,), daemon=True)
+            for number in range(8)
+        ]
         self._threads = [*work, threading.Thread(target=self._watch, daemon=True)]
         for thread in self._threads:
             thread.start()
@@ -62,19 +71,26 @@ class Clients:
             assert not thread.is_alive()
 
     def _work(self, number: int) -> None:
-        with suppress(OSError, EOFError), socket.create_connection(("127.0.0.1", self._port), timeout=20) as line:
+        with (
+            suppress(OSError, EOFError),
+            socket.create_connection(("127.0.0.1", self._port), timeout=20) as line,
+        ):
             file = line.makefile("rwb")
             for turn in range(10**9):
                 id = f"{self._name}-{number}-{turn}"
                 asked = {"id": id, "context": [turn % 7 / 7, number / 8]}
-                for _ in range(1 + turn % 2):  # sent again, as a client without an answer would
+                # sent again, as a client without an answer would
+                for _ in range(1 + turn % 2):
                     _ask(file, "POST", "/v1/decide", asked)
                     self.answered.add(("decision", id))
                     _ask(file, "POST", "/v1/reward", {"id": id, "reward": turn % 2})
                     self.answered.add(("reward", id))
 
     def _watch(self) -> None:
-        with suppress(OSError, EOFError), socket.create_connection(("127.0.0.1", self._port), timeout=20) as line:
+        with (
+            suppress(OSError, EOFError),
+            socket.create_connection(("127.0.0.1", self._port), timeout=20) as line,
+        ):
             file = line.makefile("rwb")
             while True:
                 self.posteriors.append(_ask(file, "GET", "/v1/posterior"))
@@ -85,7 +101,11 @@ def _ask(file: Any, method: str, path: str, body: Any = None) -> Any:
     """The answer over a connection that may be cut at any moment; it must be a 200."""
     content = b"" if body is None else json.dumps(brought(path, body)).encode()
     file.write(
-        f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content
+        (
+            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: "
+            f"{len(content)}\r\n\r\n"
+        ).encode()
+        + content
     )
     file.flush()
     head = b""
@@ -116,7 +136,8 @@ def crash(path: Path, name: str, answers: int, **more: Any) -> Clients:
 
 
 def lost(store: Path, answered: set[tuple[str, str]], posteriors: list[Any]) -> int:
-    """How many answered events are not there; what is there must be sound, and every posterior its fold."""
+    """How many answered events are not there; what is there must be sound, and every
+    posterior its fold."""
     with closing(sqlite3.connect(store)) as connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
         kept = connection.execute("select kind, id from events").fetchall()
@@ -127,7 +148,9 @@ def lost(store: Path, answered: set[tuple[str, str]], posteriors: list[Any]) -> 
         for seen in posteriors:
             if seen["position"] <= reader.head():
                 folded = restore(bare, judge, until=seen["position"])
-                assert posterior(folded.state.log_weights).tolist() == list(seen["posterior"].values())
+                assert posterior(folded.state.log_weights).tolist() == list(
+                    seen["posterior"].values()
+                )
                 assert folded.state.learnt == seen["learnt"]
     return len(answered - set(kept))
 
@@ -175,7 +198,8 @@ def powercut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cut(folder: Path, library: Path, answers: int, before: str = "") -> tuple[int, int]:
-    """Answered and lost events after a power cut: only what was synced is still there."""
+    """Answered and lost events after a power cut: only what was synced is still
+    there."""
     folder.mkdir()
     after = folder / "after"
     after.mkdir()
@@ -184,11 +208,15 @@ def cut(folder: Path, library: Path, answers: int, before: str = "") -> tuple[in
     for copy in after.iterdir():  # creating and removing files is taken as durable
         if not (folder / copy.name).is_file():
             copy.unlink()
-    return len(clients.answered), lost(after / "news.sqlite", clients.answered, clients.posteriors[-2:])
+    return len(clients.answered), lost(
+        after / "news.sqlite", clients.answered, clients.posteriors[-2:]
+    )
 
 
 @pytest.mark.usefixtures("arms_of_calls")
-def test_a_power_cut_of_the_service_loses_nothing(tmp_path: Path, powercut: Path) -> None:
+def test_a_power_cut_of_the_service_loses_nothing(
+    tmp_path: Path, powercut: Path
+) -> None:
     assert cut(tmp_path / "cut", powercut, 300)[1] == 0
 
 
@@ -196,11 +224,19 @@ def test_a_power_cut_of_the_service_loses_nothing(tmp_path: Path, powercut: Path
 @pytest.mark.soak
 def test_twenty_power_cuts_lose_nothing(tmp_path: Path, powercut: Path) -> None:
     found = [cut(tmp_path / str(turn), powercut, 500) for turn in range(20)]
-    print(f"20 cuts: {sum(answered for answered, _ in found):,} answered, {sum(gone for _, gone in found)} lost")
+    print(
+        f"20 cuts: {sum(answered for answered, _ in found):,} answered, "
+        f"{sum(gone for _, gone in found)} lost"
+    )
     assert sum(gone for _, gone in found) == 0
 
 
 @pytest.mark.soak
-def test_power_cuts_with_synchronous_normal_lose_answers(tmp_path: Path, powercut: Path) -> None:
+def test_power_cuts_with_synchronous_normal_lose_answers(
+    tmp_path: Path, powercut: Path
+) -> None:
     """The check has teeth: kill -9 alone could not tell."""
-    assert sum(cut(tmp_path / str(turn), powercut, 800, NORMAL)[1] for turn in range(3)) > 0
+    assert (
+        sum(cut(tmp_path / str(turn), powercut, 800, NORMAL)[1] for turn in range(3))
+        > 0
+    )

@@ -1,4 +1,5 @@
-"""Contexts that are gone, and no snapshot that has learnt them: the service goes on, and counts what it lost."""
+"""Contexts that are gone, and no snapshot that has learnt them: the service goes on,
+and counts what it lost."""
 
 import sqlite3
 from contextlib import closing
@@ -30,7 +31,9 @@ def is_ready(served: Any) -> bool:
 
 @pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Path, whole: bool) -> None:
+def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(
+    tmp_path: Path, whole: bool
+) -> None:
     file = place(tmp_path, top="", experts=LEARNERS, service="snapshot_every = 10\n")
     hands = Hands()
     with here(file, clock=hands.clock()) as served:
@@ -40,7 +43,10 @@ def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Pat
     with closing(sqlite3.connect(tmp_path / "news.sqlite")) as store, store:
         if not whole:
             newest = "(select max(position) from snapshots)"
-            store.execute(f"update snapshots set content = zeroblob(100) where position = {newest}")
+            store.execute(
+                "update snapshots set content = zeroblob(100) where position = "
+                f"{newest}"
+            )
     with here(file, clock=hands.clock()) as served:
         wait(lambda: is_ready(served))
         lost = served.experiment().follower.refused
@@ -49,11 +55,18 @@ def test_a_damaged_snapshot_whose_contexts_are_erased_is_no_outage(tmp_path: Pat
         served.reward("next", 1)
         assert served.state().learnt == 34  # the weights have learnt all of them
     with SQLiteReader(tmp_path / "news.sqlite") as reader:
-        assert next(level for level in verify(reader).levels if level.name == "odds").misses == []
+        assert (
+            next(
+                level for level in verify(reader).levels if level.name == "odds"
+            ).misses
+            == []
+        )
 
 
 @pytest.mark.parametrize("context", [None, {"hour": 9}], ids=repr)
-def test_what_was_known_of_arms_is_erased_with_or_without_a_context(tmp_path: Path, context: Any) -> None:
+def test_what_was_known_of_arms_is_erased_with_or_without_a_context(
+    tmp_path: Path, context: Any
+) -> None:
     asked = {"context": context, "arms": {"a": {"age": 1.0}, "b": {"age": 2.0}}}
     with here(news(tmp_path), clock=Hands().clock()) as served:
         for id in ("known", "open"):
@@ -62,7 +75,9 @@ def test_what_was_known_of_arms_is_erased_with_or_without_a_context(tmp_path: Pa
         served.state()
         served.portal.call(served.experiment().follower.save)
         assert served.experiment().store.erase(1e11) == 2
-        assert "that of 'open' is erased" in served.reward("open", 1, status=422)["error"]
+        assert (
+            "that of 'open' is erased" in served.reward("open", 1, status=422)["error"]
+        )
         assert (is_ready(served), served.experiment().follower.refused) == (True, 0)
 
 

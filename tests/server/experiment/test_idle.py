@@ -1,4 +1,5 @@
-"""Idle experiments cost nothing: nothing of them wakes until a window closes or somebody calls."""
+"""Idle experiments cost nothing: nothing of them wakes until a window closes or
+somebody calls."""
 
 import asyncio
 import sqlite3
@@ -26,13 +27,19 @@ MANY = 8
 
 
 def service_of(number: int) -> str:
-    """Every third experiment has windows, which the clock of a test closes, and every fourth erases."""
-    return "window_s = 0.5\n" * (number % 3 == 0) + "erase_after_days = 1\n" * (number % 4 == 0)
+    """Every third experiment has windows, which the clock of a test closes, and every
+    fourth erases."""
+    return "window_s = 0.5\n" * (number % 3 == 0) + "erase_after_days = 1\n" * (
+        number % 4 == 0
+    )
 
 
 @contextmanager
 def many(folder: Path, hands: Hands) -> Iterator[Here]:
-    files = [place(folder, f"e{number}", service=service_of(number)) for number in range(MANY)]
+    files = [
+        place(folder, f"e{number}", service=service_of(number))
+        for number in range(MANY)
+    ]
     with here(*files, clock=hands.clock()) as served:
         for number in range(0, MANY, 2):
             served.decide(f"d{number}", experiment=f"e{number}")
@@ -56,8 +63,13 @@ def settle(served: Here) -> None:
     """Until all that was written has been looked at."""
     for name, one in served.service.experiments.items():
         head = one.store.head()
-        wait(lambda name=name, head=head: served.experiment(name).follower.now.position == head)
-    time.sleep(0.3)  # windows look once more, a tenth of a second after something was written
+        wait(
+            lambda name=name, head=head: (
+                served.experiment(name).follower.now.position == head
+            )
+        )
+    # windows look once more, a tenth of a second after something was written
+    time.sleep(0.3)
 
 
 def reads_while_idle(folder: Path, reads: list[str]) -> list[str]:
@@ -68,11 +80,15 @@ def reads_while_idle(folder: Path, reads: list[str]) -> list[str]:
         return list(reads)
 
 
-def test_nothing_is_read_while_nothing_happens(tmp_path: Path, reads: list[str]) -> None:
+def test_nothing_is_read_while_nothing_happens(
+    tmp_path: Path, reads: list[str]
+) -> None:
     assert reads_while_idle(tmp_path, reads) == []
 
 
-def test_a_follower_that_polls_is_found(tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_that_polls_is_found(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = Follower.run
     monkeypatch.setattr(Follower, "run", lambda self, _: run(self, 0.25))
     assert reads_while_idle(tmp_path, reads)
@@ -87,13 +103,21 @@ def test_windows_that_look_all_the_time_are_found(
 
 
 def check_rest(
-    folder: Path, count: int, monkeypatch: pytest.MonkeyPatch, reads: list[str], seconds: float = 30.0
+    folder: Path,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
+    reads: list[str],
+    seconds: float = 30.0,
 ) -> None:
-    """Many experiments give back what they hold; all that they promise holds all the same."""
+    """Many experiments give back what they hold; all that they promise holds all the
+    same."""
     monkeypatch.setattr(experiment, "_ERASE_EVERY", 1.0)
     hands, stores = Hands(), OpenStores(most=8, idle_s=0.2)
     names = [f"e{number}" for number in range(count)]
-    files = [place(folder, name, service=service_of(number)) for number, name in enumerate(names)]
+    files = [
+        place(folder, name, service=service_of(number))
+        for number, name in enumerate(names)
+    ]
     with here(*files, clock=hands.clock(), stores=stores) as served:
         for name in names:
             served.decide("first", experiment=name)
@@ -107,7 +131,12 @@ def check_rest(
         assert stores.count <= 8
         hands.pass_by(2 * 24 * 3600)
         for number, name in enumerate(names):
-            wait(lambda name=name, number=number: is_done(folder / f"{name}.sqlite", number), seconds)
+            wait(
+                lambda name=name, number=number: is_done(
+                    folder / f"{name}.sqlite", number
+                ),
+                seconds,
+            )
         wait(lambda: stores.count == 0, seconds)
 
 
@@ -120,12 +149,16 @@ def writers(names: list[str]) -> list[str]:
 def is_done(path: Path, number: int) -> bool:
     """Whether windows are closed and contexts erased, where they should be."""
     with closing(sqlite3.connect(path)) as file:
-        (defaults,) = file.execute("select count(*) from events where kind = 'default'").fetchone()
+        (defaults,) = file.execute(
+            "select count(*) from events where kind = 'default'"
+        ).fetchone()
         (contexts,) = file.execute("select count(*) from contexts").fetchone()
     return bool(defaults == 2 * (number % 3 == 0) and contexts == 2 * (number % 4 != 0))
 
 
-def test_sixty_experiments_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
+def test_sixty_experiments_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
     check_rest(tmp_path, 60, monkeypatch, reads)
 
 
@@ -139,7 +172,11 @@ def always(_: RestingStore, before: float) -> int:
 
 @pytest.mark.parametrize(("name", "broken"), [("rest", never), ("erase", always)])
 def test_stores_that_never_rest_or_never_erase_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str], name: str, broken: Any
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reads: list[str],
+    name: str,
+    broken: Any,
 ) -> None:
     monkeypatch.setattr(RestingStore, name, broken)
     with pytest.raises(AssertionError):
@@ -148,7 +185,10 @@ def test_stores_that_never_rest_or_never_erase_are_found(
 
 def test_threads_of_experts_end_and_start_again(tmp_path: Path) -> None:
     def threads() -> int:
-        return sum(thread.name.startswith("experts of news") for thread in threading.enumerate())
+        return sum(
+            thread.name.startswith("experts of news")
+            for thread in threading.enumerate()
+        )
 
     hands, before = Hands(), threads()
     with here(place_for_anything(tmp_path), clock=hands.clock()) as served:
@@ -158,7 +198,8 @@ def test_threads_of_experts_end_and_start_again(tmp_path: Path) -> None:
             hands.pass_by(6)
             served.decide(f"b{turn}")
             hands.pass_by(6)
-            wait(lambda: served.experiment()._alarms._alarms[0][0] > hands.wall)  # it has looked, and waits on
+            # it has looked, and waits on
+            wait(lambda: served.experiment()._alarms._alarms[0][0] > hands.wall)
             assert threads() > before
             hands.pass_by(6)
             wait(lambda: threads() == before)
@@ -170,11 +211,18 @@ def test_windows_close_after_any_idleness(tmp_path: Path) -> None:
         settle(served)
         hands.pass_by(1)
         for name in ("e0", "e6"):
-            wait(lambda name=name: served.get(f"/v1/stats?experiment={name}")["events"].get("default") == 1)
+            wait(
+                lambda name=name: (
+                    served.get(f"/v1/stats?experiment={name}")["events"].get("default")
+                    == 1
+                )
+            )
         served.decide("late", experiment="e3")  # had none before
         settle(served)
         hands.pass_by(1)
-        wait(lambda: served.get("/v1/stats?experiment=e3")["events"].get("default") == 1)
+        wait(
+            lambda: served.get("/v1/stats?experiment=e3")["events"].get("default") == 1
+        )
 
 
 def test_open_windows_behind_a_thousand_closed_ones_close(tmp_path: Path) -> None:
@@ -182,15 +230,22 @@ def test_open_windows_behind_a_thousand_closed_ones_close(tmp_path: Path) -> Non
     file = place(tmp_path, service="window_s = 0.5\n")
     with here(file, clock=hands.clock()) as served:
         ids = [f"d{number}" for number in range(1000)]
-        served.post("reward/batch", {"rewards": [{"id": id, "reward": 1} for id in ids]})
-        served.post("decide/batch", {"decisions": [{"id": id, "context": [0.1, 0.2]} for id in ids]})
+        served.post(
+            "reward/batch", {"rewards": [{"id": id, "reward": 1} for id in ids]}
+        )
+        served.post(
+            "decide/batch",
+            {"decisions": [{"id": id, "context": [0.1, 0.2]} for id in ids]},
+        )
         served.decide("open")
         settle(served)
         hands.pass_by(1)
         wait(lambda: served.get("/v1/stats")["events"].get("default") == 1)
 
 
-def test_an_early_reward_counts_although_only_a_decision_follows(tmp_path: Path) -> None:
+def test_an_early_reward_counts_although_only_a_decision_follows(
+    tmp_path: Path,
+) -> None:
     with here(place(tmp_path)) as served:
         served.reward("early", 1.0)
         served.state()

@@ -1,4 +1,5 @@
-"""A store goes on with other kernels: the change is an event, and the state is the fold of the log with them."""
+"""A store goes on with other kernels: the change is an event, and the state is the fold
+of the log with them."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +40,8 @@ def serve(path: Path, first: int, last: int) -> None:
 
 
 def state_of(path: Path, *, snapshot: bool = False) -> tuple[list[bytes], list[bytes]]:
-    """The bits of the restored state, and of the same log folded without any snapshot, both with today's kernels."""
+    """The bits of the restored state, and of the same log folded without any snapshot,
+    both with today's kernels."""
     (opened,) = open_experiments([path])
     with closing(opened.store) as store:
         folded = restore(store, opened.policy, change=opened.change)
@@ -54,10 +56,16 @@ def changes(store: Store) -> list[str]:
 
 
 @pytest.mark.parametrize("began", ["numpy", "numba"])
-def test_a_store_opens_with_other_kernels(tmp_path: Path, began: str, kernels_change: None) -> None:
+def test_a_store_opens_with_other_kernels(
+    tmp_path: Path, began: str, kernels_change: None
+) -> None:
     other = {"numpy": "numba", "numba": "numpy"}[began]
-    path = tmp_path / "news.toml"  # learners, whose compiled twins round other last bits
-    path.write_text('arms = ["a", "b"]\nseed = 5\n[policy]\nkind = "auto"\n[service]\nsnapshot_every = 10\n')
+    # learners, whose compiled twins round other last bits
+    path = tmp_path / "news.toml"
+    path.write_text(
+        'arms = ["a", "b"]\nseed = 5\n[policy]\nkind = "auto"\n[service]\n'
+        "snapshot_every = 10\n"
+    )
     kernels.use(began)
     serve(path, 0, 60)
     before, _ = state_of(path, snapshot=True)
@@ -84,7 +92,9 @@ def test_replicas_must_have_the_same_kernels(
     (second,) = open_experiments([path])
     second.store.close()
     kernels.use("numba")
-    with pytest.raises(od.BadFile, match="served by a replica with numpy kernels; this one has numba"):
+    with pytest.raises(
+        od.BadFile, match="served by a replica with numpy kernels; this one has numba"
+    ):
         open_experiments([path])
     assert changes(first.store) == []
     first.store.close()

@@ -1,4 +1,5 @@
-"""States that move, while others look: snapshots, the end of the service, and learning that breaks half way."""
+"""States that move, while others look: snapshots, the end of the service, and learning
+that breaks half way."""
 
 import asyncio
 import threading
@@ -64,12 +65,19 @@ def counter(served: Here) -> Any:
 
 def many(served: Here, name: str, n: int = 30) -> None:
     """So many rewards at once that they are learnt in a thread."""
-    served.post("decide/batch", {"decisions": [{"id": f"{name}{i}", "context": [0.0, 1.0]} for i in range(n)]})
-    served.post("reward/batch", {"rewards": [{"id": f"{name}{i}", "reward": 1} for i in range(n)]})
+    served.post(
+        "decide/batch",
+        {"decisions": [{"id": f"{name}{i}", "context": [0.0, 1.0]} for i in range(n)]},
+    )
+    served.post(
+        "reward/batch",
+        {"rewards": [{"id": f"{name}{i}", "reward": 1} for i in range(n)]},
+    )
 
 
 def half_way(served: Here) -> tuple[Any, Follower]:
-    """The bank and its learner, in the middle of learning, where it stays until `bank.go` is set."""
+    """The bank and its learner, in the middle of learning, where it stays until
+    `bank.go` is set."""
     bank, learner = counter(served), served.experiment().follower
     many(served, "a")
     served.state()
@@ -80,11 +88,14 @@ def half_way(served: Here) -> tuple[Any, Follower]:
 
 
 @pytest.mark.usefixtures("arms")
-def test_a_snapshot_asked_for_while_it_learns_is_of_one_position(tmp_path: Path) -> None:
+def test_a_snapshot_asked_for_while_it_learns_is_of_one_position(
+    tmp_path: Path,
+) -> None:
     file = counting(tmp_path)
     with here(file) as served:
         bank, learner = half_way(served)
-        saving = served.portal.start_task_soon(learner.save)  # as before contexts are erased
+        # as before contexts are erased
+        saving = served.portal.start_task_soon(learner.save)
         served.portal.call(asyncio.sleep, 0.05)
         bank.go.set()
         saving.result()
@@ -124,10 +135,15 @@ def test_a_state_that_broke_half_way_is_neither_used_nor_kept(tmp_path: Path) ->
         served.portal.call(learner.save)  # as before contexts are erased
         for _ in range(20):
             found = served.decide()
-            assert found["seen"] in (position, position + 30)  # decisions alone, which teach nothing, may be behind it
+            # decisions alone, which teach nothing, may be behind it
+            assert found["seen"] in (position, position + 30)
             record = served.get(f"/v1/decisions/{found['id']}?explain=true")
-            (said,) = [row["predicted"] for row in record["experts"] if row["expert"] == "one"]
-            assert said == pytest.approx({"sports": 0.2, "politics": 0.5, "tech": 0.33}[found["arm"]], abs=1e-12)
+            (said,) = [
+                row["predicted"] for row in record["experts"] if row["expert"] == "one"
+            ]
+            assert said == pytest.approx(
+                {"sports": 0.2, "politics": 0.5, "tech": 0.33}[found["arm"]], abs=1e-12
+            )
         bank.broken_at = 1e9
         assert bits(served.state()) == bits(served.defined())
     with here(file) as again:
@@ -150,7 +166,8 @@ def test_rewards_that_are_refused_are_counted_and_not_kept(tmp_path: Path) -> No
         assert served.get("/v1/stats")["refused"] == 2
         served.decide("last")
     with SQLiteReader(tmp_path / "news.sqlite") as reading:
-        assert verify(reading).holds  # weights learn from what is recorded, whatever experts do
+        # weights learn from what is recorded, whatever experts do
+        assert verify(reading).holds
 
 
 def erase(served: Here) -> None:
@@ -162,7 +179,9 @@ def erase(served: Here) -> None:
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path) -> None:
+def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(
+    tmp_path: Path,
+) -> None:
     """In the log it would stop learning for ever, and the next start."""
     hands = Hands()
     clock = hands.clock()
@@ -174,17 +193,31 @@ def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path)
         served.reward("known", 1)
         erase(served)
         assert "that of 'old' is erased" in served.reward("old", 1, status=422)["error"]
-        assert "that of 'waits' is erased" in served.post("activate", {"id": "waits"}, status=422)["error"]
+        assert (
+            "that of 'waits' is erased"
+            in served.post("activate", {"id": "waits"}, status=422)["error"]
+        )
         assert not served.reward("known", 1)["new"]
         served.reward("known", 0, status=409)
         served.decide("young")
         batch = [{"id": id, "reward": 1} for id in ("old", "young", "early")]
         results = served.post("reward/batch", {"rewards": batch})["results"]
-        assert [one.get("code", "kept") for one in results] == ["invalid", "kept", "kept"]
+        assert [one.get("code", "kept") for one in results] == [
+            "invalid",
+            "kept",
+            "kept",
+        ]
         one = served.experiment()
         hands.pass_by(3601)
         served.portal.call(
-            Windows(one.store, one.writer, clock, 3600.0, 0.0, unlearnable_ids=one.unlearnable_ids).close_due
+            Windows(
+                one.store,
+                one.writer,
+                clock,
+                3600.0,
+                0.0,
+                unlearnable_ids=one.unlearnable_ids,
+            ).close_due
         )
         state = bits(served.state())
         assert served.get("/readyz")["ok"]
@@ -194,8 +227,13 @@ def test_a_reward_that_nobody_can_learn_from_any_more_is_refused(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Path) -> None:
-    tables = '[experts.learners]\nkind = "auto"\nsize = "small"\n[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+def test_a_correction_beyond_what_was_erased_changes_weights_alone(
+    tmp_path: Path,
+) -> None:
+    tables = (
+        '[experts.learners]\nkind = "auto"\nsize = "small"\n[experts.lines]\n'
+        'kind = "linear"\nfile = "lines.npz"\n'
+    )
     file = place(tmp_path, top="", experts=tables)
     with here(file) as served:
         for id in "abcd":
@@ -219,8 +257,11 @@ def test_a_correction_beyond_what_was_erased_changes_weights_alone(tmp_path: Pat
 
 @pytest.mark.usefixtures("any_arms")
 @pytest.mark.parametrize("forgets", [True, False])
-def test_a_correction_after_erasing_gives_what_a_restart_would(tmp_path: Path, monkeypatch: Any, forgets: bool) -> None:
-    """A state in memory knows contexts that are gone: a fold that began there would differ from all replicas."""
+def test_a_correction_after_erasing_gives_what_a_restart_would(
+    tmp_path: Path, monkeypatch: Any, forgets: bool
+) -> None:
+    """A state in memory knows contexts that are gone: a fold that began there would
+    differ from all replicas."""
     monkeypatch.setattr("oddsmith.server.fold.ladder._STEPS", 1)
     if not forgets:
         monkeypatch.setattr(Follower, "forget", lambda _: None)
@@ -247,8 +288,11 @@ async def nothing() -> None:
     """Keeps no snapshot."""
 
 
-def test_decisions_are_counted_before_the_first_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step that is counted anew after some were made would give ids twice, within a millisecond."""
+def test_decisions_are_counted_before_the_first_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that is counted anew after some were made would give ids twice, within a
+    millisecond."""
     order: list[str] = []
     tally, begin = StoreReader.tally, Follower.begin
 

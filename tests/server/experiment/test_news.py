@@ -1,4 +1,5 @@
-"""Calls that wait for news: they end when there is some, at their time, with their caller, and with the service."""
+"""Calls that wait for news: they end when there is some, at their time, with their
+caller, and with the service."""
 
 import asyncio
 import os
@@ -29,7 +30,9 @@ def waiting(served: Here) -> int:
     return len(served.experiment().long_polls._limits)
 
 
-def poll(served: Here, pool: ThreadPoolExecutor, after: int, wait_s: float = LONG) -> "Future[Any]":
+def poll(
+    served: Here, pool: ThreadPoolExecutor, after: int, wait_s: float = LONG
+) -> "Future[Any]":
     """A call under way, which is waiting when this returns."""
     before = waiting(served)
     answer = pool.submit(served.get, f"/v1/changes?after={after}&wait={wait_s}")
@@ -39,11 +42,23 @@ def poll(served: Here, pool: ThreadPoolExecutor, after: int, wait_s: float = LON
 
 def test_what_is_there_is_answered_at_once(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
-        assert served.get("/v1/changes?wait=0") == {"experiment": "news", "head": 0, "position": 0}
+        assert served.get("/v1/changes?wait=0") == {
+            "experiment": "news",
+            "head": 0,
+            "position": 0,
+        }
         served.decide("d1")
         served.state()
-        assert served.get("/v1/changes?after=0") == {"experiment": "news", "head": 1, "position": 1}
-        assert served.get("/v1/changes?after=1&wait=0.01") == {"experiment": "news", "head": 1, "position": 1}
+        assert served.get("/v1/changes?after=0") == {
+            "experiment": "news",
+            "head": 1,
+            "position": 1,
+        }
+        assert served.get("/v1/changes?after=1&wait=0.01") == {
+            "experiment": "news",
+            "head": 1,
+            "position": 1,
+        }
         for wrong in ("wait=26", "wait=-1", "wait=nan", "after=-1", "after=x"):
             assert served.ask("GET", f"/v1/changes?{wrong}").status_code == 422
 
@@ -60,7 +75,9 @@ def test_a_decision_wakes_all_that_wait(tmp_path: Path) -> None:
         wait(lambda: waiting(served) == 0)
 
 
-def test_waiting_reads_nothing_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_reads_nothing_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store is asked for its head once, when the call ends."""
     with here(place(tmp_path)) as served, ThreadPoolExecutor(1) as pool:
         served.decide("d1")
@@ -89,7 +106,8 @@ def test_those_beyond_the_limit_are_refused(tmp_path: Path) -> None:
         answer = served.ask("GET", "/v1/changes")
         assert (answer.status_code, answer.json()["code"]) == (503, "busy")
         assert answer.headers["retry-after"] == "1"
-        assert served.get("/v1/stats")["position"] == 0  # long reads have their own room
+        # long reads have their own room
+        assert served.get("/v1/stats")["position"] == 0
         served.decide("d1")
         assert [call.result(20)["position"] for call in calls] == [1, 1]
         assert served.get("/v1/changes?after=1&wait=0.01")["position"] == 1
@@ -98,10 +116,18 @@ def test_those_beyond_the_limit_are_refused(tmp_path: Path) -> None:
 def test_a_call_that_waits_is_one_call(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     header = {"Authorization": f"Bearer {create(keys, 'page', ['read'])}"}
-    with here(place(tmp_path), keys=keys, rate=Rate(0.01, 3)) as served, ThreadPoolExecutor(1) as pool:
-        call = pool.submit(served.ask, "GET", f"/v1/changes?wait={LONG}", headers=header)
+    with (
+        here(place(tmp_path), keys=keys, rate=Rate(0.01, 3)) as served,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        call = pool.submit(
+            served.ask, "GET", f"/v1/changes?wait={LONG}", headers=header
+        )
         wait(lambda: waiting(served) == 1)
-        assert [served.ask("GET", "/v1/posterior", headers=header).status_code for _ in range(3)] == [200, 200, 429]
+        assert [
+            served.ask("GET", "/v1/posterior", headers=header).status_code
+            for _ in range(3)
+        ] == [200, 200, 429]
         served.portal.call(served.app.drain)
         assert call.result(20).status_code == 200
 
@@ -134,14 +160,17 @@ def test_a_caller_who_goes_is_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_service_that_stops_does_not_wait_for_them(tmp_path: Path, sent: signal.Signals) -> None:
+def test_a_service_that_stops_does_not_wait_for_them(
+    tmp_path: Path, sent: signal.Signals
+) -> None:
     """Ten seconds are what others have that are under way."""
     with process(place(tmp_path)) as served:
         with socket.create_connection(("127.0.0.1", served.port), timeout=30) as line:
             line.sendall(b"GET /v1/changes?wait=25 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             time.sleep(0.5)
             os.kill(served.pid, sent)
-            assert listen(line).status in (200, 503)  # 503 where a busy machine took so long to begin waiting
+            # 503 where a busy machine took so long to begin waiting
+            assert listen(line).status in (200, 503)
         wait(lambda: ended(served), 9)
 
 
@@ -172,7 +201,10 @@ def test_an_end_beside_an_ending_call_harms_nothing() -> None:
         async def never() -> None:
             await asyncio.Event().wait()
 
-        calls = [asyncio.create_task(polls.wait(never, seconds)) for seconds in (0.0, 0.001, 60.0)]
+        calls = [
+            asyncio.create_task(polls.wait(never, seconds))
+            for seconds in (0.0, 0.001, 60.0)
+        ]
         await asyncio.sleep(0.001)
         polls.end()
         polls.end()

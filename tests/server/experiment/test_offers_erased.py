@@ -1,4 +1,5 @@
-"""Erasing on offers: what callers said of contexts and arms is in no byte of the files; names of arms stay."""
+"""Erasing on offers: what callers said of contexts and arms is in no byte of the files;
+names of arms stay."""
 
 import sqlite3
 import struct
@@ -26,14 +27,17 @@ LINEAR = (
     '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 )
 OLD, YOUNG = range(12), range(100, 112)
-STAYS = {"topic": "evergreen-topic", "price": 17.7171717}  # offered by old and young decisions
+# offered by old and young decisions
+STAYS = {"topic": "evergreen-topic", "price": 17.7171717}
 DAY = 86_400.0
 
 
 def news(folder: Path, policy: str, service: str = "") -> Path:
     np.savez(folder / "lines.npz", weights=np.random.default_rng(3).normal(size=(5, 8)))
     file = folder / "news.toml"
-    file.write_text(f'name = "news"\nseed = 7\n{policy}[service]\nstore = "news.sqlite"\n{service}')
+    file.write_text(
+        f'name = "news"\nseed = 7\n{policy}[service]\nstore = "news.sqlite"\n{service}'
+    )
     return file
 
 
@@ -42,14 +46,21 @@ def context(turn: int) -> dict[str, Any]:
 
 
 def arms(turn: int) -> dict[str, Any]:
-    rows = ({"topic": f"quarrel-{turn}-{k}", "price": 5000.0123 + turn + k / 13} for k in range(3))
+    rows = (
+        {"topic": f"quarrel-{turn}-{k}", "price": 5000.0123 + turn + k / 13}
+        for k in range(3)
+    )
     own = {f"article {turn}/{k}": row for k, row in enumerate(rows)}
     return own | {"evergreen": STAYS}
 
 
 def words_of(turn: int, binary: bool) -> Iterator[bytes]:
-    """What a caller said at this turn, as text, and numbers also as they lie in memory."""
-    for said in (context(turn), *(row for name, row in arms(turn).items() if name != "evergreen")):
+    """What a caller said at this turn, as text, and numbers also as they lie in
+    memory."""
+    for said in (
+        context(turn),
+        *(row for name, row in arms(turn).items() if name != "evergreen"),
+    ):
         for value in said.values():
             if isinstance(value, str):
                 yield value.encode()
@@ -61,16 +72,25 @@ def words_of(turn: int, binary: bool) -> Iterator[bytes]:
 def found(folder: Path, turns: range, *, binary: bool = True) -> list[bytes]:
     """What is found of these turns in the files of the store."""
     content = b"".join(file.read_bytes() for file in folder.glob("news.sqlite*"))
-    return [word for turn in turns for word in words_of(turn, binary) if word in content]
+    return [
+        word for turn in turns for word in words_of(turn, binary) if word in content
+    ]
 
 
 def visit(served: Any, turn: int) -> None:
-    served.post("decide", {"context": context(turn), "arms": arms(turn), "id": f"v{turn}"})
+    served.post(
+        "decide", {"context": context(turn), "arms": arms(turn), "id": f"v{turn}"}
+    )
     served.reward(f"v{turn}", turn % 2)
 
 
 def count(folder: Path, table: str) -> int:
-    with closing(sqlite3.connect(f"file:{folder / 'news.sqlite'}?mode=ro", uri=True)) as file, file:
+    with (
+        closing(
+            sqlite3.connect(f"file:{folder / 'news.sqlite'}?mode=ro", uri=True)
+        ) as file,
+        file,
+    ):
         return int(file.execute(f"select count(*) from {table}").fetchone()[0])
 
 
@@ -89,14 +109,18 @@ def grown_old(folder: Path, file: Path, hands: Hands) -> None:
 
 
 @pytest.mark.parametrize("policy", [AUTO, SMALL, LINEAR])
-def test_after_erasing_nothing_that_was_said_is_in_the_files(tmp_path: Path, policy: str) -> None:
-    """Trees remember the numbers of the last rows that they have learnt, in snapshots; nothing else does."""
+def test_after_erasing_nothing_that_was_said_is_in_the_files(
+    tmp_path: Path, policy: str
+) -> None:
+    """Trees remember the numbers of the last rows that they have learnt, in snapshots;
+    nothing else does."""
     binary = policy != AUTO
     hands, file = Hands(), news(tmp_path, policy, "erase_after_days = 2\n")
     grown_old(tmp_path, file, hands)
     with here(file, clock=hands.clock()) as served:
         wait(lambda: count(tmp_path, "contexts") == len(YOUNG))
-        wait(lambda: not found(tmp_path, OLD, binary=binary))  # the write-ahead log is emptied a moment later
+        # the write-ahead log is emptied a moment later
+        wait(lambda: not found(tmp_path, OLD, binary=binary))
         assert count(tmp_path, "features") == 3 * len(YOUNG) + 1
         assert served.get("/v1/decisions/v100")["context"] == context(100)
         assert served.get("/v1/decisions/v3")["context"] == "erased"
@@ -136,7 +160,9 @@ def without_overwriting(monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("broken", [without_checkpoint, without_overwriting])
-def test_a_store_that_only_deletes_rows_is_seen(tmp_path: Path, monkeypatch: Any, broken: Any) -> None:
+def test_a_store_that_only_deletes_rows_is_seen(
+    tmp_path: Path, monkeypatch: Any, broken: Any
+) -> None:
     hands, file = Hands(), news(tmp_path, LINEAR)
     broken(monkeypatch)
     grown_old(tmp_path, file, hands)

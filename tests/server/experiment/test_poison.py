@@ -1,4 +1,5 @@
-"""An expert that does anything at all never fails a decision that is served (F8 of the test plan)."""
+"""An expert that does anything at all never fails a decision that is served (F8 of the
+test plan)."""
 
 from pathlib import Path
 from typing import Any
@@ -48,17 +49,28 @@ kind = "python"
 factory = "poisonous_MODULE:bank"
 ISOLATE
 """
-KINDS = {"raises": "raised", "exits": "raised", "inf": "values", "text": "values", "huge": "shape", "late": "late"}
+KINDS = {
+    "raises": "raised",
+    "exits": "raised",
+    "inf": "values",
+    "text": "values",
+    "huge": "shape",
+    "late": "late",
+}
 
 
 def served(folder: Path, poison: str, isolate: str = "") -> Path:
-    """An experiment of one honest expert and one that is not; a busy machine makes nobody else late."""
+    """An experiment of one honest expert and one that is not; a busy machine makes
+    nobody else late."""
     (folder / f"poisonous_{folder.name}.py").write_text(FACTORY)
     tables = TABLES.replace("MODULE", folder.name).replace("ISOLATE", isolate)
-    top = "guard = true\ntimeout_ms = 60000\n" if isolate else ""  # which is also the time of a process of its own
+    # which is also the time of a process of its own
+    top = "guard = true\ntimeout_ms = 60000\n" if isolate else ""
     path = place(folder, experts=tables, top=top)
     if poison == "late":
-        path.write_text(path.read_text().replace("timeout_ms = 60000", "timeout_ms = 1500"))
+        path.write_text(
+            path.read_text().replace("timeout_ms = 60000", "timeout_ms = 1500")
+        )
     return path
 
 
@@ -78,7 +90,8 @@ def test_poison_sleeps_is_counted_and_comes_back(tmp_path: Path, poison: str) ->
         assert "asleep" not in before
         poisoned = decided(service, poison)
         assert poisoned["asleep"] == ["poison"]
-        assert poisoned["odds"]["tech"] == pytest.approx(1 - 0.1 * 2 / 3)  # the honest one alone, with its gamma
+        # the honest one alone, with its gamma
+        assert poisoned["odds"]["tech"] == pytest.approx(1 - 0.1 * 2 / 3)
         service.reward(poisoned["id"], 1.0)
         failures = service.get("/v1/stats")["experts"]["poison"]["failures"]
         metrics = service.ask("GET", "/metrics").text
@@ -93,21 +106,29 @@ def test_poison_sleeps_is_counted_and_comes_back(tmp_path: Path, poison: str) ->
 
 
 @pytest.mark.usefixtures("arms")
-def test_an_expert_that_ends_its_process_sleeps_until_it_is_back(tmp_path: Path) -> None:
+def test_an_expert_that_ends_its_process_sleeps_until_it_is_back(
+    tmp_path: Path,
+) -> None:
     with here(served(tmp_path, "isolated", "isolate = true")) as service:
         answers = [decided(service, "dies") for _ in range(3)]
         assert all(answer["asleep"] == ["poison"] for answer in answers)
         assert service.get("/v1/stats")["experts"]["poison"]["failures"]["died"] >= 1
-        wait(lambda: "asleep" not in decided(service, "home page"), 60)  # it is started again beside the decisions
+        # it is started again beside the decisions
+        wait(lambda: "asleep" not in decided(service, "home page"), 60)
 
 
-def test_unguarded_poison_would_fail_the_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unguarded_poison_would_fail_the_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The test has teeth."""
     from oddsmith.server.experiment import start as opening
 
     monkeypatch.setattr(opening, "guarded", lambda policy, *_, **__: policy)
     with here(served(tmp_path, "unguarded")) as service:
-        assert service.ask("POST", "/v1/decide", json={"context": "raises"}).status_code >= 400
+        assert (
+            service.ask("POST", "/v1/decide", json={"context": "raises"}).status_code
+            >= 400
+        )
 
 
 WRITES = """
@@ -126,10 +147,20 @@ def bank(arms):
 
 
 @pytest.mark.usefixtures("arms")
-def test_an_expert_that_writes_into_its_context_changes_no_record(tmp_path: Path) -> None:
+def test_an_expert_that_writes_into_its_context_changes_no_record(
+    tmp_path: Path,
+) -> None:
     module = f"poisonous_{tmp_path.name}"
     (tmp_path / f"{module}.py").write_text(WRITES)
-    with here(place(tmp_path, experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n')) as one:
+    with here(
+        place(
+            tmp_path,
+            experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n',
+        )
+    ) as one:
         made = one.post("decide", {"context": {"hour": 9, "tags": ["a"]}})
         assert "asleep" not in made
-        assert one.get(f"/v1/decisions/{made['id']}")["context"] == {"hour": 9, "tags": ["a"]}
+        assert one.get(f"/v1/decisions/{made['id']}")["context"] == {
+            "hour": 9,
+            "tags": ["a"],
+        }

@@ -1,4 +1,5 @@
-"""Experts whose `update` raises, half way through writing: the experiment goes on, live and after a restart."""
+"""Experts whose `update` raises, half way through writing: the experiment goes on, live
+and after a restart."""
 
 from pathlib import Path
 from typing import Any
@@ -39,18 +40,29 @@ def bank(arms):
 def picky(folder: Path, most: float, service: str = "") -> Path:
     module = f"picky_{folder.name}"  # a process has one module of each name
     (folder / f"{module}.py").write_text(RAISING.format(most=most))
-    return place(folder, service=service, experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n')
+    return place(
+        folder,
+        service=service,
+        experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n',
+    )
 
 
 def lives(served: Here, name: str) -> Any:
-    """Rewards one at a time, many at once, and one that is corrected; the state they lead to."""
+    """Rewards one at a time, many at once, and one that is corrected; the state they
+    lead to."""
     for i in range(8):
         served.decide(f"{name}{i}")
         served.reward(f"{name}{i}", i / 10)
     served.state()
     many = [f"{name}-many-{i}" for i in range(30)]
-    served.post("decide/batch", {"decisions": [{"id": id, "context": [0.0, 1.0]} for id in many]})
-    served.post("reward/batch", {"rewards": [{"id": id, "reward": i % 10 / 10} for i, id in enumerate(many)]})
+    served.post(
+        "decide/batch",
+        {"decisions": [{"id": id, "context": [0.0, 1.0]} for id in many]},
+    )
+    served.post(
+        "reward/batch",
+        {"rewards": [{"id": id, "reward": i % 10 / 10} for i, id in enumerate(many)]},
+    )
     served.state()
     served.post("correct", {"id": f"{name}2", "reward": 0.9, "key": "k"})
     return served.state()
@@ -58,13 +70,16 @@ def lives(served: Here, name: str) -> Any:
 
 @pytest.mark.usefixtures("arms")
 @pytest.mark.parametrize(("most", "refused"), [(0.45, 19), (-1.0, 38)])
-def test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(tmp_path: Path, most: float, refused: int) -> None:
+def test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(
+    tmp_path: Path, most: float, refused: int
+) -> None:
     file = picky(tmp_path, most, "snapshot_every = 16\n")
     with here(file) as served:
         state = lives(served, "a")
         assert served.get("/readyz")["ok"]
         assert served.get("/v1/posterior")["learnt"] == 38
-        assert state.experts[0] == 38 - refused  # what was written before it raised is taken back
+        # what was written before it raised is taken back
+        assert state.experts[0] == 38 - refused
         opened = served.experiment().opened
         replica: Any = WithoutSnapshots(opened.store)
         whole = restore(replica, opened.policy)
@@ -75,11 +90,16 @@ def test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(tmp_path: Pat
     with here(file) as again:
         assert bits(again.state()) == state
     with SQLiteReader(tmp_path / "news.sqlite") as reading:
-        assert verify(reading).holds  # weights learn from what is recorded, whatever experts do
+        # weights learn from what is recorded, whatever experts do
+        assert verify(reading).holds
 
 
-def test_without_copies_the_state_would_be_half_written(tmp_path: Path, monkeypatch: Any) -> None:
+def test_without_copies_the_state_would_be_half_written(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     """The same test finds it."""
     monkeypatch.setattr("oddsmith.server.fold.fold.deepcopy", lambda state: state)
     with pytest.raises(AssertionError):
-        test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(tmp_path, 0.45, 19)
+        test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(
+            tmp_path, 0.45, 19
+        )

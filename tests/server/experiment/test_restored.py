@@ -1,7 +1,9 @@
-"""A backup under load, the service killed, the backup restored, and clients that send all their calls again.
+"""A backup under load, the service killed, the backup restored, and clients that send
+all their calls again.
 
-Nothing is doubled, what is there is answered as before, the state is the fold of what is there, and what was lost is
-named: by the clients, from positions and `new`, and by doctor, of decisions that a reward came for.
+Nothing is doubled, what is there is answered as before, the state is the fold of what
+is there, and what was lost is named: by the clients, from positions and `new`, and by
+doctor, of decisions that a reward came for.
 """
 
 import os
@@ -48,14 +50,18 @@ class Call:
 
 @dataclass
 class Clients:
-    """Four clients that decide and reward, with ids of their own, until the service is gone."""
+    """Four clients that decide and reward, with ids of their own, until the service is
+    gone."""
 
     served: Elsewhere
     calls: list[Call] = field(default_factory=list)
     answered: int = 0
 
     def start(self) -> None:
-        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(4)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(i,), daemon=True)
+            for i in range(4)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -65,11 +71,17 @@ class Clients:
             assert not thread.is_alive()
 
     def _work(self, number: int) -> None:
-        with Client(base_url=f"http://127.0.0.1:{self.served.port}", timeout=30) as client:
+        with Client(
+            base_url=f"http://127.0.0.1:{self.served.port}", timeout=30
+        ) as client:
             for turn in range(10**9):
                 id = f"{number}-{turn}"
-                calls = [Call("decide", {"id": id, "context": [turn % 7 / 7, number / 8]})]
-                calls += [Call("reward", {"id": id, "reward": turn % 2})] if turn % 5 else []
+                calls = [
+                    Call("decide", {"id": id, "context": [turn % 7 / 7, number / 8]})
+                ]
+                calls += (
+                    [Call("reward", {"id": id, "reward": turn % 2})] if turn % 5 else []
+                )
                 for call in calls:
                     self.calls.append(call)
                     try:
@@ -86,12 +98,15 @@ def asked(ask: Ask, call: Call) -> Any:
 
 
 def lived(path: Path, answers: int) -> tuple[list[Call], Contents]:
-    """The calls of clients until the service was killed, and what the backup holds that was taken half way."""
+    """The calls of clients until the service was killed, and what the backup holds that
+    was taken half way."""
     with process(path) as served:
         clients = Clients(served)
         clients.start()
         wait(lambda: clients.answered >= answers)
-        held = back_up(str(path.with_suffix(".sqlite")), path.with_name("backup.sqlite"))
+        held = back_up(
+            str(path.with_suffix(".sqlite")), path.with_name("backup.sqlite")
+        )
         wait(lambda: clients.answered >= 2 * answers)
         os.kill(served.pid, signal.SIGKILL)
         clients.join()
@@ -107,17 +122,24 @@ def lost_decisions(store: Path) -> set[str]:
     return found
 
 
-def repeated(ask: Ask, calls: Sequence[Call], answers: dict[tuple[str, str], Any]) -> set[tuple[str, str]]:
-    """Send calls again; what was new. What was there is answered as it was the last time."""
+def repeated(
+    ask: Ask, calls: Sequence[Call], answers: dict[tuple[str, str], Any]
+) -> set[tuple[str, str]]:
+    """Send calls again; what was new. What was there is answered as it was the last
+    time."""
     new = set()
     for call in calls:
         again = asked(ask, call)
         if again["new"]:
             new.add(call.event)
         elif answers[call.event] is not None:
-            told = ("position", "arm", "odds") if call.path == "decide" else ("position",)
+            told = (
+                ("position", "arm", "odds") if call.path == "decide" else ("position",)
+            )
             first = [answers[call.event][what] for what in told]
-            assert [again[what] for what in told] == first, "answered otherwise than before"
+            assert [again[what] for what in told] == first, (
+                "answered otherwise than before"
+            )
         answers[call.event] = again
     return new
 
@@ -134,7 +156,8 @@ def check_state(store: Path, posterior: dict[str, float]) -> None:
 
 @dataclass
 class Backed:
-    """A service that was killed: its folder, with a backup, its clients' calls, and which of them the backup lacks."""
+    """A service that was killed: its folder, with a backup, its clients' calls, and
+    which of them the backup lacks."""
 
     path: Path
     calls: list[Call]
@@ -146,7 +169,8 @@ class Backed:
         return self.path.with_suffix(".sqlite")
 
     def restored(self, breaking: Breaking | None = None) -> Contents:
-        """Restore the backup in place of the store; `breaking` is done to what was restored."""
+        """Restore the backup in place of the store; `breaking` is done to what was
+        restored."""
         for left in self.path.parent.glob("news.sqlite*"):
             left.unlink()
         done = restore_backup(self.path.with_name("backup.sqlite"), str(self.store))
@@ -159,20 +183,27 @@ class Backed:
 def backed_up(folder: Path, answers: int) -> Backed:
     path = place(folder, top=TOP, service="snapshot_every = 50\n")
     calls, held = lived(path, answers)
-    lost = {call.event for call in calls if call.answer is None or call.answer["position"] > held.head}
+    lost = {
+        call.event
+        for call in calls
+        if call.answer is None or call.answer["position"] > held.head
+    }
     assert 0 < len(lost) < len(calls)
     return Backed(path, calls, held, lost)
 
 
 def check_repeats(backed: Backed, restored: Contents, ask: Ask) -> int:
-    """Repeat all calls, rewards before decisions, and everything again; how many lost decisions doctor named."""
+    """Repeat all calls, rewards before decisions, and everything again; how many lost
+    decisions doctor named."""
     calls, store = backed.calls, backed.store
     stats = ask("GET", "/v1/stats").json()
     assert (stats["epoch"], stats["epoch_after"]) == (restored.epoch, backed.held.head)
     rewards = [call for call in calls if call.path == "reward"]
     answers = {call.event: call.answer for call in calls}
     new = repeated(ask, rewards, answers)
-    named = {id for kind, id in backed.lost if kind == "decision"} & {call.body["id"] for call in rewards}
+    named = {id for kind, id in backed.lost if kind == "decision"} & {
+        call.body["id"] for call in rewards
+    }
     assert lost_decisions(store) == named
     new |= repeated(ask, [call for call in calls if call.path == "decide"], answers)
     assert new == backed.lost, "what is new is not what was lost"
@@ -181,7 +212,9 @@ def check_repeats(backed: Backed, restored: Contents, ask: Ask) -> int:
     assert repeated(ask, calls, answers) == set()
     wait(lambda: ask("GET", "/v1/posterior").json()["position"] >= head)
     check_state(store, ask("GET", "/v1/posterior").json()["posterior"])
-    assert {(kind, id) for _, kind, id, _, _ in rows(store)} == {call.event for call in calls}
+    assert {(kind, id) for _, kind, id, _, _ in rows(store)} == {
+        call.event for call in calls
+    }
     return len(named)
 
 
@@ -198,7 +231,12 @@ def backed(any_arms: Kind, backed_of: Callable[[Kind], Backed]) -> Backed:
 def test_a_restore_with_clients_that_repeat_their_calls(backed: Backed) -> None:
     restored = backed.restored()
     with process(backed.path) as served:
-        assert 0 < check_repeats(backed, restored, served.client.request) < len(backed.lost) < len(backed.calls)
+        assert (
+            0
+            < check_repeats(backed, restored, served.client.request)
+            < len(backed.lost)
+            < len(backed.calls)
+        )
 
 
 @pytest.mark.soak
@@ -212,7 +250,10 @@ def test_ten_restores_with_clients_that_repeat_their_calls(tmp_path: Path) -> No
         with process(backed.path) as served:
             named += check_repeats(backed, restored, served.client.request)
         calls, lost = calls + len(backed.calls), lost + len(backed.lost)
-    print(f"10 restores: {calls:,} calls, {lost:,} lost, {named:,} of them decisions that doctor named, none doubled")
+    print(
+        f"10 restores: {calls:,} calls, {lost:,} lost, {named:,} of them decisions "
+        "that doctor named, none doubled"
+    )
 
 
 def renumber(connection: sqlite3.Connection) -> None:
@@ -228,7 +269,10 @@ def forget_ids(connection: sqlite3.Connection) -> None:
     connection.execute("drop index once")
 
 
-WRONG = [(renumber, "answered otherwise than before"), (forget_ids, "what is new is not what was lost")]
+WRONG = [
+    (renumber, "answered otherwise than before"),
+    (forget_ids, "what is new is not what was lost"),
+]
 
 
 @pytest.mark.parametrize(("breaking", "why"), WRONG)

@@ -1,4 +1,5 @@
-"""F6: rewards late, early, repeated, reversed, corrected or never: the state is that of the clean log, bit for bit."""
+"""F6: rewards late, early, repeated, reversed, corrected or never: the state is that of
+the clean log, bit for bit."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,11 +20,16 @@ VALUES = dict(zip(IDS, np.random.default_rng(4).integers(0, 3, 12) / 2, strict=T
 
 
 def clean(served: Here, folder: Path) -> Any:
-    """The state of a fresh store that holds each decision and then its reward, once, in the order they counted in."""
+    """The state of a fresh store that holds each decision and then its reward, once, in
+    the order they counted in."""
     store: Any = served.experiment().store
     policy = served.experiment().opened.policy
-    decisions = {event.id: event for _, event in stored(store) if isinstance(event, DecisionMade)}
-    counted = [(served.get(f"/v1/decisions/{id}")["counts_since"], id) for id in decisions]
+    decisions = {
+        event.id: event for _, event in stored(store) if isinstance(event, DecisionMade)
+    }
+    counted = [
+        (served.get(f"/v1/decisions/{id}")["counts_since"], id) for id in decisions
+    ]
     with SQLiteStore(folder / "clean.sqlite", policy) as fresh:
         for _, id in sorted(counted):
             append(fresh, decisions[id], Reward(id, VALUES[id], 0.0))
@@ -60,9 +66,13 @@ def conflicting(served: Here) -> None:
 def in_batches(served: Here) -> None:
     entries = [{"id": id, "reward": VALUES[id]} for id in IDS]
     wrong = [{"id": IDS[0], "reward": 0.75}, {"id": IDS[1], "reward": 7}]
-    results = served.post("reward/batch", {"rewards": [*entries[:6], *wrong, *entries[3:]]})["results"]
+    results = served.post(
+        "reward/batch", {"rewards": [*entries[:6], *wrong, *entries[3:]]}
+    )["results"]
     assert [one.get("code") for one in results[6:8]] == ["conflict", "invalid"]
-    assert [one["new"] for one in results[:6] + results[8:]] == [True] * 6 + [False] * 3 + [True] * 6
+    assert [one["new"] for one in results[:6] + results[8:]] == [True] * 6 + [
+        False
+    ] * 3 + [True] * 6
 
 
 def corrected(served: Here) -> None:
@@ -81,11 +91,20 @@ def corrected(served: Here) -> None:
 
 
 @pytest.mark.usefixtures("any_arms")
-@pytest.mark.parametrize("send", [duplicates, backwards, shuffled, conflicting, in_batches, corrected])
-def test_the_state_is_that_of_the_clean_log(tmp_path: Path, send: Callable[[Here], None]) -> None:
+@pytest.mark.parametrize(
+    "send", [duplicates, backwards, shuffled, conflicting, in_batches, corrected]
+)
+def test_the_state_is_that_of_the_clean_log(
+    tmp_path: Path, send: Callable[[Here], None]
+) -> None:
     with here(place(tmp_path)) as served:
         results = served.post(
-            "decide/batch", {"decisions": [{"id": id, "context": [i / 9, 0.5]} for i, id in enumerate(IDS)]}
+            "decide/batch",
+            {
+                "decisions": [
+                    {"id": id, "context": [i / 9, 0.5]} for i, id in enumerate(IDS)
+                ]
+            },
         )
         assert [one["id"] for one in results["results"]] == list(IDS)
         send(served)
@@ -98,7 +117,9 @@ def test_the_state_is_that_of_the_clean_log(tmp_path: Path, send: Callable[[Here
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_rewards_that_come_first_are_parked_and_count_with_the_decision(tmp_path: Path) -> None:
+def test_rewards_that_come_first_are_parked_and_count_with_the_decision(
+    tmp_path: Path,
+) -> None:
     with here(place(tmp_path)) as served:
         for id in IDS:
             kept = served.reward(id, VALUES[id])
@@ -111,8 +132,13 @@ def test_rewards_that_come_first_are_parked_and_count_with_the_decision(tmp_path
             assert served.get(f"/v1/decisions/{id}")["counts_since"] == position
             again = served.reward(id, VALUES[id])
             assert (again["new"], again["parked"]) == (False, False)
-        assert served.reward("nobody", 1.0)["parked"]  # waits for ever, and harms nobody
-        assert bits(served.state()) == bits(served.defined()) == bits(clean(served, tmp_path))
+        # waits for ever, and harms nobody
+        assert served.reward("nobody", 1.0)["parked"]
+        assert (
+            bits(served.state())
+            == bits(served.defined())
+            == bits(clean(served, tmp_path))
+        )
 
 
 @pytest.mark.usefixtures("any_arms")
@@ -125,14 +151,22 @@ def test_a_reward_counts_after_thirty_days_and_a_restart(tmp_path: Path) -> None
     with here(place(tmp_path), clock=hands.clock()) as served:
         assert served.decide(IDS[0]) == decided[IDS[0]] | {"new": False}
         shuffled(served)
-        assert bits(served.state()) == bits(served.defined()) == bits(clean(served, tmp_path))
+        assert (
+            bits(served.state())
+            == bits(served.defined())
+            == bits(clean(served, tmp_path))
+        )
         assert served.get("/v1/posterior")["posterior"] != before
         record = served.get(f"/v1/decisions/{IDS[0]}")
-        assert record["events"][1]["time"] - record["events"][0]["time"] == pytest.approx(30 * DAY)
+        assert record["events"][1]["time"] - record["events"][0][
+            "time"
+        ] == pytest.approx(30 * DAY)
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_a_window_closes_with_the_default_until_a_real_reward_comes(tmp_path: Path) -> None:
+def test_a_window_closes_with_the_default_until_a_real_reward_comes(
+    tmp_path: Path,
+) -> None:
     hands = Hands()
     file = place(
         tmp_path,
@@ -147,7 +181,12 @@ def test_a_window_closes_with_the_default_until_a_real_reward_comes(tmp_path: Pa
         hands.pass_by(10)
         wait(lambda: served.get("/v1/stats")["events"].get("default", 0) == 3)
         assert served.get(f"/v1/decisions/{IDS[0]}")["reward"] == 3
-        assert [served.get(f"/v1/decisions/{id}")["reward"] for id in IDS[1:5]] == [1, 1, 1, None]
+        assert [served.get(f"/v1/decisions/{id}")["reward"] for id in IDS[1:5]] == [
+            1,
+            1,
+            1,
+            None,
+        ]
         settled = served.get(f"/v1/decisions/{IDS[1]}")["counts_since"]
         served.reward(IDS[1], -1)
         served.post("correct", {"id": IDS[2], "reward": 0.5, "key": "k"})
@@ -176,7 +215,11 @@ def test_deferred_decisions_count_once_shown(tmp_path: Path) -> None:
         assert [one["new"] for one in shown] == [True, True, False]
         assert not any(one["parked"] for one in shown)
         assert served.post("activate", {"id": "mistyped"})["parked"]
-        assert shown[0]["position"] == shown[2]["position"] == served.get(f"/v1/decisions/{IDS[2]}")["counts_since"]
+        assert (
+            shown[0]["position"]
+            == shown[2]["position"]
+            == served.get(f"/v1/decisions/{IDS[2]}")["counts_since"]
+        )
         assert bits(served.state()) == bits(served.defined())
         assert served.get("/v1/posterior")["learnt"] == 2
 
@@ -196,7 +239,11 @@ def test_parts_add_up_when_the_window_closes(tmp_path: Path) -> None:
         assert served.get("/v1/posterior")["learnt"] == 0
         hands.pass_by(10)
         wait(lambda: served.get("/v1/stats")["events"].get("default", 0) == 3)
-        assert [served.get(f"/v1/decisions/{id}")["reward"] for id in IDS[:3]] == [0.75, 1.0, 0.0]
+        assert [served.get(f"/v1/decisions/{id}")["reward"] for id in IDS[:3]] == [
+            0.75,
+            1.0,
+            0.0,
+        ]
         assert bits(served.state()) == bits(served.defined())
         served.reward(IDS[2], 0.5, key="late")
         assert served.get(f"/v1/decisions/{IDS[2]}")["reward"] == 0.5
@@ -207,8 +254,14 @@ def test_parts_add_up_when_the_window_closes(tmp_path: Path) -> None:
 def test_what_cannot_be_a_reward_changes_nothing(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         served.decide(IDS[0])
-        assert "reward must be in [0, 1]; got 1.5" in served.reward(IDS[0], 1.5, status=422)["error"]
-        assert "key must be left out" in served.reward(IDS[0], 1, status=422, key="x")["error"]
+        assert (
+            "reward must be in [0, 1]; got 1.5"
+            in served.reward(IDS[0], 1.5, status=422)["error"]
+        )
+        assert (
+            "key must be left out"
+            in served.reward(IDS[0], 1, status=422, key="x")["error"]
+        )
         served.post("correct", {"id": IDS[0], "reward": 1, "key": "k"}, status=409)
         served.post("correct", {"id": "nobody", "reward": 1, "key": "k"}, status=409)
         assert served.get("/v1/stats")["events"] == {"decision": 1}
@@ -223,22 +276,43 @@ def test_conflicts_speak_in_the_callers_units(tmp_path: Path) -> None:
             served.reward(id, 5)
         said = served.reward(IDS[0], 7, status=409)["error"]
         assert said == f"reward of {IDS[0]!r} must be 5, as it was first; got 7"
-        (entry,) = served.post("reward/batch", {"rewards": [{"id": IDS[1], "reward": 7.25}]})["results"]
-        assert entry == {"error": f"reward of {IDS[1]!r} must be 5, as it was first; got 7.25", "code": "conflict"}
+        (entry,) = served.post(
+            "reward/batch", {"rewards": [{"id": IDS[1], "reward": 7.25}]}
+        )["results"]
+        assert entry == {
+            "error": f"reward of {IDS[1]!r} must be 5, as it was first; got 7.25",
+            "code": "conflict",
+        }
         served.post("correct", {"id": IDS[0], "reward": -2, "key": "clerk"})
-        said = served.post("correct", {"id": IDS[0], "reward": 0.1, "key": "clerk"}, status=409)["error"]
-        assert said == f"correction of {IDS[0]!r} with key 'clerk' must be -2, as it was first; got 0.1"
-        assert served.reward(IDS[0], 16, status=422)["error"] == "reward must be in [-5, 15]; got 16"
+        said = served.post(
+            "correct", {"id": IDS[0], "reward": 0.1, "key": "clerk"}, status=409
+        )["error"]
+        assert said == (
+            f"correction of {IDS[0]!r} with key 'clerk' must be -2, as it was first; "
+            "got 0.1"
+        )
+        assert (
+            served.reward(IDS[0], 16, status=422)["error"]
+            == "reward must be in [-5, 15]; got 16"
+        )
         record = served.get(f"/v1/decisions/{IDS[0]}")
-        assert (record["reward"], [event["value"] for event in record["events"]]) == (-2, [None, 5, -2])
+        assert (record["reward"], [event["value"] for event in record["events"]]) == (
+            -2,
+            [None, 5, -2],
+        )
         served.state()
-        means = [arm["mean_reward"] for arm in served.get("/v1/stats")["arms"].values() if arm["rewarded"]]
+        means = [
+            arm["mean_reward"]
+            for arm in served.get("/v1/stats")["arms"].values()
+            if arm["rewarded"]
+        ]
         assert all(-5 <= mean <= 15 and (mean == 5 or mean < 5) for mean in means)
 
 
 @pytest.mark.usefixtures("any_arms")
 def test_many_at_once(tmp_path: Path) -> None:
-    """Clients side by side: decisions, rewards, repeats and corrections cross; the state is the fold all the same."""
+    """Clients side by side: decisions, rewards, repeats and corrections cross; the
+    state is the fold all the same."""
 
     async def client(served: Here, number: int) -> None:
         for turn in range(4):
@@ -248,7 +322,11 @@ def test_many_at_once(tmp_path: Path) -> None:
                 ("reward", {"id": id, "reward": 0.5}),
             ]
             rng.shuffle(calls)
-            calls += [calls[0], ("correct", {"id": id, "reward": number % 2, "key": "k"}), calls[1]]
+            calls += [
+                calls[0],
+                ("correct", {"id": id, "reward": number % 2, "key": "k"}),
+                calls[1],
+            ]
             for path, body in calls:
                 answer = await served.client.post(f"/v1/{path}", json=body)
                 assert answer.status_code == 200, answer.text

@@ -1,4 +1,5 @@
-"""Lines that rewrite history are gathered: the state waits before the first of them, and comes to the same bits."""
+"""Lines that rewrite history are gathered: the state waits before the first of them,
+and comes to the same bits."""
 
 import time
 from pathlib import Path
@@ -39,7 +40,10 @@ def test_after_a_refold_the_next_one_waits(tmp_path: Path, monkeypatch: Any) -> 
         assert follower.lag_s > 0
         assert served.decide("g")["seen"] == known
         opened = served.experiment().opened
-        assert bits(follower.now.state) == bits(restore(store, opened.policy, until=known).state)  # an honest state
+        # an honest state
+        assert bits(follower.now.state) == bits(
+            restore(store, opened.policy, until=known).state
+        )
         follower._next_refold = 0.0
         state = served.state()
         assert (follower.refolds, follower.behind) == (2, 0)  # one for both corrections
@@ -70,7 +74,9 @@ def test_a_ladder_keeps_few_states_and_gives_the_newest_that_is_early_enough() -
     ladder, judge = Ladder(), policy()
     assert ladder.before(10**9) is None
     for position in range(0, 100_000, 500):
-        ladder.keep(Folded(judge.init()._replace(learnt=position), position, judge), 500)
+        ladder.keep(
+            Folded(judge.init()._replace(learnt=position), position, judge), 500
+        )
     assert len(ladder._kept) < 25
     newest = ladder.before(10**9)
     assert newest is not None
@@ -90,13 +96,16 @@ def test_a_ladder_of_large_states_keeps_the_newest_ones(monkeypatch: Any) -> Non
     monkeypatch.setattr("oddsmith.server.fold.ladder._BYTES", 3000)
     ladder, judge = Ladder(), policy()
     for position in range(0, 20_000, 1000):
-        ladder.keep(Folded((np.zeros(125), position), position, judge), 1000)  # 1,000 bytes each
+        # 1,000 bytes each
+        ladder.keep(Folded((np.zeros(125), position), position, judge), 1000)
     assert [kept.position for kept in ladder._kept][-1] == 19_000
     assert len(ladder._kept) <= 3
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_the_window_of_a_decision_that_was_shown_first_opens_with_the_decision(tmp_path: Path) -> None:
+def test_the_window_of_a_decision_that_was_shown_first_opens_with_the_decision(
+    tmp_path: Path,
+) -> None:
     hands = Hands()
     clock = hands.clock()
     with here(place(tmp_path, service="window_s = 3600\n"), clock=clock) as served:
@@ -110,4 +119,8 @@ def test_the_window_of_a_decision_that_was_shown_first_opens_with_the_decision(t
         assert served.portal.call(windows.close_due) == 0
         hands.pass_by(601)
         assert served.portal.call(windows.close_due) == 1
-        assert [line.kind for line in one.store.history(["early"], 99)] == ["activation", "decision", "default"]
+        assert [line.kind for line in one.store.history(["early"], 99)] == [
+            "activation",
+            "decision",
+            "default",
+        ]

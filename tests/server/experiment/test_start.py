@@ -1,4 +1,5 @@
-"""What a log was begun with is what it goes on with; settings that mean nothing are refused in a sentence."""
+"""What a log was begun with is what it goes on with; settings that mean nothing are
+refused in a sentence."""
 
 import asyncio
 import re
@@ -40,11 +41,16 @@ def test_seed_and_units_stay(tmp_path: Path, what: str) -> None:
     path = place(tmp_path)
     open_experiments([path])[0].store.close()
     with pytest.raises(
-        od.BadFile, match=f"{what} must be as the log was begun with|is the log of another policy"
+        od.BadFile,
+        match=f"{what} must be as the log was begun with|is the log of another policy",
     ) as refused:
         open_experiments([edited(path, *CHANGES[what])])[0]
-    assert re.search(r"\. Undo the change, or .*begin a new (log|one): another store", str(refused.value))
-    open_experiments([edited(path, *reversed(CHANGES[what]))])[0].store.close()  # and nothing was harmed
+    assert re.search(
+        r"\. Undo the change, or .*begin a new (log|one): another store",
+        str(refused.value),
+    )
+    # and nothing was harmed
+    open_experiments([edited(path, *reversed(CHANGES[what]))])[0].store.close()
 
 
 def test_retrained_models_are_told_to_join() -> None:
@@ -54,7 +60,11 @@ def test_retrained_models_are_told_to_join() -> None:
         return meta_of(policy, "first", "arrives", {})
 
     with pytest.raises(
-        od.BadFile, match=r"version was 'nov', is 'dec'\. Undo .* joins = true \(docs/reference/service"
+        od.BadFile,
+        match=(
+            r"version was 'nov', is 'dec'\. Undo .* joins = true "
+            r"\(docs/reference/service"
+        ),
     ):
         check_owner("shop.sqlite", meta("nov", 0.1), meta("dec", 0.1))
     with pytest.raises(od.BadFile, match=r"gamma was 0\.1, is 0\.2\. Undo") as refused:
@@ -75,16 +85,24 @@ def test_a_seed_of_its_own_is_kept(tmp_path: Path) -> None:
 def test_experiments_have_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     paths = [place(tmp_path), place(tmp_path / "b")]
-    with pytest.raises(od.InvalidInput, match="must have names of their own; got 'news' twice"):
+    with pytest.raises(
+        od.InvalidInput, match="must have names of their own; got 'news' twice"
+    ):
         open_experiments(paths)
     for opened in open_experiments(paths[:1]):  # the first was let go
         opened.store.close()
 
 
 WRONG = {
-    "late_reward = 'never'\n": r"service.late_reward must be one of arrives, rewrites; got 'never'",
-    "reward_rule = 'first_at_close'\n": r"service.window_s must be given with reward_rule = \"first_at_close\"",
-    "reward_rule = 'sum'\n": r"service.window_s must be given with reward_rule = \"sum\"",
+    "late_reward = 'never'\n": (
+        r"service.late_reward must be one of arrives, rewrites; got 'never'"
+    ),
+    "reward_rule = 'first_at_close'\n": (
+        r"service.window_s must be given with reward_rule = \"first_at_close\""
+    ),
+    "reward_rule = 'sum'\n": (
+        r"service.window_s must be given with reward_rule = \"sum\""
+    ),
     "default_reward = 0.5\n": "service.default_reward must stand beside window_s",
     "window_s = 0\n": "service.window_s must be",
     "window = 3\n": r"service.window is not a key; did you mean window_s\?",
@@ -121,9 +139,14 @@ def test_stores_are_not_shared_and_other_databases_not_known(tmp_path: Path) -> 
         place(tmp_path, "one", service="store = 's.sqlite'\n"),
         place(tmp_path, "two", service="store = 's.sqlite'\n"),
     )
-    with pytest.raises(od.InvalidInput, match=r"must have stores of their own; got '.*s\.sqlite' twice"):
+    with pytest.raises(
+        od.InvalidInput, match=r"must have stores of their own; got '.*s\.sqlite' twice"
+    ):
         open_experiments([first, second])
-    with pytest.raises(od.InvalidInput, match=r"service.store must be a file, or postgresql://…; got mysql://…"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"service.store must be a file, or postgresql://…; got mysql://…",
+    ):
         open_experiments([edited(first, "s.sqlite", "mysql://root:secret@host/db")])[0]
 
 
@@ -134,13 +157,19 @@ def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_lambdas_cannot_be_served_and_the_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "lambda_bank.py").write_text(
-        "import oddsmith as od\ndef bank(arms):\n    return od.FunctionExperts({'x': lambda c: [1, 0, 0]}, arms)\n"
+        "import oddsmith as od\ndef bank(arms):\n    return od.FunctionExperts({'x': "
+        "lambda c: [1, 0, 0]}, arms)\n"
     )
-    path = place(tmp_path, experts='[experts.x]\nkind = "python"\nfactory = "lambda_bank:bank"\n')
+    path = place(
+        tmp_path, experts='[experts.x]\nkind = "python"\nfactory = "lambda_bank:bank"\n'
+    )
     with pytest.raises(od.errors.NotPortable, match=r"news.toml: .*lambda"):
         open_experiments([path])[0]
 
 
 def test_passwords_are_not_shown() -> None:
-    assert Settings("postgresql://ann:secret@host/db").place == "postgresql://ann:…@host/db"
+    assert (
+        Settings("postgresql://ann:secret@host/db").place
+        == "postgresql://ann:…@host/db"
+    )
     assert Settings("/tmp/news.sqlite").place == "/tmp/news.sqlite"

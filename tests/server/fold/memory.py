@@ -8,16 +8,26 @@ import numpy as np
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import InvalidInput
-from oddsmith.server.store import ConfigurationChange, DecisionMade, Event, ExpertChange, Line, Snapshot
+from oddsmith.server.store import (
+    ConfigurationChange,
+    DecisionMade,
+    Event,
+    ExpertChange,
+    Line,
+    Snapshot,
+)
 from oddsmith.server.store.protocol import Drawn, Erased, Late, Rule, line_of
 
 __all__ = ["Memory"]
 
 
 class Memory:
-    """What a fold reads; positions are 10, 20, 30, or 1, 2, 3: above 0 and growing. Every event is taken as it is."""
+    """What a fold reads; positions are 10, 20, 30, or 1, 2, 3: above 0 and growing.
+    Every event is taken as it is."""
 
-    def __init__(self, rule: Rule = "first", step: int = 10, late: Late = "arrives") -> None:
+    def __init__(
+        self, rule: Rule = "first", step: int = 10, late: Late = "arrives"
+    ) -> None:
         self.rule, self.late, self.step, self.zero = rule, late, step, 0.0
         self.secret = bytes(range(16))
         self.events: list[tuple[int, Event]] = []
@@ -36,20 +46,42 @@ class Memory:
         return self.events[-1][0] if self.events else 0
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
-        return (line_of(event, place) for place, event in self.events if after < place <= until)
+        return (
+            line_of(event, place)
+            for place, event in self.events
+            if after < place <= until
+        )
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
-        return [line for line in self.lines(0, until) if line.id in ids and line.of_decision]
+        return [
+            line for line in self.lines(0, until) if line.id in ids and line.of_decision
+        ]
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        made = {place: event.decision for place, event in self.events if isinstance(event, DecisionMade)}
+        made = {
+            place: event.decision
+            for place, event in self.events
+            if isinstance(event, DecisionMade)
+        }
         self.asked.append(len(positions))
-        return [made[place]._replace(context=Erased()) if place in self.erased else made[place] for place in positions]
+        return [
+            made[place]._replace(context=Erased())
+            if place in self.erased
+            else made[place]
+            for place in positions
+        ]
 
     def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
-        made = {place: event for place, event in self.events if isinstance(event, DecisionMade)}
+        made = {
+            place: event
+            for place, event in self.events
+            if isinstance(event, DecisionMade)
+        }
         events = [made[place] for place in positions]
-        return [Drawn.of(one.decision, one.own, shadow=one.shadow, votes=_votes_on_arm(one)) for one in events]
+        return [
+            Drawn.of(one.decision, one.own, shadow=one.shadow, votes=_votes_on_arm(one))
+            for one in events
+        ]
 
     def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
         return list(zip(self.decisions(positions), self.drawn(positions), strict=True))
@@ -77,4 +109,6 @@ def _votes_on_arm(event: DecisionMade) -> Array | None:
     """What each expert gives the drawn arm; NaN where it gives no arm anything."""
     if event.votes is None:
         return None
-    return np.array([row[event.decision.number] if row.any() else np.nan for row in event.votes])
+    return np.array(
+        [row[event.decision.number] if row.any() else np.nan for row in event.votes]
+    )

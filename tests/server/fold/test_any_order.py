@@ -1,4 +1,5 @@
-"""Any sequence of events, repeats, snapshots, erasures and restarts gives the state of the clean fold, bit for bit."""
+"""Any sequence of events, repeats, snapshots, erasures and restarts gives the state of
+the clean fold, bit for bit."""
 
 from functools import cache
 from itertools import count
@@ -9,7 +10,13 @@ from typing import Any, ClassVar
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 import oddsmith as od
 from oddsmith.core.errors import Conflict, InvalidInput
@@ -48,16 +55,23 @@ class Machine(RuleBasedStateMachine):
     def made(self, id: str, seed: int = 0, deferred: bool = False) -> DecisionMade:
         return made(id, seed=seed, deferred=deferred)
 
-    @initialize(kind=st.sampled_from(RULES), late=st.sampled_from(["arrives", "rewrites"]))
+    @initialize(
+        kind=st.sampled_from(RULES), late=st.sampled_from(["arrives", "rewrites"])
+    )
     def begin(self, kind: Rule, late: Late) -> None:
         self.kind: Rule = kind
         self.late: Late = late
         self.open()
-        self.live, self.replica = restore(self.store, self.judge), restore(self.store, self.judge)
+        self.live, self.replica = (
+            restore(self.store, self.judge),
+            restore(self.store, self.judge),
+        )
 
     def open(self) -> None:
         path = Path(self.folder.name) / "events.sqlite"
-        self.store: Store = SQLiteStore(path, self.judge, rule=self.kind, late=self.late)
+        self.store: Store = SQLiteStore(
+            path, self.judge, rule=self.kind, late=self.late
+        )
 
     def append(self, event: Event) -> None:
         receipt = self.store.append([event]).result()[0]
@@ -73,7 +87,11 @@ class Machine(RuleBasedStateMachine):
     @rule(id=IDS, value=VALUES, snapshot=st.booleans())
     def decide_and_settle(self, id: str, value: float, snapshot: bool) -> None:
         """The usual course of things, and what a correction then has to rewrite."""
-        for event in (self.made(id), Reward(id, value, 0.0), DefaultReward(id, 0.0, 0.0)):
+        for event in (
+            self.made(id),
+            Reward(id, value, 0.0),
+            DefaultReward(id, 0.0, 0.0),
+        ):
             self.append(event)
             self.the_live_state_is_the_clean_fold()
             if snapshot:
@@ -126,7 +144,9 @@ class Machine(RuleBasedStateMachine):
     def the_live_state_is_the_clean_fold(self) -> None:
         if hasattr(self, "live"):
             self.live = advance(self.store, self.judge, self.live)
-            assert self.live.position == max((position for position, _ in self.accepted), default=0)
+            assert self.live.position == max(
+                (position for position, _ in self.accepted), default=0
+            )
             assert bits(self.live.state) == bits(self.folded(self.accepted))
 
     def teardown(self) -> None:
@@ -148,15 +168,21 @@ class PostgresMachine(Machine):
 
     def open(self) -> None:
         url = self.server.url()
-        self.store = PostgresStore(url, self.judge, experiment=self.experiment, rule=self.kind, late=self.late)
+        self.store = PostgresStore(
+            url, self.judge, experiment=self.experiment, rule=self.kind, late=self.late
+        )
 
 
 @cache
 def offered(id: str, seed: int) -> od.Decision:
     """A decision of learners over the arms that came with the call."""
-    offer = next(offer for i in count() if (offer := offer_of(id, 10 * i + seed)) is not None)
+    offer = next(
+        offer for i in count() if (offer := offer_of(id, 10 * i + seed)) is not None
+    )
     agent = od.Agent(od.auto(size="small"), seed=seed)
-    return agent.decide({"hour": len(id) + seed}, arms=offer.features or list(offer.arms))
+    return agent.decide(
+        {"hour": len(id) + seed}, arms=offer.features or list(offer.arms)
+    )
 
 
 class OfferMachine(Machine):
@@ -177,6 +203,12 @@ def _started(server: Server) -> None:
 TestAnyOrder: Any = Machine.TestCase
 TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestAnyOrderOfOffers: Any = OfferMachine.TestCase
-TestAnyOrderOfOffers.settings = settings(max_examples=8, stateful_step_count=30, deadline=None)
-TestAnyOrderOnPostgres: Any = pytest.mark.usefixtures("_started")(PostgresMachine.TestCase)
-TestAnyOrderOnPostgres.settings = settings(max_examples=6, stateful_step_count=30, deadline=None)
+TestAnyOrderOfOffers.settings = settings(
+    max_examples=8, stateful_step_count=30, deadline=None
+)
+TestAnyOrderOnPostgres: Any = pytest.mark.usefixtures("_started")(
+    PostgresMachine.TestCase
+)
+TestAnyOrderOnPostgres.settings = settings(
+    max_examples=6, stateful_step_count=30, deadline=None
+)

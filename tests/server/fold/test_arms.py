@@ -1,4 +1,5 @@
-"""Arms that are added: the same state live, after a restart, from any snapshot and on a replica, to the last bit."""
+"""Arms that are added: the same state live, after a restart, from any snapshot and on a
+replica, to the last bit."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,7 +10,13 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.server.fold.fold import advance, restore, restore_judge, roster_change, save_snapshot
+from oddsmith.server.fold.fold import (
+    advance,
+    restore,
+    restore_judge,
+    roster_change,
+    save_snapshot,
+)
 from oddsmith.server.store import (
     ConfigurationChange,
     Correction,
@@ -39,28 +46,46 @@ def opened(request: Any, tmp_path: Path) -> Iterator[Open]:
 
         def make(policy: od.Policy) -> Store:
             if request.param == "sqlite":
-                return stack.enter_context(SQLiteStore(tmp_path / "events.sqlite", policy, about=about))
+                return stack.enter_context(
+                    SQLiteStore(tmp_path / "events.sqlite", policy, about=about)
+                )
             server: Server = request.getfixturevalue("server")
             name = request.getfixturevalue("experiment")
-            return stack.enter_context(PostgresStore(server.url(), policy, experiment=name, about=about))
+            return stack.enter_context(
+                PostgresStore(server.url(), policy, experiment=name, about=about)
+            )
 
         yield make
 
 
 def widening(n: int) -> ConfigurationChange:
-    return ConfigurationChange("arms", ["a", "b", "c", "d"][:n], 1.0, f"after {n - 1} arms")
+    return ConfigurationChange(
+        "arms", ["a", "b", "c", "d"][:n], 1.0, f"after {n - 1} arms"
+    )
 
 
 @pytest.mark.parametrize("kind", POLICIES)
 def test_every_fold_is_the_same(opened: Open, kind: str) -> None:
     first = POLICIES[kind]
     store = opened(first)
-    rng, live, replica = np.random.default_rng(3), restore(store, first), restore(store, first)
+    rng, live, replica = (
+        np.random.default_rng(3),
+        restore(store, first),
+        restore(store, first),
+    )
     for i in range(60):
         x = rng.normal(size=2)
         drawn = od.decide(live.policy, live.state, x, float(rng.random()), step=i + 1)
         made = DecisionMade(f"d{i}", drawn._replace(context=x), live.position, float(i))
-        append(store, made, *([] if i < 2 else [Reward(f"d{i - 2}", float(rng.random() < 0.5), float(i))]))
+        append(
+            store,
+            made,
+            *(
+                []
+                if i < 2
+                else [Reward(f"d{i - 2}", float(rng.random() < 0.5), float(i))]
+            ),
+        )
         if i in (20, 40):
             append(store, widening(3 if i == 20 else 4))
         live = advance(store, first, live, change=CHANGE)
@@ -78,10 +103,18 @@ def test_every_fold_is_the_same(opened: Open, kind: str) -> None:
     assert bits(live.state) == bits(restore(store, first, change=CHANGE).state)
     assert bits(live.state) == bits(restore(bare, first, change=CHANGE).state)
     judged = restore_judge(store, first, store.head())
-    assert judged is None or bits(judged.state.log_weights) == bits(live.state.log_weights)
-    assert [arms for _, arms in arms_since(store)] == [("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d")]
+    assert judged is None or bits(judged.state.log_weights) == bits(
+        live.state.log_weights
+    )
+    assert [arms for _, arms in arms_since(store)] == [
+        ("a", "b"),
+        ("a", "b", "c"),
+        ("a", "b", "c", "d"),
+    ]
     (_, (third, _), (fourth, _)) = arms_since(store)
-    assert [len(arms_at(store, p) or ()) for p in (0, third - 1, third, fourth - 1, fourth)] == [2, 2, 3, 3, 4]
+    assert [
+        len(arms_at(store, p) or ()) for p in (0, third - 1, third, fourth - 1, fourth)
+    ] == [2, 2, 3, 3, 4]
 
 
 def test_arms_are_added_once(opened: Open) -> None:

@@ -1,4 +1,5 @@
-"""A judge gives the odds and learns the weights of its policy without its models; rosters change by the formula."""
+"""A judge gives the odds and learns the weights of its policy without its models;
+rosters change by the formula."""
 
 import json
 from typing import Any
@@ -24,18 +25,34 @@ from oddsmith.server.fold.judge import (
 POLICIES: dict[str, Any] = {
     "plain": {},
     "prior": {"prior": [0.6, 0.3, 0.1], "gamma": 0.07, "eta": 0.3},
-    "square, drifting": {"loss": od.square_loss, "eta": 1.0, "share": 0.01, "gamma": 0.1},
-    "schedule": {"gamma": od.policies.PowerSchedule(0.5), "discount": 0.99, "optimism": 0.1},
+    "square, drifting": {
+        "loss": od.square_loss,
+        "eta": 1.0,
+        "share": 0.01,
+        "gamma": 0.1,
+    },
+    "schedule": {
+        "gamma": od.policies.PowerSchedule(0.5),
+        "discount": 0.99,
+        "optimism": 0.1,
+    },
 }
 
 
 def bank() -> od.Experts:
-    return od.Guarded(od.TableExperts(np.random.default_rng(5).uniform(0.05, 0.95, (4, 3, 3)), names=("a", "b", "c")))
+    return od.Guarded(
+        od.TableExperts(
+            np.random.default_rng(5).uniform(0.05, 0.95, (4, 3, 3)),
+            names=("a", "b", "c"),
+        )
+    )
 
 
 @pytest.mark.parametrize("settings", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize("bounds", [None, (0.05, 0.8)])
-def test_a_judge_from_json_is_the_policy_to_the_last_bit(settings: Any, bounds: Any) -> None:
+def test_a_judge_from_json_is_the_policy_to_the_last_bit(
+    settings: Any, bounds: Any
+) -> None:
     policy: Any = od.GeneralizedThompsonSampling(bank(), **settings)
     policy = policy if bounds is None else od.Bounded(policy, *bounds)
     alone: Any = judge_from_json(json.loads(json.dumps(judge_to_json(policy))))
@@ -50,9 +67,14 @@ def test_a_judge_from_json_is_the_policy_to_the_last_bit(settings: Any, bounds: 
         odds = policy.odds(state, context, eligible=eligible, step=step)
         again = alone.odds(learnt, answer, eligible=eligible, step=step)
         assert again.propensities.tobytes() == odds.propensities.tobytes()
-        decision = od.draw(odds, context, float(rng.random()), eligible=eligible, step=step)
+        decision = od.draw(
+            odds, context, float(rng.random()), eligible=eligible, step=step
+        )
         reward = float(rng.integers(2))
-        state, learnt = policy.update(state, decision, reward), alone.update(learnt, decision, reward)
+        state, learnt = (
+            policy.update(state, decision, reward),
+            alone.update(learnt, decision, reward),
+        )
         assert learnt.log_weights.tobytes() == state.log_weights.tobytes()
 
 
@@ -66,9 +88,17 @@ def test_learners_are_judged_by_what_they_said() -> None:
         context = rng.normal(size=3)
         answer = RecordedAdvice(*policy.experts.advise(state.experts, context, None))
         odds = policy.odds(state, context, step=step)
-        assert np.allclose(alone.odds(learnt, answer, step=step).propensities, odds.propensities, atol=1e-15, rtol=0)
+        assert np.allclose(
+            alone.odds(learnt, answer, step=step).propensities,
+            odds.propensities,
+            atol=1e-15,
+            rtol=0,
+        )
         decision = od.draw(odds, context, float(rng.random()), step=step)
-        state, learnt = policy.update(state, decision, 1.0), alone.update(learnt, decision, 1.0)
+        state, learnt = (
+            policy.update(state, decision, 1.0),
+            alone.update(learnt, decision, 1.0),
+        )
         assert learnt.log_weights.tobytes() == state.log_weights.tobytes()
 
 
@@ -76,7 +106,12 @@ def test_what_is_no_weighted_vote_has_no_judge() -> None:
     other = od.policies.SquareCB(bank(), 10.0)
     assert judge(other) is None
     assert judge_to_json(other) is None
-    assert judge_to_json(od.GeneralizedThompsonSampling(bank(), od.losses.scaled(od.log_loss, 2.0))) is None
+    assert (
+        judge_to_json(
+            od.GeneralizedThompsonSampling(bank(), od.losses.scaled(od.log_loss, 2.0))
+        )
+        is None
+    )
     with pytest.raises(od.InvalidInput, match="weighted votes only; got SquareCB"):
         retired(other, other.init(), "a")
     with pytest.raises(od.InvalidInput, match="must be what `judge_to_json` wrote"):
@@ -96,7 +131,9 @@ def test_a_joining_expert_gets_its_share_and_others_keep_their_proportions() -> 
     assert inner is not None
     assert list(inner.experts.names) == ["a", "b", "c", "d"]
     assert isinstance(inner.experts, od.Guarded)
-    np.testing.assert_allclose(weights_of(grown), [0.8 / 1.75, 0.2 / 1.75, 0.4 / 1.75, 0.2], atol=1e-15)
+    np.testing.assert_allclose(
+        weights_of(grown), [0.8 / 1.75, 0.2 / 1.75, 0.4 / 1.75, 0.2], atol=1e-15
+    )
     np.testing.assert_allclose(inner.prior, [0.48, 0.24, 0.08, 0.2], atol=1e-15)
     assert grown.learnt == 7
     assert changed.odds(grown, 2).propensities.shape == (3,)
@@ -104,7 +141,8 @@ def test_a_joining_expert_gets_its_share_and_others_keep_their_proportions() -> 
     assert alone is not None
     _, same = added(alone, state, "d", 0.2)
     assert same.log_weights.tobytes() == grown.log_weights.tobytes()
-    assert added(changed, grown, "d", 0.5) == (changed, grown)  # whoever is there stays as it is
+    # whoever is there stays as it is
+    assert added(changed, grown, "d", 0.5) == (changed, grown)
     with pytest.raises(od.InvalidInput, match="'e' must be there to join"):
         added(changed, grown, "e", 0.5, newcomer)
 
@@ -132,7 +170,9 @@ def test_a_retired_expert_is_not_asked_until_it_is_back() -> None:
 
 
 def test_a_retired_experts_mass_is_shared_in_proportion_for_ever() -> None:
-    policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], share=0.1, gamma=0.0)
+    policy = od.GeneralizedThompsonSampling(
+        bank(), prior=[0.6, 0.3, 0.1], share=0.1, gamma=0.0
+    )
     state = ExpertState(np.log([1.0, 0.25, 0.5]), 7, policy.init().experts)
     changed, left = retired(policy, state, "a")
     np.testing.assert_allclose(weights_of(left), [0.0, 1 / 3, 2 / 3], atol=1e-15)
@@ -150,7 +190,8 @@ def test_a_retired_experts_mass_is_shared_in_proportion_for_ever() -> None:
 
 
 def test_what_becomes_of_a_policy_does_not_depend_on_the_state() -> None:
-    """A snapshot's policy is found without its state: from the lines before it alone."""
+    """A snapshot's policy is found without its state: from the lines before it
+    alone."""
     policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], gamma=0.0)
     for weights in ([0.0, -np.inf, -2000.0], [0.0, -np.inf, -np.inf]):
         state = ExpertState(np.array(weights), 7, policy.init().experts)
@@ -165,16 +206,24 @@ def test_what_becomes_of_a_policy_does_not_depend_on_the_state() -> None:
 
 
 def test_who_joined_after_a_decision_sleeps_in_it() -> None:
-    """The newcomer is charged the mix of those who spoke, so their proportion to it changes by its own factor only."""
+    """The newcomer is charged the mix of those who spoke, so their proportion to it
+    changes by its own factor only."""
     policy = od.GeneralizedThompsonSampling(bank(), prior=[0.6, 0.3, 0.1], gamma=0.0)
     state = policy.init()
     early = od.decide(policy, state, 1, 0.3)
     judged: Any = judge(policy)
     changed, grown = added(judged, state, "d", 0.2)
     after = changed.update(grown, pad_to_roster(early, grown.log_weights), 1.0)
-    assert weights_of(after)[3] == pytest.approx(0.2, abs=1e-15)  # the mix loss of sleepers keeps their share
-    np.testing.assert_allclose(weights_of(after)[:3] / 0.8, weights_of(policy.update(state, early, 1.0)), atol=1e-15)
-    slept = early._replace(advice=np.array([0.3, np.nan, 0.4]), log_weights=np.log([0.5, 0.2, 0.3]))
+    # the mix loss of sleepers keeps their share
+    assert weights_of(after)[3] == pytest.approx(0.2, abs=1e-15)
+    np.testing.assert_allclose(
+        weights_of(after)[:3] / 0.8,
+        weights_of(policy.update(state, early, 1.0)),
+        atol=1e-15,
+    )
+    slept = early._replace(
+        advice=np.array([0.3, np.nan, 0.4]), log_weights=np.log([0.5, 0.2, 0.3])
+    )
     padded: Any = pad_to_roster(slept, grown.log_weights)
     assert padded.log_weights.tolist() == [*np.log([0.5, 0.2, 0.3]), -np.inf]
     assert pad_to_roster(slept, state.log_weights) is slept

@@ -1,4 +1,5 @@
-"""Experts that raise while they learn, half way through writing their state: refused, and the same bits everywhere."""
+"""Experts that raise while they learn, half way through writing their state: refused,
+and the same bits everywhere."""
 
 from copy import deepcopy
 from typing import Any
@@ -18,7 +19,8 @@ from server.store.samples import bits
 
 
 class Raising(od.Experts):
-    """Two experts that sum rewards; they write half of their state, then raise for rewards from `least` to `most`."""
+    """Two experts that sum rewards; they write half of their state, then raise for
+    rewards from `least` to `most`."""
 
     names, learns = ("one", "two"), True
 
@@ -45,8 +47,12 @@ class Raising(od.Experts):
 ERRORS = (ZeroDivisionError, od.InvalidInput, KeyError, AttributeError)
 
 
-def gts(least: float = 0.5, most: float = 0.8, error: type[Exception] = ZeroDivisionError) -> Any:
-    return od.GeneralizedThompsonSampling(Raising(least, most, error), gamma=0.1, share=0.05)
+def gts(
+    least: float = 0.5, most: float = 0.8, error: type[Exception] = ZeroDivisionError
+) -> Any:
+    return od.GeneralizedThompsonSampling(
+        Raising(least, most, error), gamma=0.1, share=0.05
+    )
 
 
 def log(policy: Any, n: int = 60) -> list[Event]:
@@ -54,10 +60,21 @@ def log(policy: Any, n: int = 60) -> list[Event]:
     rng = np.random.default_rng(3)
     events: list[Event] = []
     for i in range(n):
-        decision = od.decide(policy, policy.init(), None, float(rng.random()), step=i + 1)
-        events += [DecisionMade(f"d{i}", decision, 0, 0.0), DefaultReward(f"d{i}", 0.6 if i % 7 == 0 else 0.0, 0.0)]
+        decision = od.decide(
+            policy, policy.init(), None, float(rng.random()), step=i + 1
+        )
+        events += [
+            DecisionMade(f"d{i}", decision, 0, 0.0),
+            DefaultReward(f"d{i}", 0.6 if i % 7 == 0 else 0.0, 0.0),
+        ]
         if i % 3:
-            events.append(Reward(f"d{max(i - i % 5, 0)}" if i % 5 == 4 else f"d{i}", float(rng.random()), 0.0))
+            events.append(
+                Reward(
+                    f"d{max(i - i % 5, 0)}" if i % 5 == 4 else f"d{i}",
+                    float(rng.random()),
+                    0.0,
+                )
+            )
     seen: set[tuple[str, str]] = set()
     kept = []
     for event in events:
@@ -69,7 +86,8 @@ def log(policy: Any, n: int = 60) -> list[Event]:
 
 
 def definition(policy: Any, store: Any, until: int) -> tuple[Any, list[int]]:
-    """The fold with a copy before each step: what raises has not happened, but for the weights."""
+    """The fold with a copy before each step: what raises has not happened, but for the
+    weights."""
     state, refused, plain = policy.init(), [], judge(policy)
     for item in due_after(store, 0, until).items:
         if not isinstance(item, Count):
@@ -79,7 +97,9 @@ def definition(policy: Any, store: Any, until: int) -> tuple[Any, list[int]]:
             state = step(policy, state, decision, item)
         except Exception:
             refused.append(item.position)
-            state = step(plain, before._replace(experts=()), decision, item)._replace(experts=before.experts)
+            state = step(plain, before._replace(experts=()), decision, item)._replace(
+                experts=before.experts
+            )
     return state, refused
 
 
@@ -91,14 +111,16 @@ def step(policy: Any, state: Any, decision: Any, item: Count) -> Any:
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(("least", "most"), [(0.5, 0.8), (0.0, 1.0), (2.0, 3.0)])
-def test_the_same_bits_from_anywhere_to_anywhere(least: float, most: float, error: type[Exception]) -> None:
+def test_the_same_bits_from_anywhere_to_anywhere(
+    least: float, most: float, error: type[Exception]
+) -> None:
     policy = gts(least, most, error)
     store: Any = Memory(step=1)
     store.append(*log(policy))
     head = store.head()
-    wanted = {until: definition(policy, store, until) for until in range(1, head + 1, 6)} | {
-        head: definition(policy, store, head)
-    }
+    wanted = {
+        until: definition(policy, store, until) for until in range(1, head + 1, 6)
+    } | {head: definition(policy, store, head)}
     assert bool(wanted[head][1]) == (least < 1)
     live = Folded(policy.init(), 0, policy)
     for until, (state, refused) in wanted.items():
@@ -116,7 +138,9 @@ def test_a_walk_over_all_states_agrees() -> None:
     policy = gts()
     store: Any = Memory(step=1)
     store.append(*log(policy))
-    cursor = StateCursor(Ahead(store, store.head()), Folded(policy.init(), 0, policy), None)
+    cursor = StateCursor(
+        Ahead(store, store.head()), Folded(policy.init(), 0, policy), None
+    )
     for until in range(1, store.head() + 1, 4):
         folded, why, _ = cursor.at(until)
         assert folded is not None, why
@@ -143,7 +167,8 @@ def test_weights_that_refuse_a_reward_cost_no_second_fold(monkeypatch: Any) -> N
 
 
 def test_memory_that_runs_out_is_no_refusal() -> None:
-    """It says nothing about the reward: learning stops, and goes on when there is room."""
+    """It says nothing about the reward: learning stops, and goes on when there is
+    room."""
     policy = gts(error=MemoryError)
     store: Any = Memory(step=1)
     store.append(*log(policy))

@@ -1,4 +1,5 @@
-"""Digests in states are keyed by the store's secret, the same on replicas, after restarts and in proofs."""
+"""Digests in states are keyed by the store's secret, the same on replicas, after
+restarts and in proofs."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ class Words(od.Experts):
 
 
 def policy() -> Any:
-    return od.GeneralizedThompsonSampling(od.stack(od.experts.SharedExperts(), Words("words")), gamma=0.2)
+    return od.GeneralizedThompsonSampling(
+        od.stack(od.experts.SharedExperts(), Words("words")), gamma=0.2
+    )
 
 
 def live(store: SQLiteStore, made: Any, n: int, *, first: int = 0) -> None:
@@ -53,7 +56,9 @@ def live(store: SQLiteStore, made: Any, n: int, *, first: int = 0) -> None:
         agent = od.Agent(folded.policy, seed=i, state=folded.state)
         decision = agent.decide({"city": f"c{i % 3}", "hour": i % 5}, arms=ARMS)
         append(
-            store, DecisionMade(f"d{i}", decision, folded.position, float(i)), Reward(f"d{i}", float(i % 2), float(i))
+            store,
+            DecisionMade(f"d{i}", decision, folded.position, float(i)),
+            Reward(f"d{i}", float(i % 2), float(i)),
         )
 
 
@@ -61,7 +66,11 @@ def digests(tree: Any) -> list[Any]:
     """All parts of a state that hold digests."""
     if isinstance(tree, Columns | NameTable):
         return [tree]
-    return [found for part in tree for found in digests(part)] if isinstance(tree, tuple) else []
+    return (
+        [found for part in tree for found in digests(part)]
+        if isinstance(tree, tuple)
+        else []
+    )
 
 
 def check_same(one: Any, two: Any) -> None:
@@ -78,13 +87,19 @@ def test_every_fold_of_a_store_has_its_secret(tmp_path: Path) -> None:
         live(store, made, 8, first=8)
         whole = restore(store, made, change=change)
         parts = digests(whole.state)
-        assert len(parts) >= 3  # names of arms, and the columns of both readers of words
+        # names of arms, and the columns of both readers of words
+        assert len(parts) >= 3
         for part in parts:
             assert part.salt.tobytes() == store.secret
         assert all(len(part.digests) for part in parts)
         save_snapshot(store, early, 0.0)
         check_same(restore(store, made, change=change).state, whole.state)
-        levels = {level.name: level for level in verify(store, policy=made, bench={"late": Words("late")}).levels}
+        levels = {
+            level.name: level
+            for level in verify(
+                store, policy=made, bench={"late": Words("late")}
+            ).levels
+        }
         for level in (levels["odds"], levels["experts"]):
             assert (level.checked, level.followed, level.misses) == (16, 16, [])
         check_same(start_of(store, made).state, keyed(made.init(), store.secret))
@@ -98,8 +113,12 @@ def test_two_stores_share_no_digest_and_say_the_same(tmp_path: Path) -> None:
         with SQLiteStore(tmp_path / name, policy(), about={"seed": 3}) as store:
             live(store, policy(), 12)
             state = restore(store, policy()).state
-            found.append({digest for part in digests(state) for digest in part.digests.tolist()})
-            said.append(policy().odds(state, od.offered({"city": "c1"}, ARMS)).propensities)
+            found.append(
+                {digest for part in digests(state) for digest in part.digests.tolist()}
+            )
+            said.append(
+                policy().odds(state, od.offered({"city": "c1"}, ARMS)).propensities
+            )
     assert len(found[0]) == len(found[1]) > 5
     assert not found[0] & found[1]
     np.testing.assert_array_equal(said[0], said[1])

@@ -1,4 +1,5 @@
-"""Who may call each route, as docs/reference/service.md has it: written down apart from the code."""
+"""Who may call each route, as docs/reference/service.md has it: written down apart from
+the code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A store that is looked at says what its service said at the same position, and nothing is written into it."""
+"""A store that is looked at says what its service said at the same position, and
+nothing is written into it."""
 
 import json
 from collections.abc import Iterator
@@ -15,11 +16,29 @@ from oddsmith.server.store.backup import back_up
 from server.served import BENCH, Hands, Here, asked, here, place, wait
 from server.store.postgres_server import Server
 
-PATHS = ["posterior", "posterior/history", "decisions?limit=7", "decisions?reward=none", "decisions/d3?explain=true"]
-PATHS += ["decisions/d4", "values", "checks", *(f"series?range={range}" for range in ("hour", "day", "week", "all"))]
-OF_PROCESS = ("vitals", "snapshot", "refolds", "refused", "last_write_age_s")  # not of the log
-AUTO = 'name = "news"\narms = ["sports", "politics", "tech"]\nseed = 5\n[policy]\nkind = "auto"\n[service]\n'
-UCB = 'name = "news"\narms = ["sports", "politics", "tech"]\nseed = 5\n[policy]\nkind = "ucb1"\n[service]\n'
+PATHS = [
+    "posterior",
+    "posterior/history",
+    "decisions?limit=7",
+    "decisions?reward=none",
+    "decisions/d3?explain=true",
+]
+PATHS += [
+    "decisions/d4",
+    "values",
+    "checks",
+    *(f"series?range={range}" for range in ("hour", "day", "week", "all")),
+]
+# not of the log
+OF_PROCESS = ("vitals", "snapshot", "refolds", "refused", "last_write_age_s")
+AUTO = (
+    'name = "news"\narms = ["sports", "politics", "tech"]\nseed = 5\n[policy]\n'
+    'kind = "auto"\n[service]\n'
+)
+UCB = (
+    'name = "news"\narms = ["sports", "politics", "tech"]\nseed = 5\n[policy]\n'
+    'kind = "ucb1"\n[service]\n'
+)
 
 
 @contextmanager
@@ -34,7 +53,9 @@ def live(served: Here, hands: Hands, number: int = 24) -> None:
     """Decisions, rewards, corrections and what is deferred; time goes on."""
     for i in range(number):
         context = [i % 7 / 7 - 0.5, i % 5 / 5 - 0.4]
-        served.post("decide", {"id": f"d{i}", "context": context, "deferred": i % 6 == 5})
+        served.post(
+            "decide", {"id": f"d{i}", "context": context, "deferred": i % 6 == 5}
+        )
         if i % 3:
             served.reward(f"d{i}", i % 4 / 4)
         if i % 3 == 1 and i % 4 == 3:
@@ -45,12 +66,15 @@ def live(served: Here, hands: Hands, number: int = 24) -> None:
 
 
 def told(served: Here, *, models: bool = True) -> dict[str, Any]:
-    """What all routes say that are about the log, at the end of it; without `models`, not what is promised of them."""
+    """What all routes say that are about the log, at the end of it; without `models`,
+    not what is promised of them."""
     served.state(next(iter(served.service.experiments)))
     found = {path: served.get(f"/v1/{path}") for path in PATHS}
     stats = served.get("/v1/stats")
     stats["experts"] = {name: one["weight"] for name, one in stats["experts"].items()}
-    found["stats"] = {name: value for name, value in stats.items() if name not in OF_PROCESS}
+    found["stats"] = {
+        name: value for name, value in stats.items() if name not in OF_PROCESS
+    }
     for name in ("trouble", "store_trouble", "warning", "asleep"):
         found["checks"].pop(name)
     if not models:
@@ -60,23 +84,38 @@ def told(served: Here, *, models: bool = True) -> dict[str, Any]:
 
 def facts(served: Here) -> dict[str, Any]:
     (one,) = served.get("/v1/experiments")["experiments"]
-    return {name: value for name, value in one.items() if name not in ("policy", "sticky")}
+    return {
+        name: value for name, value in one.items() if name not in ("policy", "sticky")
+    }
 
 
 @pytest.mark.parametrize("kept", [10_000, 5])
 @pytest.mark.parametrize("ended", [True, False])
-def test_the_same_answers_as_its_service(tmp_path: Path, kept: int, ended: bool) -> None:
-    """With a snapshot at the end, with some on the way, and with none, for the service still runs."""
+def test_the_same_answers_as_its_service(
+    tmp_path: Path, kept: int, ended: bool
+) -> None:
+    """With a snapshot at the end, with some on the way, and with none, for the service
+    still runs."""
     hands = Hands()
     service = f"snapshot_every = {kept}\nwindow_s = 3000\ndefault_reward = 0.25\n"
     file = place(tmp_path, experts=BENCH, service=service)
     with here(file, clock=hands.clock()) as served:
         live(served, hands, 12)
-        served.post("experts", {"expert": "late", "change": "added", "share": 0.1, "key": "k1"})
+        served.post(
+            "experts", {"expert": "late", "change": "added", "share": 0.1, "key": "k1"}
+        )
         served.post("experts", {"expert": "a", "change": "retired", "key": "k2"})
         live(served, hands, 24)
-        wait(lambda: not served.experiment()._windows or served.get("/v1/stats")["events"].get("default", 0) > 5)
-        answers, about = {models: told(served, models=models) for models in (True, False)}, facts(served)
+        wait(
+            lambda: (
+                not served.experiment()._windows
+                or served.get("/v1/stats")["events"].get("default", 0) > 5
+            )
+        )
+        answers, about = (
+            {models: told(served, models=models) for models in (True, False)},
+            facts(served),
+        )
         if not ended:
             for where in (tmp_path / "news.sqlite", file):
                 with shown(where) as seen:
@@ -94,9 +133,16 @@ def test_the_same_answers_as_its_service(tmp_path: Path, kept: int, ended: bool)
 def test_it_follows_a_service_that_writes(tmp_path: Path) -> None:
     hands = Hands()
     file = place(tmp_path)
-    with here(file, clock=hands.clock()) as served, shown(tmp_path / "news.sqlite") as seen:
+    with (
+        here(file, clock=hands.clock()) as served,
+        shown(tmp_path / "news.sqlite") as seen,
+    ):
         live(served, hands)
-        wait(lambda: seen.get("/v1/stats")["position"] == served.experiment().store.head())
+        wait(
+            lambda: (
+                seen.get("/v1/stats")["position"] == served.experiment().store.head()
+            )
+        )
         assert told(seen, models=False) == told(served, models=False)
         head = served.experiment().store.head()
         served.decide("new")
@@ -104,7 +150,9 @@ def test_it_follows_a_service_that_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [AUTO, UCB], ids=["auto", "ucb1"])
-def test_policies_that_learn_and_those_without_experts(tmp_path: Path, text: str) -> None:
+def test_policies_that_learn_and_those_without_experts(
+    tmp_path: Path, text: str
+) -> None:
     hands = Hands()
     (file := tmp_path / "news.toml").write_text(text)
     with here(file, clock=hands.clock()) as served:
@@ -114,16 +162,26 @@ def test_policies_that_learn_and_those_without_experts(tmp_path: Path, text: str
         assert told(seen) == answers
     del answers["checks"]["guarantee"]
     with shown(tmp_path / "news.sqlite") as seen:
-        assert seen.get("/v1/checks")["guarantee"]["covered"] is False  # which the store alone cannot know
+        # which the store alone cannot know
+        assert seen.get("/v1/checks")["guarantee"]["covered"] is False
         found = told(seen, models=False)
-        same = set(answers) if text is AUTO else set(answers) - {"posterior", "checks"}  # which needs the policy
-        assert {name: found[name] for name in same} == {name: answers[name] for name in same}
+        # which needs the policy
+        same = set(answers) if text is AUTO else set(answers) - {"posterior", "checks"}
+        assert {name: found[name] for name in same} == {
+            name: answers[name] for name in same
+        }
         assert found["posterior"]["learnt"] == answers["posterior"]["learnt"]
 
 
-def test_a_backup_and_a_database(tmp_path: Path, server: Server, experiment: str) -> None:
+def test_a_backup_and_a_database(
+    tmp_path: Path, server: Server, experiment: str
+) -> None:
     hands = Hands()
-    file = place(tmp_path, experiment, service=f"store = {json.dumps(server.url())}\nsnapshot_every = 7\n")
+    file = place(
+        tmp_path,
+        experiment,
+        service=f"store = {json.dumps(server.url())}\nsnapshot_every = 7\n",
+    )
     with here(file, clock=hands.clock()) as served:
         live(served, hands)
         answers = told(served, models=False)
@@ -133,20 +191,33 @@ def test_a_backup_and_a_database(tmp_path: Path, server: Server, experiment: str
     with shown(tmp_path / "copy.sqlite") as seen:
         found = told(seen)
         assert found["series?range=all"] == answers["series?range=all"]
-        assert found["decisions?limit=7"]["decisions"] == answers["decisions?limit=7"]["decisions"]
+        assert (
+            found["decisions?limit=7"]["decisions"]
+            == answers["decisions?limit=7"]["decisions"]
+        )
 
 
 def test_nothing_can_be_changed(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         served.decide("d1")
     with shown(tmp_path / "news.sqlite") as seen:
-        assert seen.ask("POST", "/v1/decide", json={"context": [0.1, 0.2]}).status_code == 404
+        assert (
+            seen.ask("POST", "/v1/decide", json={"context": [0.1, 0.2]}).status_code
+            == 404
+        )
         assert seen.ask("POST", "/v1/stats", json={}).status_code == 405
-        assert {method for path in seen.get("/openapi.json")["paths"].values() for method in path} == {"get"}
+        assert {
+            method
+            for path in seen.get("/openapi.json")["paths"].values()
+            for method in path
+        } == {"get"}
         assert "POST" not in seen.ask("GET", "/docs").text
         assert seen.ask("GET", "/dashboard/").status_code == 200
         assert seen.get("/v1/experiments")["served"] is False
-        assert seen.ask("GET", "/v1/stats", headers={"Host": "evil.example"}).status_code == 403
+        assert (
+            seen.ask("GET", "/v1/stats", headers={"Host": "evil.example"}).status_code
+            == 403
+        )
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
@@ -163,6 +234,8 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(od.OddsmithError, match=match):
             open_shown(places, name)
-    file.write_text(file.read_text().replace("policy.gamma = 0.1", "policy.gamma = 0.2"))
+    file.write_text(
+        file.read_text().replace("policy.gamma = 0.1", "policy.gamma = 0.2")
+    )
     with pytest.raises(od.BadFile, match="must describe the policy"):
         open_shown([str(file)])

@@ -1,4 +1,5 @@
-"""SIGTERM under load: it says so first, answers what is under way, and nothing that was answered is lost."""
+"""SIGTERM under load: it says so first, answers what is under way, and nothing that was
+answered is lost."""
 
 import json
 import os
@@ -45,7 +46,9 @@ def decide(port: int, id: str, context: Any = CONTEXT) -> Answer | None:
     """The answer, whatever it is, or None where there was no connection."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-            body = json.dumps(brought("/v1/decide", {"id": id, "context": context})).encode()
+            body = json.dumps(
+                brought("/v1/decide", {"id": id, "context": context})
+            ).encode()
             line.sendall(HEAD % (len(body), body))
             return listen(line)
     except OSError:
@@ -53,11 +56,15 @@ def decide(port: int, id: str, context: Any = CONTEXT) -> Answer | None:
 
 
 class Load:
-    """Eight clients that decide on connections of their own until there are none to be had."""
+    """Eight clients that decide on connections of their own until there are none to be
+    had."""
 
     def __init__(self, port: int) -> None:
         self.port, self.answers = port, dict[str, Answer]()
-        self.threads = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(8)]
+        self.threads = [
+            threading.Thread(target=self._work, args=(number,), daemon=True)
+            for number in range(8)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -76,7 +83,10 @@ class Load:
 
 def ended(served: Elsewhere) -> bool:
     try:
-        return Path(f"/proc/{served.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return (
+            Path(f"/proc/{served.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            == "Z"
+        )
     except FileNotFoundError:
         return True
 
@@ -94,14 +104,20 @@ def test_under_load_every_answer_is_whole_and_on_disk(tmp_path: Path) -> None:
         wait(lambda: ended(served))
     assert said == {"ok": False, "experiments": {}, "stopping": True}
     assert len(load.answers) > before  # new requests are answered while it says so
-    whole = {id for id, answer in load.answers.items() if answer.status == 200 and json.loads(answer.body)["id"] == id}
-    assert {answer.status for answer in load.answers.values()} <= {200, 0}  # 0: the connection was closed, no answer
+    whole = {
+        id
+        for id, answer in load.answers.items()
+        if answer.status == 200 and json.loads(answer.body)["id"] == id
+    }
+    # 0: the connection was closed, no answer
+    assert {answer.status for answer in load.answers.values()} <= {200, 0}
     assert whole <= {row[2] for row in rows(tmp_path / "news.sqlite")}
     assert "Traceback" not in served.log.read_text()
 
 
 def test_without_a_drain_phase_it_is_not_announced(tmp_path: Path) -> None:
-    """Teeth: a server that stops at the first signal is gone before it could be seen."""
+    """Teeth: a server that stops at the first signal is gone before it could be
+    seen."""
     at_once = "from oddsmith.server.http import server\nserver._Server.handle_exit = "
     at_once += 'lambda self, sig, frame: setattr(self, "should_exit", True)\n'
     with process(place(tmp_path), before=at_once, more=["--drain-s", "30"]) as served:
@@ -120,15 +136,20 @@ def test_without_a_drain_phase_it_is_not_announced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_a_slow_request_is_answered_or_told_to_come_again(tmp_path: Path, broken: bool) -> None:
-    """One that takes no longer than the grace is answered; one that does gets 503, never 500."""
+def test_a_slow_request_is_answered_or_told_to_come_again(
+    tmp_path: Path, broken: bool
+) -> None:
+    """One that takes no longer than the grace is answered; one that does gets 503,
+    never 500."""
     (tmp_path / "slow_context.py").write_text(SLOW)
     answers = dict[str, Answer | None]()
 
     def ask(id: str, seconds: float) -> None:
         answers[id] = decide(served.port, id, {"s": seconds})
 
-    with process(place(tmp_path, experts=PYTHON), before=BROKEN if broken else HURRY) as served:
+    with process(
+        place(tmp_path, experts=PYTHON), before=BROKEN if broken else HURRY
+    ) as served:
         cases = {"short": 0.0, "long": 25.0}
         threads = [threading.Thread(target=ask, args=case) for case in cases.items()]
         for thread in threads:
@@ -145,5 +166,9 @@ def test_a_slow_request_is_answered_or_told_to_come_again(tmp_path: Path, broken
     if broken:
         assert long.status == 0  # teeth: no answer at all
     else:
-        assert (long.status, long.code, long.headers["connection"]) == (503, "stopping", "close")
+        assert (long.status, long.code, long.headers["connection"]) == (
+            503,
+            "stopping",
+            "close",
+        )
     assert "short" in {row[2] for row in rows(tmp_path / "news.sqlite")}

@@ -1,4 +1,5 @@
-"""A key that stands twice in an object of JSON is refused, wherever it stands, and what only looks alike is not."""
+"""A key that stands twice in an object of JSON is refused, wherever it stands, and what
+only looks alike is not."""
 
 import json
 
@@ -20,7 +21,13 @@ __all__ = ["plain"]
         ("decide", '{"context": {"a": {"x": 1, "x" : 1}, "x": 2}}'),
         ("decide", '{"context": {"hour": 9, "\\u0068our": 10}}'),
         ("decide", '{"context": {":": "x", "y": ":", ":" : 3}}'),
-        ("decide/batch", '{"decisions": [{"context": [1, 2]}, {"context": [1, 2], "id": "b", "id": "c"}]}'),
+        (
+            "decide/batch",
+            (
+                '{"decisions": [{"context": [1, 2]}, {"context": [1, 2], "id": "b", '
+                '"id": "c"}]}'
+            ),
+        ),
         ("reward", '{"id": "a", "reward": 0, "reward": 1}'),
     ],
 )
@@ -33,13 +40,20 @@ def test_a_key_that_stands_twice_is_refused(plain: Here, path: str, body: str) -
 
 
 @pytest.mark.parametrize("text", ["plain", "12:30", 'a": "b', "\\u003a"])
-@pytest.mark.parametrize("twice", ['"x": 1, "x": 2', '"x": [{"w": 1, "w": 1}]', '"x:": "x:", "x:": 3'])
+@pytest.mark.parametrize(
+    "twice", ['"x": 1, "x": 2', '"x": [{"w": 1, "w": 1}]', '"x:": "x:", "x:": 3']
+)
 def test_a_key_twice_is_found_among_many(plain: Here, text: str, twice: str) -> None:
     """In bodies with many keys it is colons that are counted, those in text too."""
-    rows = ", ".join(f'"a{i}": {{"x": 1.5, "y": {json.dumps(text)}, "z:": [{i}, {{"w": null}}]}}' for i in range(100))
+    rows = ", ".join(
+        f'"a{i}": {{"x": 1.5, "y": {json.dumps(text)}, "z:": [{i}, {{"w": null}}]}}'
+        for i in range(100)
+    )
     once = plain.ask("POST", "/v1/decide", content=f'{{"context": {{{rows}}}}}')
     assert "stand once" not in once.text
-    refused = plain.ask("POST", "/v1/decide", content=f'{{"context": {{{rows}, "b": {{{twice}}}}}}}')
+    refused = plain.ask(
+        "POST", "/v1/decide", content=f'{{"context": {{{rows}, "b": {{{twice}}}}}}}'
+    )
     assert "a key must stand once in an object" in refused.text
 
 
@@ -63,6 +77,9 @@ def test_one_of_many_keys_that_stands_twice_is_found_in_one_pass() -> None:
 
 def test_keys_that_look_alike_are_not_refused(plain: Here) -> None:
     """The same key at several depths, and in strings."""
-    for context in ({"context": {"context": 1}, "id": "id"}, {"a\\": "a", "b": '"a": 1, "a": 2'}):
+    for context in (
+        {"context": {"context": 1}, "id": "id"},
+        {"a\\": "a", "b": '"a": 1, "a": 2'},
+    ):
         answer = plain.ask("POST", "/v1/decide", json={"context": context})
         assert "twice" not in answer.text

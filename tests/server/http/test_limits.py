@@ -1,4 +1,5 @@
-"""What is too large, too long or too slow is refused; the same requests pass where there are no limits."""
+"""What is too large, too long or too slow is refused; the same requests pass where
+there are no limits."""
 
 import socket
 import time
@@ -43,7 +44,9 @@ def limited() -> Iterator[Place]:
 
 @contextmanager
 def wired(wire: type[Wire]) -> Iterator[int]:
-    with serving(server_config(Limits(Echo()), host="127.0.0.1", port=0, wire=wire)) as port:
+    with serving(
+        server_config(Limits(Echo()), host="127.0.0.1", port=0, wire=wire)
+    ) as port:
         yield port
 
 
@@ -58,14 +61,23 @@ def bare() -> Iterator[Place]:
     """The same application and server without any of it."""
     app = Echo()
     config = uvicorn.Config(
-        Bare(app), port=0, loop="uvloop", http="httptools", ws="none", log_config=None, access_log=False
+        Bare(app),
+        port=0,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        log_config=None,
+        access_log=False,
     )
     with serving(config) as port:
         yield Place(port, app)
 
 
 def with_length(size: int) -> list[bytes]:
-    return [POST + b"Content-Length: %d\r\n\r\n" % size, *[b"x" * 50_000] * (size // 50_000)]
+    return [
+        POST + b"Content-Length: %d\r\n\r\n" % size,
+        *[b"x" * 50_000] * (size // 50_000),
+    ]
 
 
 def headed(lines: int, size: int = 10) -> bytes:
@@ -75,12 +87,32 @@ def headed(lines: int, size: int = 10) -> bytes:
 GET = b"GET /healthz HTTP/1.1\r\n" + HOST
 TOO_MUCH: dict[str, tuple[list[bytes], int, str]] = {
     "10 MB with their length": (with_length(MUCH), 413, "too_large"),
-    "10 MB in chunks": ([CHUNKED, *[CHUNK] * (MUCH // 4096), b"0\r\n\r\n"], 413, "too_large"),
+    "10 MB in chunks": (
+        [CHUNKED, *[CHUNK] * (MUCH // 4096), b"0\r\n\r\n"],
+        413,
+        "too_large",
+    ),
     "100 headers": ([GET + headed(100) + b"\r\n"], 431, "headers_too_large"),
-    "a header of 20 kB": ([GET + headed(1, 20_000) + b"\r\n"], 431, "headers_too_large"),
-    "headers without end": ([GET, *[headed(100, 100)] * 100, b"\r\n"], 431, "headers_too_large"),
-    "a long path": ([b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"], 414, "path_too_long"),
-    "a long query": ([b"GET /?" + b"a" * 5000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"], 414, "path_too_long"),
+    "a header of 20 kB": (
+        [GET + headed(1, 20_000) + b"\r\n"],
+        431,
+        "headers_too_large",
+    ),
+    "headers without end": (
+        [GET, *[headed(100, 100)] * 100, b"\r\n"],
+        431,
+        "headers_too_large",
+    ),
+    "a long path": (
+        [b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"],
+        414,
+        "path_too_long",
+    ),
+    "a long query": (
+        [b"GET /?" + b"a" * 5000 + b" HTTP/1.1\r\n" + HOST + b"\r\n"],
+        414,
+        "path_too_long",
+    ),
     "trailers without end": (
         [CHUNKED + b"0\r\n", *[b"X-T: " + b"y" * 100_000 + b"\r\n"] * 100, b"\r\n"],
         413,
@@ -98,15 +130,22 @@ def test_what_is_too_much_is_refused(case: str, limited: Place, bare: Place) -> 
     assert (answer.status, answer.code) == (status, code)
     assert answer.headers["connection"] == "close"
     assert limited.app.asked == before
-    assert talk(bare.port, *parts).status == 200  # teeth: without limits all of it is taken
+    # teeth: without limits all of it is taken
+    assert talk(bare.port, *parts).status == 200
 
 
-def test_a_path_without_end_is_refused_as_path_or_as_head(limited: Place, bare: Place) -> None:
-    """Whether the head is whole when its limit is passed depends on how the bytes arrive; both answers are true."""
+def test_a_path_without_end_is_refused_as_path_or_as_head(
+    limited: Place, bare: Place
+) -> None:
+    """Whether the head is whole when its limit is passed depends on how the bytes
+    arrive; both answers are true."""
     parts = [b"GET /", *[b"a" * 8000] * 5, b" HTTP/1.1\r\n" + HOST + b"\r\n"]
     before = limited.app.asked
     answer = talk(limited.port, *parts)
-    assert (answer.status, answer.code) in {(414, "path_too_long"), (431, "headers_too_large")}
+    assert (answer.status, answer.code) in {
+        (414, "path_too_long"),
+        (431, "headers_too_large"),
+    }
     assert limited.app.asked == before
     assert talk(bare.port, *parts).status == 200
 
@@ -123,7 +162,9 @@ def test_a_path_without_end_is_refused_as_path_or_as_head(limited: Place, bare: 
         b"GET /caf\xe9 HTTP/1.1\r\n" + HOST + b"\r\n",
     ],
 )
-def test_what_is_broken_is_a_400_with_one_sentence(broken: bytes, limited: Place) -> None:
+def test_what_is_broken_is_a_400_with_one_sentence(
+    broken: bytes, limited: Place
+) -> None:
     before = limited.app.asked
     answer = talk(limited.port, broken)
     assert (answer.status, answer.code) == (400, "malformed")
@@ -138,12 +179,16 @@ def test_a_length_alone_is_enough_to_refuse(limited: Place) -> None:
     assert ask(Limits(Echo()), endless, [])[0].status == 413
 
 
-def test_a_body_that_is_a_little_too_long_is_sent_before_it_is_refused(limited: Place) -> None:
-    """A client that sends on into a closed connection sees a broken one, and no reason."""
+def test_a_body_that_is_a_little_too_long_is_sent_before_it_is_refused(
+    limited: Place,
+) -> None:
+    """A client that sends on into a closed connection sees a broken one, and no
+    reason."""
     with socket.create_connection(("127.0.0.1", limited.port), timeout=20) as line:
         line.sendall(POST + b"Content-Length: 260000\r\n\r\n")
         for _ in range(26):
-            time.sleep(0.002)  # long enough for an answer that does not wait to close the connection
+            # long enough for an answer that does not wait to close the connection
+            time.sleep(0.002)
             line.sendall(b"x" * 10_000)
         assert listen(line).status == 413
 
@@ -151,11 +196,20 @@ def test_a_body_that_is_a_little_too_long_is_sent_before_it_is_refused(limited: 
 def test_a_slow_body_is_given_up(hasty: int, bare: Place) -> None:
     slow = [POST + b"Content-Length: 100\r\n\r\n", *[b"x"] * 8]
     answer = talk(hasty, *slow, pause=0.1)
-    assert (answer.status, answer.code, answer.headers["connection"]) == (408, "timeout", "close")
-    assert talk(bare.port, *slow, pause=0.1, patience=0.5).status == 0  # teeth: it waits on
+    assert (answer.status, answer.code, answer.headers["connection"]) == (
+        408,
+        "timeout",
+        "close",
+    )
+    # teeth: it waits on
+    assert talk(bare.port, *slow, pause=0.1, patience=0.5).status == 0
 
 
-@pytest.mark.parametrize("slow", [[b""], [GET, *[b"X: y\r\n"] * 8], [b"\r\n"] * 8], ids=["none", "begun", "empty"])
+@pytest.mark.parametrize(
+    "slow",
+    [[b""], [GET, *[b"X: y\r\n"] * 8], [b"\r\n"] * 8],
+    ids=["none", "begun", "empty"],
+)
 def test_a_slow_head_is_given_up(slow: list[bytes], hasty: int, bare: Place) -> None:
     answer = talk(hasty, *slow, pause=0.1)
     assert (answer.status, answer.code) == (408, "timeout")
@@ -172,7 +226,14 @@ def test_a_slow_head_after_a_good_request_is_given_up(hasty: int) -> None:
 
 def test_what_fits_passes_whole(limited: Place) -> None:
     fits = [
-        (talk(limited.port, POST + b"Content-Length: 65536\r\n\r\n", *[b"x" * 8192] * 8), 65_536),
+        (
+            talk(
+                limited.port,
+                POST + b"Content-Length: 65536\r\n\r\n",
+                *[b"x" * 8192] * 8,
+            ),
+            65_536,
+        ),
         (talk(limited.port, CHUNKED, *[CHUNK] * 16, b"0\r\n\r\n"), 65_536),
         (talk(limited.port, CHUNKED, *[b"1\r\nx\r\n" * 1000] * 5, b"0\r\n\r\n"), 5000),
         (talk(limited.port, GET + headed(60) + b"\r\n"), 0),
@@ -186,13 +247,21 @@ def test_what_fits_passes_whole(limited: Place) -> None:
         assert talk(limited.port, head, *[CHUNK] * 257, b"0\r\n\r\n").status == 413
 
 
-def test_an_answer_that_is_due_is_never_mixed_with_a_refusal(limited: Place, bare: Place) -> None:
-    """Two requests in one piece, the second broken, late or endless: whatever is said, the first answer comes first."""
-    for second in (b"no HTTP\r\n\r\n", b"GET /caf\xe9 HTTP/1.1\r\n\r\n", GET + headed(400, 100)):
+def test_an_answer_that_is_due_is_never_mixed_with_a_refusal(
+    limited: Place, bare: Place
+) -> None:
+    """Two requests in one piece, the second broken, late or endless: whatever is said,
+    the first answer comes first."""
+    for second in (
+        b"no HTTP\r\n\r\n",
+        b"GET /caf\xe9 HTTP/1.1\r\n\r\n",
+        GET + headed(400, 100),
+    ):
         with socket.create_connection(("127.0.0.1", limited.port), timeout=20) as line:
             line.sendall(GET + b"\r\n" + second)
             assert listen(line).status in (0, 200)
-    assert talk(bare.port, GET + b"\r\nno HTTP\r\n\r\n").status == 400  # teeth: the second's, taken for the first's
+    # teeth: the second's, taken for the first's
+    assert talk(bare.port, GET + b"\r\nno HTTP\r\n\r\n").status == 400
 
 
 def test_a_trailer_is_no_header(limited: Place, bare: Place) -> None:
@@ -208,7 +277,12 @@ def test_there_is_nothing_to_upgrade_to(limited: Place) -> None:
     for protocol in (b"websocket", b"h2c"):
         head = GET + b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n\r\n"
         assert talk(limited.port, head, b"x" * 100).status == 200
-    assert talk(limited.port, b"CONNECT news.example:443 HTTP/1.1\r\n" + HOST + b"\r\n").status == 400
+    assert (
+        talk(
+            limited.port, b"CONNECT news.example:443 HTTP/1.1\r\n" + HOST + b"\r\n"
+        ).status
+        == 400
+    )
 
 
 def test_a_connection_serves_many_requests_in_turn(limited: Place) -> None:
@@ -225,9 +299,17 @@ def test_headers_for_browsers_and_those_a_route_has_set() -> None:
     answer, _ = ask(Limits(app), {}, end)
     safe = {name.decode(): value.decode() for name, value in SAFE_HEADERS}
     assert safe["x-content-type-options"] == "nosniff"
-    assert safe["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
-    assert answer.headers == {"content-length": answer.headers["content-length"], **safe, "cache-control": "max-age=60"}
-    refused, taken = ask(Limits(app), {"headers": [(b"content-length", b"7000000")]}, end)
+    assert (
+        safe["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+    )
+    assert answer.headers == {
+        "content-length": answer.headers["content-length"],
+        **safe,
+        "cache-control": "max-age=60",
+    }
+    refused, taken = ask(
+        Limits(app), {"headers": [(b"content-length", b"7000000")]}, end
+    )
     assert refused.headers.items() >= safe.items()
     assert taken == 0
 
@@ -252,20 +334,27 @@ def test_a_caller_who_leaves_gets_no_answer_and_the_application_is_not_asked() -
         ({"host": "localhost"}, 200),
         ({"host": "[::1]:8000", "origin": "http://localhost:8000"}, 200),
         ({"host": "news.example"}, 403),  # a name that was made to lead here
-        ({"host": "127.0.0.1:8000", "origin": "https://news.example"}, 403),  # a page of another site
+        # a page of another site
+        ({"host": "127.0.0.1:8000", "origin": "https://news.example"}, 403),
         ({"host": "127.0.0.1:8000", "origin": "null"}, 403),
         ({"host": "127.0.0.1.news.example"}, 403),
         ({"host": "news.example@127.0.0.1", "origin": "http://["}, 403),
         ({}, 403),
     ],
 )
-def test_without_keys_only_this_machine_is_served(headers: dict[str, str], status: int) -> None:
+def test_without_keys_only_this_machine_is_served(
+    headers: dict[str, str], status: int
+) -> None:
     end: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
-    scope = {"headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+    scope = {
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()]
+    }
     assert ask(Limits(Echo(), local=True), scope, end)[0].status == status
     assert ask(Limits(Echo()), scope, end)[0].status == 200
 
 
 def test_a_refusal_says_what_its_status_needs() -> None:
-    assert (b"www-authenticate", b"Bearer") in Refusal(401, "unauthorized", "no").response().headers
+    assert (b"www-authenticate", b"Bearer") in Refusal(
+        401, "unauthorized", "no"
+    ).response().headers
     assert (b"retry-after", b"1") in Refusal(503, "busy", "later").response().headers

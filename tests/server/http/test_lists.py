@@ -22,12 +22,17 @@ def serve(request: pytest.FixtureRequest, tmp_path: Path) -> Serve:
     store, name = "", "news"
     if request.param == "postgres":
         server: Server = request.getfixturevalue("server")
-        store, name = f"store = {json.dumps(server.url())}\n", request.getfixturevalue("experiment")
+        store, name = (
+            f"store = {json.dumps(server.url())}\n",
+            request.getfixturevalue("experiment"),
+        )
 
     @contextmanager
     def run(service: str = "", **more: Any) -> Iterator[Here]:
         clock = more.pop("clock", None)
-        with here(place(tmp_path, name, service=store + service, **more), clock=clock) as served:
+        with here(
+            place(tmp_path, name, service=store + service, **more), clock=clock
+        ) as served:
             yield served
 
     return run
@@ -52,8 +57,15 @@ LINES = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 
 def test_decisions_are_listed_in_the_callers_units(serve: Serve) -> None:
     hands = Hands()
-    with serve("window_s = 60\ndefault_reward = -5.0\n", experts=LINES + EURO, clock=hands.clock()) as served:
-        answers = {id: served.decide(id, deferred=id == "d3") for id in ("d1", "d2", "d3", "d4")}
+    with serve(
+        "window_s = 60\ndefault_reward = -5.0\n",
+        experts=LINES + EURO,
+        clock=hands.clock(),
+    ) as served:
+        answers = {
+            id: served.decide(id, deferred=id == "d3")
+            for id in ("d1", "d2", "d3", "d4")
+        }
         served.reward("d1", 20)
         served.reward("d3", 10)
         served.reward("d4", 0)
@@ -69,15 +81,28 @@ def test_decisions_are_listed_in_the_callers_units(serve: Serve) -> None:
                 assert row[what] == answers[row["id"]][what]
             assert row["t"] == hands.wall
             record = served.get(f"/v1/decisions/{row['id']}")
-            assert (record["reward"], record["propensity"]) == (row["reward"], row["propensity"])
+            assert (record["reward"], record["propensity"]) == (
+                row["reward"],
+                row["propensity"],
+            )
         served.post("activate", {"id": "d3"})
         hands.pass_by(61)
         served.decide("d5")
-        while listed(served, reward="none") != (rest := [row for row in listed(served) if row["id"] == "d5"]):
+        while listed(served, reward="none") != (
+            rest := [row for row in listed(served) if row["id"] == "d5"]
+        ):
             pass
         assert [row["reward"] for row in rest] == [None]
-        by_id = {row["id"]: (row["reward"], row["counts"]) for row in listed(served, reward="some", limit=1)}
-        expected = {"d1": (20, "reward"), "d2": (-5, "default"), "d3": (10, "reward"), "d4": (25, "correction")}
+        by_id = {
+            row["id"]: (row["reward"], row["counts"])
+            for row in listed(served, reward="some", limit=1)
+        }
+        expected = {
+            "d1": (20, "reward"),
+            "d2": (-5, "default"),
+            "d3": (10, "reward"),
+            "d4": (25, "correction"),
+        }
         assert by_id == expected
         head = served.experiment(next(iter(served.service.experiments))).store.head()
         assert served.get("/v1/decisions")["position"] == head
@@ -91,13 +116,28 @@ def test_filters_and_pages(serve: Serve) -> None:
         assert listed(served, limit=7) == rows
         assert len(rows) == 30
         for arm in {row["arm"] for row in rows}:
-            assert listed(served, arm=arm, limit=4) == [row for row in rows if row["arm"] == arm]
-        assert listed(served, arm="<img src=x onerror=alert(1)>") == listed(served, reward="some") == []
+            assert listed(served, arm=arm, limit=4) == [
+                row for row in rows if row["arm"] == arm
+            ]
+        assert (
+            listed(served, arm="<img src=x onerror=alert(1)>")
+            == listed(served, reward="some")
+            == []
+        )
         answer = served.get("/v1/decisions?limit=3")
         assert (answer["searched"], answer["before"]) == (3, rows[2]["position"])
 
 
-WRONG = ["before=x", "before=-1", "before=null", "before=1e300", f"before={2**63}", "limit=0", "limit=201", "after=1"]
+WRONG = [
+    "before=x",
+    "before=-1",
+    "before=null",
+    "before=1e300",
+    f"before={2**63}",
+    "limit=0",
+    "limit=201",
+    "after=1",
+]
 WRONG += ["reward=maybe", "reward=null"]
 
 
@@ -109,9 +149,19 @@ def test_wrong_questions_are_refused(tmp_path: Path, query: str) -> None:
 
 def test_the_experiments_that_a_key_may_read(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
-    every, shop = create(keys, "every", ["read"]), create(keys, "shop", ["read"], ["shop"])
+    every, shop = (
+        create(keys, "every", ["read"]),
+        create(keys, "shop", ["read"], ["shop"]),
+    )
     decides = create(keys, "decides", ["decide"])
-    files = [place(tmp_path, "news", service="window_s = 60\nsticky = true\n", experts=BENCH + EURO)]
+    files = [
+        place(
+            tmp_path,
+            "news",
+            service="window_s = 60\nsticky = true\n",
+            experts=BENCH + EURO,
+        )
+    ]
     files += [place(tmp_path, "shop", service="shadow = true\nshow_contexts = false\n")]
     with here(*files, keys=keys) as served:
 
@@ -123,7 +173,11 @@ def test_the_experiments_that_a_key_may_read(tmp_path: Path) -> None:
         assert [one["name"] for one in answer["experiments"]] == ["news", "shop"]
         assert [one["name"] for one in asked(shop).json()["experiments"]] == ["shop"]
         assert (asked(None).status_code, asked(decides).status_code) == (401, 403)
-        assert (answer["version"], answer["keys"], answer["served"]) == (__version__, True, True)
+        assert (answer["version"], answer["keys"], answer["served"]) == (
+            __version__,
+            True,
+            True,
+        )
         news, other = answer["experiments"]
         assert news == {
             "name": "news",
@@ -140,19 +194,28 @@ def test_the_experiments_that_a_key_may_read(tmp_path: Path) -> None:
             "policy": "gts",
             "show_contexts": True,
         }
-        assert (other["shadow"], other["window_s"], other["default_reward"]) == (True, None, None)
+        assert (other["shadow"], other["window_s"], other["default_reward"]) == (
+            True,
+            None,
+            None,
+        )
         assert other["show_contexts"] is False
 
 
 def test_experts_that_join_and_retire_and_trouble_are_told(tmp_path: Path) -> None:
     with here(place(tmp_path, experts=BENCH)) as served:
-        served.post("experts", {"expert": "late", "change": "added", "share": 0.1, "key": "k1"})
+        served.post(
+            "experts", {"expert": "late", "change": "added", "share": 0.1, "key": "k1"}
+        )
         served.post("experts", {"expert": "a", "change": "retired", "key": "k2"})
         (one,) = served.get("/v1/experiments")["experiments"]
         assert one["experts"] == ["b", "c", "d", "late"]
         served.experiment().follower.trouble = "its disk is gone"
         answer = served.get("/v1/experiments")
-        assert (answer["experiments"][0]["ready"], answer["experiments"][0]["trouble"]) == (False, "its disk is gone")
+        assert (
+            answer["experiments"][0]["ready"],
+            answer["experiments"][0]["trouble"],
+        ) == (False, "its disk is gone")
         assert answer["keys"] is False
 
 
@@ -168,6 +231,8 @@ def test_contexts_and_units_are_hidden_where_the_file_says_so(tmp_path: Path) ->
             for more in ("", "?explain=true"):
                 answer = served.ask("GET", f"/v1/decisions/{row['id']}{more}")
                 record = answer.json()
-                assert (record["context"], record["context_hidden"]) == ((secret, False) if shown else (None, True))
+                assert (record["context"], record["context_hidden"]) == (
+                    (secret, False) if shown else (None, True)
+                )
                 assert ("0.123456" in answer.text) is shown
                 assert record["odds"]

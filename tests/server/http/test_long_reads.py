@@ -1,4 +1,5 @@
-"""Reads that take long keep neither readiness nor deciding waiting, whatever there is of them."""
+"""Reads that take long keep neither readiness nor deciding waiting, whatever there is
+of them."""
 
 import asyncio
 import threading
@@ -23,7 +24,8 @@ Asked = list["Future[httpx.Response]"]
 
 @contextmanager
 def stuck(served: Here, monkeypatch: Any, n: int) -> Iterator[Asked]:
-    """n explanations under way, none of which comes to an end inside; two threads for all else."""
+    """n explanations under way, none of which comes to an end inside; two threads for
+    all else."""
     released, begun = threading.Event(), threading.Semaphore(0)
 
     def blocked(*_: Any) -> None:
@@ -32,7 +34,9 @@ def stuck(served: Here, monkeypatch: Any, n: int) -> Iterator[Asked]:
 
     monkeypatch.setattr(records, "restore_judge", blocked)
     served.decide("a")
-    served.portal.call(lambda: asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2)))
+    served.portal.call(
+        lambda: asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    )
     ask = partial(served.client.request, "GET", "/v1/decisions/a?explain=true")
     try:
         asked = [served.portal.start_task_soon(ask) for _ in range(n)]
@@ -55,20 +59,30 @@ def test_readiness_and_decisions_do_not_wait(tmp_path: Path, monkeypatch: Any) -
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_more_than_wait_are_refused_and_told_to_come_back(tmp_path: Path, monkeypatch: Any) -> None:
+def test_more_than_wait_are_refused_and_told_to_come_back(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     with here(place(tmp_path)) as served:
         with stuck(served, monkeypatch, 13) as asked:
             wait(lambda: sum(one.done() for one in asked) == 3)
             refused = [one.result() for one in asked if one.done()]
-            assert {(one.status_code, one.headers["retry-after"]) for one in refused} == {(503, "1")}
+            assert {
+                (one.status_code, one.headers["retry-after"]) for one in refused
+            } == {(503, "1")}
             assert refused[0].json()["code"] == "busy"
-            assert "at most 10 long reads may be under way" in refused[0].json()["error"]
-        assert sorted(one.result(60).status_code for one in asked) == [200] * 10 + [503] * 3
+            assert (
+                "at most 10 long reads may be under way" in refused[0].json()["error"]
+            )
+        assert (
+            sorted(one.result(60).status_code for one in asked)
+            == [200] * 10 + [503] * 3
+        )
         assert served.ask("GET", "/v1/decisions/a?explain=true").status_code == 200
 
 
 def test_threads_of_all_would_be_held_up(tmp_path: Path, monkeypatch: Any) -> None:
-    """Without threads of their own, the service is not ready: what the first test would find."""
+    """Without threads of their own, the service is not ready: what the first test would
+    find."""
 
     async def run(_: LongReads, read: Any) -> Any:
         return await asyncio.to_thread(read)
@@ -79,9 +93,14 @@ def test_threads_of_all_would_be_held_up(tmp_path: Path, monkeypatch: Any) -> No
 
 
 @pytest.mark.usefixtures("any_arms")
-@pytest.mark.parametrize("top", ["policy.share = 0.05\n", 'policy.kind = "auto"\npolicy.size = "small"\n'])
-def test_an_explanation_folds_the_weights_alone_and_the_same(tmp_path: Path, top: str) -> None:
-    """By the judge, from the nearest snapshot: the bits of the whole policy's fold, also where contexts are gone."""
+@pytest.mark.parametrize(
+    "top", ["policy.share = 0.05\n", 'policy.kind = "auto"\npolicy.size = "small"\n']
+)
+def test_an_explanation_folds_the_weights_alone_and_the_same(
+    tmp_path: Path, top: str
+) -> None:
+    """By the judge, from the nearest snapshot: the bits of the whole policy's fold,
+    also where contexts are gone."""
     auto = "auto" in top
     with here(place(tmp_path, top=top, **({"experts": ""} if auto else {}))) as served:
         for i in range(40):
@@ -90,13 +109,18 @@ def test_an_explanation_folds_the_weights_alone_and_the_same(tmp_path: Path, top
         served.state()
         store: Any = served.experiment().store
         opened = served.experiment().opened
-        whole = {until: restore(store, opened.policy, until=until, change=opened.change) for until in (20, 61, 80)}
+        whole = {
+            until: restore(store, opened.policy, until=until, change=opened.change)
+            for until in (20, 61, 80)
+        }
         save_snapshot(store, whole[61], 0.0)
         store.erase(1e12)
         for until, folded in whole.items():
             plain = restore_judge(store, opened.policy, until)
             assert plain is not None
             assert gts_inside(plain.policy) is not None
-            assert plain.state.log_weights.tobytes() == folded.state.log_weights.tobytes()
+            assert (
+                plain.state.log_weights.tobytes() == folded.state.log_weights.tobytes()
+            )
         answer = served.get("/v1/decisions/d39?explain=true")
         assert len(answer["experts"]) == len(gts_inside(opened.policy).experts.names)  # type: ignore[union-attr]

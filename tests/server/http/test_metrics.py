@@ -1,4 +1,5 @@
-"""Each metric moves when the thing happens that it counts; /v1/stats has the same for people without Prometheus."""
+"""Each metric moves when the thing happens that it counts; /v1/stats has the same for
+people without Prometheus."""
 
 import asyncio
 import logging
@@ -33,7 +34,11 @@ class Scrape:
         self.text = served.ask("GET", "/metrics", headers=headers).text
         families = list(text_string_to_metric_families(self.text))
         self.names = {family.name for family in families}
-        self.samples = {(one.name, *sorted(one.labels.items())): one.value for f in families for one in f.samples}
+        self.samples = {
+            (one.name, *sorted(one.labels.items())): one.value
+            for f in families
+            for one in f.samples
+        }
 
     def __call__(self, name: str, **labels: str) -> float:
         return self.samples["oddsmith_" + name, *sorted(labels.items())]
@@ -58,14 +63,20 @@ def test_writes_are_counted_and_timed(served: Here, monkeypatch: Any) -> None:
     served.decide("a")  # is there already
     after = Scrape(served)
     assert (after.news("commits_total"), after.news("written_events_total")) == (3, 10)
-    assert after("sync_seconds_count", store="sqlite") == after("sync_seconds_bucket", store="sqlite", le="+Inf") == 3
+    assert (
+        after("sync_seconds_count", store="sqlite")
+        == after("sync_seconds_bucket", store="sqlite", le="+Inf")
+        == 3
+    )
     last = served.experiment().writer.writes.last or 0.0
     monkeypatch.setattr("oddsmith.server.monitor.vitals.monotonic", lambda: last + 77)
     assert Scrape(served).news("last_write_age_seconds") == pytest.approx(77)
     assert served.get("/v1/stats")["vitals"]["last_write_age_s"] == pytest.approx(77)
 
 
-def test_a_commit_that_takes_long_is_in_a_higher_bucket(served: Here, monkeypatch: Any) -> None:
+def test_a_commit_that_takes_long_is_in_a_higher_bucket(
+    served: Here, monkeypatch: Any
+) -> None:
     store = served.experiment().store
     append = store.append
 
@@ -80,7 +91,9 @@ def test_a_commit_that_takes_long_is_in_a_higher_bucket(served: Here, monkeypatc
     served.decide("slow")
     scrape = Scrape(served)
     assert scrape("sync_seconds_sum", store="sqlite") >= 0.03
-    assert [scrape("sync_seconds_bucket", store="sqlite", le=le) for le in ("0.025", "+Inf")] == [0, 1]
+    assert [
+        scrape("sync_seconds_bucket", store="sqlite", le=le) for le in ("0.025", "+Inf")
+    ] == [0, 1]
 
 
 def test_a_store_that_cannot_be_written_is_seen(served: Here) -> None:
@@ -121,10 +134,15 @@ def test_the_learner_falls_behind_and_comes_back(tmp_path: Path) -> None:
         assert Scrape(served).news("position") == position == 1
         free.set()
         wait(lambda: Scrape(served).news("lag_events") == 0)
-        assert (Scrape(served).news("position"), Scrape(served).news("lag_seconds")) == (6, 0)
+        assert (
+            Scrape(served).news("position"),
+            Scrape(served).news("lag_seconds"),
+        ) == (6, 0)
 
 
-def test_a_learner_that_is_stuck_is_told_by_seconds(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_learner_that_is_stuck_is_told_by_seconds(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     hands, stuck = Hands(), asyncio.Event()
 
     async def settled(*_: Any) -> Any:
@@ -138,7 +156,9 @@ def test_a_learner_that_is_stuck_is_told_by_seconds(tmp_path: Path, monkeypatch:
         hands.pass_by(29)
         assert served.get("/readyz") == {"ok": True, "experiments": {}}
         hands.pass_by(1.5)
-        assert served.get("/readyz")["warnings"]["news"].startswith("learning is 30 s and 2 events behind")
+        assert served.get("/readyz")["warnings"]["news"].startswith(
+            "learning is 30 s and 2 events behind"
+        )
         assert Scrape(served).news("lag_seconds") == 30.5
         assert served.get("/v1/stats")["vitals"]["lag_s"] == 30.5
         assert served.decide("b")["new"]
@@ -160,7 +180,9 @@ def test_learning_that_fails_is_seen(tmp_path: Path, monkeypatch: Any) -> None:
 
 def test_snapshots_refolds_and_refused_rewards(tmp_path: Path) -> None:
     hands = Hands()
-    with here(picky(tmp_path, 0.5, "snapshot_every = 3\n"), clock=hands.clock()) as served:
+    with here(
+        picky(tmp_path, 0.5, "snapshot_every = 3\n"), clock=hands.clock()
+    ) as served:
         assert "oddsmith_snapshot_age_seconds{" not in Scrape(served).text
         for i, reward in enumerate((0.1, 0.2, 0.3, 0.9)):
             served.decide(f"d{i}")
@@ -169,12 +191,23 @@ def test_snapshots_refolds_and_refused_rewards(tmp_path: Path) -> None:
         wait(lambda: served.experiment().follower.snapshot is not None)
         hands.pass_by(500)
         scrape = Scrape(served)
-        assert scrape.news("snapshot_age_seconds") == served.get("/v1/stats")["vitals"]["snapshot_age_s"] == 500
-        assert scrape.news("snapshot_rewards_behind") == served.get("/v1/stats")["vitals"]["unsaved"] == 1
-        assert (scrape.news("refused_rewards"), scrape.news("refolds_total")) == (1, 1)  # of the state that it broke
+        assert (
+            scrape.news("snapshot_age_seconds")
+            == served.get("/v1/stats")["vitals"]["snapshot_age_s"]
+            == 500
+        )
+        assert (
+            scrape.news("snapshot_rewards_behind")
+            == served.get("/v1/stats")["vitals"]["unsaved"]
+            == 1
+        )
+        # of the state that it broke
+        assert (scrape.news("refused_rewards"), scrape.news("refolds_total")) == (1, 1)
         served.post("correct", {"id": "d0", "reward": 0.4, "key": "k"})
         wait(lambda: Scrape(served).news("refolds_total") == 2)
-        assert Scrape(served).news("refold_seconds_total") > scrape.news("refold_seconds_total")
+        assert Scrape(served).news("refold_seconds_total") > scrape.news(
+            "refold_seconds_total"
+        )
         wait(lambda: Scrape(served).news("snapshot_age_seconds") == 0)
 
 
@@ -186,7 +219,9 @@ def test_events_that_wait_for_the_store(served: Here) -> None:
         text = served.service.metrics.text().decode()
         writer._send()
         await asyncio.gather(*decisions)
-        return float(text.split('oddsmith_waiting{experiment="news"} ')[1].split("\n")[0])
+        return float(
+            text.split('oddsmith_waiting{experiment="news"} ')[1].split("\n")[0]
+        )
 
     assert served.portal.call(two) == 2
     assert Scrape(served).news("waiting") == 0
@@ -207,14 +242,20 @@ def test_decisions_by_arm_have_few_series(served: Here, tmp_path: Path) -> None:
     for i in range(20):
         served.decide(f"d{i}")
     scrape = Scrape(served)
-    assert sum(scrape("decided_total", experiment="news", arm=arm) for arm in NEWS) == 20
+    assert (
+        sum(scrape("decided_total", experiment="news", arm=arm) for arm in NEWS) == 20
+    )
     decided = served.experiment().decided
     decided.clear()
     decided.update({f'arm "{i}"\n': i for i in range(ARMS)})
     assert Scrape(served)("decided_total", experiment="news", arm='arm "7"\n') == 7
     decided.update({"others": 5, "more": 6})
     scrape = Scrape(served)
-    series = {key: value for key, value in scrape.samples.items() if key[0] == "oddsmith_decided_total"}
+    series = {
+        key: value
+        for key, value in scrape.samples.items()
+        if key[0] == "oddsmith_decided_total"
+    }
     assert len(series) == ARMS
     assert scrape("decided_total", experiment="news", arm="others") == 99 + 5 + 6
     assert sum(series.values()) == sum(decided.values())
@@ -229,7 +270,10 @@ def test_keys_rates_and_stopping(tmp_path: Path) -> None:
         mine = {"Authorization": f"Bearer {soon}"}
         for status in (200, 429, 429):
             answer = served.ask(
-                "POST", "/v1/decide", json={"context": CONTEXT}, headers={"Authorization": f"Bearer {slow}"}
+                "POST",
+                "/v1/decide",
+                json={"context": CONTEXT},
+                headers={"Authorization": f"Bearer {slow}"},
             )
             assert answer.status_code == status
         scrape = Scrape(served, **mine)
@@ -268,18 +312,27 @@ def test_the_process_and_what_runs(served: Here, tmp_path: Path) -> None:
     assert during.samples["process_resident_memory_bytes",] > 1e7
 
 
-def test_connections_and_what_is_refused_below_the_application(served: Here, caplog: Any) -> None:
+def test_connections_and_what_is_refused_below_the_application(
+    served: Here, caplog: Any
+) -> None:
     room = served.service.room
     assert isinstance(room, Connections)
     caplog.set_level(logging.INFO)
     with serving(server_config(Echo(), host="127.0.0.1", port=0, room=room)) as port:  # type: ignore[arg-type]
         for _ in range(3):
             assert talk(port, b"this is not HTTP\r\n\r\n").status == 400
-        assert talk(port, b"GET / HTTP/1.1\r\nx: " + b"y" * Wire.head_bytes).status == 431
-        wait(lambda: room.taken == 0)  # the server may see later than we that a connection ended
+        assert (
+            talk(port, b"GET / HTTP/1.1\r\nx: " + b"y" * Wire.head_bytes).status == 431
+        )
+        # the server may see later than we that a connection ended
+        wait(lambda: room.taken == 0)
         scrape = Scrape(served)
-        assert (scrape("wire_refusals_total", status="400"), scrape("wire_refusals_total", status="431")) == (3, 1)
-        assert "Invalid HTTP request" not in caplog.text  # strangers do not write to the log
+        assert (
+            scrape("wire_refusals_total", status="400"),
+            scrape("wire_refusals_total", status="431"),
+        ) == (3, 1)
+        # strangers do not write to the log
+        assert "Invalid HTTP request" not in caplog.text
         room.admit("127.0.0.1")
         assert Scrape(served)("connections") == scrape("connections") + 1
         assert scrape("connections_limit") == room.most

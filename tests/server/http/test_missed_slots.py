@@ -1,4 +1,5 @@
-"""What misses a slot is refused, where the slate is known; and an id is that of a slate or of a decision."""
+"""What misses a slot is refused, where the slate is known; and an id is that of a slate
+or of a decision."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,16 +13,39 @@ from server.compat.test_personalizer import address, file
 from server.http.test_offers import news
 from server.served import Here, here
 
-PAGE: dict[str, Any] = {"context": {"hour": 9}, "arms": ["a", "b", "c"], "slots": 3, "id": "page-7"}
+PAGE: dict[str, Any] = {
+    "context": {"hour": 9},
+    "arms": ["a", "b", "c"],
+    "slots": 3,
+    "id": "page-7",
+}
 ALONE: dict[str, Any] = {"context": {"hour": 9}, "arms": ["a", "b"], "id": "visit-7"}
-TOP: dict[str, Any] = PAGE | {"id": "named", "slots": [{"name": "top"}, {"name": "side"}]}
-NO_DECISION = "id must be that of a decision; got 'page-7', which is a slate with slots 1, 2, 3: send slate, and slot "
+TOP: dict[str, Any] = PAGE | {
+    "id": "named",
+    "slots": [{"name": "top"}, {"name": "side"}],
+}
+NO_DECISION = (
+    "id must be that of a decision; got 'page-7', which is a slate with slots 1, 2, 3: "
+    "send slate, and slot "
+)
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"id": "page-7"}, NO_DECISION + "for a reward"),
-    ({"slate": "page-7", "slot": "top"}, "slot must be one of slate 'page-7', which has slots 1, 2, 3; got 'top'"),
-    ({"slate": "page-7", "slot": 9}, "slot must be one of slate 'page-7', which has slots 1, 2, 3; got '9'"),
-    ({"slate": "named", "slot": 1}, "slot must be one of slate 'named', which has 2 slots of other names; got '1'"),
-    ({"slate": "visit-7", "slot": 1}, "slate must be one; got 'visit-7', which is a decision: send it as id"),
+    (
+        {"slate": "page-7", "slot": "top"},
+        "slot must be one of slate 'page-7', which has slots 1, 2, 3; got 'top'",
+    ),
+    (
+        {"slate": "page-7", "slot": 9},
+        "slot must be one of slate 'page-7', which has slots 1, 2, 3; got '9'",
+    ),
+    (
+        {"slate": "named", "slot": 1},
+        "slot must be one of slate 'named', which has 2 slots of other names; got '1'",
+    ),
+    (
+        {"slate": "visit-7", "slot": 1},
+        "slate must be one; got 'visit-7', which is a decision: send it as id",
+    ),
 ]
 
 
@@ -48,7 +72,9 @@ def alone(event: str) -> dict[str, Any]:
 def ranked(served: Here, path: str, body: Any = None) -> tuple[int, str]:
     """The status, and the sentence of a refusal; nothing is written then."""
     before = served.experiment().store.head()
-    answer = served.ask("POST", address(V22, path), **({} if body is None else {"json": body}))
+    answer = served.ask(
+        "POST", address(V22, path), **({} if body is None else {"json": body})
+    )
     if answer.status_code < 400:
         return answer.status_code, ""
     assert served.experiment().store.head() == before
@@ -56,31 +82,53 @@ def ranked(served: Here, path: str, body: Any = None) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("given", "sentence"), WRONG)
-def test_a_reward_that_misses_is_refused_and_not_kept(served: Here, given: dict[str, Any], sentence: str) -> None:
+def test_a_reward_that_misses_is_refused_and_not_kept(
+    served: Here, given: dict[str, Any], sentence: str
+) -> None:
     head = served.experiment().store.head()
     assert served.post("reward", given | {"reward": 1}, status=422)["error"] == sentence
-    (result,) = served.post("reward/batch", {"rewards": [given | {"reward": 1}]})["results"]
+    (result,) = served.post("reward/batch", {"rewards": [given | {"reward": 1}]})[
+        "results"
+    ]
     assert result == {"error": sentence, "code": "invalid"}
     assert served.experiment().store.head() == head
 
 
 def test_others_of_a_batch_are_kept_and_unknown_slates_wait(served: Here) -> None:
-    good: list[dict[str, Any]] = [{"slate": "page-7", "slot": 2}, {"slate": "named", "slot": "side"}, {"id": "visit-7"}]
+    good: list[dict[str, Any]] = [
+        {"slate": "page-7", "slot": 2},
+        {"slate": "named", "slot": "side"},
+        {"id": "visit-7"},
+    ]
     unknown: list[dict[str, Any]] = [{"slate": "later", "slot": "x"}, {"id": "later"}]
-    rewards = [{"reward": 1} | one for one in [*good, WRONG[0][0], WRONG[1][0], *unknown]]
+    rewards = [
+        {"reward": 1} | one for one in [*good, WRONG[0][0], WRONG[1][0], *unknown]
+    ]
     results = served.post("reward/batch", {"rewards": rewards})["results"]
-    assert [one.get("parked") for one in results] == [False, False, False, None, None, True, True]
+    assert [one.get("parked") for one in results] == [
+        False,
+        False,
+        False,
+        None,
+        None,
+        True,
+        True,
+    ]
 
 
 def test_a_slate_is_not_activated_as_a_decision(served: Here) -> None:
-    assert served.post("activate", {"id": "page-7"}, status=422)["error"].startswith(NO_DECISION)
+    assert served.post("activate", {"id": "page-7"}, status=422)["error"].startswith(
+        NO_DECISION
+    )
     assert served.post("activate", {"slate": "page-7"})["new"]
 
 
 def test_an_id_is_that_of_a_slate_or_of_a_decision(served: Here) -> None:
     head = served.experiment().store.head()
     sentence = "id 'page-7' is that of a slate; ask with another id"
-    assert served.post("decide", ALONE | {"id": "page-7"}, status=409)["error"] == sentence
+    assert (
+        served.post("decide", ALONE | {"id": "page-7"}, status=409)["error"] == sentence
+    )
     entries = [ALONE | {"id": "page-7"}, ALONE]
     refused, again = served.post("decide/batch", {"decisions": entries})["results"]
     assert refused == {"error": sentence, "code": "conflict"}
@@ -100,10 +148,19 @@ def test_one_event_is_ranked_one_way(door: Here) -> None:
 
 def test_rewards_by_the_wrong_route_are_refused_and_early_ones_wait(door: Here) -> None:
     status, sentence = ranked(door, "/events/page/reward", {"value": 1})
-    assert (status, sentence[:44]) == (400, "id must be that of a decision; got 'page', w")
+    assert (status, sentence[:44]) == (
+        400,
+        "id must be that of a decision; got 'page', w",
+    )
     assert ranked(door, "/events/page/activate")[0] == 400
-    wrong = {"reward": [{"slotId": "top", "value": 1}, {"slotId": "bottom", "value": 1}]}  # none of them is kept
-    sentence = "slot must be one of slate 'page', which has 2 slots of other names; got 'bottom'"
+    # none of them is kept
+    wrong = {
+        "reward": [{"slotId": "top", "value": 1}, {"slotId": "bottom", "value": 1}]
+    }
+    sentence = (
+        "slot must be one of slate 'page', which has 2 slots of other names; got "
+        "'bottom'"
+    )
     assert ranked(door, "/multislot/events/page/reward", wrong) == (400, sentence)
     sentence = "slate must be one; got 'visit', which is a decision: send it as id"
     assert ranked(door, "/multislot/events/visit/reward", wrong) == (400, sentence)

@@ -1,4 +1,5 @@
-"""Arms are served with the odds that are logged (C1 of the test plan): a chi-square test, and one that must fail."""
+"""Arms are served with the odds that are logged (C1 of the test plan): a chi-square
+test, and one that must fail."""
 
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ ERROR = 1e-6  # the chance of a false alarm per seed
 
 
 def p_value(answers: list[Any]) -> float:
-    """The chi-square test of all arms at once: X = Σ (served - odds) has covariance Σ (diag p - p pᵀ)."""
+    """The chi-square test of all arms at once: X = Σ (served - odds) has covariance Σ
+    (diag p - p pᵀ)."""
     odds = np.array([[answer["odds"][arm] for arm in ARMS] for answer in answers])
-    served = np.array([[arm == answer["arm"] for arm in ARMS] for answer in answers], dtype=float)
+    served = np.array(
+        [[arm == answer["arm"] for arm in ARMS] for answer in answers], dtype=float
+    )
     excess = (served - odds).sum(axis=0)
     covariance = np.diag(odds.sum(axis=0)) - odds.T @ odds
     statistic = float(excess @ np.linalg.pinv(covariance) @ excess)
@@ -36,7 +40,10 @@ def served(folder: Path, seed: int, decisions: int) -> list[Any]:
             contexts = rng.normal(size=(500, 2)).round(3).tolist()
             batch = [{"context": context} for context in contexts]
             found = service.post("decide/batch", {"decisions": batch})["results"]
-            rewards = [{"id": one["id"], "reward": int(one["arm"] == "tech")} for one in found[:20]]
+            rewards = [
+                {"id": one["id"], "reward": int(one["arm"] == "tech")}
+                for one in found[:20]
+            ]
             service.post("reward/batch", {"rewards": rewards})
             answers += found
         assert len({answer["seen"] for answer in answers}) > 1

@@ -1,4 +1,5 @@
-"""Rates: how many calls a key may make, and what wrong keys cost the address they come from."""
+"""Rates: how many calls a key may make, and what wrong keys cost the address they come
+from."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,9 @@ def test_entries_may_overdraw_once_and_are_paid_for_later() -> None:
     rates.count_entries("shop", rate, 1000)
     with pytest.raises(TooMany):
         rates.count_entries("shop", rate, 1000)
-    with pytest.raises(TooMany, match=r"at most 100/s, burst 100; try again in 10 s") as caught:
+    with pytest.raises(
+        TooMany, match=r"at most 100/s, burst 100; try again in 10 s"
+    ) as caught:
         rates.count_call("shop", rate)
     clock.now += caught.value.seconds
     rates.count_call("shop", rate)
@@ -77,9 +80,21 @@ def test_entries_may_overdraw_once_and_are_paid_for_later() -> None:
 def test_the_memory_of_wrong_keys_is_bounded_and_by_network() -> None:
     clock = Steady()
     wrong = WrongKeys(Rate(0.1, 3), clock)
-    assert [wrong.too_many("10.0.0.1") for _ in range(5)] == [False, False, False, True, True]
+    assert [wrong.too_many("10.0.0.1") for _ in range(5)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert not wrong.too_many("10.0.0.2")
-    assert [wrong.too_many(f"2001:db8::{i:x}") for i in range(5)] == [False, False, False, True, True]
+    assert [wrong.too_many(f"2001:db8::{i:x}") for i in range(5)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert not wrong.too_many("2001:db8:0:1::1")
     assert [wrong.too_many(f"::ffff:10.0.1.{i}") for i in range(5)] == [False] * 5
     assert not wrong.too_many("fe80::1%eth0")
@@ -104,17 +119,31 @@ def keyed(tmp_path: Path, any_arms: Kind) -> Iterator[tuple[Here, dict[str, str]
 
 def status(served: Here, token: str, body: Any = None, path: str = "/v1/decide") -> int:
     header = {"Authorization": f"Bearer {token}"}
-    return served.ask("POST", path, json=body or {"context": CONTEXT}, headers=header).status_code
+    return served.ask(
+        "POST", path, json=body or {"context": CONTEXT}, headers=header
+    ).status_code
 
 
-def test_calls_beyond_the_rate_are_429_for_the_key_and_nobody_else(keyed: tuple[Here, dict[str, str]]) -> None:
+def test_calls_beyond_the_rate_are_429_for_the_key_and_nobody_else(
+    keyed: tuple[Here, dict[str, str]],
+) -> None:
     served, tokens = keyed
     assert [status(served, tokens["slow"]) for _ in range(3)] == [200] * 3
-    assert [status(served, tokens["slow again"]) for _ in range(4)] == [200, 200, 429, 429]  # one name, one rate
-    refused = served.ask("GET", "/v1/stats", headers={"Authorization": f"Bearer {tokens['slow']}"})
+    # one name, one rate
+    assert [status(served, tokens["slow again"]) for _ in range(4)] == [
+        200,
+        200,
+        429,
+        429,
+    ]
+    refused = served.ask(
+        "GET", "/v1/stats", headers={"Authorization": f"Bearer {tokens['slow']}"}
+    )
     assert refused.status_code == 429
     assert refused.json()["code"] == "too_many"
-    assert refused.json()["error"].startswith("calls of this key must be at most 0.001/s, burst 5; try again in ")
+    assert refused.json()["error"].startswith(
+        "calls of this key must be at most 0.001/s, burst 5; try again in "
+    )
     assert 900 <= int(refused.headers["retry-after"]) <= 1000
     assert [status(served, tokens["plain"]) for _ in range(9)] == [200] * 8 + [429]
     assert served.get("/healthz")["ok"]
@@ -127,10 +156,15 @@ def test_calls_beyond_the_rate_are_429_for_the_key_and_nobody_else(keyed: tuple[
 def test_batches_count_by_entries(keyed: tuple[Here, dict[str, str]]) -> None:
     served, tokens = keyed
     batch = {"decisions": [{"context": CONTEXT}] * 4}
-    asked = [status(served, tokens["plain"], batch, "/v1/decide/batch") for _ in range(4)]
+    asked = [
+        status(served, tokens["plain"], batch, "/v1/decide/batch") for _ in range(4)
+    ]
     assert asked == [200, 200, 429, 429]
-    large = {"decisions": [{"context": CONTEXT}] * 100}  # more than the burst: let through once, and paid for
-    assert [status(served, tokens["slow"], large, "/v1/decide/batch") for _ in range(2)] == [200, 429]
+    # more than the burst: let through once, and paid for
+    large = {"decisions": [{"context": CONTEXT}] * 100}
+    assert [
+        status(served, tokens["slow"], large, "/v1/decide/batch") for _ in range(2)
+    ] == [200, 429]
 
 
 def test_without_a_rate_nothing_is_counted(tmp_path: Path) -> None:
@@ -146,12 +180,19 @@ def test_wrong_keys_close_the_connection_and_clients_wait(tmp_path: Path) -> Non
     with process(place(tmp_path), keys=keys) as served:
 
         def asked(key: str) -> tuple[int, bool]:
-            head = f"POST /v1/decide HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: 2\r\n\r\n"
+            head = (
+                "POST /v1/decide HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {key}\r\nContent-Length: 2\r\n\r\n"
+            )
             answer = talk(served.port, head.encode() + b"{}")
             return answer.status, answer.headers.get("connection") == "close"
 
         assert {asked("od_" + "A" * 43) for _ in range(20)} == {(401, False)}
         assert asked("od_" + "A" * 43) == (401, True)
-        assert asked(token) == (422, False)  # a right key is served from the same address
-        with od.Client(f"http://127.0.0.1:{served.port}", key=token, timeout=30) as client:
-            assert [client.decide(CONTEXT).step for _ in range(2)] == [1, 2]  # after Retry-After
+        # a right key is served from the same address
+        assert asked(token) == (422, False)
+        with od.Client(
+            f"http://127.0.0.1:{served.port}", key=token, timeout=30
+        ) as client:
+            # after Retry-After
+            assert [client.decide(CONTEXT).step for _ in range(2)] == [1, 2]

@@ -1,4 +1,5 @@
-"""Files from elsewhere cannot run code here (S2), and the service stands on few packages (S6)."""
+"""Files from elsewhere cannot run code here (S2), and the service stands on few
+packages (S6)."""
 
 import io
 import os
@@ -24,10 +25,14 @@ EXTRAS = ("service", "postgres", "client")
 
 
 def bomb(mark: Path, names: tuple[str, ...]) -> bytes:
-    """An .npz whose arrays, when unpickled, make the folder `mark`: written by hand, as an attacker would."""
+    """An .npz whose arrays, when unpickled, make the folder `mark`: written by hand, as
+    an attacker would."""
     header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
     header += b" " * (117 - len(header)) + b"\n"
-    load = b"c%s\nmkdir\n(S'%s'\ntR." % (os.mkdir.__module__.encode(), str(mark).encode())
+    load = b"c%s\nmkdir\n(S'%s'\ntR." % (
+        os.mkdir.__module__.encode(),
+        str(mark).encode(),
+    )
     array = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + load
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -43,14 +48,17 @@ def state_file(content: bytes, folder: Path) -> None:
 
 def linear_file(content: bytes, folder: Path) -> None:
     (folder / "lines.npz").write_bytes(content)
-    (folder / "p.toml").write_text("arms = ['a', 'b']\n[experts.lines]\nkind = 'linear'\nfile = 'lines.npz'\n")
+    (folder / "p.toml").write_text(
+        "arms = ['a', 'b']\n[experts.lines]\nkind = 'linear'\nfile = 'lines.npz'\n"
+    )
     od.read_policy(folder / "p.toml")
 
 
 def snapshot(content: bytes, folder: Path) -> None:
     with SQLiteStore(folder / "events.sqlite", policy()) as store:
         append(store, made("a"))
-        store.keep(save_snapshot(store, restore(store, policy()), time=0.0), content)  # with its checksum
+        # with its checksum
+        store.keep(save_snapshot(store, restore(store, policy()), time=0.0), content)
     with SQLiteStore(folder / "events.sqlite", policy()) as store:
         restore(store, policy())
 
@@ -87,10 +95,15 @@ def test_what_we_write_can_be_read_without_pickle(tmp_path: Path) -> None:
 
 
 def needed(extras: tuple[str, ...]) -> set[str]:
-    """Every package that the core and these extras bring, with what those need in turn."""
+    """Every package that the core and these extras bring, with what those need in
+    turn."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
-    waiting = [Requirement(text) for text in project["dependencies"] + [one for e in extras for one in optional[e]]]
+    waiting = [
+        Requirement(text)
+        for text in project["dependencies"]
+        + [one for e in extras for one in optional[e]]
+    ]
     found: set[str] = set()
     while waiting:
         requirement = waiting.pop()
@@ -100,7 +113,9 @@ def needed(extras: tuple[str, ...]) -> set[str]:
         found.add(name)
         for text in requires(name) or ():
             inner = Requirement(text)
-            if inner.marker is None or any(inner.marker.evaluate({"extra": e}) for e in ("", *requirement.extras)):
+            if inner.marker is None or any(
+                inner.marker.evaluate({"extra": e}) for e in ("", *requirement.extras)
+            ):
                 waiting.append(inner)
     return found
 
@@ -108,6 +123,15 @@ def needed(extras: tuple[str, ...]) -> set[str]:
 def test_the_service_needs_at_most_20_packages() -> None:
     assert needed(()) == {"numpy", "scipy"}
     service = needed(EXTRAS)
-    assert {"uvicorn", "uvloop", "httptools", "msgspec", "asyncpg", "httpx", "anyio", "h11"} <= service
+    assert {
+        "uvicorn",
+        "uvloop",
+        "httptools",
+        "msgspec",
+        "asyncpg",
+        "httpx",
+        "anyio",
+        "h11",
+    } <= service
     assert len(service) <= 20, sorted(service)
     assert len(needed(("dask", "lab"))) > 12  # teeth: others are counted whole

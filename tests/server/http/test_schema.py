@@ -1,4 +1,5 @@
-"""B1: what schemathesis makes of the OpenAPI document, against the real service: no 5xx, nothing undocumented."""
+"""B1: what schemathesis makes of the OpenAPI document, against the real service: no
+5xx, nothing undocumented."""
 
 import re
 import subprocess
@@ -28,14 +29,29 @@ process.document = lambda _: true.replace(b'"422"', b'"418"')
 """
 
 
-def schemathesis(folder: Path, examples: int, *more: str, before: str = "") -> "subprocess.CompletedProcess[str]":
-    """A run of all its phases against a service with keys; it must leave a service without 5xx behind."""
+def schemathesis(
+    folder: Path, examples: int, *more: str, before: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    """A run of all its phases against a service with keys; it must leave a service
+    without 5xx behind."""
     (folder / "schemathesis.toml").write_text(CONFIG)
     token = create(folder / "keys.json", "tester", ["admin"])
     key = {"Authorization": f"Bearer {token}"}
-    with process(place_for_anything(folder), keys=folder / "keys.json", before=before) as served:
-        command = [sys.executable, "-m", "schemathesis.cli", f"--config-file={folder / 'schemathesis.toml'}", "run"]
-        command += [f"http://127.0.0.1:{served.port}/openapi.json", "--header", f"Authorization: Bearer {token}"]
+    with process(
+        place_for_anything(folder), keys=folder / "keys.json", before=before
+    ) as served:
+        command = [
+            sys.executable,
+            "-m",
+            "schemathesis.cli",
+            f"--config-file={folder / 'schemathesis.toml'}",
+            "run",
+        ]
+        command += [
+            f"http://127.0.0.1:{served.port}/openapi.json",
+            "--header",
+            f"Authorization: Bearer {token}",
+        ]
         command += [
             "--max-examples",
             str(examples),
@@ -46,9 +62,13 @@ def schemathesis(folder: Path, examples: int, *more: str, before: str = "") -> "
             "--no-color",
             *more,
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=folder
+        )
         answers = served.client.get("/metrics", headers=key).text
-        assert not re.findall(r'oddsmith_answers_total\{route="/(?!readyz).*status="5\d\d"\}', answers)
+        assert not re.findall(
+            r'oddsmith_answers_total\{route="/(?!readyz).*status="5\d\d"\}', answers
+        )
         assert served.client.get("/readyz").status_code == 200
         assert "Traceback" not in served.log.read_text()
     return done
@@ -60,7 +80,8 @@ def check_all_phases(folder: Path, examples: int, least: int) -> None:
     found = re.search(r"(\d+) generated", done.stdout)
     assert found is not None
     assert int(found[1]) >= least
-    assert "3 covered / 3 selected / 3 total" in done.stdout  # the stateful links from a decision
+    # the stateful links from a decision
+    assert "3 covered / 3 selected / 3 total" in done.stdout
 
 
 def test_the_document_is_kept_to(tmp_path: Path) -> None:
@@ -68,7 +89,15 @@ def test_the_document_is_kept_to(tmp_path: Path) -> None:
 
 
 def test_a_document_that_lies_is_found_out(tmp_path: Path) -> None:
-    done = schemathesis(tmp_path, 2, "--include-path", "/v1/activate", "--phases", "coverage", before=LIE)
+    done = schemathesis(
+        tmp_path,
+        2,
+        "--include-path",
+        "/v1/activate",
+        "--phases",
+        "coverage",
+        before=LIE,
+    )
     assert done.returncode == 1
     assert re.search(r"Received: 422\s+Documented: [^\n]*418", done.stdout), done.stdout
 
@@ -76,10 +105,16 @@ def test_a_document_that_lies_is_found_out(tmp_path: Path) -> None:
 def test_every_operation_is_described(tmp_path: Path) -> None:
     with here(place(tmp_path)) as served:
         document = served.get("/openapi.json")
-    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    described = {
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method in methods
+    }
     assert described == {(route.method, route.path) for route in ROUTES}
     for route in ROUTES:
-        assert ("security" in document["paths"][route.path][route.method.lower()]) == bool(route.scopes)
+        assert (
+            "security" in document["paths"][route.path][route.method.lower()]
+        ) == bool(route.scopes)
 
 
 def test_arms_of_the_call_are_described_with_their_limits(tmp_path: Path) -> None:
@@ -91,7 +126,8 @@ def test_arms_of_the_call_are_described_with_their_limits(tmp_path: Path) -> Non
         assert f"1 to {MOST_ARMS:,}: names" in said
         assert f"at most {OFFER_BYTES >> 20} MiB" in said
     assert (
-        "an arm that is not offered now" in document["paths"]["/v1/decide"]["post"]["responses"]["409"]["description"]
+        "an arm that is not offered now"
+        in document["paths"]["/v1/decide"]["post"]["responses"]["409"]["description"]
     )
     assert "at most 100,000" in schemas["DecideBatch"]["description"]
     assert "up to 100 arms" in schemas["DecideEntry"]["description"]
@@ -101,7 +137,9 @@ def test_the_examples_of_the_document_are_answered(tmp_path: Path) -> None:
     with here(news(tmp_path)) as served:
         paths = served.get("/openapi.json")["paths"]
         one, many = (
-            paths[path]["post"]["requestBody"]["content"]["application/json"]["examples"]
+            paths[path]["post"]["requestBody"]["content"]["application/json"][
+                "examples"
+            ]
             for path in ("/v1/decide", "/v1/decide/batch")
         )
         plain, featured, named, *slated = (example["value"] for example in one.values())
@@ -109,7 +147,12 @@ def test_the_examples_of_the_document_are_answered(tmp_path: Path) -> None:
         for body in (featured, named):
             assert served.post("decide", body)["odds"].keys() == set(body["arms"])
         for body in slated:
-            assert [slot["slot"] for slot in served.post("decide", body)["slots"]] == [1, 2]
+            assert [slot["slot"] for slot in served.post("decide", body)["slots"]] == [
+                1,
+                2,
+            ]
         assert served.post("activate", {"slate": slated[0]["id"]})["new"]
         (batch,) = (example["value"] for example in many.values())
-        assert all("arm" in result for result in served.post("decide/batch", batch)["results"])
+        assert all(
+            "arm" in result for result in served.post("decide/batch", batch)["results"]
+        )

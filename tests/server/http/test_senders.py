@@ -1,4 +1,5 @@
-"""Senders: the name of the key goes with every event into the store, and `anyone` where there are no keys."""
+"""Senders: the name of the key goes with every event into the store, and `anyone` where
+there are no keys."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ joins = true
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("decide", {"context": CONTEXT, "id": "a"}),
     ("decide", {"context": CONTEXT, "id": "b", "deferred": True}),
-    ("decide/batch", {"decisions": [{"context": CONTEXT, "id": "c"}, {"context": CONTEXT, "id": "d"}]}),
+    (
+        "decide/batch",
+        {
+            "decisions": [
+                {"context": CONTEXT, "id": "c"},
+                {"context": CONTEXT, "id": "d"},
+            ]
+        },
+    ),
     ("reward", {"id": "a", "reward": 1}),
     ("reward/batch", {"rewards": [{"id": "c", "reward": 0}, {"id": "d", "reward": 1}]}),
     ("activate", {"id": "b"}),
@@ -36,7 +45,9 @@ def senders(served: Here, name: str = "news") -> list[str | None]:
 
 
 def call(served: Here, path: str, body: dict[str, Any], token: str) -> Any:
-    answer = served.ask("POST", f"/v1/{path}", json=body, headers={"Authorization": f"Bearer {token}"})
+    answer = served.ask(
+        "POST", f"/v1/{path}", json=body, headers={"Authorization": f"Bearer {token}"}
+    )
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -48,7 +59,10 @@ def test_without_keys_the_sender_is_anyone(tmp_path: Path, sticky: bool) -> None
     with here(file) as served:
         if sticky:
             served.post("decide", {"context": CONTEXT, "unit": "u"})
-            served.post("decide/batch", {"decisions": [{"context": CONTEXT, "unit": one} for one in "uvw"]})
+            served.post(
+                "decide/batch",
+                {"decisions": [{"context": CONTEXT, "unit": one} for one in "uvw"]},
+            )
             assert senders(served) == ["anyone"] * 3
         else:
             for path, body in CALLS:
@@ -68,7 +82,10 @@ def test_every_event_names_the_key_that_sent_it(tmp_path: Path) -> None:
         assert senders(served) == ["ops"] * 10
         call(served, "decide", {"context": CONTEXT, "id": "e"}, tokens[1])
         call(served, "reward", {"id": "e", "reward": 1}, tokens[2])
-        assert call(served, "reward", {"id": "e", "reward": 1}, tokens[1])["new"] is False  # the first sender stays
+        # the first sender stays
+        assert (
+            call(served, "reward", {"id": "e", "reward": 1}, tokens[1])["new"] is False
+        )
         assert senders(served)[10:] == ["shop", "ops"]
         header = {"Authorization": f"Bearer {tokens[0]}"}
         record = served.ask("GET", "/v1/decisions/e", headers=header).json()

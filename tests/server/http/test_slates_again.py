@@ -1,4 +1,5 @@
-"""Slates that come again, at once, at another replica, after a kill: the first answer stands."""
+"""Slates that come again, at once, at another replica, after a kill: the first answer
+stands."""
 
 import asyncio
 import json
@@ -36,20 +37,37 @@ def test_a_slate_that_comes_again_gets_its_first_answer(tmp_path: Path) -> None:
         assert served.post("decide", asked | {"context": {"hour": 2}}) == told(first)
         arms = dict.fromkeys([slot["arm"] for slot in first["slots"]])
         assert served.post("decide", asked | {"arms": arms}) == told(first)
-        for slots in (2, 4, [{"name": "1"}, {"name": "3"}, {"name": "2"}], [{"name": name} for name in "abc"]):
+        for slots in (
+            2,
+            4,
+            [{"name": "1"}, {"name": "3"}, {"name": "2"}],
+            [{"name": name} for name in "abc"],
+        ):
             error = served.post("decide", asked | {"slots": slots}, status=409)
-            assert error["error"] == "slate 's' was decided before, with other slots; ask with another id"
+            assert (
+                error["error"]
+                == "slate 's' was decided before, with other slots; ask with another id"
+            )
         others = dict.fromkeys([*list(arms)[:2], "new"])
         error = served.post("decide", asked | {"arms": others}, status=409)
-        assert error["error"].startswith(f"slate 's' was answered with arm '{list(arms)[2]}', which is not among those")
+        assert error["error"].startswith(
+            f"slate 's' was answered with arm '{list(arms)[2]}', which is not among "
+            "those"
+        )
         served.post("decide", {"context": {}, "arms": ["x"], "id": slot_id("t", "2")})
-        assert served.post("decide", asked | {"id": "t"}, status=409)["code"] == "conflict"
-        assert served.get("/v1/stats")["head"] == 9  # two slots of it are in the log, and were not answered
+        assert (
+            served.post("decide", asked | {"id": "t"}, status=409)["code"] == "conflict"
+        )
+        # two slots of it are in the log, and were not answered
+        assert served.get("/v1/stats")["head"] == 9
 
 
 @pytest.mark.parametrize("slots", [None, 2])
-def test_what_may_no_longer_be_shown_is_not_answered_again(tmp_path: Path, slots: int | None) -> None:
-    """An arm that is blocked by `eligible`, also that of one slot, gives a 409; what was answered otherwise stands."""
+def test_what_may_no_longer_be_shown_is_not_answered_again(
+    tmp_path: Path, slots: int | None
+) -> None:
+    """An arm that is blocked by `eligible`, also that of one slot, gives a 409; what
+    was answered otherwise stands."""
     asked: dict[str, Any] = {"context": {"hour": 1}, "arms": articles(0, 5), "id": "s"}
     asked |= {} if slots is None else {"slots": slots}
     with here(news(tmp_path)) as served:
@@ -59,19 +77,30 @@ def test_what_may_no_longer_be_shown_is_not_answered_again(tmp_path: Path, slots
         what = "slate 's'" if slots else "id 's'"
         for blocked in shown:
             eligible = [arm for arm in asked["arms"] if arm != blocked]
-            error = served.post("decide", asked | {"eligible": eligible}, status=409)["error"]
-            wanted = f"{what} was answered with arm {blocked!r}, which is not eligible now"
+            error = served.post("decide", asked | {"eligible": eligible}, status=409)[
+                "error"
+            ]
+            wanted = (
+                f"{what} was answered with arm {blocked!r}, which is not eligible now"
+            )
             assert error == f"{wanted}; make it eligible, or ask with another id"
-            again = served.post("decide", asked | {"eligible": eligible, "id": f"without {blocked}"})
+            again = served.post(
+                "decide", asked | {"eligible": eligible, "id": f"without {blocked}"}
+            )
             assert blocked not in [one["arm"] for one in again.get("slots", [again])]
         kept = served.post("decide", asked | {"eligible": [*shown, others[0]]})
         assert [one["arm"] for one in kept.get("slots", [kept])] == shown
         if slots:
             places = [{"name": "1"}, {"name": "2", "eligible": [shown[0], *others]}]
-            assert "not eligible now" in served.post("decide", asked | {"slots": places}, status=409)["error"]
+            assert (
+                "not eligible now"
+                in served.post("decide", asked | {"slots": places}, status=409)["error"]
+            )
 
 
-def test_an_arm_of_the_file_that_is_not_eligible_is_not_answered_again(tmp_path: Path) -> None:
+def test_an_arm_of_the_file_that_is_not_eligible_is_not_answered_again(
+    tmp_path: Path,
+) -> None:
     with here(place(tmp_path)) as served:
         arm = served.decide("d")["arm"]
         others = [one for one in ("sports", "politics", "tech") if one != arm]
@@ -82,27 +111,43 @@ def test_an_arm_of_the_file_that_is_not_eligible_is_not_answered_again(tmp_path:
         assert batched["code"] == "conflict"
 
 
-def test_the_record_of_a_slate_is_that_of_its_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_record_of_a_slate_is_that_of_its_slots(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with here(news(tmp_path)) as served:
-        served.post("decide", {"context": {"hour": 1}, "arms": articles(0, 5), "slots": 2, "id": "s"})
+        served.post(
+            "decide",
+            {"context": {"hour": 1}, "arms": articles(0, 5), "slots": 2, "id": "s"},
+        )
         first, second = (slot_id("s", name) for name in "12")
         error = served.get("/v1/decisions/s", status=422)["error"]
-        wanted = f"got 's', which is a slate: ask for those of its slots, {first!r}, {second!r}"
+        wanted = (
+            f"got 's', which is a slate: ask for those of its slots, {first!r}, "
+            f"{second!r}"
+        )
         assert error == f"id must be that of a decision; {wanted}"
         assert served.get(f"/v1/decisions/{second}")["slate"] == "s"
-        assert "there is no decision 't'" in served.get("/v1/decisions/t", status=404)["error"]
+        assert (
+            "there is no decision 't'"
+            in served.get("/v1/decisions/t", status=404)["error"]
+        )
     assert main(["history", str(tmp_path / "news.sqlite"), "s"]) == 2
     assert wanted in capsys.readouterr().err
 
 
 def test_slates_without_an_id_that_come_at_once_are_their_own(tmp_path: Path) -> None:
-    """Also in one millisecond, and while the state learns: no slate gets the answer of another."""
+    """Also in one millisecond, and while the state learns: no slate gets the answer of
+    another."""
     with here(news(tmp_path), clock=Hands().clock()) as served:
 
         async def all_of_them() -> list[Any]:
-            async with served.experiment().follower.learning:  # none of them is filled before all have come
+            # none of them is filled before all have come
+            async with served.experiment().follower.learning:
                 asked = {"context": {"hour": 1}, "arms": articles(0, 4), "slots": 2}
-                calls = [asyncio.create_task(served.client.post("/v1/decide", json=asked)) for _ in range(6)]
+                calls = [
+                    asyncio.create_task(served.client.post("/v1/decide", json=asked))
+                    for _ in range(6)
+                ]
                 await asyncio.sleep(0.1)
             return [(await call).json() for call in calls]
 
@@ -116,7 +161,10 @@ def test_calls_for_one_slate_at_once_have_one_answer(tmp_path: Path) -> None:
     with here(news(tmp_path)) as served:
 
         async def all_of_them() -> list[Any]:
-            calls = [served.client.post("/v1/decide", json=asked | {"slots": 2 + n % 3}) for n in range(12)]
+            calls = [
+                served.client.post("/v1/decide", json=asked | {"slots": 2 + n % 3})
+                for n in range(12)
+            ]
             return list(await asyncio.gather(*calls))
 
         answers = served.portal.call(all_of_them)
@@ -124,7 +172,10 @@ def test_calls_for_one_slate_at_once_have_one_answer(tmp_path: Path) -> None:
         assert {answer.status_code for answer in answers} == {200, 409}
         assert sum(answer["new"] for answer in good) == 1
         assert len(good) == 4
-        assert len({tuple(slot["arm"] for slot in answer["slots"]) for answer in good}) == 1
+        assert (
+            len({tuple(slot["arm"] for slot in answer["slots"]) for answer in good})
+            == 1
+        )
         assert served.get("/v1/stats")["head"] == len(good[0]["slots"])
 
 
@@ -135,13 +186,24 @@ def test_state_moves_between_slates_and_never_within(tmp_path: Path) -> None:
         async def both() -> list[Any]:
             answers = []
             for turn in range(6):
-                asked = {"context": {"hour": turn}, "arms": articles(0, 12), "slots": 12, "id": f"s{turn}"}
-                answers.append((await served.client.post("/v1/decide", json=asked)).json())
+                asked = {
+                    "context": {"hour": turn},
+                    "arms": articles(0, 12),
+                    "slots": 12,
+                    "id": f"s{turn}",
+                }
+                answers.append(
+                    (await served.client.post("/v1/decide", json=asked)).json()
+                )
                 rewards = [
-                    served.client.post("/v1/reward", json={"id": slot["id"], "reward": 1})
+                    served.client.post(
+                        "/v1/reward", json={"id": slot["id"], "reward": 1}
+                    )
                     for slot in answers[-1]["slots"]
                 ]
-                follow = served.client.post("/v1/decide", json=asked | {"id": f"t{turn}"})
+                follow = served.client.post(
+                    "/v1/decide", json=asked | {"id": f"t{turn}"}
+                )
                 *_, answer = await asyncio.gather(*rewards, follow)
                 answers.append(answer.json())
             return answers
@@ -157,7 +219,13 @@ def test_state_moves_between_slates_and_never_within(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_a_slate_survives_a_kill(tmp_path: Path) -> None:
     file = news(tmp_path)
-    asked = {"context": {"hour": 1}, "arms": articles(0, 5), "slots": 3, "id": "s", "deferred": True}
+    asked = {
+        "context": {"hour": 1},
+        "arms": articles(0, 5),
+        "slots": 3,
+        "id": "s",
+        "deferred": True,
+    }
     with process(file) as one:
         first = asked_of(one, "decide", asked)
         os.kill(one.pid, signal.SIGKILL)
@@ -169,7 +237,9 @@ def test_a_slate_survives_a_kill(tmp_path: Path) -> None:
         assert verify(reader, policy=read_policy(file).policy).holds
 
 
-def test_replicas_decide_a_slate_once(server: Server, experiment: str, tmp_path: Path) -> None:
+def test_replicas_decide_a_slate_once(
+    server: Server, experiment: str, tmp_path: Path
+) -> None:
     files = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -183,14 +253,23 @@ def test_replicas_decide_a_slate_once(server: Server, experiment: str, tmp_path:
             one.state(experiment)
     with PostgresReader(server.url(), experiment=experiment) as reader:
         for turn, slate in enumerate(answers):
-            assert [line.id for line in reader.of_slate(f"s{turn}")] == [slot["id"] for slot in slate["slots"]]
+            assert [line.id for line in reader.of_slate(f"s{turn}")] == [
+                slot["id"] for slot in slate["slots"]
+            ]
         assert reader.tally() == {"decision": 30, "reward": 30, "activation": 30}
         assert verify(reader, policy=read_policy(files[0]).policy).holds
 
 
 def at_once(replicas: list[Here], slate: str) -> Any:
-    """The answer of all replicas, asked at the same time, twice each; then it is activated and rewarded at any."""
-    asked = {"context": {"hour": 1}, "arms": articles(0, 6), "slots": 3, "id": slate, "deferred": True}
+    """The answer of all replicas, asked at the same time, twice each; then it is
+    activated and rewarded at any."""
+    asked = {
+        "context": {"hour": 1},
+        "arms": articles(0, 6),
+        "slots": 3,
+        "id": slate,
+        "deferred": True,
+    }
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda one: one.post("decide", asked), replicas * 2))
     (first,) = (answer for answer in answers if answer["new"])

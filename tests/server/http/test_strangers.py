@@ -58,16 +58,22 @@ class Loud(Echo):
 
 
 @contextmanager
-def served(app: Echo, wire: type[Wire] = Strict, **more: object) -> Iterator[tuple[int, Connections]]:
+def served(
+    app: Echo, wire: type[Wire] = Strict, **more: object
+) -> Iterator[tuple[int, Connections]]:
     """The port of a server, and its connections."""
     room = more.pop("room", None) or Connections(**more)  # type: ignore[arg-type]
     assert isinstance(room, Connections)
-    with serving(server_config(Limits(app), host="127.0.0.1", port=0, room=room, wire=wire)) as port:
+    with serving(
+        server_config(Limits(app), host="127.0.0.1", port=0, room=room, wire=wire)
+    ) as port:
         yield port, room
 
 
 def connected(port: int, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
+    return socket.create_connection(
+        ("127.0.0.1", port), timeout=20, source_address=(source, 0)
+    )
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -90,7 +96,10 @@ def answers(line: socket.socket) -> list[Answer]:
     while taken:
         head, _, taken = taken.partition(b"\r\n\r\n")
         status, *lines = head.decode().split("\r\n")
-        headers = {name.lower(): value for name, value in (text.split(": ", 1) for text in lines)}
+        headers = {
+            name.lower(): value
+            for name, value in (text.split(": ", 1) for text in lines)
+        }
         size = int(headers["content-length"])
         found.append(Answer(int(status.split(" ")[1]), headers, taken[:size]))
         taken = taken[size:]
@@ -99,13 +108,29 @@ def answers(line: socket.socket) -> list[Answer]:
 
 def test_who_does_not_read_is_dropped(caplog: Any) -> None:
     strict, lenient = Loud(), Loud()
-    with served(strict) as (port, room), served(lenient, Lenient) as (other, held), ExitStack() as stack:
+    with (
+        served(strict) as (port, room),
+        served(lenient, Lenient) as (other, held),
+        ExitStack() as stack,
+    ):
         for where in (port, other):
-            for request in (GET * 400, GET.replace(HOST, HOST + b"Connection: close\r\n"), GET):
+            for request in (
+                GET * 400,
+                GET.replace(HOST, HOST + b"Connection: close\r\n"),
+                GET,
+            ):
                 line = stack.enter_context(connected(where))
                 line.sendall(request)
-        until(lambda: held._taken == 3 and lenient.asked > 2 and strict.asked > 2 and room._taken == 0)
-        assert strict.asked <= 3 + 2  # the first answer is not read, and the second one waits for that
+        until(
+            lambda: (
+                held._taken == 3
+                and lenient.asked > 2
+                and strict.asked > 2
+                and room._taken == 0
+            )
+        )
+        # the first answer is not read, and the second one waits for that
+        assert strict.asked <= 3 + 2
         assert held._taken == 3  # teeth
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
@@ -118,7 +143,9 @@ def test_pipelining_has_a_depth() -> None:
         line.sendall(GET * 400)
         got = answers(line)
         assert [one.status for one in got] == [200] * (1 + Wire.depth)
-        assert ["connection" in one.headers for one in got] == [False] * Wire.depth + [True]
+        assert ["connection" in one.headers for one in got] == [False] * Wire.depth + [
+            True
+        ]
         assert line.recv(1) == b""
     assert app.asked == 2 * (1 + Wire.depth)
     with served(many := Echo(), Lenient) as (port, _), connected(port) as line:
@@ -128,7 +155,8 @@ def test_pipelining_has_a_depth() -> None:
 
 @pytest.mark.parametrize("bounded", [True, False])
 def test_what_waits_to_be_parsed_is_bounded(monkeypatch: Any, bounded: bool) -> None:
-    """One request and a bit in each piece: answers keep up, and more is sent than is parsed meanwhile."""
+    """One request and a bit in each piece: answers keep up, and more is sent than is
+    parsed meanwhile."""
     longest, most = 0, 1 << 18  # what one read of a socket gives
 
     class Watched(Strict):
@@ -138,8 +166,13 @@ def test_what_waits_to_be_parsed_is_bounded(monkeypatch: Any, bounded: bool) -> 
             longest = max(longest, len(self._rest))
 
     if not bounded:
-        monkeypatch.setattr("oddsmith.server.http.wire.Flow", lambda transport, _: FlowControl(transport))
-    request = b"GET /healthz HTTP/1.1\r\n" + HOST + b"X-Long: " + b"x" * 9000 + b"\r\n\r\n"
+        monkeypatch.setattr(
+            "oddsmith.server.http.wire.Flow",
+            lambda transport, _: FlowControl(transport),
+        )
+    request = (
+        b"GET /healthz HTTP/1.1\r\n" + HOST + b"X-Long: " + b"x" * 9000 + b"\r\n\r\n"
+    )
     with served(Echo(), Watched) as (port, _), connected(port) as line:
         line.settimeout(5)
         reader = Thread(target=lambda: answers(line))
@@ -165,7 +198,11 @@ def test_health_is_answered_while_all_connections_are_taken() -> None:
         answer = talk(port, HEALTH)
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         refused = talk(port, GET)
-        assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "busy", "1")
+        assert (refused.status, refused.code, refused.headers["retry-after"]) == (
+            503,
+            "busy",
+            "1",
+        )
         with connected(port) as silent:
             assert listen(silent).status == 408
         assert room._taken == 3
@@ -182,7 +219,10 @@ def test_health_is_answered_while_all_connections_are_taken() -> None:
 
 
 def test_an_address_has_a_limit_of_its_own() -> None:
-    with served(Echo(), each=2, free=lambda _: False) as (port, room), ExitStack() as stack:
+    with (
+        served(Echo(), each=2, free=lambda _: False) as (port, room),
+        ExitStack() as stack,
+    ):
         first, _ = (stack.enter_context(connected(port, "127.0.0.2")) for _ in range(2))
         with connected(port, "127.0.0.2") as third:
             refused = listen(third)
@@ -202,29 +242,41 @@ def test_an_address_has_a_limit_of_its_own() -> None:
 
 
 def test_who_is_refused_by_the_head_alone_may_go_on_after_a_short_body() -> None:
-    """A body that is still on its way is dropped; one that may be long, or does not end, ends the connection."""
+    """A body that is still on its way is dropped; one that may be long, or does not
+    end, ends the connection."""
 
     def enter(scope: HttpScope) -> HttpScope | Response:
         known = any(name == b"authorization" for name, _ in scope["headers"])
         return scope if known else Refusal(401, "unauthorized", "no").response()
 
     app = Echo()
-    with serving(server_config(Limits(app, enter=enter), host="127.0.0.1", port=0)) as port:
+    with serving(
+        server_config(Limits(app, enter=enter), host="127.0.0.1", port=0)
+    ) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
             for _ in range(3):
                 line.sendall(POST + b"Content-Length: 10\r\n\r\n")
                 assert listen(line).status == 401
                 line.sendall(b"0123456789")
-            line.sendall(POST + b"Authorization: x\r\nContent-Length: 10\r\n\r\n0123456789")
+            line.sendall(
+                POST + b"Authorization: x\r\nContent-Length: 10\r\n\r\n0123456789"
+            )
             assert listen(line).body == b'{"bytes": 10}'
-        for long in (b"Content-Length: 2000000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"):
+        for long in (
+            b"Content-Length: 2000000\r\n\r\n",
+            b"Transfer-Encoding: chunked\r\n\r\n",
+        ):
             answer = talk(port, POST + long)
             assert (answer.status, answer.headers["connection"]) == (401, "close")
     assert app.asked == 1
 
 
-@pytest.mark.parametrize(("piece", "most"), [(Wire.piece_bytes, Wire.piece_bytes // 6), (1 << 30, None)])
-def test_who_is_refused_by_the_head_has_no_more_parsed_of_the_body(piece: int, most: int | None) -> None:
+@pytest.mark.parametrize(
+    ("piece", "most"), [(Wire.piece_bytes, Wire.piece_bytes // 6), (1 << 30, None)]
+)
+def test_who_is_refused_by_the_head_has_no_more_parsed_of_the_body(
+    piece: int, most: int | None
+) -> None:
     parts = []
 
     class Counting(Strict):
@@ -238,12 +290,23 @@ def test_who_is_refused_by_the_head_has_no_more_parsed_of_the_body(piece: int, m
         return Refusal(401, "unauthorized", "no").response()
 
     limits = Limits(Echo(), enter=enter)
-    with serving(server_config(limits, host="127.0.0.1", port=0, wire=Counting)) as port:
-        assert talk(port, POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 10_000).status == 401
-    assert len(parts) <= most if most else len(parts) > Wire.piece_bytes // 6  # the second is broken
+    with serving(
+        server_config(limits, host="127.0.0.1", port=0, wire=Counting)
+    ) as port:
+        assert (
+            talk(
+                port,
+                POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n[\r\n" * 10_000,
+            ).status
+            == 401
+        )
+    # the second is broken
+    assert len(parts) <= most if most else len(parts) > Wire.piece_bytes // 6
 
 
-def test_for_strangers_stores_are_looked_at_seldom(tmp_path: Path, monkeypatch: Any) -> None:
+def test_for_strangers_stores_are_looked_at_seldom(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     looks = 0
 
     async def trouble(_: Any) -> str:

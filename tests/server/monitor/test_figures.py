@@ -1,4 +1,5 @@
-"""What pages show, against what `oddsmith export` writes of the same log; before and after restarts, on replicas."""
+"""What pages show, against what `oddsmith export` writes of the same log; before and
+after restarts, on replicas."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -19,7 +20,8 @@ WINDOW = "window_s = 60\ndefault_reward = 0.0\n"
 
 
 def live(served: Here, hands: Hands, n: int, seed: int = 0, **more: Any) -> None:
-    """Decisions every few seconds, rewards, some late, some corrected, some decisions deferred and never shown."""
+    """Decisions every few seconds, rewards, some late, some corrected, some decisions
+    deferred and never shown."""
     rng = np.random.default_rng(seed)
     for i in range(n):
         hands.pass_by(float(rng.exponential(20.0)))
@@ -31,9 +33,15 @@ def live(served: Here, hands: Hands, n: int, seed: int = 0, **more: Any) -> None
         if rng.random() < 0.4:
             served.reward(name, float(rng.random() < 0.3))
         if i > 20 and rng.random() < 0.1:
-            served.ask("POST", "/v1/reward", json={"id": f"{seed}-{i - 20}", "reward": 1.0})
+            served.ask(
+                "POST", "/v1/reward", json={"id": f"{seed}-{i - 20}", "reward": 1.0}
+            )
         if i > 5 and rng.random() < 0.1:
-            served.ask("POST", "/v1/correct", json={"id": f"{seed}-{i - 5}", "reward": 0.5, "key": f"k{i}"})
+            served.ask(
+                "POST",
+                "/v1/correct",
+                json={"id": f"{seed}-{i - 5}", "reward": 0.5, "key": f"k{i}"},
+            )
     served.state()
 
 
@@ -75,17 +83,34 @@ def check_series(answer: Any, log: Log) -> None:
     for column in ("decisions", "rewards", "reward_sum"):
         assert answer[column] == pytest.approx(wanted[column].tolist(), abs=1e-9)
     others, none = answer["others"] or {}, np.zeros(len(answer["t"]))
-    for column in ("drawn", "odds_sum", "rewarded", "reward_sum", "weighted_sum", "weighted_squares"):
+    for column in (
+        "drawn",
+        "odds_sum",
+        "rewarded",
+        "reward_sum",
+        "weighted_sum",
+        "weighted_squares",
+    ):
         if log.offered is None:
             for arm in log.arms or ():
-                assert answer["arms"][arm][column] == pytest.approx(wanted[arm, column].tolist(), abs=1e-9)
-        every = np.sum([*(one[column] for one in answer["arms"].values()), others.get(column, none)], axis=0)
+                assert answer["arms"][arm][column] == pytest.approx(
+                    wanted[arm, column].tolist(), abs=1e-9
+                )
+        every = np.sum(
+            [
+                *(one[column] for one in answer["arms"].values()),
+                others.get(column, none),
+            ],
+            axis=0,
+        )
         both = sum(values for key, values in wanted.items() if key[1] == column)
         assert every.tolist() == pytest.approx(both.tolist(), abs=1e-9)
 
 
 @pytest.mark.usefixtures("any_arms")
-def test_series_are_what_the_exported_log_says_and_outlive_a_restart(tmp_path: Path) -> None:
+def test_series_are_what_the_exported_log_says_and_outlive_a_restart(
+    tmp_path: Path,
+) -> None:
     hands, file = Hands(), place(tmp_path)
     with here(file, clock=hands.clock()) as served:
         live(served, hands, 90)
@@ -94,7 +119,9 @@ def test_series_are_what_the_exported_log_says_and_outlive_a_restart(tmp_path: P
         before = [served.get(f"/v1/series?range={what}") for what in ("hour", "all")]
         history = served.get("/v1/posterior/history")
     with here(file, clock=hands.clock()) as served:
-        assert [served.get(f"/v1/series?range={what}") for what in ("hour", "all")] == before
+        assert [
+            served.get(f"/v1/series?range={what}") for what in ("hour", "all")
+        ] == before
         assert served.get("/v1/posterior/history") == history
         live(served, hands, 30, seed=1)
         check_series(served.get("/v1/series"), exported(tmp_path))
@@ -109,13 +136,20 @@ def check_values(answer: Any, log: Log) -> None:
     if log.offered is None:
         targets |= {arm: arm_target(log, arm) for arm in log.arms or ()}
     assessed = assess(log, targets, interval="anytime")
-    wanted = {"served": assessed.logged} | {name: by["ips"] for name, by in assessed.answers.items()}
+    wanted = {"served": assessed.logged} | {
+        name: by["ips"] for name, by in assessed.answers.items()
+    }
     for name, one in wanted.items():
         assert not isinstance(one, str)
-        assert (found[name]["n"], found[name]["refused"]) == (one.diagnostics.n, one.why or None)
+        assert (found[name]["n"], found[name]["refused"]) == (
+            one.diagnostics.n,
+            one.why or None,
+        )
         if not one.refused:
             numbers = [found[name][key] for key in ("value", "low", "high", "ess")]
-            assert numbers == pytest.approx([one.value, one.low, one.high, one.diagnostics.ess], abs=1e-9)
+            assert numbers == pytest.approx(
+                [one.value, one.low, one.high, one.diagnostics.ess], abs=1e-9
+            )
             assert found[name]["kind"] == ("arm" if name in (log.arms or ()) else name)
 
 
@@ -144,9 +178,13 @@ def test_values_are_those_of_evaluate_on_the_exported_log(tmp_path: Path) -> Non
         check_values(served.get("/v1/values"), exported(tmp_path))
 
 
-def test_in_shadow_mode_the_policy_has_a_value_beside_what_was_served(tmp_path: Path) -> None:
+def test_in_shadow_mode_the_policy_has_a_value_beside_what_was_served(
+    tmp_path: Path,
+) -> None:
     hands = Hands()
-    with here(place(tmp_path, service="shadow = true\n"), clock=hands.clock()) as served:
+    with here(
+        place(tmp_path, service="shadow = true\n"), clock=hands.clock()
+    ) as served:
         arms = list(served.experiment().arms or ())
         odds = dict(zip(arms, (0.6, 0.2, 0.2), strict=True))
         for i in range(150):
@@ -158,11 +196,19 @@ def test_in_shadow_mode_the_policy_has_a_value_beside_what_was_served(tmp_path: 
         by_kind = {one["kind"]: one for one in answer["values"]}
         log: Any = exported(tmp_path)
         with SQLiteReader(tmp_path / "news.sqlite") as reader:
-            lines = {line.id: line.position for line in reader.lines(0, reader.head()) if line.kind == "decision"}
+            lines = {
+                line.id: line.position
+                for line in reader.lines(0, reader.head())
+                if line.kind == "decision"
+            }
             evidence: Any = reader.evidence([lines[id] for id in log.decision_id])
-        found = estimate(ips(log, np.array([one.own.odds for one in evidence])), interval="anytime")
+        found = estimate(
+            ips(log, np.array([one.own.odds for one in evidence])), interval="anytime"
+        )
         told = by_kind["policy"]
-        assert [told[key] for key in ("value", "low", "high")] == pytest.approx(found[1:4], abs=1e-9)
+        assert [told[key] for key in ("value", "low", "high")] == pytest.approx(
+            found[1:4], abs=1e-9
+        )
         assert "the policy in its place would have earned" in answer["sentence"]
         check_values(answer, log)
 
@@ -191,21 +237,40 @@ def test_history_has_the_weights_on_the_way_up_to_now_and_marks(tmp_path: Path) 
     hands = Hands()
     with here(place(tmp_path, experts=BENCH), clock=hands.clock()) as served:
         empty = served.get("/v1/posterior/history")
-        assert (empty["positions"], empty["t"], empty["experts"], empty["marks"]) == ([], [], {}, [])
+        assert (empty["positions"], empty["t"], empty["experts"], empty["marks"]) == (
+            [],
+            [],
+            {},
+            [],
+        )
         live(served, hands, 20)
         change = {"expert": "late", "change": "added", "share": 0.3, "key": "k"}
         joined = served.post("experts", change)["position"]
         live(served, hands, 20, seed=1)
         answer, now = served.get("/v1/posterior/history"), served.get("/v1/posterior")
         assert answer["positions"][-1] == answer["position"] == now["position"]
-        assert {name: weights[-1] for name, weights in answer["experts"].items()} == now["posterior"]
+        assert {
+            name: weights[-1] for name, weights in answer["experts"].items()
+        } == now["posterior"]
         for at, position in enumerate(answer["positions"]):
             weights = {name: column[at] for name, column in answer["experts"].items()}
             assert (weights["late"] is None) == (position < joined)
-            assert sum(weight or 0.0 for weight in weights.values()) == pytest.approx(1.0)
+            assert sum(weight or 0.0 for weight in weights.values()) == pytest.approx(
+                1.0
+            )
         marks = [mark for mark in answer["marks"] if mark["kind"] != "correction"]
-        assert marks == [{"position": joined, "t": marks[0]["t"], "kind": "expert added", "name": "late", "share": 0.3}]
+        assert marks == [
+            {
+                "position": joined,
+                "t": marks[0]["t"],
+                "kind": "expert added",
+                "name": "late",
+                "share": 0.3,
+            }
+        ]
         assert answer["others"] is None
-        corrections = [mark["name"] for mark in answer["marks"] if mark["kind"] == "correction"]
+        corrections = [
+            mark["name"] for mark in answer["marks"] if mark["kind"] == "correction"
+        ]
         assert corrections
         assert sorted(answer["t"]) == answer["t"]

@@ -1,4 +1,5 @@
-"""Logs of all that can happen, over days, for tests of sums; and what decisions count with, by hand."""
+"""Logs of all that can happen, over days, for tests of sums; and what decisions count
+with, by hand."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +8,14 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.core.arrays import Array
-from oddsmith.server.store import Activation, Correction, DecisionMade, DefaultReward, Event, Reward
+from oddsmith.server.store import (
+    Activation,
+    Correction,
+    DecisionMade,
+    DefaultReward,
+    Event,
+    Reward,
+)
 from oddsmith.server.store.events import OwnDraw
 
 ARMS = ("home", "sports", "tech", "arts")
@@ -15,7 +23,8 @@ EXPERTS = 4
 
 
 class Counted(NamedTuple):
-    """A decision that was shown, and what it counts with, if it does: a value, and whether that is the default."""
+    """A decision that was shown, and what it counts with, if it does: a value, and
+    whether that is the default."""
 
     position: int
     made: DecisionMade
@@ -23,17 +32,37 @@ class Counted(NamedTuple):
     is_default: bool
 
 
-def log(n: int, seed: int = 0, *, step_s: float = 40.0, offers: int = 0, shadow: bool = False) -> Iterator[Event]:
-    """Decisions with defaults, late rewards, corrections, deferred ones; clocks that differ; arms of calls if asked."""
-    rng, time, rewarded, deferred, given = np.random.default_rng(seed), 1.7e9, set(), set(), set()
+def log(
+    n: int,
+    seed: int = 0,
+    *,
+    step_s: float = 40.0,
+    offers: int = 0,
+    shadow: bool = False,
+) -> Iterator[Event]:
+    """Decisions with defaults, late rewards, corrections, deferred ones; clocks that
+    differ; arms of calls if asked."""
+    rng, time, rewarded, deferred, given = (
+        np.random.default_rng(seed),
+        1.7e9,
+        set(),
+        set(),
+        set(),
+    )
     for i in range(n):
         time += float(rng.exponential(step_s))
         is_deferred = rng.random() < 0.2
         deferred |= {i} if is_deferred else set()
-        own = OwnDraw(int(rng.integers(len(ARMS))), _odds(rng, len(ARMS))) if shadow and rng.random() < 0.8 else None
+        own = (
+            OwnDraw(int(rng.integers(len(ARMS))), _odds(rng, len(ARMS)))
+            if shadow and rng.random() < 0.8
+            else None
+        )
         when = time - float(rng.random() < 0.05) * 9000.0
         drawn = _decision(i, rng, offers)
-        yield DecisionMade(f"d{i}", drawn, 0, when, is_deferred, shadow=own is not None, own=own)
+        yield DecisionMade(
+            f"d{i}", drawn, 0, when, is_deferred, shadow=own is not None, own=own
+        )
         for j, chance in ((i, 0.5), (max(0, i - 4), 0.5)):
             if j in deferred and rng.random() < chance:
                 deferred.remove(j)
@@ -44,7 +73,9 @@ def log(n: int, seed: int = 0, *, step_s: float = 40.0, offers: int = 0, shadow:
         late = i - int(rng.integers(0, 60))
         if late >= 0 and late not in given and rng.random() < 0.5:
             given.add(late)
-            yield Reward(f"d{late}", float(rng.choice([0.0, 0.25, 1.0, rng.random()])), time)
+            yield Reward(
+                f"d{late}", float(rng.choice([0.0, 0.25, 1.0, rng.random()])), time
+            )
             rewarded.add(late)
         if i - 9 in rewarded and rng.random() < 0.1:
             yield Correction(f"d{i - 9}", float(rng.random()), time, f"k{i}")
@@ -68,13 +99,17 @@ def _decision(i: int, rng: np.random.Generator, offers: int) -> od.Decision:
     index = int(rng.choice(len(names), p=odds))
     more: Any = {"arms": names} if offers else {}
     advice = rng.uniform(0.05, 0.95, EXPERTS)
-    return od.Decision(i + 1, None, eligible, names[index], odds, advice, index=index, **more)
+    return od.Decision(
+        i + 1, None, eligible, names[index], odds, advice, index=index, **more
+    )
 
 
 def counted(events: Sequence[tuple[int, Event]], until: int) -> list[Counted]:
-    """The decisions that were shown, in order, with what they count with after all events up to a position.
+    """The decisions that were shown, in order, with what they count with after all
+    events up to a position.
 
-    Where the first reward counts: the last correction, else the reward, else the default.
+    Where the first reward counts: the last correction, else the reward, else the
+    default.
     """
     told = [(position, event) for position, event in events if position <= until]
     found = []
@@ -85,9 +120,14 @@ def counted(events: Sequence[tuple[int, Event]], until: int) -> list[Counted]:
         if made.deferred and not any(isinstance(event, Activation) for event in mine):
             continue
         defaults, rewards, corrections = (
-            [event.value for event in mine if isinstance(event, kind)] for kind in (DefaultReward, Reward, Correction)
+            [event.value for event in mine if isinstance(event, kind)]
+            for kind in (DefaultReward, Reward, Correction)
         )
         known = [*corrections[-1:], *rewards[:1], *defaults]
         value = known[0] if known else None
-        found.append(Counted(position, made, value, not (corrections or rewards) and bool(defaults)))
+        found.append(
+            Counted(
+                position, made, value, not (corrections or rewards) and bool(defaults)
+            )
+        )
     return found

@@ -1,4 +1,5 @@
-"""Bets against logged odds and against experts, kept in the fold, against the log by hand; and their error rates."""
+"""Bets against logged odds and against experts, kept in the fold, against the log by
+hand; and their error rates."""
 
 from math import log, log1p
 from typing import Any
@@ -31,15 +32,24 @@ def served_log(rows: list[Counted]) -> Any:
     decisions = [one.made.decision for one in rows]
     odds = np.array([one.propensities for one in decisions])
     arm = [one.number for one in decisions]
-    return Log(arm=arm, reward=np.full(len(rows), np.nan), propensities=odds, arms=sum_logs.ARMS)
+    return Log(
+        arm=arm,
+        reward=np.full(len(rows), np.nan),
+        propensities=odds,
+        arms=sum_logs.ARMS,
+    )
 
 
 def calibrated(rows: list[Counted]) -> dict[str, tuple[float, int, float]]:
-    """Mean loss, number of rewards and e-value of each expert, straight from the definition."""
+    """Mean loss, number of rewards and e-value of each expert, straight from the
+    definition."""
     found = {}
     for place, name in enumerate(EXPERTS):
         advice: Any = [one.made.decision.advice for one in rows]
-        pairs = [(float(row[place]), one.value or 0.0) for row, one in zip(advice, rows, strict=True)]
+        pairs = [
+            (float(row[place]), one.value or 0.0)
+            for row, one in zip(advice, rows, strict=True)
+        ]
         losses = [-r * log(f) - (1 - r) * log(1 - f) for f, r in pairs]
         money = [
             sum(log1p(stake * d(f) * (r - f)) for f, r in pairs)
@@ -63,10 +73,16 @@ def test_checks_are_those_of_the_log_from_anywhere_to_anywhere(late: Late) -> No
         known = [one for one in rows if one.value is not None]
         assert (checks.shown, checks.counted) == (len(rows), len(known))
         assert checks.defaults == sum(one.is_default for one in known)
-        assert checks.last_decision == max((one.made.time for one in rows), default=None)
+        assert checks.last_decision == max(
+            (one.made.time for one in rows), default=None
+        )
         told, wanted = checks.bets.told(), standing_bets(served_log(rows))
         assert told.e_value == pytest.approx(wanted.e_value, rel=1e-9)
-        assert (told.n, told.suspect, told.strength) == (wanted.n, wanted.suspect, wanted.strength)
+        assert (told.n, told.suspect, told.strength) == (
+            wanted.n,
+            wanted.suspect,
+            wanted.strength,
+        )
         if known:
             right = calibrated(known)
             assert {one.expert for one in checks.calibration.told()} == set(right)
@@ -83,10 +99,24 @@ def test_an_expert_that_joins_is_scored_from_then_on_and_sleepers_are_not() -> N
     change: Any = roster_change()
     advice = [[0.5, np.nan, 0.2, 0.9], [0.5, 0.5, 0.5, np.nan]]
     for i, row in enumerate(advice):
-        decision = od.Decision(i + 1, None, None, "a", np.array([0.5, 0.5]), np.array(row), None, np.zeros(4), index=0)
-        store.append(DecisionMade(f"d{i}", decision, 0, 0.0), Reward(f"d{i}", 1.0, float(i)))
+        decision = od.Decision(
+            i + 1,
+            None,
+            None,
+            "a",
+            np.array([0.5, 0.5]),
+            np.array(row),
+            None,
+            np.zeros(4),
+            index=0,
+        )
+        store.append(
+            DecisionMade(f"d{i}", decision, 0, 0.0), Reward(f"d{i}", 1.0, float(i))
+        )
     store.append(ExpertChange("late", "added", 5.0, "k", 0.2))
-    decision = od.Decision(3, None, None, "a", np.array([0.5, 0.5]), np.full(5, 0.8), index=0)
+    decision = od.Decision(
+        3, None, None, "a", np.array([0.5, 0.5]), np.full(5, 0.8), index=0
+    )
     store.append(DecisionMade("d2", decision, 0, 0.0), Reward("d2", 1.0, 9.0))
     sums: Any = restore(store, JUDGE, change=change).sums
     kept = Calibration.from_json(sums.checks.calibration.to_json())
@@ -101,11 +131,20 @@ def test_an_expert_that_joins_is_scored_from_then_on_and_sleepers_are_not() -> N
 def by_hand(odds: Any, arm: list[int]) -> float:
     """The money of all bets after all rows, bet by bet."""
     total, k = 0.0, odds.shape[1]
-    for strength, part in zip((0.03, 0.1, 0.3, 0.9), (0.15, 0.35, 0.2, 0.3), strict=True):
+    for strength, part in zip(
+        (0.03, 0.1, 0.3, 0.9), (0.15, 0.35, 0.2, 0.3), strict=True
+    ):
         for cause in range(6):
             money = 1.0
             for p, a in zip(odds, arm, strict=True):
-                q = [p == p.max(), p > 0, p**2, p - p.min(), p * (p >= 0.03), p * (p >= 0.1)][cause] * 1.0
+                q = [
+                    p == p.max(),
+                    p > 0,
+                    p**2,
+                    p - p.min(),
+                    p * (p >= 0.03),
+                    p * (p >= 0.1),
+                ][cause] * 1.0
                 money *= 1 + strength * (q[a] / q.sum() / p[a] - 1)
             total += part / 18 * money
         for arm_of_bet in range(k):
@@ -124,36 +163,56 @@ def test_standing_bets_by_hand() -> None:
     found = standing_bets(Log(arm=arm, reward=np.zeros(40), propensities=odds))
     assert found.e_value == pytest.approx(by_hand(odds, arm), rel=1e-9)
     order = rng.permutation(40)
-    again = standing_bets(Log(arm=np.array(arm)[order], reward=np.zeros(40), propensities=odds[order]))
+    again = standing_bets(
+        Log(arm=np.array(arm)[order], reward=np.zeros(40), propensities=odds[order])
+    )
     assert again.e_value == pytest.approx(found.e_value, rel=1e-9)
 
 
 def test_no_row_is_a_gain_on_average_and_money_stays_when_arms_change() -> None:
-    """The mean of the money after one more row, over the arms that may be drawn, is what it was; named or not."""
+    """The mean of the money after one more row, over the arms that may be drawn, is
+    what it was; named or not."""
     rng, bets = np.random.default_rng(2), StandingBets()
     for step in range(60):
         if step % 10 == 0:
             before = bets.log_money()
             bets.name([f"arm {i}" for i in rng.choice(8, 4, replace=False)], few=False)
             assert bets.log_money() == pytest.approx(before, abs=1e-9)
-        odds = dict(zip([f"arm {i}" for i in range(8)], rng.dirichlet(np.full(8, 0.4)).tolist(), strict=True))
+        odds = dict(
+            zip(
+                [f"arm {i}" for i in range(8)],
+                rng.dirichlet(np.full(8, 0.4)).tolist(),
+                strict=True,
+            )
+        )
         now, later = np.exp(bets.log_money()), 0.0
         for arm, p in odds.items():
             after = bets.copy()
             after.take(odds, arm)
             later += p * np.exp(after.log_money())
         assert later <= now * (1 + 1e-9)
-        bets.take(odds, str(rng.choice(list(odds), p=np.array(list(odds.values())) / sum(odds.values()))))
+        bets.take(
+            odds,
+            str(
+                rng.choice(
+                    list(odds), p=np.array(list(odds.values())) / sum(odds.values())
+                )
+            ),
+        )
 
 
 def test_honest_logs_are_rarely_caught_and_forced_arms_are_named() -> None:
-    """60 honest logs: by Ville at most 0.05 are caught; more than 9 have a probability below 0.001."""
+    """60 honest logs: by Ville at most 0.05 are caught; more than 9 have a probability
+    below 0.001."""
     caught = 0
     for seed in range(60):
         rng = np.random.default_rng([9, seed])
         odds = 0.9 * rng.dirichlet(np.ones(4), 150) + 0.025
         arm = (odds.cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1)
-        caught += standing_bets(Log(arm=arm, reward=np.zeros(150), propensities=odds)).p_value <= 0.05
+        caught += (
+            standing_bets(Log(arm=arm, reward=np.zeros(150), propensities=odds)).p_value
+            <= 0.05
+        )
     assert caught <= 9
     rng = np.random.default_rng(0)
     odds = 0.9 * rng.dirichlet(np.ones(4), 600) + 0.025

@@ -1,4 +1,5 @@
-"""Sums by time against plain sums over the log, from anywhere to anywhere; weights on the way against a fold."""
+"""Sums by time against plain sums over the log, from anywhere to anywhere; weights on
+the way against a fold."""
 
 from collections import defaultdict
 from math import floor
@@ -32,7 +33,11 @@ __all__ = ["opened"]
 
 JUDGE: Any = judge(policy())
 LOW, HIGH = -1.0, 4.0
-SIZES: dict[Range, tuple[float, int]] = {"hour": (10.0, 360), "day": (300.0, 288), "week": (3600.0, 168)}
+SIZES: dict[Range, tuple[float, int]] = {
+    "hour": (10.0, 360),
+    "day": (300.0, 288),
+    "week": (3600.0, 168),
+}
 
 
 def stored(late: Late = "arrives", *, arms: bool = True) -> Any:
@@ -41,25 +46,43 @@ def stored(late: Late = "arrives", *, arms: bool = True) -> Any:
     return store
 
 
-def by_hand(rows: list[Counted], what: Range) -> tuple[float, dict[int, dict[str, Any]]]:
-    """The width of a bucket, and sums by bucket: in all and by arm, of the buckets that are kept."""
+def by_hand(
+    rows: list[Counted], what: Range
+) -> tuple[float, dict[int, dict[str, Any]]]:
+    """The width of a bucket, and sums by bucket: in all and by arm, of the buckets that
+    are kept."""
     times = [one.made.time for one in rows]
     width, most = SIZES.get(what, (10.0, 200))
-    while what == "all" and floor(max(times) / width) - floor(min(times) / width) >= 200:
+    while (
+        what == "all" and floor(max(times) / width) - floor(min(times) / width) >= 200
+    ):
         width *= 2
-    found: dict[int, dict[str, Any]] = defaultdict(lambda: defaultdict(lambda: np.zeros(6)))
+    found: dict[int, dict[str, Any]] = defaultdict(
+        lambda: defaultdict(lambda: np.zeros(6))
+    )
     for one in rows:
         bucket, decision = found[floor(one.made.time / width)], one.made.decision
-        for arm, odds in zip(decision.arms or sum_logs.ARMS, decision.propensities, strict=True):
+        for arm, odds in zip(
+            decision.arms or sum_logs.ARMS, decision.propensities, strict=True
+        ):
             bucket[arm] += [0, odds, 0, 0, 0, 0]
         bucket[decision.arm][0] += 1
         bucket["all of them"] += [1, 0, 0, 0, 0, 0]
         if one.value is not None:
             r = LOW + (HIGH - LOW) * one.value
-            bucket[decision.arm] += [0, 0, 1, r, r / decision.propensity, (r / decision.propensity) ** 2]
+            bucket[decision.arm] += [
+                0,
+                0,
+                1,
+                r,
+                r / decision.propensity,
+                (r / decision.propensity) ** 2,
+            ]
             bucket["all of them"] += [0, 1, one.is_default, r, 0, 0]
     newest = floor(max(times) / width)
-    return width, {index: dict(bucket) for index, bucket in found.items() if index > newest - most}
+    return width, {
+        index: dict(bucket) for index, bucket in found.items() if index > newest - most
+    }
 
 
 def check(sums: Sums | None, rows: list[Counted]) -> None:
@@ -70,23 +93,36 @@ def check(sums: Sums | None, rows: list[Counted]) -> None:
         assert (got_width, set(got)) == (width, set(wanted))
         for index, bucket in got.items():
             known = wanted[index]
-            assert bucket.counts == pytest.approx(known.pop("all of them")[:4].tolist(), abs=1e-9)
+            assert bucket.counts == pytest.approx(
+                known.pop("all of them")[:4].tolist(), abs=1e-9
+            )
             for arm, row in bucket.arms.items():
                 if sums.named.are_fixed:
-                    assert row[1:] == pytest.approx(known.pop(arm, np.zeros(6)).tolist(), rel=1e-9, abs=1e-9)
-            every = [*bucket.arms.values(), *([] if bucket.others is None else [bucket.others])]
+                    assert row[1:] == pytest.approx(
+                        known.pop(arm, np.zeros(6)).tolist(), rel=1e-9, abs=1e-9
+                    )
+            every = [
+                *bucket.arms.values(),
+                *([] if bucket.others is None else [bucket.others]),
+            ]
             rest = sum(known.values(), np.zeros(6))
             if not sums.named.are_fixed:
-                assert np.sum(every, axis=0)[1:].tolist() == pytest.approx(rest.tolist(), rel=1e-9, abs=1e-9)
+                assert np.sum(every, axis=0)[1:].tolist() == pytest.approx(
+                    rest.tolist(), rel=1e-9, abs=1e-9
+                )
                 assert len(bucket.arms) <= 20
-                assert all(row[3] <= row[1] and row[2] >= 0 for row in bucket.arms.values())
+                assert all(
+                    row[3] <= row[1] and row[2] >= 0 for row in bucket.arms.values()
+                )
             else:
                 assert not rest.any()
 
 
 @pytest.mark.parametrize("late", ["arrives", "rewrites"])
 @pytest.mark.parametrize("offers", [0, 60])
-def test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere(late: Late, offers: int) -> None:
+def test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere(
+    late: Late, offers: int
+) -> None:
     store = stored(late, arms=not offers)
     store.append(*log(260, step_s=3000.0 if offers else 400.0, offers=offers))
     live = Folded(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about))
@@ -103,28 +139,44 @@ def test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere(late: Late,
         assert restore(store, JUDGE, until=until).sums == sums  # to the last bit
 
 
-def test_a_reward_that_stands_in_its_own_bucket_would_be_found(monkeypatch: Any) -> None:
+def test_a_reward_that_stands_in_its_own_bucket_would_be_found(
+    monkeypatch: Any,
+) -> None:
     """The same test finds it."""
     count = Series.count
-    monkeypatch.setattr(Series, "count", lambda self, time, *rest: count(self, time + 300.0, *rest))
+    monkeypatch.setattr(
+        Series, "count", lambda self, time, *rest: count(self, time + 300.0, *rest)
+    )
     with pytest.raises(AssertionError):
         test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere("arrives", 0)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9_000_000), st.integers(0, 3)), min_size=1, max_size=60), st.integers(0, 60))
-def test_any_times_in_any_order_are_summed(draws: list[tuple[int, int]], cut: int) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9_000_000), st.integers(0, 3)), min_size=1, max_size=60
+    ),
+    st.integers(0, 60),
+)
+def test_any_times_in_any_order_are_summed(
+    draws: list[tuple[int, int]], cut: int
+) -> None:
     """Clocks jump; whatever is still kept is right, and a snapshot changes nothing."""
     named, series = Named(sum_logs.ARMS), Series()
     odds = dict.fromkeys(sum_logs.ARMS, 0.25)
     for position, (time, arm) in enumerate(draws):
         if position == cut:
             series = Series.from_json(series.copy().to_json())
-        series.show(time / 10, (position, sum_logs.ARMS[arm], 0.25), odds, named, position)
+        series.show(
+            time / 10, (position, sum_logs.ARMS[arm], 0.25), odds, named, position
+        )
     newest = max(time // 100 for time, _ in draws)
     for what in RANGES:
         width, buckets = series.told(what, named)
-        assert all(sum(row[2] for row in one.arms.values()) == pytest.approx(one.counts[0]) for one in buckets.values())
+        assert all(
+            sum(row[2] for row in one.arms.values()) == pytest.approx(one.counts[0])
+            for one in buckets.values()
+        )
         if what == "all":
             assert sum(one.counts[0] for one in buckets.values()) == len(draws)
             assert len(buckets) <= 200
@@ -151,15 +203,22 @@ def plain(sums: Sums | None) -> Any:
     """The sums by time without positions."""
     assert sums is not None
     buckets = sums.series.told("all", sums.named)[1]
-    rows = [(index, one.counts, one.arms | {"": one.others or [0.0]}) for index, one in buckets.items()]
-    return [(index, counts, {arm: row[1:] for arm, row in arms.items()}) for index, counts, arms in rows]
+    rows = [
+        (index, one.counts, one.arms | {"": one.others or [0.0]})
+        for index, one in buckets.items()
+    ]
+    return [
+        (index, counts, {arm: row[1:] for arm, row in arms.items()})
+        for index, counts, arms in rows
+    ]
 
 
 def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() -> None:
-    """1,500 draws over 40 arms, of which half change meanwhile: named ones are drawn as often as their odds say.
+    """1,500 draws over 40 arms, of which half change meanwhile: named ones are drawn as
+    often as their odds say.
 
-    The sum of drawn - odds over n draws has a standard error of at most sqrt(n)/2: 5 of them for 20 arms fail less than
-    once in 100,000 runs.
+    The sum of drawn - odds over n draws has a standard error of at most sqrt(n)/2: 5 of
+    them for 20 arms fail less than once in 100,000 runs.
     """
     rng, named, series = np.random.default_rng(3), Named(None), Series()
     for position in range(1, 1501):
@@ -168,7 +227,13 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
         odds = rng.dirichlet(np.linspace(3, 0.1, 40))
         index = int(rng.choice(40, p=odds))
         draw = position, names[index], float(odds[index])
-        series.show(position * 0.1, draw, dict(zip(names, odds.tolist(), strict=True)), named, position)
+        series.show(
+            position * 0.1,
+            draw,
+            dict(zip(names, odds.tolist(), strict=True)),
+            named,
+            position,
+        )
         named.draw(names[index], position)
     assert len({f"arm {20 + i}" for i in range(20)} & set(named.since)) >= 15
     _, buckets = series.told("all", named)
@@ -202,7 +267,10 @@ def test_when_buckets_merge_later_rewards_of_an_arm_of_one_half_are_others() -> 
     early.add(late, named)
     early.count((2, "b", 0.5), (1.0, None), 0)
     assert early.others == [0, 0, 1.0, 1.0, 1.0, 2.0, 4.0]
-    assert {arm: row[1:4] for arm, row in early.arms.items()} == {"a": [1, 0.5, 0], "b": [1, 0.5, 0]}
+    assert {arm: row[1:4] for arm, row in early.arms.items()} == {
+        "a": [1, 0.5, 0],
+        "b": [1, 0.5, 0],
+    }
 
 
 def test_weights_on_the_way_are_those_of_the_fold() -> None:
@@ -219,7 +287,9 @@ def test_weights_on_the_way_are_those_of_the_fold() -> None:
     for point in [*history.points[:3], *history.points[30::20], history.points[-1]]:
         state = restore_until(store, point.position, change)
         assert point.weights == pytest.approx(state, abs=1e-12)
-    assert [(mark.kind, mark.name) for mark in history.marks if mark.kind != "correction"] == [
+    assert [
+        (mark.kind, mark.name) for mark in history.marks if mark.kind != "correction"
+    ] == [
         ("expert added", "late"),
         ("expert retired", "a"),
     ]
@@ -228,9 +298,16 @@ def test_weights_on_the_way_are_those_of_the_fold() -> None:
 
 
 def restore_until(store: Any, position: int, change: Any) -> dict[str, float]:
-    """The weights after the counts up to a position, with the values that they have at the end of the log."""
-    items = [item for item in due_after(store, 0, store.head()).items if item.position <= position]
-    folded = settle(Folded(JUDGE.init(), 0, JUDGE), with_decisions(store, items), position, change)
+    """The weights after the counts up to a position, with the values that they have at
+    the end of the log."""
+    items = [
+        item
+        for item in due_after(store, 0, store.head()).items
+        if item.position <= position
+    ]
+    folded = settle(
+        Folded(JUDGE.init(), 0, JUDGE), with_decisions(store, items), position, change
+    )
     return folded.policy.named_posterior(folded.state, None)
 
 
@@ -264,7 +341,9 @@ def test_of_many_experts_and_corrections_the_last_and_heaviest_are_kept() -> Non
     assert history.marks[1].name == "d50"
 
 
-def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store = stored()
     store.append(*log(60))
     wanted = restore(store, JUDGE)
@@ -272,11 +351,17 @@ def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(monkeypatch: p
         patch.setattr("oddsmith.server.statistics.every.FORM", "older")
         save_snapshot(store, restore(store, JUDGE, until=store.head() // 2), 0.0)
     found = restore(store, JUDGE)
-    assert (sums_of(found).series, sums_of(found).arms) == (sums_of(wanted).series, sums_of(wanted).arms)
-    assert sums_of(found).history.points == sums_of(wanted).history.points[-len(sums_of(found).history.points) :]
+    assert (sums_of(found).series, sums_of(found).arms) == (
+        sums_of(wanted).series,
+        sums_of(wanted).arms,
+    )
+    assert (
+        sums_of(found).history.points
+        == sums_of(wanted).history.points[-len(sums_of(found).history.points) :]
+    )
 
 
-def test_what_has_just_come_is_named_soon_and_what_is_drawn_now_and_then_keeps_its_name() -> None:
+def test_what_has_just_come_is_named_soon_and_keeps_its_name() -> None:
     named = Named(None)
     for position in range(1, 1501):
         named.draw(f"arm-{position % 15}", position)
@@ -284,5 +369,6 @@ def test_what_has_just_come_is_named_soon_and_what_is_drawn_now_and_then_keeps_i
     assert len(old) == 15
     for position in range(1501, 2301):
         named.draw("new" if position % 4 else f"arm-{position % 15}", position)
-    assert named.since["new"] <= 1700  # the first look at which it had been drawn more than any other
+    # the first look at which it had been drawn more than any other
+    assert named.since["new"] <= 1700
     assert {arm: named.since[arm] for arm in old} == old

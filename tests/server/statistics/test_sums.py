@@ -1,4 +1,5 @@
-"""Sums by arm against a count of the log by hand: from anywhere to anywhere, corrected, late, bounded."""
+"""Sums by arm against a count of the log by hand: from anywhere to anywhere, corrected,
+late, bounded."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,7 +32,15 @@ def log(n: int, n_arms: int, seed: int = 0) -> Iterator[Event]:
         names = ("here", f"arm {int(n_arms * rng.random() ** 2)}")
         index = int(rng.random() < 0.8)
         drawn: Any = {"index": index, "arms": names}
-        decision = od.Decision(i + 1, None, None, names[index], np.array([0.5, 0.5]), np.full(4, 0.5), **drawn)
+        decision = od.Decision(
+            i + 1,
+            None,
+            None,
+            names[index],
+            np.array([0.5, 0.5]),
+            np.full(4, 0.5),
+            **drawn,
+        )
         yield DecisionMade(f"d{i}", decision, 0, 0.0)
         if rng.random() < 0.6:
             yield DefaultReward(f"d{i}", 0.0, 0.0)
@@ -43,7 +52,9 @@ def log(n: int, n_arms: int, seed: int = 0) -> Iterator[Event]:
             yield Correction(f"d{i - 9}", float(rng.random()), 0.0, f"k{i}")
 
 
-def by_hand(events: list[tuple[int, Event]], until: int, late: Late) -> dict[str, tuple[int, int, float]]:
+def by_hand(
+    events: list[tuple[int, Event]], until: int, late: Late
+) -> dict[str, tuple[int, int, float]]:
     """Decided, rewarded and the rewards in sum by arm."""
     accounts: dict[str, Account] = defaultdict(lambda: Account("first", late))
     arms: dict[str, str] = {}
@@ -56,13 +67,19 @@ def by_hand(events: list[tuple[int, Event]], until: int, late: Late) -> dict[str
     for id, arm in arms.items():
         decided, rewarded, total = found.get(arm, (0, 0, 0.0))
         has = bool(accounts[id].settled)
-        found[arm] = decided + 1, rewarded + has, total + (accounts[id].value if has else 0.0)
+        found[arm] = (
+            decided + 1,
+            rewarded + has,
+            total + (accounts[id].value if has else 0.0),
+        )
     return found
 
 
 def check(sums: Sums | None, wanted: dict[str, tuple[int, int, float]]) -> None:
     counts = arms_of(sums)
-    assert {arm: one[1:3] for arm, one in counts.by_name.items()} == {arm: one[:2] for arm, one in wanted.items()}
+    assert {arm: one[1:3] for arm, one in counts.by_name.items()} == {
+        arm: one[:2] for arm, one in wanted.items()
+    }
     for arm, (_, _, total) in wanted.items():
         assert counts.by_name[arm].total == pytest.approx(total, abs=1e-9)
     assert counts.others == ArmSum()
@@ -97,7 +114,10 @@ def test_without_before_a_late_reward_would_count_twice(monkeypatch: Any) -> Non
         Sums,
         "take",
         lambda self, step: take(
-            self, step._replace(item=step.item._replace(**{"before": None} if step.decision else {}))
+            self,
+            step._replace(
+                item=step.item._replace(**{"before": None} if step.decision else {})
+            ),
         ),
     )
     with pytest.raises(AssertionError):
@@ -116,7 +136,9 @@ def test_in_both_stores_they_are_the_same(opened: Open) -> None:
     assert restore(opened(), policy()).sums == folded.sums
 
 
-def test_rare_arms_are_counted_together_wherever_a_fold_begins(monkeypatch: Any) -> None:
+def test_rare_arms_are_counted_together_wherever_a_fold_begins(
+    monkeypatch: Any,
+) -> None:
     monkeypatch.setattr("oddsmith.server.statistics.arms._NAMED", 20)
     store: Any = Memory(step=1)
     store.append(*log(400, 100, seed=1))
@@ -133,14 +155,18 @@ def test_rare_arms_are_counted_together_wherever_a_fold_begins(monkeypatch: Any)
     counts = arms_of(sums_of(restore(store, JUDGE)))
     every = [*counts.by_name.values(), counts.others]
     for i in range(3):
-        assert sum(one[1 + i] for one in every) == pytest.approx(sum(one[i] for one in wanted.values()), abs=1e-9)
+        assert sum(one[1 + i] for one in every) == pytest.approx(
+            sum(one[i] for one in wanted.values()), abs=1e-9
+        )
     assert counts.others.decided > 0
     assert all(0 <= one.total <= one.rewarded <= one.decided for one in every)
-    assert counts.by_name["here"][1:3] == wanted["here"][:2]  # the most drawn one is never forgotten
+    # the most drawn one is never forgotten
+    assert counts.by_name["here"][1:3] == wanted["here"][:2]
 
 
 def test_where_contexts_are_gone_corrections_are_counted_all_the_same() -> None:
-    """A policy that weighs no votes cannot learn it again; what was earned is told as corrected."""
+    """A policy that weighs no votes cannot learn it again; what was earned is told as
+    corrected."""
     ucb = od.LinUCB(1, n_arms=2)
     store: Any = Memory(step=1)
     for i in range(6):

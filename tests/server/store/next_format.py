@@ -1,9 +1,10 @@
-"""A made-up next format of stores: events have one more column, and the bodies of decisions are written otherwise.
+"""A made-up next format of stores: events have one more column, and the bodies of
+decisions are written otherwise.
 
     next_format.py STORE BACKUP [half FILE] [open]
 
-upgrades a store to it; with `half` it stops in the middle, once it has made FILE, and waits to be killed; with `open`
-it works without a transaction, which is wrong.
+upgrades a store to it; with `half` it stops in the middle, once it has made FILE, and
+waits to be killed; with `open` it works without a transaction, which is wrong.
 """
 
 import asyncio
@@ -34,13 +35,23 @@ def install(patch: pytest.MonkeyPatch, half: Path | None = None) -> None:
     """Make it the current format."""
 
     def in_file(connection: sqlite3.Connection) -> None:
-        found = connection.execute("select position, body from events where kind = 'decision'").fetchall()
-        connection.executemany("update events set body = ? where position = ?", [(shorter(b), p) for p, b in found])
+        found = connection.execute(
+            "select position, body from events where kind = 'decision'"
+        ).fetchall()
+        connection.executemany(
+            "update events set body = ? where position = ?",
+            [(shorter(b), p) for p, b in found],
+        )
 
     async def in_database(connection: Any) -> None:
         query = "select experiment, position, body from events where kind = 'decision'"
-        rows = [(shorter(body), number, place) for number, place, body in await connection.fetch(query)]
-        await connection.executemany("update events set body = $1 where experiment = $2 and position = $3", rows)
+        rows = [
+            (shorter(body), number, place)
+            for number, place, body in await connection.fetch(query)
+        ]
+        await connection.executemany(
+            "update events set body = $1 where experiment = $2 and position = $3", rows
+        )
 
     def stop(_: Any) -> None:
         if half is not None:
@@ -52,8 +63,18 @@ def install(patch: pytest.MonkeyPatch, half: Path | None = None) -> None:
             half.touch()
             await asyncio.sleep(600)
 
-    sqlite = (_COLUMN.format("real"), in_file, stop, "create index dear on events (cost)")
-    postgres = (_COLUMN.format("float8"), in_database, stop_here, "create index dear on events (experiment, cost)")
+    sqlite = (
+        _COLUMN.format("real"),
+        in_file,
+        stop,
+        "create index dear on events (cost)",
+    )
+    postgres = (
+        _COLUMN.format("float8"),
+        in_database,
+        stop_here,
+        "create index dear on events (experiment, cost)",
+    )
     patch.setitem(formats.MIGRATIONS, meta.FORMAT, Migration(NEXT, sqlite, postgres))
     for module in (meta, link):
         patch.setattr(module, "FORMAT", NEXT)

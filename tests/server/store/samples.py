@@ -1,4 +1,5 @@
-"""Policies and events for tests of stores, and the fold written down once more, straight from its definition."""
+"""Policies and events for tests of stores, and the fold written down once more,
+straight from its definition."""
 
 from collections.abc import Iterable, Sequence
 from math import fsum
@@ -25,22 +26,34 @@ EXPERTS = ("a", "b", "c", "d")
 
 def policy(**settings: Any) -> od.GeneralizedThompsonSampling:
     """Order defines this posterior (share > 0), unless told otherwise."""
-    chosen: dict[str, Any] = {"gamma": 0.1, "share": 0.05, "prior": [0.4, 0.3, 0.2, 0.1]} | settings
+    chosen: dict[str, Any] = {
+        "gamma": 0.1,
+        "share": 0.05,
+        "prior": [0.4, 0.3, 0.2, 0.1],
+    } | settings
     return od.GeneralizedThompsonSampling(od.GivenExperts(EXPERTS), **chosen)
 
 
-def made(id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0) -> DecisionMade:
-    """A decision over three arms, or, as half of the ids are, over arms that came with the call."""
-    return DecisionMade(id, _decision(id, seed, offer_of(id, seed)), seen, time, deferred)
+def made(
+    id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0
+) -> DecisionMade:
+    """A decision over three arms, or, as half of the ids are, over arms that came with
+    the call."""
+    return DecisionMade(
+        id, _decision(id, seed, offer_of(id, seed)), seen, time, deferred
+    )
 
 
-def fixed(id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0) -> DecisionMade:
+def fixed(
+    id: str, *, seed: int = 0, deferred: bool = False, time: float = 0.0, seen: int = 0
+) -> DecisionMade:
     """A decision over three arms, whatever the id."""
     return DecisionMade(id, _decision(id, seed, None), seen, time, deferred)
 
 
 def _decision(id: str, seed: int, offer: od.Offer | None) -> od.Decision:
-    """The context is what the experts say of the arms; the third expert sleeps at times."""
+    """The context is what the experts say of the arms; the third expert sleeps at
+    times."""
     rng = np.random.default_rng([seed, *id.encode()])
     context = rng.uniform(0.05, 0.95, (4, 3 if offer is None else len(offer.arms)))
     if rng.random() < 0.3:
@@ -49,18 +62,36 @@ def _decision(id: str, seed: int, offer: od.Offer | None) -> od.Decision:
     decision = od.decide(judge, judge.init(), context, float(rng.random()), step=1)
     if offer is None:
         return decision
-    return Call(offer, context, names=offer.arms, features=offer.features).named(decision)
+    return Call(offer, context, names=offer.arms, features=offer.features).named(
+        decision
+    )
 
 
 def offer_of(id: str, seed: int = 0) -> od.Offer | None:
-    """What came with the call, if arms did: one to eight of them, known and new, and what is known of each, or none."""
+    """What came with the call, if arms did: one to eight of them, known and new, and
+    what is known of each, or none."""
     rng = np.random.default_rng([1, seed, *id.encode()])
     if rng.random() < 0.5:
         return None
-    known = rng.choice(["sports", "tech", "a/17", "ünï", "x" * 256], rng.integers(0, 6), replace=False)
-    names = [*known.tolist(), *(f"new {id:.99} {i}" for i in range(int(rng.integers(not len(known), 4))))]
-    rows = [{"age": round(float(rng.random()), 3), "topic": str(rng.choice(["art", "tech"]))} for _ in names]
-    kinds: list[Any] = [names, dict(zip(names, rows, strict=True)), dict.fromkeys(names) | {names[0]: rows[0]}]
+    known = rng.choice(
+        ["sports", "tech", "a/17", "ünï", "x" * 256], rng.integers(0, 6), replace=False
+    )
+    names = [
+        *known.tolist(),
+        *(f"new {id:.99} {i}" for i in range(int(rng.integers(not len(known), 4)))),
+    ]
+    rows = [
+        {
+            "age": round(float(rng.random()), 3),
+            "topic": str(rng.choice(["art", "tech"])),
+        }
+        for _ in names
+    ]
+    kinds: list[Any] = [
+        names,
+        dict(zip(names, rows, strict=True)),
+        dict.fromkeys(names) | {names[0]: rows[0]},
+    ]
     return od.offered(None, kinds[rng.integers(3)])
 
 
@@ -79,7 +110,13 @@ def stored(store: Store) -> list[tuple[int, Event]]:
         value = 0.0 if line.value is None else line.value
         event: Event
         if line.kind == "decision":
-            event = DecisionMade(line.id, decisions[line.position], line.seen or 0, line.time, bool(line.deferred))
+            event = DecisionMade(
+                line.id,
+                decisions[line.position],
+                line.seen or 0,
+                line.time,
+                bool(line.deferred),
+            )
         elif line.kind == "reward":
             event = Reward(line.id, value, line.time, line.key)
         elif line.kind == "activation":
@@ -102,7 +139,8 @@ def reference(
     late: str = "arrives",
     secret: bytes = b"",
 ) -> Any:
-    """The state after these events, by the definition: when does each decision count, and with what?"""
+    """The state after these events, by the definition: when does each decision count,
+    and with what?"""
     about: dict[str, list[tuple[int, Event]]] = {}
     for position, event in events:
         about.setdefault(getattr(event, "id", ""), []).append((position, event))
@@ -111,22 +149,37 @@ def reference(
         for place, decision in mine:
             if isinstance(decision, DecisionMade):
                 counts = counts_of(place, decision, mine, rule, late)
-                counted += [(position, decision, value, before) for position, value, before in counts]
+                counted += [
+                    (position, decision, value, before)
+                    for position, value, before in counts
+                ]
     state = keyed(judge.init(), secret) if secret else judge.init()
     for _, decision, value, before in sorted(counted, key=lambda row: row[0]):
         drawn = decision.decision.numbered()
-        state = judge.update(state, drawn, value) if before is None else judge.revise(state, drawn, before, value)
+        state = (
+            judge.update(state, drawn, value)
+            if before is None
+            else judge.revise(state, drawn, before, value)
+        )
     return state
 
 
 def counts_of(
-    place: int, decision: DecisionMade, mine: Sequence[tuple[int, Event]], rule: str, late: str = "arrives"
+    place: int,
+    decision: DecisionMade,
+    mine: Sequence[tuple[int, Event]],
+    rule: str,
+    late: str = "arrives",
 ) -> list[tuple[int, float, float | None]]:
     """Where a decision counts, with which value, and which value it had before."""
     rewards = [(p, e.value) for p, e in mine if isinstance(e, Reward)]
     defaults = [(p, e.value) for p, e in mine if isinstance(e, DefaultReward)]
     corrections = [e.value for _, e in mine if isinstance(e, Correction)]
-    shown = [p for p, e in mine if isinstance(e, Activation)] if decision.deferred else [place]
+    shown = (
+        [p for p, e in mine if isinstance(e, Activation)]
+        if decision.deferred
+        else [place]
+    )
     heard = [p for p, _ in (rewards + defaults if rule == "first" else defaults)]
     if not shown or not heard:
         return []
@@ -144,7 +197,11 @@ def counts_of(
     counts: list[tuple[int, float, float | None]] = [(settled, value_at(settled), None)]
     for position in [p for p, _ in rewards if p > settled]:
         before = counts[-1][1]
-        counts += [] if value_at(position) == before else [(position, value_at(position), before)]
+        counts += (
+            []
+            if value_at(position) == before
+            else [(position, value_at(position), before)]
+        )
     return counts
 
 

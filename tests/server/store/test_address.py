@@ -16,7 +16,9 @@ SHOWN = {
     "postgresql://ann:s3cret@host/db": "postgresql://ann:…@host/db",
     "postgres://ann@host:5432/db": "postgres://ann@host:5432/db",
     "postgresql://host/db?password=s3cret": "postgresql://host/db?…",
-    "postgresql://host/db?user=ann&sslpassword=s3cret&passfile=/s3cret": "postgresql://host/db?…",
+    (
+        "postgresql://host/db?user=ann&sslpassword=s3cret&passfile=/s3cret"
+    ): "postgresql://host/db?…",
     "postgresql://ann:s3cret@host/db?password=s3cret": "postgresql://ann:…@host/db?…",
     "postgresql:///db?host=/run&password=s3cret": "postgresql:///db?…",
     "postgresql://a:5432,b:5433/db?password=s3cret": "postgresql://a:5432,b:5433/db?…",
@@ -43,9 +45,17 @@ def test_passwords_are_not_shown(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", [place for place in SHOWN if SECRET in place])
-def test_nor_by_refusals_of_the_store_the_driver_and_the_doctor(place: str, capsys: Any, caplog: Any) -> None:
-    local = place.replace("@host", "@127.0.0.1:1").replace("//host", "//127.0.0.1:1").replace("host=/run", "host=/no")
-    local = local.replace("a:5432,b:5433", "127.0.0.1:1,127.0.0.1:2").replace("]:5432", "]:1")
+def test_nor_by_refusals_of_the_store_the_driver_and_the_doctor(
+    place: str, capsys: Any, caplog: Any
+) -> None:
+    local = (
+        place.replace("@host", "@127.0.0.1:1")
+        .replace("//host", "//127.0.0.1:1")
+        .replace("host=/run", "host=/no")
+    )
+    local = local.replace("a:5432,b:5433", "127.0.0.1:1,127.0.0.1:2").replace(
+        "]:5432", "]:1"
+    )
     with pytest.raises(od.OddsmithError) as caught:
         open_reader(local, "news")
     findings = doctor([local])

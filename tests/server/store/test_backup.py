@@ -1,4 +1,5 @@
-"""Backups while a store is written to, and stores restored from them: every bit of all four ways between databases."""
+"""Backups while a store is written to, and stores restored from them: every bit of all
+four ways between databases."""
 
 import os
 import sqlite3
@@ -55,46 +56,99 @@ def live(store: Store) -> None:
     append(store, made("d1", time=1.0), replace(offer, votes=votes, shadow=True))
     append(store, Reward("d1", 0.75, 3.0), made("d3", deferred=True, time=4.0))
     save_snapshot(store, restore(store, alone()), 4.0)
-    append(store, Reward("early", 1.0, 5.0), made("early", time=5.0), Reward("parked", 1.0, 5.0))
+    append(
+        store,
+        Reward("early", 1.0, 5.0),
+        made("early", time=5.0),
+        Reward("parked", 1.0, 5.0),
+    )
     append(store, Activation("d3", 6.0), DefaultReward("d3", 0.25, 7.0))
-    append(store, ExpertChange("e", "added", 8.0, "k1", 0.2), ExpertChange("a", "retired", 9.0, "k2"))
-    append(store, Correction("d1", 0.5, 10.0, "c1"), made("d5", time=10.0), Reward("d5", 0.0, 11.0, sender="shop"))
-    append(store, ConfigurationChange("window_s", 600, 12.0, "w1", "boss"), offered("d6", time=12.0))
-    append(store, replace(made("d7", time=12.0), unit="ann", turn=1, slate="page", slot=1, sender="site"))
+    append(
+        store,
+        ExpertChange("e", "added", 8.0, "k1", 0.2),
+        ExpertChange("a", "retired", 9.0, "k2"),
+    )
+    append(
+        store,
+        Correction("d1", 0.5, 10.0, "c1"),
+        made("d5", time=10.0),
+        Reward("d5", 0.0, 11.0, sender="shop"),
+    )
+    append(
+        store,
+        ConfigurationChange("window_s", 600, 12.0, "w1", "boss"),
+        offered("d6", time=12.0),
+    )
+    append(
+        store,
+        replace(
+            made("d7", time=12.0),
+            unit="ann",
+            turn=1,
+            slate="page",
+            slot=1,
+            sender="site",
+        ),
+    )
     store.erase(1.5)
     save_snapshot(store, restore(store, alone(), change=roster_change()), 13.0)
     append(store, Reward("d7", 1.0, 14.0))
 
 
 def all_of(place: str, experiment: str | None = None) -> list[Any]:
-    """Every row that a reader can see, and the state to the last bit, with snapshots and without."""
+    """Every row that a reader can see, and the state to the last bit, with snapshots
+    and without."""
     with closing(open_reader(place, experiment)) as reader:
         lines = list(reader.lines(0, reader.head()))
         made_at = [line.position for line in lines if line.kind == "decision"]
         decisions = [decision.to_json() for decision in reader.decisions(made_at[1:])]
         contents = [(one, reader.content(one.position)) for one in reader.snapshots()]
         bare: Any = WithoutSnapshots(reader)
-        states = [bits(restore(one, alone(), change=roster_change()).state) for one in (reader, bare)]
-        evidence = [(None if one.votes is None else one.votes.tolist(), one.shadow) for one in reader.evidence(made_at)]
-        return [lines, decisions, evidence, contents, states, reader.of_unit("ann"), reader.meta["secret"]]
+        states = [
+            bits(restore(one, alone(), change=roster_change()).state)
+            for one in (reader, bare)
+        ]
+        evidence = [
+            (None if one.votes is None else one.votes.tolist(), one.shadow)
+            for one in reader.evidence(made_at)
+        ]
+        return [
+            lines,
+            decisions,
+            evidence,
+            contents,
+            states,
+            reader.of_unit("ann"),
+            reader.meta["secret"],
+        ]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def source(request: pytest.FixtureRequest, tmp_path: Path, experiment: str) -> Iterator[tuple[str, Store]]:
+def source(
+    request: pytest.FixtureRequest, tmp_path: Path, experiment: str
+) -> Iterator[tuple[str, Store]]:
     """The place of a store, and the store."""
     if request.param == "sqlite":
-        store: Any = SQLiteStore(tmp_path / "news.sqlite", alone(), about=ABOUT | {"experiment": experiment})
+        store: Any = SQLiteStore(
+            tmp_path / "news.sqlite", alone(), about=ABOUT | {"experiment": experiment}
+        )
         place = str(tmp_path / "news.sqlite")
     else:
         place = request.getfixturevalue("server").url()
-        store = PostgresStore(place, alone(), experiment=experiment, about=ABOUT | {"experiment": experiment})
+        store = PostgresStore(
+            place,
+            alone(),
+            experiment=experiment,
+            about=ABOUT | {"experiment": experiment},
+        )
     with store:
         yield place, store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where to restore to: a file that is not there, or a database of the test's own, whose server is as far on."""
+    """Where to restore to: a file that is not there, or a database of the test's own,
+    whose server is as far on."""
     if request.param == "sqlite":
         return str(tmp_path / "again.sqlite")
     server = request.getfixturevalue("server")
@@ -103,7 +157,9 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(server.url(name))
 
 
-def test_all_four_ways_keep_every_bit(source: tuple[str, Store], target: str, tmp_path: Path, experiment: str) -> None:
+def test_all_four_ways_keep_every_bit(
+    source: tuple[str, Store], target: str, tmp_path: Path, experiment: str
+) -> None:
     place, store = source
     live(store)
     before, head = all_of(place, experiment), store.head()
@@ -122,7 +178,11 @@ def test_all_four_ways_keep_every_bit(source: tuple[str, Store], target: str, tm
         assert reader.backup is not None
         assert reader.backup.restored is not None
         assert reader.backup[1:3] == (held.epoch, head)
-    (said,) = [one for one in doctor([target], experiment=experiment) if one.check == "restored"]
+    (said,) = [
+        one
+        for one in doctor([target], experiment=experiment)
+        if one.check == "restored"
+    ]
     assert f"restored from a backup after position {head:,}" in said.what
 
 
@@ -147,9 +207,18 @@ def test_it_goes_on_above_what_was_restored(
         late = append(again, Reward("lost", 0.5, 31.0), made("lost", time=32.0))
         assert late[0] > kept[0]
         assert again.head() == late[-1]
-        assert [line.id for line in again.lines(kept[0], again.head())] == ["lost", "lost"]
+        assert [line.id for line in again.lines(kept[0], again.head())] == [
+            "lost",
+            "lost",
+        ]
         with pytest.raises(InvalidInput, match="up to"):
-            save_snapshot(again, restore(again, alone(), change=roster_change())._replace(position=late[-1] + 1), 0.0)
+            save_snapshot(
+                again,
+                restore(again, alone(), change=roster_change())._replace(
+                    position=late[-1] + 1
+                ),
+                0.0,
+            )
         save_snapshot(again, restore(again, alone(), change=roster_change()), 33.0)
 
 
@@ -160,17 +229,24 @@ def test_a_server_that_is_far_behind_gives_positions_above_the_old_ones(
         live(store)
     with closing(sqlite3.connect(tmp_path / "news.sqlite")) as connection, connection:
         columns = "position, kind, id, key, value, time, deferred"
-        connection.execute(f"insert into events ({columns}) values ({2**60}, 'reward', 'far', '', 1.0, 15.0, 0)")
+        connection.execute(
+            f"insert into events ({columns}) values ({2**60}, 'reward', 'far', '', "
+            "1.0, 15.0, 0)"
+        )
     restore_backup(tmp_path / "news.sqlite", server.url(), experiment=experiment)
     with PostgresStore(server.url(), alone(), experiment=experiment) as again:
         assert again.head() == 2**60
         assert append(again, made("far"))[0] > 2**60
         assert again.about["experiment"] == experiment
         assert list(again.lines(2**60 - 1, again.head()))[-1].kind == "decision"
-    assert server.sql("select name from oddsmith.experiments where name like '.%'") == []
+    assert (
+        server.sql("select name from oddsmith.experiments where name like '.%'") == []
+    )
 
 
-def test_a_backup_is_private_and_a_file_that_is_there_is_refused(tmp_path: Path) -> None:
+def test_a_backup_is_private_and_a_file_that_is_there_is_refused(
+    tmp_path: Path,
+) -> None:
     usual = os.umask(0)
     try:
         with SQLiteStore(tmp_path / "news.sqlite", alone()) as store:
@@ -178,7 +254,9 @@ def test_a_backup_is_private_and_a_file_that_is_there_is_refused(tmp_path: Path)
             back_up(str(store.path), tmp_path / "backup")
             assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
             before = (tmp_path / "backup").read_bytes()
-            with pytest.raises(BadFile, match="backup must be a new file; there is one"):
+            with pytest.raises(
+                BadFile, match="backup must be a new file; there is one"
+            ):
                 back_up(str(store.path), tmp_path / "backup")
             assert (tmp_path / "backup").read_bytes() == before
             with pytest.raises(BadFile, match="its folder does not exist"):
@@ -193,7 +271,9 @@ def test_a_backup_is_private_and_a_file_that_is_there_is_refused(tmp_path: Path)
     assert (tmp_path / "again").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_log_that_lies_where_a_store_is_to_be_is_not_played_into_it(tmp_path: Path) -> None:
+def test_a_log_that_lies_where_a_store_is_to_be_is_not_played_into_it(
+    tmp_path: Path,
+) -> None:
     with SQLiteStore(tmp_path / "news.sqlite", alone()) as store:
         back_up(str(store.path), tmp_path / "backup")
     (tmp_path / "again-wal").write_bytes(b"of another store")
@@ -205,16 +285,27 @@ def test_a_backup_is_not_written_to(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "news.sqlite", alone()) as store:
         live(store)
         back_up(str(store.path), tmp_path / "backup")
-    with pytest.raises(BadFile, match="is a backup, which is never written to: oddsmith restore makes a store of it"):
+    with pytest.raises(
+        BadFile,
+        match=(
+            "is a backup, which is never written to: oddsmith restore makes a store of "
+            "it"
+        ),
+    ):
         SQLiteStore(tmp_path / "backup", alone())
 
 
 def test_a_store_in_use_is_no_backup(tmp_path: Path) -> None:
-    with SQLiteStore(tmp_path / "news.sqlite", alone()), pytest.raises(BadFile, match="oddsmith backup copies it"):
+    with (
+        SQLiteStore(tmp_path / "news.sqlite", alone()),
+        pytest.raises(BadFile, match="oddsmith backup copies it"),
+    ):
         restore_backup(tmp_path / "news.sqlite", str(tmp_path / "again"))
 
 
-def test_an_experiment_that_is_there_is_refused(server: Server, tmp_path: Path, experiment: str) -> None:
+def test_an_experiment_that_is_there_is_refused(
+    server: Server, tmp_path: Path, experiment: str
+) -> None:
     with PostgresStore(server.url(), alone(), experiment=experiment) as store:
         live(store)
         back_up(server.url(), tmp_path / "backup", experiment=experiment)
@@ -239,14 +330,24 @@ def test_what_a_restore_has_left_that_failed_half_way_is_cleared_away(
     hidden = "select number from oddsmith.experiments where name like '.restoring-%'"
     with monkeypatch.context() as patch:
         patch.setattr("oddsmith.server.store.backup.read_pieces", broken)
-        with pytest.raises(StoreFailed, match="could not be restored: the server is gone; nothing of it is seen"):
+        with pytest.raises(
+            StoreFailed,
+            match="could not be restored: the server is gone; nothing of it is seen",
+        ):
             restore_backup(tmp_path / "backup", server.url(), experiment=experiment)
     ((number,),) = server.sql(hidden)
     rows = f"select count(*) from oddsmith.events where experiment = {number}"
     assert server.sql(rows)[0][0] > 0
     with pytest.raises(InvalidInput, match=f"got '{experiment}'"):
         open_reader(server.url(), experiment)
-    wait(lambda: server.sql("select count(*) from pg_locks where locktype = 'advisory'")[0][0] == 0)
+    wait(
+        lambda: (
+            server.sql("select count(*) from pg_locks where locktype = 'advisory'")[0][
+                0
+            ]
+            == 0
+        )
+    )
     restore_backup(tmp_path / "backup", server.url(), experiment=experiment)
     assert server.sql(hidden) == []
     assert server.sql(rows)[0][0] == 0
@@ -254,20 +355,25 @@ def test_what_a_restore_has_left_that_failed_half_way_is_cleared_away(
 
 
 @pytest.mark.parametrize("to", ["file", "database"])
-def test_damaged_snapshots_are_left_out(server: Server, tmp_path: Path, experiment: str, to: str) -> None:
+def test_damaged_snapshots_are_left_out(
+    server: Server, tmp_path: Path, experiment: str, to: str
+) -> None:
     with SQLiteStore(tmp_path / "news.sqlite", alone(), about=ABOUT) as store:
         live(store)
         back_up(str(store.path), tmp_path / "backup")
         kept = [one.position for one in store.snapshots()]
     with closing(sqlite3.connect(tmp_path / "backup")) as connection, connection:
-        connection.execute("update snapshots set content = zeroblob(9) where position = ?", (kept[-1],))
+        connection.execute(
+            "update snapshots set content = zeroblob(9) where position = ?", (kept[-1],)
+        )
     place = str(tmp_path / "again") if to == "file" else server.url()
     done = restore_backup(tmp_path / "backup", place, experiment=experiment)
     assert done.left_out == kept[-1:]
     with closing(open_reader(place, experiment)) as reader:
         assert [one.position for one in reader.snapshots()] == kept[:-1]
         assert (
-            bits(restore(reader, alone(), change=roster_change()).state) == all_of(str(tmp_path / "news.sqlite"))[4][1]
+            bits(restore(reader, alone(), change=roster_change()).state)
+            == all_of(str(tmp_path / "news.sqlite"))[4][1]
         )
 
 
@@ -283,9 +389,19 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "again").exists()
 
 
-def test_both_databases_have_the_columns_of_the_format(server: Server, experiment: str) -> None:
+def test_both_databases_have_the_columns_of_the_format(
+    server: Server, experiment: str
+) -> None:
     with PostgresStore(server.url(), alone(), experiment=experiment):
         for table in tables_of(SCHEMAS[FORMAT]):
-            query = "select column_name from information_schema.columns where table_schema = 'oddsmith' and table_name"
-            found = [name for (name,) in server.sql(f"{query} = '{table.name}' order by ordinal_position")]
+            query = (
+                "select column_name from information_schema.columns where table_schema "
+                "= 'oddsmith' and table_name"
+            )
+            found = [
+                name
+                for (name,) in server.sql(
+                    f"{query} = '{table.name}' order by ordinal_position"
+                )
+            ]
             assert found == ["experiment", *table.columns]

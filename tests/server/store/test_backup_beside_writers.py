@@ -1,4 +1,5 @@
-"""Backups of a store that is written to meanwhile: they end, hold one moment, and writers do not notice."""
+"""Backups of a store that is written to meanwhile: they end, hold one moment, and
+writers do not notice."""
 
 import asyncio
 import sqlite3
@@ -11,7 +12,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from oddsmith.server.store import PostgresStore, Reward, SQLiteReader, SQLiteStore, Store
+from oddsmith.server.store import (
+    PostgresStore,
+    Reward,
+    SQLiteReader,
+    SQLiteStore,
+    Store,
+)
 from oddsmith.server.store.backup import back_up
 from oddsmith.server.store.sqlite import copy as copying
 from server.served import wait
@@ -23,12 +30,15 @@ __all__ = ["source"]
 
 
 class Writers:
-    """Threads that append decisions and rewards until they are told to stop; nothing may fail."""
+    """Threads that append decisions and rewards until they are told to stop; nothing
+    may fail."""
 
     def __init__(self, store: Store) -> None:
         self.answered, self.wrong = 0, list[BaseException]()
         self._store, self._stop = store, threading.Event()
-        self._threads = [threading.Thread(target=self._work, args=(i,)) for i in range(4)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(i,)) for i in range(4)
+        ]
 
     def __enter__(self) -> "Writers":
         for thread in self._threads:
@@ -50,20 +60,28 @@ class Writers:
         try:
             while not self._stop.is_set():
                 i += 1
-                append(self._store, replace(event, id=f"{name}-{i}"), Reward(f"{name}-{i}", i % 2, 0.0))
+                append(
+                    self._store,
+                    replace(event, id=f"{name}-{i}"),
+                    Reward(f"{name}-{i}", i % 2, 0.0),
+                )
                 self.answered += 2
         except BaseException as error:
             self.wrong.append(error)
 
 
-def test_backups_while_it_is_written_to(source: tuple[str, Store], tmp_path: Path, experiment: str) -> None:
+def test_backups_while_it_is_written_to(
+    source: tuple[str, Store], tmp_path: Path, experiment: str
+) -> None:
     place, store = source
     live(store)
     held = []
     with Writers(store) as writers:
         for turn in range(3):
             writers.go_on()
-            held.append(back_up(place, tmp_path / f"backup{turn}", experiment=experiment))
+            held.append(
+                back_up(place, tmp_path / f"backup{turn}", experiment=experiment)
+            )
         writers.go_on()
     assert not writers.wrong
     assert held[0].head < held[1].head < held[2].head < store.head()
@@ -73,9 +91,14 @@ def test_backups_while_it_is_written_to(source: tuple[str, Store], tmp_path: Pat
             assert sum(one.events.values()) == len(list(backup.lines(0, one.head)))
 
 
-@pytest.mark.parametrize("held", [True, False], ids=["as it is", "without its transaction"])
-def test_a_commit_after_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool) -> None:
-    """Without the transaction that sees one moment, a copy begins anew with each commit, and does not end."""
+@pytest.mark.parametrize(
+    "held", [True, False], ids=["as it is", "without its transaction"]
+)
+def test_a_commit_after_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """Without the transaction that sees one moment, a copy begins anew with each
+    commit, and does not end."""
     steps: list[int] = []
     with SQLiteStore(tmp_path / "news.sqlite", alone()) as store:
         append(store, *(made(f"b{i}") for i in range(100)))
@@ -98,8 +121,13 @@ def test_a_commit_after_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert max(steps) < 5
 
 
-def test_writers_go_on_while_erasing_waits_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with SQLiteStore(tmp_path / "news.sqlite", alone()) as store, closing(reading_of(store)) as reading:
+def test_writers_go_on_while_erasing_waits_for_a_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        SQLiteStore(tmp_path / "news.sqlite", alone()) as store,
+        closing(reading_of(store)) as reading,
+    ):
         append(store, made("b"))
         pauses: list[int] = []
 
@@ -126,14 +154,17 @@ def reading_of(store: SQLiteStore) -> sqlite3.Connection:
 def test_a_backup_of_postgresql_ends_below_transactions_that_run(
     server: Server, tmp_path: Path, experiment: str
 ) -> None:
-    """A row of a later transaction that is finished is not in it while an earlier one still runs."""
+    """A row of a later transaction that is finished is not in it while an earlier one
+    still runs."""
 
     async def held_open() -> None:
         connection = await asyncpg.connect(server.url())
         await connection.execute("begin")
         await connection.execute("select pg_current_xact_id()")
         await asyncio.to_thread(append, store, Reward("after", 1.0, 0.0))
-        await asyncio.to_thread(back_up, server.url(), tmp_path / "backup", experiment=experiment)
+        await asyncio.to_thread(
+            back_up, server.url(), tmp_path / "backup", experiment=experiment
+        )
         await connection.execute("commit")
         await connection.close()
 

@@ -1,4 +1,5 @@
-"""kill -9 and power cuts (simulated) under load: what was answered is there, once; broken variants fail the check."""
+"""kill -9 and power cuts (simulated) under load: what was answered is there, once;
+broken variants fail the check."""
 
 import os
 import shutil
@@ -20,10 +21,15 @@ HERE = Path(__file__).parent
 KINDS = {"decision": "DecisionMade", "reward": "Reward"}
 
 
-def killed(path: Path, variant: str, answers: int, preload: dict[str, str] | None = None) -> set[str]:
-    """Run the writer until it has answered so many events, kill it by its id, and return everything it answered."""
+def killed(
+    path: Path, variant: str, answers: int, preload: dict[str, str] | None = None
+) -> set[str]:
+    """Run the writer until it has answered so many events, kill it by its id, and
+    return everything it answered."""
     command = [sys.executable, str(HERE / "writer.py"), str(path), variant]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | (preload or {}))
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=os.environ | (preload or {})
+    )
     assert child.stdout is not None
     said, deadline = b"", time.monotonic() + 120
     try:
@@ -35,13 +41,15 @@ def killed(path: Path, variant: str, answers: int, preload: dict[str, str] | Non
         os.kill(child.pid, signal.SIGKILL)
         rest = child.communicate(timeout=60)[0]
     assert child.returncode == -signal.SIGKILL
-    complete = (said + rest).decode().split("\n")[:-1]  # a line that was cut was not read by any client
+    # a line that was cut was not read by any client
+    complete = (said + rest).decode().split("\n")[:-1]
     assert len(complete) >= answers
     return set(complete)
 
 
 def lost(path: Path, answered: set[str]) -> int:
-    """How many answered events are not in the store; whatever is there must be sound, and restore to the clean fold."""
+    """How many answered events are not in the store; whatever is there must be sound,
+    and restore to the clean fold."""
     with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
     connection.close()
@@ -77,12 +85,17 @@ def powercut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shim(folder: Path, source: str = "powercut.c") -> Path:
-    """A library that stands between a process and its disk; the first one keeps copies of what was synced."""
+    """A library that stands between a process and its disk; the first one keeps copies
+    of what was synced."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("simulated power cuts need Linux and a C compiler (cc)")
     library = (folder / source).with_suffix(".so")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, HERE / source, "-ldl"], check=True, timeout=60)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", library, HERE / source, "-ldl"],
+        check=True,
+        timeout=60,
+    )
     return library
 
 
@@ -100,10 +113,15 @@ def cut(folder: Path, variant: str, library: Path, answers: int) -> int:
     return lost(after / "events.sqlite", answered)
 
 
-def test_a_power_cut_loses_nothing_that_was_answered(tmp_path: Path, powercut: Path) -> None:
+def test_a_power_cut_loses_nothing_that_was_answered(
+    tmp_path: Path, powercut: Path
+) -> None:
     assert cut(tmp_path, "full", powercut, answers=1000) == 0
 
 
-def test_a_power_cut_with_synchronous_normal_does(tmp_path: Path, powercut: Path) -> None:
-    """The check has teeth: kill -9 alone could not tell, for the page cache survives it."""
+def test_a_power_cut_with_synchronous_normal_does(
+    tmp_path: Path, powercut: Path
+) -> None:
+    """The check has teeth: kill -9 alone could not tell, for the page cache survives
+    it."""
     assert cut(tmp_path, "normal", powercut, answers=1000) > 0

@@ -1,4 +1,5 @@
-"""Decisions are read while others erase: with all that was said of contexts and arms, or as erased, never in halves."""
+"""Decisions are read while others erase: with all that was said of contexts and arms,
+or as erased, never in halves."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +30,9 @@ def test_what_is_erased_while_it_is_read_is_erased_as_a_whole(
         (position,) = append(store, made(OFFERED, time=1.0))
         inner: Any = store._open() if kind == "resting" else store
         texts = inner._texts
-        monkeypatch.setattr(inner, "_texts", lambda *asked: (store.erase(2.0), texts(*asked))[1])
+        monkeypatch.setattr(
+            inner, "_texts", lambda *asked: (store.erase(2.0), texts(*asked))[1]
+        )
         (decision,) = inner.decisions([position])
         assert isinstance(decision.context, Erased)
         assert isinstance(decision.features, Erased)

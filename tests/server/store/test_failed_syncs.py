@@ -1,4 +1,5 @@
-"""Syncs that fail, and a system that drops what they should have written: nothing that was answered is lost."""
+"""Syncs that fail, and a system that drops what they should have written: nothing that
+was answered is lost."""
 
 import os
 import select
@@ -22,14 +23,23 @@ def badsync(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Disk:
-    """A disk whose syncs can be made to fail, and what a power cut would leave of it."""
+    """A disk whose syncs can be made to fail, and what a power cut would leave of
+    it."""
 
     def __init__(self, folder: Path, library: Path) -> None:
-        self.before, self.after, self.switch = folder / "before", folder / "after", folder / "bad"
+        self.before, self.after, self.switch = (
+            folder / "before",
+            folder / "after",
+            folder / "bad",
+        )
         self.before.mkdir()
         self.after.mkdir()
         self.path = self.before / "events.sqlite"
-        self.preload = {"LD_PRELOAD": str(library), "DURABLE": str(self.after), "BADSYNC": str(self.switch)}
+        self.preload = {
+            "LD_PRELOAD": str(library),
+            "DURABLE": str(self.after),
+            "BADSYNC": str(self.switch),
+        }
         self.answered: set[str] = set()
         self._rest = b""  # of a line that is not all there yet
 
@@ -37,7 +47,9 @@ class Disk:
     def writer(self, variant: str) -> "Iterator[subprocess.Popen[bytes]]":
         """A process that writes until it is killed at the end."""
         command = [sys.executable, str(HERE / "writer.py"), str(self.path), variant]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | self.preload)
+        child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, env=os.environ | self.preload
+        )
         try:
             yield child
         finally:
@@ -62,18 +74,24 @@ class Disk:
         self.switch.touch()
         while not seen.exists():
             assert time.monotonic() < end, "nothing is synced any more"
-            if select.select([child.stdout], [], [], 0.01)[0]:  # which must not stand still for a full pipe
+            # which must not stand still for a full pipe
+            if select.select([child.stdout], [], [], 0.01)[0]:
                 self._note(os.read(child.stdout.fileno(), 65536))
 
     def lost(self, *, sound: bool = True) -> int:
-        """How much of what was answered is gone after a power cut; what is left must be `sound`."""
-        for copy in self.after.iterdir():  # creating and removing files is taken as durable
+        """How much of what was answered is gone after a power cut; what is left must be
+        `sound`."""
+        # creating and removing files is taken as durable
+        for copy in self.after.iterdir():
             if not (self.before / copy.name).is_file():
                 copy.unlink()
         if sound:
             return lost(self.after / "events.sqlite", self.answered)
         with closing(sqlite3.connect(self.after / "events.sqlite")) as file:
-            kept = {f"{KINDS[kind]} {id}" for kind, id in file.execute("select kind, id from events")}
+            kept = {
+                f"{KINDS[kind]} {id}"
+                for kind, id in file.execute("select kind, id from events")
+            }
         return len(self.answered - kept)
 
     def _note(self, said: bytes) -> None:
@@ -82,7 +100,8 @@ class Disk:
 
 
 def failing_syncs(disk: Disk, variant: str, turns: int = 1) -> int:
-    """Lost answers after syncs failed for a while, the writer went on by itself, and the power was cut."""
+    """Lost answers after syncs failed for a while, the writer went on by itself, and
+    the power was cut."""
     with disk.writer(variant) as child:
         for _ in range(turns):
             disk.hear(child, 100)
@@ -93,18 +112,24 @@ def failing_syncs(disk: Disk, variant: str, turns: int = 1) -> int:
     return disk.lost(sound=variant == "full")
 
 
-def test_a_failed_sync_is_mended_without_a_restart_and_loses_nothing(tmp_path: Path, badsync: Path) -> None:
+def test_a_failed_sync_is_mended_without_a_restart_and_loses_nothing(
+    tmp_path: Path, badsync: Path
+) -> None:
     assert failing_syncs(Disk(tmp_path, badsync), "full") == 0
 
 
 @pytest.mark.soak
-def test_a_failed_commit_that_is_answered_is_lost(tmp_path: Path, badsync: Path) -> None:
+def test_a_failed_commit_that_is_answered_is_lost(
+    tmp_path: Path, badsync: Path
+) -> None:
     """The check has teeth."""
     assert failing_syncs(Disk(tmp_path, badsync), "deaf") > 0
 
 
 @pytest.mark.soak
-def test_syncs_that_fail_twenty_times_lose_nothing(tmp_path: Path, badsync: Path) -> None:
+def test_syncs_that_fail_twenty_times_lose_nothing(
+    tmp_path: Path, badsync: Path
+) -> None:
     disk = Disk(tmp_path, badsync)
     gone = failing_syncs(disk, "full", turns=20)
     print(f"20 times: {len(disk.answered):,} answered, {gone} lost")
@@ -112,7 +137,8 @@ def test_syncs_that_fail_twenty_times_lose_nothing(tmp_path: Path, badsync: Path
 
 
 def restarted(disk: Disk, variant: str) -> int:
-    """Lost answers after a process was killed amid failing syncs, another went on, and the power was cut."""
+    """Lost answers after a process was killed amid failing syncs, another went on, and
+    the power was cut."""
     with disk.writer("full") as child:
         disk.hear(child, 100)
         disk.fail_once(child)
@@ -123,11 +149,16 @@ def restarted(disk: Disk, variant: str) -> int:
 
 
 @pytest.mark.soak
-def test_a_restart_after_a_failed_sync_syncs_anew_what_it_finds(tmp_path: Path, badsync: Path) -> None:
+def test_a_restart_after_a_failed_sync_syncs_anew_what_it_finds(
+    tmp_path: Path, badsync: Path
+) -> None:
     assert restarted(Disk(tmp_path, badsync), "full") == 0
 
 
 @pytest.mark.soak
-def test_a_restart_that_takes_it_for_synced_loses_answers(tmp_path: Path, badsync: Path) -> None:
-    """The check has teeth: what a failed sync left is read from memory, and a power cut takes what came after it."""
+def test_a_restart_that_takes_it_for_synced_loses_answers(
+    tmp_path: Path, badsync: Path
+) -> None:
+    """The check has teeth: what a failed sync left is read from memory, and a power cut
+    takes what came after it."""
     assert restarted(Disk(tmp_path, badsync), "credulous") > 0

@@ -1,4 +1,5 @@
-"""A disk that fails or is full, a file that is taken away, another program's lock: said at once, and mended."""
+"""A disk that fails or is full, a file that is taken away, another program's lock: said
+at once, and mended."""
 
 import logging
 import os
@@ -38,7 +39,9 @@ def until(done: Any) -> None:
         time.sleep(0.01)
 
 
-def test_a_full_disk_is_said_until_there_is_room_again(tmp_path: Path, caplog: Any) -> None:
+def test_a_full_disk_is_said_until_there_is_room_again(
+    tmp_path: Path, caplog: Any
+) -> None:
     caplog.set_level(logging.INFO)
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
         append(store, made("a"))
@@ -51,7 +54,9 @@ def test_a_full_disk_is_said_until_there_is_room_again(tmp_path: Path, caplog: A
         make_room(store)
         until(lambda: store.write_trouble == "")  # without a write of ours
         assert append(store, made("b")) == [2]
-    assert [record.getMessage().partition("events.sqlite ")[2] for record in caplog.records] == [
+    assert [
+        record.getMessage().partition("events.sqlite ")[2] for record in caplog.records
+    ] == [
         "cannot be written: database or disk is full",
         "can be written again",
     ]
@@ -72,7 +77,10 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="there is no mount")
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "2m") as disk, SQLiteStore(disk / "events.sqlite", policy()) as store:
+    with (
+        small_disk(tmp_path / "disk", "2m") as disk,
+        SQLiteStore(disk / "events.sqlite", policy()) as store,
+    ):
         append(store, made("a"))
         ballast = disk / "ballast"
         with suppress(OSError), open(ballast, "wb", buffering=0) as file:
@@ -109,7 +117,9 @@ def test_after_an_error_of_the_disk_the_file_is_opened_again(tmp_path: Path) -> 
         assert store.erase(1e9) == 2
 
 
-def test_a_store_that_lost_what_was_answered_stays_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_lost_what_was_answered_stays_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "PAUSES", (0.01, 0.01))
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
         append(store, made("a"), made("b"))
@@ -117,34 +127,50 @@ def test_a_store_that_lost_what_was_answered_stays_refused(tmp_path: Path, monke
             other.execute("delete from events where position = 2")
             other.commit()
         break_once(store)
-        until(lambda: "it ends at position 1, and 2 was answered" in store.write_trouble)
+        until(
+            lambda: "it ends at position 1, and 2 was answered" in store.write_trouble
+        )
         for _ in range(2):
-            with pytest.raises(od.errors.StoreFailed, match="takes no more events: it has lost events"):
+            with pytest.raises(
+                od.errors.StoreFailed, match="takes no more events: it has lost events"
+            ):
                 append(store, made("c"))
             time.sleep(0.05)
         assert store.head() == 1
 
 
-def test_a_damaged_file_stays_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_stays_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "PAUSES", (0.01, 0.01))
     path = tmp_path / "events.sqlite"
     with SQLiteStore(path, policy()) as store:
         append(store, *(made(f"d{i}") for i in range(300)))
         store.erase(0.0)  # all of it is in the file now, and nothing in its log
-        number = os.open(path, os.O_WRONLY)  # which stays open: to close it would let go of SQLite's locks
-        os.pwrite(number, os.urandom(path.stat().st_size // 2), path.stat().st_size // 2)
+        # which stays open: to close it would let go of SQLite's locks
+        number = os.open(path, os.O_WRONLY)
+        os.pwrite(
+            number, os.urandom(path.stat().st_size // 2), path.stat().st_size // 2
+        )
         break_once(store)
         until(lambda: "malformed; restore a backup" in store.write_trouble)
         for _ in range(2):
-            with pytest.raises(od.errors.StoreFailed, match="takes no more events: database disk image is malformed"):
+            with pytest.raises(
+                od.errors.StoreFailed,
+                match="takes no more events: database disk image is malformed",
+            ):
                 append(store, made("e"))
             time.sleep(0.05)
     os.close(number)
-    with pytest.raises(od.BadFile, match="must be a store; database disk image is malformed"):
+    with pytest.raises(
+        od.BadFile, match="must be a store; database disk image is malformed"
+    ):
         SQLiteStore(path, policy())
 
 
-def test_an_event_that_cannot_be_written_is_no_trouble_of_the_disk(tmp_path: Path) -> None:
+def test_an_event_that_cannot_be_written_is_no_trouble_of_the_disk(
+    tmp_path: Path,
+) -> None:
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
         with store._writing.lock:
             store._writing.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 200)
@@ -153,12 +179,17 @@ def test_an_event_that_cannot_be_written_is_no_trouble_of_the_disk(tmp_path: Pat
         assert store.write_trouble == ""
 
 
-def test_a_deleted_file_is_noticed_before_anything_is_answered(tmp_path: Path, caplog: Any) -> None:
+def test_a_deleted_file_is_noticed_before_anything_is_answered(
+    tmp_path: Path, caplog: Any
+) -> None:
     path = tmp_path / "events.sqlite"
     with SQLiteStore(path, policy()) as store:
         append(store, made("a"))
         path.unlink()
-        sentence = "must be the file that was opened; it was deleted or moved away: put it back, or restart"
+        sentence = (
+            "must be the file that was opened; it was deleted or moved away: put it "
+            "back, or restart"
+        )
         for id in ("b", "c"):
             with pytest.raises(od.errors.StoreFailed, match=sentence):
                 append(store, made(id))
@@ -170,7 +201,9 @@ def test_an_idle_store_looks_for_its_file(tmp_path: Path, caplog: Any) -> None:
     path = tmp_path / "events.sqlite"
     with SQLiteStore(path, policy()) as store:
         path.with_name("events.sqlite-wal").unlink()
-        until(lambda: "events.sqlite-wal must be the file that was opened" in caplog.text)
+        until(
+            lambda: "events.sqlite-wal must be the file that was opened" in caplog.text
+        )
         assert store.write_trouble
 
 
@@ -181,14 +214,19 @@ def test_a_file_in_its_place_is_not_taken_for_it(tmp_path: Path) -> None:
     with SQLiteStore(path, policy()) as store:
         append(store, made("a"))
         os.replace(other, path)
-        with pytest.raises(od.errors.StoreFailed, match="another file has taken its place"):
+        with pytest.raises(
+            od.errors.StoreFailed, match="another file has taken its place"
+        ):
             append(store, made("b"))
     with SQLiteStore(path, policy()) as store:
-        assert [line.id for line in store.lines(0, 9)] == ["z"]  # as it was put there, without what we wrote last
+        # as it was put there, without what we wrote last
+        assert [line.id for line in store.lines(0, 9)] == ["z"]
 
 
 def test_a_file_that_comes_back_has_its_log_again(tmp_path: Path) -> None:
-    path, away, other = (tmp_path / f"{name}.sqlite" for name in ("events", "away", "other"))
+    path, away, other = (
+        tmp_path / f"{name}.sqlite" for name in ("events", "away", "other")
+    )
     SQLiteStore(other, policy()).close()
     with SQLiteStore(path, policy()) as store:
         append(store, made("a"))
@@ -213,12 +251,15 @@ def test_a_file_that_was_put_back_is_well_again(tmp_path: Path) -> None:
             append(store, made("b"))
         away.rename(path)
         assert store.write_trouble == ""
-        assert append(store, made("b"), made("c"))[1] in (2, 3)  # b may have been written, and was not answered
+        # b may have been written, and was not answered
+        assert append(store, made("b"), made("c"))[1] in (2, 3)
     with SQLiteStore(path, policy()) as store:
         assert [line.id for line in store.lines(0, 9)] == ["a", "b", "c"]
 
 
-def test_a_store_that_does_not_look_answers_what_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_look_answers_what_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The checks have teeth."""
     monkeypatch.setattr(writing, "displacement", lambda *_: "")
     path = tmp_path / "events.sqlite"
@@ -232,18 +273,27 @@ def test_a_store_that_does_not_look_answers_what_is_lost(tmp_path: Path, monkeyp
 
 
 def test_the_lock_of_another_program_keeps_nobody_waiting(tmp_path: Path) -> None:
-    with SQLiteStore(tmp_path / "events.sqlite", policy()) as store, closing(sqlite3.connect(store.path)) as other:
+    with (
+        SQLiteStore(tmp_path / "events.sqlite", policy()) as store,
+        closing(sqlite3.connect(store.path)) as other,
+    ):
         other.execute("begin exclusive")
-        futures = [store.append([made(f"d{i}")]) for i in range(3)]  # returns, though the lock is held
+        # returns, though the lock is held
+        futures = [store.append([made(f"d{i}")]) for i in range(3)]
         assert not any(future.done() for future in futures)
         other.execute("rollback")
         assert sorted(future.result(30)[0].position for future in futures) == [1, 2, 3]
         assert store.write_trouble == ""
 
 
-def test_a_lock_that_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_stays_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "PATIENCE", 0.05)
-    with SQLiteStore(tmp_path / "events.sqlite", policy()) as store, closing(sqlite3.connect(store.path)) as other:
+    with (
+        SQLiteStore(tmp_path / "events.sqlite", policy()) as store,
+        closing(sqlite3.connect(store.path)) as other,
+    ):
         other.execute("begin exclusive")
         with pytest.raises(od.errors.StoreFailed, match="database is locked"):
             append(store, made("a"))

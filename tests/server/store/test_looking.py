@@ -1,4 +1,5 @@
-"""The writer's thread looks for trouble while others write: neither waits for the other."""
+"""The writer's thread looks for trouble while others write: neither waits for the
+other."""
 
 import time
 from concurrent.futures import Future
@@ -10,7 +11,8 @@ from server.store.samples import made, policy
 
 
 def test_a_write_that_begins_while_the_store_looks_is_committed(tmp_path: Path) -> None:
-    """The caller inserts and has the right to write; the thread that has to commit it is about to try the disk."""
+    """The caller inserts and has the right to write; the thread that has to commit it
+    is about to try the disk."""
     sent: list[Future[Any]] = []
     with SQLiteStore(tmp_path / "events", policy()) as store:
         writing: Any = store._writing
@@ -26,7 +28,8 @@ def test_a_write_that_begins_while_the_store_looks_is_committed(tmp_path: Path) 
         try:
             (receipt,) = _first(sent).result(timeout=30)
         finally:
-            if writing.lock.locked() and not sent[0].done():  # so that a store that hangs can be closed
+            # so that a store that hangs can be closed
+            if writing.lock.locked() and not sent[0].done():
                 writing.lock.release()
         assert receipt.new
         assert store.write_trouble == ""
@@ -41,8 +44,11 @@ def _first(sent: "list[Future[Any]]") -> "Future[Any]":
     return sent[0]
 
 
-def test_a_store_that_lets_go_of_its_file_tells_no_trouble(tmp_path: Path, caplog: Any) -> None:
-    """SQLite removes the write-ahead log at the end; who asks meanwhile, as the page does, is not told of a loss."""
+def test_a_store_that_lets_go_of_its_file_tells_no_trouble(
+    tmp_path: Path, caplog: Any
+) -> None:
+    """SQLite removes the write-ahead log at the end; who asks meanwhile, as the page
+    does, is not told of a loss."""
     store = SQLiteStore(tmp_path / "events", policy())
     store.append([made("a")]).result()
     assert (tmp_path / "events-wal").exists()

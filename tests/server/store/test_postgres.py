@@ -1,4 +1,5 @@
-"""What is special about a server that several processes share: its order, its locks, and its troubles."""
+"""What is special about a server that several processes share: its order, its locks,
+and its troubles."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,7 +11,13 @@ import pytest
 
 import oddsmith as od
 from oddsmith.server.fold.fold import restore, save_snapshot
-from oddsmith.server.store import DecisionMade, PostgresReader, PostgresStore, Reward, Snapshot
+from oddsmith.server.store import (
+    DecisionMade,
+    PostgresReader,
+    PostgresStore,
+    Reward,
+    Snapshot,
+)
 from oddsmith.server.store.postgres.link import Link
 from server.store.postgres_server import Server
 from server.store.samples import append, bits, made, policy
@@ -32,25 +39,38 @@ def store(server: Server, experiment: str) -> Iterator[PostgresStore]:
         yield opened
 
 
-ROW = "pg_current_xact_id()::text::bigint << 20, 'reward', $2::text, '', 1.0, 0.0, false, null"
+ROW = (
+    "pg_current_xact_id()::text::bigint << 20, 'reward', $2::text, '', 1.0, 0.0, "
+    "false, null"
+)
 
 
-def test_readers_wait_for_every_older_transaction(server: Server, store: PostgresStore) -> None:
-    """The row of a slow transaction comes after faster ones, and stands before them: nobody may have gone past it."""
+def test_readers_wait_for_every_older_transaction(
+    server: Server, store: PostgresStore
+) -> None:
+    """The row of a slow transaction comes after faster ones, and stands before them:
+    nobody may have gone past it."""
     with another(server) as run:
         (first,) = append(store, made("first"))
         run("begin")
         run(f"insert into events select $1::integer, {ROW}", store._number, "slow")
-        late, later = append(store, made("late"), Reward("late", 1.0, 0.0))  # answered at once
+        # answered at once
+        late, later = append(store, made("late"), Reward("late", 1.0, 0.0))
         assert store.head() == first
-        assert list(store.lines(first, later)) == []  # also for those who ask beyond the head
-        assert [line.position for line in store.history(["late"], later)] == [late, later]
+        # also for those who ask beyond the head
+        assert list(store.lines(first, later)) == []
+        assert [line.position for line in store.history(["late"], later)] == [
+            late,
+            later,
+        ]
         run("commit")
     assert store.head() == later
     assert [line.id for line in store.lines(first, later)] == ["slow", "late", "late"]
 
 
-def test_a_decision_stands_after_the_state_it_was_made_with(server: Server, store: PostgresStore) -> None:
+def test_a_decision_stands_after_the_state_it_was_made_with(
+    server: Server, store: PostgresStore
+) -> None:
     with another(server) as run:
         run("begin")
         run("select pg_current_xact_id()")
@@ -61,30 +81,45 @@ def test_a_decision_stands_after_the_state_it_was_made_with(server: Server, stor
     assert seen < old < new
 
 
-def test_two_replicas_keep_an_event_once(server: Server, store: PostgresStore, experiment: str) -> None:
+def test_two_replicas_keep_an_event_once(
+    server: Server, store: PostgresStore, experiment: str
+) -> None:
     with PostgresStore(server.url(), policy(), experiment=experiment) as other:
         events = [made(f"d{i}") for i in range(200)]
         futures = [s.append([e]) for e in events for s in (store, other)]
         futures += [other.append(events[::-1]), store.append(events)]
-        receipts = [receipt for future in futures for receipt in future.result(timeout=60)]
+        receipts = [
+            receipt for future in futures for receipt in future.result(timeout=60)
+        ]
         assert sum(receipt.new for receipt in receipts) == 200
         assert len({receipt.accepted() for receipt in receipts}) == 200
-        clash = [s.append([Reward("d1", v, 0.0)]) for s, v in ((store, 0.0), (other, 1.0))]
+        clash = [
+            s.append([Reward("d1", v, 0.0)]) for s, v in ((store, 0.0), (other, 1.0))
+        ]
         refused = [future.result(timeout=60)[0].refused for future in clash]
-        assert [isinstance(one, od.Conflict) for one in refused] in ([True, False], [False, True])
+        assert [isinstance(one, od.Conflict) for one in refused] in (
+            [True, False],
+            [False, True],
+        )
         assert None in refused
 
 
-def test_a_group_that_a_deadlock_broke_up_is_written_again(server: Server, experiment: str) -> None:
+def test_a_group_that_a_deadlock_broke_up_is_written_again(
+    server: Server, experiment: str
+) -> None:
     server.sql("alter role postgres set deadlock_timeout = '50ms'")
-    with PostgresStore(server.url(), policy(), experiment=experiment) as store, another(server) as run:
+    with (
+        PostgresStore(server.url(), policy(), experiment=experiment) as store,
+        another(server) as run,
+    ):
         run("set deadlock_timeout = '60s'")  # so that it is the store that is broken up
         run("begin")
         run(f"insert into events select $1::integer, {ROW}", store._number, "b")
         future = store.append([Reward("a", 1.0, 0.0), Reward("b", 1.0, 0.0)])
         while not run("select 1 from pg_stat_activity where wait_event_type = 'Lock'"):
             pass  # the store has written a, and waits for b
-        run(f"insert into events select $1::integer, 1 + {ROW}", store._number, "a")  # waits for the store: a deadlock
+        # waits for the store: a deadlock
+        run(f"insert into events select $1::integer, 1 + {ROW}", store._number, "a")
         run("commit")
         receipts = future.result(timeout=60)
         assert [receipt.new for receipt in receipts] == [False, False]
@@ -92,7 +127,9 @@ def test_a_group_that_a_deadlock_broke_up_is_written_again(server: Server, exper
     server.sql("alter role postgres reset deadlock_timeout")
 
 
-def test_what_queues_while_a_group_is_written_is_the_next_group(server: Server, store: PostgresStore) -> None:
+def test_what_queues_while_a_group_is_written_is_the_next_group(
+    server: Server, store: PostgresStore
+) -> None:
     with another(server) as run:
         run("begin")
         run("lock table events in exclusive mode")
@@ -101,12 +138,15 @@ def test_what_queues_while_a_group_is_written_is_the_next_group(server: Server, 
         run("commit")
         positions = [future.result(timeout=60)[0].accepted() for future in futures]
     assert all(one < other for one, other in pairwise(positions))
-    assert store.commits <= 2  # what the writer had taken when it began to wait, and all the rest
+    # what the writer had taken when it began to wait, and all the rest
+    assert store.commits <= 2
 
 
 def test_more_than_a_statement_holds(store: PostgresStore) -> None:
     event = made("a")
-    positions = append(store, *(DecisionMade(f"d{i}", event.decision, 0, 0.0) for i in range(4100)))
+    positions = append(
+        store, *(DecisionMade(f"d{i}", event.decision, 0, 0.0) for i in range(4100))
+    )
     assert store.commits == 3
     assert all(one < other for one, other in pairwise(positions))
     assert [line.position for line in store.lines(0, store.head())] == positions
@@ -115,28 +155,50 @@ def test_more_than_a_statement_holds(store: PostgresStore) -> None:
     assert append(store) == []
 
 
-def test_commits_are_synchronous_whatever_the_server_prefers(server: Server, experiment: str) -> None:
-    server.sql("create database hasty", "alter database hasty set synchronous_commit = off")
+def test_commits_are_synchronous_whatever_the_server_prefers(
+    server: Server, experiment: str
+) -> None:
+    server.sql(
+        "create database hasty", "alter database hasty set synchronous_commit = off"
+    )
     with PostgresStore(server.url("hasty"), policy(), experiment=experiment) as store:
         assert store._connection is not None
-        assert store._link.run(store._connection.fetchval("show synchronous_commit")) == "on"
+        assert (
+            store._link.run(store._connection.fetchval("show synchronous_commit"))
+            == "on"
+        )
 
 
-def test_experiments_share_a_database(server: Server, store: PostgresStore, experiment: str) -> None:
+def test_experiments_share_a_database(
+    server: Server, store: PostgresStore, experiment: str
+) -> None:
     append(store, made("a", time=1.0), Reward("a", 1.0, 0.0))
-    with PostgresStore(server.url(), policy(gamma=0.3), experiment=experiment + "-b", rule="sum") as other:
+    with PostgresStore(
+        server.url(), policy(gamma=0.3), experiment=experiment + "-b", rule="sum"
+    ) as other:
         append(other, made("a", seed=5, time=1.0), Reward("a", 0.5, 0.0, "part"))
         assert other.rule == "sum"
         assert [line.value for line in other.lines(0, other.head())] == [None, 0.5]
         assert other.erase(before=2.0) == 1
-    (kept,) = store.decisions([line.position for line in store.lines(0, store.head()) if line.kind == "decision"])
+    (kept,) = store.decisions(
+        [
+            line.position
+            for line in store.lines(0, store.head())
+            if line.kind == "decision"
+        ]
+    )
     assert kept == made("a").decision  # still with its context
 
 
 def test_reading_needs_no_policy(server: Server, experiment: str) -> None:
-    with pytest.raises(od.InvalidInput, match=f"experiment must be one of the database, .*; got '{experiment}'"):
+    with pytest.raises(
+        od.InvalidInput,
+        match=f"experiment must be one of the database, .*; got '{experiment}'",
+    ):
         PostgresReader(server.url(), experiment=experiment)
-    with PostgresStore(server.url(), policy(), experiment=experiment, rule="sum", about={"seed": 7}) as store:
+    with PostgresStore(
+        server.url(), policy(), experiment=experiment, rule="sum", about={"seed": 7}
+    ) as store:
         positions = append(store, made("a"))
         with PostgresReader(server.url(), experiment=experiment) as reader:
             assert (reader.rule, reader.about) == ("sum", {"seed": 7})
@@ -176,7 +238,9 @@ def test_closing_writes_what_is_queued(server: Server, experiment: str) -> None:
     store.close()
     store.close()
     assert all(future.done() and future.exception() is None for future in futures)
-    with pytest.raises(od.errors.StoreFailed, match="takes no more events: it is closed"):
+    with pytest.raises(
+        od.errors.StoreFailed, match="takes no more events: it is closed"
+    ):
         store.append([made("late")])
     with pytest.raises(od.errors.StoreFailed, match="cannot be used: it is closed"):
         store.head()
@@ -202,19 +266,33 @@ def test_names_and_addresses(server: Server) -> None:
     for name in ("", "Front", "a b", "a;drop", "x" * 65, "a\n"):
         with pytest.raises(od.InvalidInput, match="experiment must match"):
             PostgresStore(server.url(), judge, experiment=name)
-    with pytest.raises(od.InvalidInput, match="url must begin with postgresql://; got 'mysql'"):
+    with pytest.raises(
+        od.InvalidInput, match="url must begin with postgresql://; got 'mysql'"
+    ):
         PostgresStore("mysql://localhost/x", judge, experiment="a")
-    for url in ("postgresql://me:sec/ret@host/x", "postgresql://[::1/x", "postgresql://127.0.0.1:99999/x"):
-        with pytest.raises(od.InvalidInput, match=r"url must be an address like .*; this one cannot be read"):
+    for url in (
+        "postgresql://me:sec/ret@host/x",
+        "postgresql://[::1/x",
+        "postgresql://127.0.0.1:99999/x",
+    ):
+        with pytest.raises(
+            od.InvalidInput,
+            match=r"url must be an address like .*; this one cannot be read",
+        ):
             PostgresStore(url, judge, experiment="a")
-        with pytest.raises(od.InvalidInput, match=r"url must be an address like .*; this one cannot be read"):
+        with pytest.raises(
+            od.InvalidInput,
+            match=r"url must be an address like .*; this one cannot be read",
+        ):
             PostgresReader(url, experiment="a")
     with pytest.raises(od.InvalidInput, match="rule must be"):
         PostgresStore(server.url(), judge, experiment="a", rule="last")  # type: ignore[arg-type]
     with pytest.raises(od.errors.StoreFailed, match="cannot be opened") as refused:
         PostgresStore("postgresql://me:secret@127.0.0.1:1/x", judge, experiment="a")
     assert "secret" not in str(refused.value)
-    with pytest.raises(od.errors.StoreFailed, match='database "nowhere" does not exist'):
+    with pytest.raises(
+        od.errors.StoreFailed, match='database "nowhere" does not exist'
+    ):
         PostgresStore(server.url("nowhere"), judge, experiment="a")
 
 
@@ -234,31 +312,47 @@ def test_servers_that_would_lose_or_garble_events(server: Server) -> None:
             pass
 
 
-def test_events_from_a_server_that_was_further_on(server: Server, experiment: str) -> None:
+def test_events_from_a_server_that_was_further_on(
+    server: Server, experiment: str
+) -> None:
     """A dump, restored where fewer transactions have run."""
     with PostgresStore(server.url(), policy(), experiment=experiment) as store:
         append(store, made("a"))
         number = store._number
-    server.sql(f"update oddsmith.events set position = position + (1000000 << 20) where experiment = {number}")
-    with pytest.raises(od.BadFile, match="it was copied here from a server that was further on"):
+    server.sql(
+        "update oddsmith.events set position = position + (1000000 << 20) where "
+        f"experiment = {number}"
+    )
+    with pytest.raises(
+        od.BadFile, match="it was copied here from a server that was further on"
+    ):
         PostgresStore(server.url(), policy(), experiment=experiment)
     with PostgresReader(server.url(), experiment=experiment) as reader:
         assert reader.rule == "first"
 
 
-ENDED = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'oddsmith'"
+ENDED = (
+    "select pg_terminate_backend(pid, 5000) from pg_stat_activity where "
+    "application_name = 'oddsmith'"
+)
 
 
-def test_a_connection_that_was_ended_is_made_again(server: Server, store: PostgresStore) -> None:
+def test_a_connection_that_was_ended_is_made_again(
+    server: Server, store: PostgresStore
+) -> None:
     append(store, made("a"))
     server.sql(ENDED)
     failures = [store.append([made(f"b{i}")]).exception(timeout=60) for i in range(3)]
-    assert all(isinstance(failure, od.errors.StoreFailed | None) for failure in failures)
+    assert all(
+        isinstance(failure, od.errors.StoreFailed | None) for failure in failures
+    )
     assert failures[-1] is None  # at most the first one or two were not answered
     assert {line.id for line in store.lines(0, store.head())} >= {"a", "b2"}
 
 
-def test_a_server_that_forgot_what_was_answered(server: Server, store: PostgresStore) -> None:
+def test_a_server_that_forgot_what_was_answered(
+    server: Server, store: PostgresStore
+) -> None:
     """Another server in its place, restored from an older copy."""
     append(store, made("a"))
     append(store, made("b"))

@@ -1,4 +1,5 @@
-"""Two replicas, eight writers, one killed and started again: each state is the full replay; by sequence it is not."""
+"""Two replicas, eight writers, one killed and started again: each state is the full
+replay; by sequence it is not."""
 
 import json
 import os
@@ -27,7 +28,9 @@ class Replica:
 
     def __init__(self, url: str, experiment: str, variant: str) -> None:
         command = [sys.executable, str(SCRIPT), url, experiment, variant]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self._guard = threading.Timer(300, self._child.kill)
         self._guard.start()
         assert self._answer() == "ready"
@@ -64,7 +67,8 @@ def stalled(url: str, experiment: str, name: str) -> Iterator[None]:
 
 
 def go_on(replica: Replica) -> None:
-    """Until a replica has read on: past what is stalled, if it is one that does so; the window never is."""
+    """Until a replica has read on: past what is stalled, if it is one that does so; the
+    window never is."""
     start = replica.ask("look")
     for _ in range(200):
         if replica.ask("look") != start:
@@ -72,8 +76,11 @@ def go_on(replica: Replica) -> None:
         time.sleep(0.01)
 
 
-def played(url: str, experiment: str, variant: str, *, kills: int, seconds: float) -> tuple[list[Any], list[Any]]:
-    """What two replicas say in the end (position, rewards learnt, state), and what a full replay of the log says."""
+def played(
+    url: str, experiment: str, variant: str, *, kills: int, seconds: float
+) -> tuple[list[Any], list[Any]]:
+    """What two replicas say in the end (position, rewards learnt, state), and what a
+    full replay of the log says."""
     judge = policy()
     replicas = [Replica(url, experiment, variant) for _ in range(2)]
     for i in range(kills):
@@ -98,8 +105,13 @@ def by_sequence(server: Server, database: str) -> str:
     """A database whose events have a sequence number as well."""
     server.sql(f"create database {database}")
     PostgresStore(server.url(database), policy(), experiment="none").close()
-    add = "alter table oddsmith.events add column seq bigint generated always as identity (cache 1)"
-    server.sql(add, "create index on oddsmith.events (experiment, seq)", database=database)
+    add = (
+        "alter table oddsmith.events add column seq bigint generated always as "
+        "identity (cache 1)"
+    )
+    server.sql(
+        add, "create index on oddsmith.events (experiment, seq)", database=database
+    )
     return server.url(database)
 
 
@@ -111,6 +123,8 @@ def test_every_replica_is_the_full_replay(server: Server, experiment: str) -> No
 
 def test_following_a_sequence_misses_events(server: Server, experiment: str) -> None:
     """The check has teeth."""
-    told, replayed = played(by_sequence(server, "sequences"), experiment, "sequence", kills=1, seconds=0.8)
+    told, replayed = played(
+        by_sequence(server, "sequences"), experiment, "sequence", kills=1, seconds=0.8
+    )
     assert told != [replayed, replayed]
     assert min(learnt for _, learnt, _ in told) < replayed[1]

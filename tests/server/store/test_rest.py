@@ -1,4 +1,5 @@
-"""Stores that rest: their files are given back, and what they promise holds all the same."""
+"""Stores that rest: their files are given back, and what they promise holds all the
+same."""
 
 import os
 import shutil
@@ -29,8 +30,16 @@ class Steps:
         return self.now
 
 
-def opened(path: Path, stores: OpenStores | None = None, kind: type[RestingStore] = RestingStore) -> RestingStore:
-    return kind(path, partial(SQLiteStore, path, policy()), stores or OpenStores(most=64, clock=Steps()))
+def opened(
+    path: Path,
+    stores: OpenStores | None = None,
+    kind: type[RestingStore] = RestingStore,
+) -> RestingStore:
+    return kind(
+        path,
+        partial(SQLiteStore, path, policy()),
+        stores or OpenStores(most=64, clock=Steps()),
+    )
 
 
 def held(folder: Path) -> list[str]:
@@ -63,7 +72,9 @@ def test_files_thread_and_lock_are_given_back_and_taken_again(tmp_path: Path) ->
     assert held(tmp_path)
     store.close()
     assert held(tmp_path) == []
-    with pytest.raises(od.errors.StoreFailed, match="takes no more events: it is closed"):
+    with pytest.raises(
+        od.errors.StoreFailed, match="takes no more events: it is closed"
+    ):
         append(store, made("c"))
 
 
@@ -84,12 +95,16 @@ def test_what_is_queued_is_written_before_it_rests(tmp_path: Path) -> None:
     store = opened(tmp_path / "events")
     futures = [store.append([made(f"d{number}")]) for number in range(100)]
     assert store.rest()
-    assert sorted(future.result(30)[0].position for future in futures) == list(range(1, 101))
+    assert sorted(future.result(30)[0].position for future in futures) == list(
+        range(1, 101)
+    )
     assert store.head() == 100
     store.close()
 
 
-def test_appending_to_a_store_at_rest_does_not_wait_for_its_files(tmp_path: Path) -> None:
+def test_appending_to_a_store_at_rest_does_not_wait_for_its_files(
+    tmp_path: Path,
+) -> None:
     is_free = threading.Event()
 
     def slow() -> SQLiteStore:
@@ -157,7 +172,10 @@ def fate(folder: Path, what: Any, kind: type[RestingStore]) -> None:
     shutil.copy(path, away)
     what(path)
     left = path.stat().st_size if path.exists() else None
-    sentence = f"events must be the store that was opened; .*{FATES[what]}.*: put it back, or restart"
+    sentence = (
+        f"events must be the store that was opened; .*{FATES[what]}.*: put it back, or "
+        "restart"
+    )
     for _ in range(2):
         with pytest.raises(od.errors.StoreFailed, match=sentence):
             append(store, made("c"))
@@ -170,7 +188,9 @@ def fate(folder: Path, what: Any, kind: type[RestingStore]) -> None:
 
 
 @pytest.mark.parametrize("what", FATES)
-def test_a_store_that_became_another_is_refused_until_it_is_back(tmp_path: Path, what: Any) -> None:
+def test_a_store_that_became_another_is_refused_until_it_is_back(
+    tmp_path: Path, what: Any
+) -> None:
     fate(tmp_path, what, RestingStore)
 
 
@@ -180,19 +200,27 @@ def test_a_store_that_does_not_look_is_found(tmp_path: Path, what: Any) -> None:
         fate(tmp_path, what, Careless)
 
 
-def test_a_store_that_another_process_has_taken_is_refused_until_it_is_free(tmp_path: Path) -> None:
+def test_a_store_that_another_process_has_taken_is_refused_until_it_is_free(
+    tmp_path: Path,
+) -> None:
     store = opened(tmp_path / "events")
     append(store, made("a"))
     assert store.rest()
     code = (
-        "import sys; from oddsmith.server.store.sqlite.file import Lock; from pathlib import Path\n"
+        "import sys; from oddsmith.server.store.sqlite.file import Lock; from pathlib "
+        "import Path\n"
         "lock = Lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "events")]
-    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(od.errors.StoreFailed, match=f"one process at a time; it is in use by process {other.pid}"):
+    with pytest.raises(
+        od.errors.StoreFailed,
+        match=f"one process at a time; it is in use by process {other.pid}",
+    ):
         append(store, made("b"))
     other.communicate("", timeout=30)
     assert append(store, made("b")) == [2]
@@ -216,11 +244,17 @@ def test_only_so_many_are_open_at_a_time_whatever_is_called(tmp_path: Path) -> N
     all_of_them = [opened(tmp_path / f"events{number}", stores) for number in range(12)]
     most = 0
     with ThreadPoolExecutor(6) as pool:
-        calls = [pool.submit(append, store, made(f"d{turn}")) for turn in range(5) for store in all_of_them]
+        calls = [
+            pool.submit(append, store, made(f"d{turn}"))
+            for turn in range(5)
+            for store in all_of_them
+        ]
         while not all(call.done() for call in calls):
             most = max(most, len(held(tmp_path)))
     assert 0 < most <= 3 * 6 + 3  # the lock of one that is closing may be there
-    assert [sorted(call.result()[0] for call in calls[i::12]) for i in range(12)] == [[1, 2, 3, 4, 5]] * 12
+    assert [sorted(call.result()[0] for call in calls[i::12]) for i in range(12)] == [
+        [1, 2, 3, 4, 5]
+    ] * 12
     assert stores.count == 3
     for store in all_of_them:
         store.close()
@@ -241,7 +275,9 @@ def test_the_least_recently_called_rests_first(tmp_path: Path) -> None:
         one.close()
 
 
-def test_erasing_opens_a_store_only_where_there_is_something_to_erase(tmp_path: Path) -> None:
+def test_erasing_opens_a_store_only_where_there_is_something_to_erase(
+    tmp_path: Path,
+) -> None:
     store = opened(tmp_path / "events")
     append(store, made("old", time=100.0), made("new", time=200.0))
     assert store.rest()
@@ -263,7 +299,8 @@ def test_who_comes_while_it_is_closed_is_answered(tmp_path: Path) -> None:
     store = opened(tmp_path / "events")
     early = store.append
     assert store.rest()
-    assert early([made("a")]).result(30)[0].position == 1  # the store was asked before it went to rest
+    # the store was asked before it went to rest
+    assert early([made("a")]).result(30)[0].position == 1
     store.close()
     with pytest.raises(od.errors.StoreFailed, match="it is closed"):
         early([made("b")])
@@ -274,7 +311,10 @@ def test_a_store_that_cannot_write_stays_open(tmp_path: Path) -> None:
     append(store, made("a"))
     with store.awake() as inner:
         assert not store.rest()  # it is in use
-        fail, inner.append = inner.append, lambda _: (_ for _ in ()).throw(od.errors.StoreFailed("no"))  # type: ignore[method-assign,assignment]
+        fail, inner.append = (  # type: ignore[method-assign]
+            inner.append,
+            lambda _: (_ for _ in ()).throw(od.errors.StoreFailed("no")),  # type: ignore[assignment]
+        )
     assert not store.rest()
     assert held(tmp_path)
     inner.append = fail  # type: ignore[method-assign]

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from oddsmith.server.store import Activation, DecisionMade, Event, PostgresStore, Reward, Store
+from oddsmith.server.store import (
+    Activation,
+    DecisionMade,
+    Event,
+    PostgresStore,
+    Reward,
+    Store,
+)
 from oddsmith.server.store.postgres.rows import GROUP, groups_of
 from oddsmith.server.store.rows import EventRow, row_of
 from oddsmith.server.store.slates import OfSlate, slot_id
@@ -26,7 +33,10 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 def page(slate: str, n: int, *, seed: int = 0) -> list[DecisionMade]:
     """The decisions of a slate of so many slots."""
     ids = [slot_id(slate, str(slot)) for slot in range(1, n + 1)]
-    return [replace(made(id, seed=seed), slate=slate, slot=slot) for slot, id in enumerate(ids, 1)]
+    return [
+        replace(made(id, seed=seed), slate=slate, slot=slot)
+        for slot, id in enumerate(ids, 1)
+    ]
 
 
 def news(receipts: Sequence[Any]) -> list[bool]:
@@ -35,23 +45,31 @@ def news(receipts: Sequence[Any]) -> list[bool]:
 
 def test_a_slate_is_read_in_the_order_of_its_slots(store: Store) -> None:
     append(store, *page("b", 12), made("alone"), *page("a", 2))
-    assert [line.id for line in store.of_slate("b")] == [slot_id("b", str(slot)) for slot in range(1, 13)]
+    assert [line.id for line in store.of_slate("b")] == [
+        slot_id("b", str(slot)) for slot in range(1, 13)
+    ]
     assert len(store.of_slate("a")) == 2
     assert store.of_slate("alone") == []
     draws = store.draws([line.position for line in store.of_slate("a")])
     assert [(draw.slate, draw.slot) for draw in draws] == [("a", 1), ("a", 2)]
 
 
-def test_a_slate_that_comes_again_with_more_slots_or_fewer_changes_nothing(store: Store) -> None:
+def test_a_slate_that_comes_again_with_more_slots_or_fewer_changes_nothing(
+    store: Store,
+) -> None:
     first = append(store, *page("s", 3))
     for n in (1, 2, 3):
         receipts = store.append(page("s", n, seed=1)).result(60)
-        assert [(one.position, one.new, one.refused) for one in receipts] == [(p, False, None) for p in first[:n]]
+        assert [(one.position, one.new, one.refused) for one in receipts] == [
+            (p, False, None) for p in first[:n]
+        ]
     *known, fourth, fifth = store.append(page("s", 5, seed=1)).result(60)
     assert [one.position for one in known] == first
     for one, slot in ((fourth, 4), (fifth, 5)):
         assert not one.new
-        with pytest.raises(od.Conflict, match=f"slate 's' was decided before, without a slot {slot}"):
+        with pytest.raises(
+            od.Conflict, match=f"slate 's' was decided before, without a slot {slot}"
+        ):
             one.accepted()
     assert [line.position for line in store.of_slate("s")] == first
     assert store.tally() == {"decision": 3}
@@ -66,7 +84,18 @@ def test_two_calls_for_one_slate_in_one_group(store: Store) -> None:
         made("x"),
     ]
     receipts = store.append(together).result(60)
-    assert news(receipts) == [True, True, True, False, False, False, False, True, True, True]
+    assert news(receipts) == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     assert len(store.of_slate("s")) == 2
     assert store.tally() == {"decision": 5, "reward": 1}
 
@@ -83,18 +112,31 @@ def test_a_slot_whose_id_is_that_of_another_decision_is_not_kept(store: Store) -
     assert len(store.of_slate("s")) == 2  # which the service answers with a conflict
 
 
-def test_replicas_that_decide_one_slate_at_once_keep_one_of_them(server: Server, experiment: str) -> None:
-    stores = [PostgresStore(server.url(), policy(), experiment=experiment) for _ in range(3)]
+def test_replicas_that_decide_one_slate_at_once_keep_one_of_them(
+    server: Server, experiment: str
+) -> None:
+    stores = [
+        PostgresStore(server.url(), policy(), experiment=experiment) for _ in range(3)
+    ]
     try:
         with ThreadPoolExecutor(6) as pool:
             for turn in range(20):
                 asked = [page(f"s{turn}", n, seed=n) for n in (2, 3, 5, 3, 2, 5)]
-                futures = [pool.submit(stores[i % 3].append, events) for i, events in enumerate(asked)]
+                futures = [
+                    pool.submit(stores[i % 3].append, events)
+                    for i, events in enumerate(asked)
+                ]
                 receipts = [future.result(60).result(60) for future in futures]
-                written = [(events, found) for events, found in zip(asked, receipts, strict=True) if any(news(found))]
+                written = [
+                    (events, found)
+                    for events, found in zip(asked, receipts, strict=True)
+                    if any(news(found))
+                ]
                 assert len(written) == 1
                 assert all(news(written[0][1]))
-                assert [line.id for line in stores[0].of_slate(f"s{turn}")] == [event.id for event in written[0][0]]
+                assert [line.id for line in stores[0].of_slate(f"s{turn}")] == [
+                    event.id for event in written[0][0]
+                ]
     finally:
         for store in stores:
             store.close()
@@ -107,15 +149,35 @@ def test_groups_for_one_statement_do_not_cut_a_slate() -> None:
     for number, size in enumerate(sizes):
         for slot in range(1, size + 1):
             place = (None, None) if size == 1 else (f"s{number}", slot)
-            rows.append(sample._replace(columns=(*sample.columns[:10], *place, *sample.columns[12:])))
+            rows.append(
+                sample._replace(
+                    columns=(*sample.columns[:10], *place, *sample.columns[12:])
+                )
+            )
     groups = list(groups_of(rows))
     assert [row for group in groups for row in group] == rows
-    assert all(0 < len(group) <= GROUP and group[0].columns[11] in (None, 1) for group in groups)
+    assert all(
+        0 < len(group) <= GROUP and group[0].columns[11] in (None, 1)
+        for group in groups
+    )
     assert list(groups_of([])) == [[]]
 
 
 def test_ids_of_slots_are_of_one_form_and_their_own() -> None:
-    texts = ["a", "b", "ab", "1", "11", "1:a", ":", "ev 1/é", "x" * 256, "x" * 255, "🙂", "2:ab"]
+    texts = [
+        "a",
+        "b",
+        "ab",
+        "1",
+        "11",
+        "1:a",
+        ":",
+        "ev 1/é",
+        "x" * 256,
+        "x" * 255,
+        "🙂",
+        "2:ab",
+    ]
     ids = [slot_id(slate, name) for slate in texts for name in texts]
     assert len(set(ids)) == len(ids)
     assert all(len(id) == 32 and set(id) <= set("0123456789abcdef") for id in ids)
@@ -130,7 +192,8 @@ def test_an_id_is_that_of_a_slate_or_of_a_decision(store: Store) -> None:
         ([Activation("s", 0.0)], OfSlate, "got 's', which is a slate"),
     ]
     for events, error, sentence in rows:
-        receipts = store.append([*events, Reward("d", 1.0, 0.0)]).result(60)  # what is beside it is kept
+        # what is beside it is kept
+        receipts = store.append([*events, Reward("d", 1.0, 0.0)]).result(60)
         assert [one.position for one in receipts[:-1]] == [0] * len(events)
         with pytest.raises(error, match=sentence):
             receipts[0].accepted()

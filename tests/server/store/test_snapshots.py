@@ -30,28 +30,45 @@ def store(tmp_path: Path) -> Any:
 def damage(path: Path, position: int, place: int) -> bytes:
     """Change one bit of a snapshot's content; returns what it was."""
     with closing(sqlite3.connect(path)) as file, file:
-        (content,) = file.execute("select content from snapshots where position = ?", (position,)).fetchone()
+        (content,) = file.execute(
+            "select content from snapshots where position = ?", (position,)
+        ).fetchone()
         changed = bytearray(content)
         changed[place] ^= 1 << place % 8
-        file.execute("update snapshots set content = ? where position = ?", (bytes(changed), position))
+        file.execute(
+            "update snapshots set content = ? where position = ?",
+            (bytes(changed), position),
+        )
     return bytes(content)
 
 
-def test_a_snapshot_damaged_at_any_byte_is_passed_over(store: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
-    """In every snapshot, at 200 places; the state is that of the log, to the last bit."""
+def test_a_snapshot_damaged_at_any_byte_is_passed_over(
+    store: SQLiteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In every snapshot, at 200 places; the state is that of the log, to the last
+    bit."""
     whole = bits(restore(store, policy()).state)
     for snapshot in store.snapshots():
         size = len(store.content(snapshot.position))
         for place in np.linspace(0, size - 1, PLACES).astype(int).tolist():
             content = damage(store.path, snapshot.position, place)
-            with pytest.raises(DamagedSnapshot, match=f"snapshot at position {snapshot.position} is damaged"):
+            with pytest.raises(
+                DamagedSnapshot,
+                match=f"snapshot at position {snapshot.position} is damaged",
+            ):
                 store.content(snapshot.position)
             if place % 7 == 0:
                 assert bits(restore(store, policy(), until=store.head()).state) == whole
             with closing(sqlite3.connect(store.path)) as file, file:
-                file.execute("update snapshots set content = ? where position = ?", (content, snapshot.position))
+                file.execute(
+                    "update snapshots set content = ? where position = ?",
+                    (content, snapshot.position),
+                )
     assert bits(restore(store, policy()).state) == whole
-    assert any("is damaged" in record.message and record.levelno == logging.ERROR for record in caplog.records)
+    assert any(
+        "is damaged" in record.message and record.levelno == logging.ERROR
+        for record in caplog.records
+    )
 
 
 def test_with_all_snapshots_damaged_the_whole_log_is_folded(store: SQLiteStore) -> None:
@@ -64,10 +81,13 @@ def test_with_all_snapshots_damaged_the_whole_log_is_folded(store: SQLiteStore) 
 def test_without_the_checksum_it_would_be_an_outage_or_a_wrong_state(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same damage where nothing compares: at some byte the fold fails, or is another state."""
+    """The same damage where nothing compares: at some byte the fold fails, or is
+    another state."""
     whole = bits(restore(store, policy()).state)
     query = SQLiteReader.queries.content
-    monkeypatch.setattr(SQLiteReader, "content", lambda self, at: bytes(self._read(query, at)[0][-1]))
+    monkeypatch.setattr(
+        SQLiteReader, "content", lambda self, at: bytes(self._read(query, at)[0][-1])
+    )
     wrong = 0
     last = store.snapshots()[-1].position
     for place in range(0, len(store.content(last)), 7):
@@ -77,7 +97,9 @@ def test_without_the_checksum_it_would_be_an_outage_or_a_wrong_state(
         except Exception:
             wrong += 1
         with closing(sqlite3.connect(store.path)) as file, file:
-            file.execute("update snapshots set content = ? where position = ?", (content, last))
+            file.execute(
+                "update snapshots set content = ? where position = ?", (content, last)
+            )
     assert wrong
 
 

@@ -1,4 +1,5 @@
-"""What is special about one file: its lock, its disk, and what erasing leaves behind."""
+"""What is special about one file: its lock, its disk, and what erasing leaves
+behind."""
 
 import sqlite3
 import subprocess
@@ -32,7 +33,9 @@ WRITER = Path(__file__).with_name("writer.py")
 def elsewhere(path: Path) -> "subprocess.CompletedProcess[str]":
     """Another process that opens the store and closes it."""
     command = [sys.executable, str(WRITER), str(path), "once"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_a_second_process_is_refused_in_one_sentence(tmp_path: Path) -> None:
@@ -43,7 +46,8 @@ def test_a_second_process_is_refused_in_one_sentence(tmp_path: Path) -> None:
         last = done.stderr.strip().splitlines()[-1]
         assert done.returncode != 0
         assert "must be used by one process at a time; it is in use by process" in last
-        with pytest.raises(od.errors.StoreFailed, match="one process at a time"):  # nor twice in one process
+        # nor twice in one process
+        with pytest.raises(od.errors.StoreFailed, match="one process at a time"):
             SQLiteStore(path, policy())
         append(store, made("b"))
     done = elsewhere(path)
@@ -66,16 +70,21 @@ def test_what_queues_while_the_writer_is_busy_is_one_commit(tmp_path: Path) -> N
             assert not any(future.done() for future in futures)
         positions = [future.result()[0].accepted() for future in futures]
         assert positions == list(range(1, 51))
-        assert store.commits <= 2  # what the writer had taken when it began to wait, and all the rest
+        # what the writer had taken when it began to wait, and all the rest
+        assert store.commits <= 2
 
 
 def test_what_json_cannot_hold_is_refused_before_it_is_queued(tmp_path: Path) -> None:
     decision = made("a").decision
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
         with pytest.raises(od.InvalidInput, match="context must hold what JSON can"):
-            store.append([DecisionMade("a", decision._replace(context=object()), 0, 0.0)])
+            store.append(
+                [DecisionMade("a", decision._replace(context=object()), 0, 0.0)]
+            )
         with pytest.raises(od.InvalidInput, match="that JSON can hold"):
-            store.append([DecisionMade("a", decision._replace(step=float("nan")), 0, 0.0)])
+            store.append(
+                [DecisionMade("a", decision._replace(step=float("nan")), 0, 0.0)]
+            )
         assert store.head() == 0
 
 
@@ -86,7 +95,9 @@ def test_erased_contexts_are_gone_from_the_disk(tmp_path: Path) -> None:
         append(store, DecisionMade("a", decision, 0, 1.0), Reward("a", 1.0, 1.0))
         assert any(secret.encode() in file.read_bytes() for file in tmp_path.iterdir())
         assert store.erase(before=2.0) == 1
-        assert not any(secret.encode() in file.read_bytes() for file in tmp_path.iterdir())
+        assert not any(
+            secret.encode() in file.read_bytes() for file in tmp_path.iterdir()
+        )
 
 
 def test_a_full_disk_answers_nobody_and_passes(tmp_path: Path) -> None:
@@ -95,7 +106,10 @@ def test_a_full_disk_answers_nobody_and_passes(tmp_path: Path) -> None:
         pages = store._writing.connection.execute("pragma page_count").fetchone()[0]
         store._writing.connection.execute(f"pragma max_page_count = {pages + 2}")
         many = store.append([made(f"x{i}") for i in range(50)])
-        with pytest.raises(od.errors.StoreFailed, match="could not be written: database or disk is full"):
+        with pytest.raises(
+            od.errors.StoreFailed,
+            match="could not be written: database or disk is full",
+        ):
             many.result()
         assert store.head() == 1
         store._writing.connection.execute("pragma max_page_count = 100000")
@@ -105,7 +119,9 @@ def test_a_full_disk_answers_nobody_and_passes(tmp_path: Path) -> None:
 def test_a_disk_on_which_nothing_can_be_undone_still_answers(tmp_path: Path) -> None:
     def refuse(action: int, what: str | None, *_: object) -> int:
         """Neither commit nor rollback works."""
-        return sqlite3.SQLITE_DENY if what in ("COMMIT", "ROLLBACK") else sqlite3.SQLITE_OK
+        return (
+            sqlite3.SQLITE_DENY if what in ("COMMIT", "ROLLBACK") else sqlite3.SQLITE_OK
+        )
 
     store = SQLiteStore(tmp_path / "events.sqlite", policy())
     append(store, made("a"))
@@ -136,12 +152,20 @@ def test_closing_waits_for_whoever_reads_or_keeps(tmp_path: Path) -> None:
         with store._reader:
             closing.start()
             closing.join(0.1)
-            assert store._reading.execute("select count(*) from events").fetchone() == (1,)
+            assert store._reading.execute("select count(*) from events").fetchone() == (
+                1,
+            )
         closing.join(0.1)
-        assert store._writing.connection.execute("select count(*) from events").fetchone() == (1,)
+        assert store._writing.connection.execute(
+            "select count(*) from events"
+        ).fetchone() == (1,)
     closing.join(30)
     assert not closing.is_alive()
-    for late in (store.head, lambda: store.erase(0.0), lambda: store.append([made("b")])):
+    for late in (
+        store.head,
+        lambda: store.erase(0.0),
+        lambda: store.append([made("b")]),
+    ):
         with pytest.raises(od.errors.StoreFailed, match="closed"):
             late()
 
@@ -153,7 +177,8 @@ def test_a_disk_that_fails_while_erasing_is_told_in_a_sentence(tmp_path: Path) -
         transaction = writing.transaction
         writing.transaction = lambda: nullcontext(writing.connection)
         with writing.lock:
-            writing.connection.execute("begin immediate")  # then the log cannot be emptied
+            # then the log cannot be emptied
+            writing.connection.execute("begin immediate")
         with pytest.raises(od.errors.StoreFailed, match="erase again"):
             store.erase(1e9)
         writing.connection.execute("rollback")
@@ -168,7 +193,9 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other")) as other, other:
         other.execute("create table songs (name text)")
     other.close()
-    with pytest.raises(od.BadFile, match="must be a store of format 'oddsmith store 3'; it is none"):
+    with pytest.raises(
+        od.BadFile, match="must be a store of format 'oddsmith store 3'; it is none"
+    ):
         SQLiteStore(tmp_path / "other", policy())
     with pytest.raises(od.errors.StoreFailed, match="cannot be opened"):
         SQLiteStore(tmp_path / "nowhere" / "events", policy())
@@ -212,7 +239,9 @@ def test_snapshots_thin_out_with_age() -> None:
     assert all(older <= 4 * newer + 4 for older, newer in pairwise(ages))
 
 
-def test_a_reader_needs_neither_the_policy_nor_the_right_to_write(tmp_path: Path) -> None:
+def test_a_reader_needs_neither_the_policy_nor_the_right_to_write(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "events.sqlite"
     about = {"seed": 7, "arms": ["x", "y", "z"]}
     with SQLiteStore(path, policy(), about=about) as store:

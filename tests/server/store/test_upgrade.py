@@ -1,4 +1,5 @@
-"""Stores become those of a made-up next format: all of it or nothing, with a backup of what they were."""
+"""Stores become those of a made-up next format: all of it or nothing, with a backup of
+what they were."""
 
 import os
 import signal
@@ -15,7 +16,13 @@ import pytest
 import oddsmith
 from oddsmith.cli.main import main
 from oddsmith.core.errors import BadFile, StoreFailed
-from oddsmith.server.store import PostgresStore, Reward, SQLiteReader, SQLiteStore, open_reader
+from oddsmith.server.store import (
+    PostgresStore,
+    Reward,
+    SQLiteReader,
+    SQLiteStore,
+    open_reader,
+)
 from oddsmith.server.store.backup import restore_backup
 from oddsmith.server.store.meta import FORMAT
 from oddsmith.server.store.upgrade import upgrade
@@ -30,8 +37,11 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path, Ask]]:
-    """A store of the current format: its place, where backups go, and how to ask it in SQL."""
+def old(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[str, Path, Ask]]:
+    """A store of the current format: its place, where backups go, and how to ask it in
+    SQL."""
     if request.param == "sqlite":
         with SQLiteStore(tmp_path / "news.sqlite", alone(), about=ABOUT) as store:
             live(store)
@@ -47,35 +57,62 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, P
     server.sql(f"create database {name}")
     for experiment in ("news", "other"):
         about = ABOUT | {"experiment": experiment}
-        with PostgresStore(server.url(name), alone(), experiment=experiment, about=about) as one:
+        with PostgresStore(
+            server.url(name), alone(), experiment=experiment, about=about
+        ) as one:
             live(one)
     (tmp_path / "backups").mkdir()
     asked = "set search_path = oddsmith"
-    yield server.url(name), tmp_path / "backups", lambda query: [*map(tuple, server.sql(asked, query, database=name))]
+    yield (
+        server.url(name),
+        tmp_path / "backups",
+        lambda query: [*map(tuple, server.sql(asked, query, database=name))],
+    )
 
 
 def kept(place: str) -> list[Any]:
     return all_of(place, "news")
 
 
-def test_a_store_is_upgraded(old: tuple[str, Path, Ask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_is_upgraded(
+    old: tuple[str, Path, Ask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, backup, ask = old
     before = kept(place)
     with monkeypatch.context() as patch:
         install(patch)
-        with pytest.raises(BadFile, match=f"must be of format '{NEXT}'; got '{FORMAT}': oddsmith upgrade STORE brings"):
+        with pytest.raises(
+            BadFile,
+            match=(
+                f"must be of format '{NEXT}'; got '{FORMAT}': oddsmith upgrade STORE "
+                "brings"
+            ),
+        ):
             open_reader(place, "news")
         done = upgrade(place, backup=backup)
-        files = [backup / "news.sqlite", backup / "other.sqlite"] if backup.is_dir() else [backup]
+        files = (
+            [backup / "news.sqlite", backup / "other.sqlite"]
+            if backup.is_dir()
+            else [backup]
+        )
         assert done == (FORMAT, NEXT, files)
         assert ask("select distinct value from meta where name = 'format'") == [(NEXT,)]
         assert kept(place) == before
         assert all(body == shorter(body) for (body,) in ask(BODIES))
         assert upgrade(place, backup=backup) == (NEXT, NEXT, [])
-        store: Any = PostgresStore(place, alone(), experiment="news") if "://" in place else SQLiteStore(place, alone())
+        store: Any = (
+            PostgresStore(place, alone(), experiment="news")
+            if "://" in place
+            else SQLiteStore(place, alone())
+        )
         with store:
             append(store, made("after"), Reward("after", 1.0, 0.0))
-    with pytest.raises(BadFile, match=f"is of format '{NEXT}', made by a newer oddsmith: use that, or a later one"):
+    with pytest.raises(
+        BadFile,
+        match=(
+            f"is of format '{NEXT}', made by a newer oddsmith: use that, or a later one"
+        ),
+    ):
         open_reader(place, "news")
     assert kept(str(files[0])) == before  # in the format it had
     restore_backup(files[0], str(tmp_path / "again"))
@@ -87,15 +124,27 @@ BODIES = "select body from events where kind = 'decision'"
 
 def killed_half_way(place: str, backup: Path, half: Path, *more: str) -> None:
     """Upgrade in another process, and kill it in the middle."""
-    path = os.pathsep.join([str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[2])])
-    command = [sys.executable, next_format.__file__, place, str(backup), "half", str(half), *more]
+    path = os.pathsep.join(
+        [str(Path(oddsmith.__file__).parents[1]), str(Path(__file__).parents[2])]
+    )
+    command = [
+        sys.executable,
+        next_format.__file__,
+        place,
+        str(backup),
+        "half",
+        str(half),
+        *more,
+    ]
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}) as child:
         wait(lambda: half.exists() or child.poll() is not None)
         assert child.poll() is None
         child.send_signal(signal.SIGKILL)
 
 
-def test_a_kill_half_way_changes_nothing(old: tuple[str, Path, Ask], tmp_path: Path) -> None:
+def test_a_kill_half_way_changes_nothing(
+    old: tuple[str, Path, Ask], tmp_path: Path
+) -> None:
     place, backup, ask = old
     before, bodies = kept(place), ask(BODIES)
     killed_half_way(place, backup, tmp_path / "half")
@@ -106,7 +155,12 @@ def test_a_kill_half_way_changes_nothing(old: tuple[str, Path, Ask], tmp_path: P
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
         if "://" in place:  # the server takes a moment to notice
-            wait(lambda: ask("select count(*) from pg_locks where locktype = 'advisory'") == [(0,)])
+            wait(
+                lambda: (
+                    ask("select count(*) from pg_locks where locktype = 'advisory'")
+                    == [(0,)]
+                )
+            )
         assert upgrade(place, backup=others).now == NEXT
         assert kept(place) == before
 
@@ -119,18 +173,27 @@ def test_without_its_transaction_a_kill_leaves_half_of_it(tmp_path: Path) -> Non
     killed_half_way(place, tmp_path / "backup", tmp_path / "half", "open")
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
-        with pytest.raises(StoreFailed, match="could not be upgraded, and is as it was: duplicate column"):
+        with pytest.raises(
+            StoreFailed,
+            match="could not be upgraded, and is as it was: duplicate column",
+        ):
             upgrade(place, backup=None)
 
 
-def test_a_store_in_use_is_refused(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_in_use_is_refused(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.sql("create database busy")
     with SQLiteStore(tmp_path / "news.sqlite", alone()) as store:
         with PostgresStore(server.url("busy"), alone(), experiment="news"):
             install(monkeypatch)
-            with pytest.raises(StoreFailed, match="must be used by one process at a time"):
+            with pytest.raises(
+                StoreFailed, match="must be used by one process at a time"
+            ):
                 upgrade(str(store.path), backup=None)
-            with pytest.raises(StoreFailed, match="must not be in use; stop its services"):
+            with pytest.raises(
+                StoreFailed, match="must not be in use; stop its services"
+            ):
                 upgrade(server.url("busy"), backup=None)
         upgrade(server.url("busy"), backup=None)
 
@@ -142,11 +205,16 @@ def refusal(store: PostgresStore) -> str:
     return str(caught.value)
 
 
-def test_a_service_that_was_cut_off_does_not_write_to_a_newer_format(server: Server) -> None:
+def test_a_service_that_was_cut_off_does_not_write_to_a_newer_format(
+    server: Server,
+) -> None:
     server.sql("create database newer")
     with PostgresStore(server.url("newer"), alone(), experiment="news") as store:
         append(store, Reward("a", 1.0, 0.0))
-        others = "from pg_stat_activity where application_name = 'oddsmith' and datname = 'newer'"
+        others = (
+            "from pg_stat_activity where application_name = 'oddsmith' and datname = "
+            "'newer'"
+        )
         server.sql(f"select pg_terminate_backend(pid) {others}")
         wait(lambda: server.sql(f"select count(*) {others}")[0][0] == 0)
         server.sql(f"update oddsmith.format set value = '{NEXT}'", database="newer")
@@ -155,7 +223,10 @@ def test_a_service_that_was_cut_off_does_not_write_to_a_newer_format(server: Ser
         wait(lambda: "made by a newer oddsmith" in refusal(store))
         with pytest.raises((BadFile, StoreFailed)):
             store.head()
-        assert server.sql("select count(*) from oddsmith.events", database="newer")[0][0] == 1
+        assert (
+            server.sql("select count(*) from oddsmith.events", database="newer")[0][0]
+            == 1
+        )
 
 
 def test_while_it_is_upgraded_a_store_is_not_opened(server: Server) -> None:
@@ -166,27 +237,38 @@ def test_while_it_is_upgraded_a_store_is_not_opened(server: Server) -> None:
     async def beside() -> None:
         connection = await connect(server.url("upgraded"))
         await connection.execute("select pg_advisory_lock($1)", FORMAT_LOCK)
-        with pytest.raises(StoreFailed, match="is being upgraded: ask again when that is done"):
-            await asyncio.to_thread(PostgresStore, server.url("upgraded"), alone(), experiment="news")
+        with pytest.raises(
+            StoreFailed, match="is being upgraded: ask again when that is done"
+        ):
+            await asyncio.to_thread(
+                PostgresStore, server.url("upgraded"), alone(), experiment="news"
+            )
         await connection.close(timeout=5)
 
     server.sql("create database upgraded")
     asyncio.run(beside())
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     with SQLiteStore("news.sqlite", alone()) as store:
         live(store)
     assert main(["upgrade", "news.sqlite"]) == 0
-    assert capsys.readouterr().out == f"There is nothing to do: the format is '{FORMAT}' already.\n"
+    assert (
+        capsys.readouterr().out
+        == f"There is nothing to do: the format is '{FORMAT}' already.\n"
+    )
     assert main(["upgrade", "postgresql://localhost/none"]) == 2
     assert "--backup FOLDER" in capsys.readouterr().err
     assert main(["upgrade", "none.sqlite"]) == 2
     install(monkeypatch)
     assert main(["upgrade", "news.sqlite"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"The format is '{NEXT}' now; it was '{FORMAT}'.\n\nbackup: news.sqlite.2")
+    assert said.startswith(
+        f"The format is '{NEXT}' now; it was '{FORMAT}'.\n\nbackup: news.sqlite.2"
+    )
     (backup,) = tmp_path.glob("*.backup")
     assert str(backup.name) in said
     assert backup.stat().st_mode & 0o777 == 0o600
@@ -197,12 +279,19 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
         assert reader.backup is not None
 
 
-@pytest.mark.parametrize(("content", "why"), [("", "no such table: meta"), ("hello", "file is not a database")])
-def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path, content: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("", "no such table: meta"), ("hello", "file is not a database")],
+)
+def test_what_is_no_store_is_refused_and_left_as_it_is(
+    tmp_path: Path, content: str, why: str
+) -> None:
     place = tmp_path / "other"
     place.write_text(content)
     with pytest.raises(BadFile, match=f"other must be a store; {why}"):
         upgrade(str(place), backup=None)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("other", content)]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+        ("other", content)
+    ]
     with pytest.raises(BadFile, match="it is a folder"):
         upgrade(str(tmp_path), backup=None)

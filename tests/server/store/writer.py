@@ -1,10 +1,12 @@
-"""A process that writes events from several threads and says on standard output what was answered, until it is killed.
+"""A process that writes events from several threads and says on standard output what
+was answered, until it is killed.
 
     writer.py STORE once | full | normal | early | deaf | credulous
 
-Broken on purpose are `normal`, which writes with synchronous NORMAL; `early`, which says so before the commit; `deaf`,
-which takes a commit that failed for one that went well; and `credulous`, which goes on where the last process stopped
-and takes what it finds for synced.
+Broken on purpose are `normal`, which writes with synchronous NORMAL; `early`, which
+says so before the commit; `deaf`, which takes a commit that failed for one that went
+well; and `credulous`, which goes on where the last process stopped and takes what it
+finds for synced.
 """
 
 import os
@@ -59,7 +61,11 @@ def main() -> None:
         return
     live = restore(store, judge)
     for name in range(8):
-        threading.Thread(target=_write, args=(store, f"{os.getpid()}-{name}", variant == "early"), daemon=True).start()
+        threading.Thread(
+            target=_write,
+            args=(store, f"{os.getpid()}-{name}", variant == "early"),
+            daemon=True,
+        ).start()
     while True:
         time.sleep(0.05)
         with suppress(StoreFailed):
@@ -70,8 +76,12 @@ def main() -> None:
 def _write(store: SQLiteStore, name: str, early: bool) -> None:
     event = made(name)
     for i in range(10**9):
-        decision, reward = event.__class__(f"{name}-{i}", event.decision, 0, 0.0), Reward(f"{name}-{i}", i % 2, 0.0)
-        for one in (decision, reward, reward):  # everything is sent again, as a client without an answer would
+        decision, reward = (
+            event.__class__(f"{name}-{i}", event.decision, 0, 0.0),
+            Reward(f"{name}-{i}", i % 2, 0.0),
+        )
+        # everything is sent again, as a client without an answer would
+        for one in (decision, reward, reward):
             if early:
                 store.append([one])
             else:

@@ -1,6 +1,21 @@
 """Served as logged: a test for all times that drawn arms follow the logged odds."""
 
-from oddsmith.evaluation.draws.check import EvidenceGrade, ServedReport, served_as_logged
-from oddsmith.evaluation.draws.order_free_bets import Standing, StandingBets, standing_bets
+from oddsmith.evaluation.draws.check import (
+    EvidenceGrade,
+    ServedReport,
+    served_as_logged,
+)
+from oddsmith.evaluation.draws.order_free_bets import (
+    Standing,
+    StandingBets,
+    standing_bets,
+)
 
-__all__ = ["EvidenceGrade", "ServedReport", "Standing", "StandingBets", "served_as_logged", "standing_bets"]
+__all__ = [
+    "EvidenceGrade",
+    "ServedReport",
+    "Standing",
+    "StandingBets",
+    "served_as_logged",
+    "standing_bets",
+]

@@ -1,4 +1,5 @@
-"""The test: money on all bets at once, which grows only if arms do not follow the logged odds."""
+"""The test: money on all bets at once, which grows only if arms do not follow the
+logged odds."""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -24,21 +25,39 @@ _LOOK = 16  # rows between looks at the money
 _BLOCK = 256  # rows between the starts of new bets
 _PIECE = 4096  # rows in memory at a time
 _FIRST = 0.75  # the share of money for bets from the first row on
-_CLAIMS: dict[EvidenceGrade, tuple[float, str, str]] = {  # the largest p-value, the claim, its meaning for weights
-    "decisive": (0.0001, "Arms do not follow the logged odds", "Caution, weights cannot be trusted. "),
-    "strong": (0.01, "Strong evidence that arms do not follow the logged odds", "Caution, weights may be wrong. "),
-    "some": (1.0, "Some evidence that arms do not follow the logged odds", "Weights may be wrong. "),
-    "none": (1.0, "Nothing in {n:,} rows says that arms do not follow the logged odds", ""),
+# the largest p-value, the claim, its meaning for weights
+_CLAIMS: dict[EvidenceGrade, tuple[float, str, str]] = {
+    "decisive": (
+        0.0001,
+        "Arms do not follow the logged odds",
+        "Caution, weights cannot be trusted. ",
+    ),
+    "strong": (
+        0.01,
+        "Strong evidence that arms do not follow the logged odds",
+        "Caution, weights may be wrong. ",
+    ),
+    "some": (
+        1.0,
+        "Some evidence that arms do not follow the logged odds",
+        "Weights may be wrong. ",
+    ),
+    "none": (
+        1.0,
+        "Nothing in {n:,} rows says that arms do not follow the logged odds",
+        "",
+    ),
 }
 
 
 class ServedReport(NamedTuple):
     """What the drawn arms say about the logged odds after `n` rows.
 
-    `e_value` is the wealth of the bets after the last row (at most 1.8e308), `p_value` is min(1, 1 / the largest so
-    far, looked at every 16 rows); `caught` is p_value ≤ alpha, first after row `row`. `evidence` is "none" if not
-    caught, else "some", "strong" (p ≤ 0.01) or "decisive" (p ≤ 0.0001). `suspect` is the cause whose bets won most,
-    `strength` the share of rows that it bets on.
+    `e_value` is the wealth of the bets after the last row (at most 1.8e308), `p_value`
+    is min(1, 1 / the largest so far, looked at every 16 rows); `caught` is p_value ≤
+    alpha, first after row `row`. `evidence` is "none" if not caught, else "some",
+    "strong" (p ≤ 0.01) or "decisive" (p ≤ 0.0001). `suspect` is the cause whose bets
+    won most, `strength` the share of rows that it bets on.
     """
 
     n: int
@@ -54,71 +73,127 @@ class ServedReport(NamedTuple):
 
     @property
     def caution(self) -> str:
-        """A sentence on importance weights, as strong as the evidence; empty without."""
+        """A sentence on importance weights, as strong as the evidence; empty
+        without."""
         return _CLAIMS[self.evidence][2]
 
 
-def served_as_logged(logged: Log, *, alpha: float = 0.05, floor: float = 0.0) -> ServedReport:
-    """Bets that something other than the logged odds picks the arm, in a share ε of rows.
+def served_as_logged(
+    logged: Log, *, alpha: float = 0.05, floor: float = 0.0
+) -> ServedReport:
+    """Bets that something other than the logged odds picks the arm, in a share ε of
+    rows.
 
-    Against H0, that the arm is drawn from the logged odds p, the cause "it is drawn from q" has the likelihood ratio
+    Against H0, that the arm is drawn from the logged odds p, the cause "it is drawn
+    from q" has the likelihood ratio
 
         1 - ε + ε q(a) / p(a),
 
-    which has mean at most 1 for every q that is known before the draw. Causes, where all odds are logged: an arm is
-    forced or left out; the k-th likeliest arm is forced; the previous arm, or an earlier random number, is used again;
-    small odds or uniform exploration are not served; odds are sharper, flatter, older, or of other arms than logged;
-    and mixtures that are learnt from earlier rows. With the drawn arm's odds only: causes that need no more (docs/math,
-    6.4). There `floor`, odds that every eligible arm is sure to have, adds arms and exploration that are left out.
+    which has mean at most 1 for every q that is known before the draw. Causes, where
+    all odds are logged: an arm is forced or left out; the k-th likeliest arm is forced;
+    the previous arm, or an earlier random number, is used again; small odds or uniform
+    exploration are not served; odds are sharper, flatter, older, or of other arms than
+    logged; and mixtures that are learnt from earlier rows. With the drawn arm's odds
+    only: causes that need no more (docs/math, 6.4). There `floor`, odds that every
+    eligible arm is sure to have, adds arms and exploration that are left out.
 
-    ε = 0.03, 0.1, 0.3, 0.9. Most of the money is on bets from the first row, the rest on bets that start 256, 512, …
-    rows later. The wealth is a test supermartingale: an honest log is caught with probability at most alpha, whenever
-    one looks.
+    ε = 0.03, 0.1, 0.3, 0.9. Most of the money is on bets from the first row, the rest
+    on bets that start 256, 512, … rows later. The wealth is a test supermartingale: an
+    honest log is caught with probability at most alpha, whenever one looks.
 
     >>> rng = np.random.default_rng(0)
     >>> arm, odds = rng.integers(4, size=1000), np.full(1000, 0.25)
-    >>> print(served_as_logged(Log(arm=arm, reward=np.zeros(1000), propensity=odds)).sentence)
+    >>> print(
+    ...     served_as_logged(
+    ...         Log(arm=arm, reward=np.zeros(1000), propensity=odds)
+    ...     ).sentence
+    ... )
     Nothing in 1,000 rows says that arms do not follow the logged odds (p = 1).
     >>> arm[rng.random(1000) < 0.2] = 2
-    >>> print(served_as_logged(Log(arm=arm, reward=np.zeros(1000), propensity=odds)).sentence)
-    Arms do not follow the logged odds (p < 0.000001, first below 0.05 at row 95): it looks as if arm 2 were forced
+    >>> print(
+    ...     served_as_logged(
+    ...         Log(arm=arm, reward=np.zeros(1000), propensity=odds)
+    ...     ).sentence
+    ... )
+    Arms do not follow the logged odds (p < 0.000001, first below 0.05 at row 95): it
+    looks as if arm 2 were forced
     in about 30% of rows.
     """
     number("alpha", alpha, low=0, high=1, open_low=True, open_high=True)
     number("floor", floor, low=0, high=1)
     if not isinstance(logged, Log) or logged.propensity is None:
-        raise InvalidInput("the test needs a log with the logged odds of the drawn arm; got none")
+        raise InvalidInput(
+            "the test needs a log with the logged odds of the drawn arm; got none"
+        )
     if not len(logged):
         raise InvalidInput("the test needs at least one row; got none")
     log_wealth, suspect, strength = _wealth(Draws(logged, logged.propensity, floor))
     cause = f"{suspect} in about {strength:.0%} of rows" if strength < 0.9 else suspect
     peak, largest = float(log_wealth.max()), log(np.finfo(np.float64).max)
-    caught, p_value, e_value = peak >= -log(alpha), min(1.0, exp(-peak)), exp(min(float(log_wealth[-1]), largest))
-    row = min(len(logged), _LOOK * (int(np.argmax(log_wealth >= -log(alpha))) + 1)) - 1 if caught else None
+    caught, p_value, e_value = (
+        peak >= -log(alpha),
+        min(1.0, exp(-peak)),
+        exp(min(float(log_wealth[-1]), largest)),
+    )
+    row = (
+        min(len(logged), _LOOK * (int(np.argmax(log_wealth >= -log(alpha))) + 1)) - 1
+        if caught
+        else None
+    )
     grades = (grade for grade, (most, _, _) in _CLAIMS.items() if p_value <= most)
     evidence: EvidenceGrade = next(grades) if caught else "none"
     shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
     claim = _CLAIMS[evidence][1].format(n=len(logged))
-    tail = f", first below {alpha:g} at row {row}): it looks as if {cause}." if caught else ")."
+    tail = (
+        f", first below {alpha:g} at row {row}): it looks as if {cause}."
+        if caught
+        else ")."
+    )
     sentence = f"{claim} ({shown}{tail}"
-    return ServedReport(len(logged), caught, alpha, e_value, p_value, row, suspect, strength, sentence, evidence)
+    return ServedReport(
+        len(logged),
+        caught,
+        alpha,
+        e_value,
+        p_value,
+        row,
+        suspect,
+        strength,
+        sentence,
+        evidence,
+    )
 
 
 def _wealth(draws: Draws) -> tuple[Array, str, float]:
-    """ln of the wealth at each look, the cause whose bets won most, and its strength."""
-    families = bets_on_drawn_odds(draws) if draws.odds is None else bets_on_all_odds(draws, draws.odds)
+    """ln of the wealth at each look, the cause whose bets won most, and its
+    strength."""
+    families = (
+        bets_on_drawn_odds(draws)
+        if draws.odds is None
+        else bets_on_all_odds(draws, draws.odds)
+    )
     shares = np.concatenate([family.shares for family in families])
     learned = learned_bets(draws, shares / len(families))
     even = -log(len(families) + len(learned))
-    each = even + np.concatenate([np.log(np.outer(_SHARES, shares)).ravel(), np.zeros(len(learned))])
+    each = even + np.concatenate(
+        [np.log(np.outer(_SHARES, shares)).ravel(), np.zeros(len(learned))]
+    )
     bets, total, block = np.full(len(each), -np.inf), [], 0
     for start in range(0, len(draws.arm), _PIECE):
         rows = slice(start, min(start + _PIECE, len(draws.arm)))
         gains = np.hstack([family.gains(rows) for family in families])
         factors = np.column_stack([bet.factors(rows, gains) for bet in learned])
-        growth = np.hstack([*(_growth(strength * gains + 1.0) for strength in _STRENGTHS), _growth(factors)])
-        for looks in np.split(growth, range(_BLOCK // _LOOK, len(growth), _BLOCK // _LOOK)):
-            # after the first share, the rest times 1/(b (b + 1)): together 1, and what is left over is not bet yet
+        growth = np.hstack(
+            [
+                *(_growth(strength * gains + 1.0) for strength in _STRENGTHS),
+                _growth(factors),
+            ]
+        )
+        for looks in np.split(
+            growth, range(_BLOCK // _LOOK, len(growth), _BLOCK // _LOOK)
+        ):
+            # after the first share, the rest times 1/(b (b + 1)): together 1, and what
+            # is left over is not bet yet
             money = _FIRST if block == 0 else (1 - _FIRST) / (block * (block + 1))
             path = np.cumsum(looks, axis=0) + np.logaddexp(bets, log(money) + each)
             top = path.max(axis=1)
@@ -126,7 +201,9 @@ def _wealth(draws: Draws) -> tuple[Array, str, float]:
             total.append(np.logaddexp(won, log((1 - _FIRST) / (block + 1))))
             bets, block = path[-1], block + 1
     names = [name for family in families for name in family.names]
-    return np.concatenate(total), *_suspect(bets, names, learned=[bet.name for bet in learned])
+    return np.concatenate(total), *_suspect(
+        bets, names, learned=[bet.name for bet in learned]
+    )
 
 
 def _growth(factors: Array) -> Array:
@@ -137,12 +214,19 @@ def _growth(factors: Array) -> Array:
     return np.asarray(np.log(whole.reshape(looks, _LOOK, -1).prod(axis=1)))
 
 
-def _suspect(bets: Array, names: Sequence[str], *, learned: Sequence[str]) -> tuple[str, float]:
-    """The cause whose bets (each strength of each name, then the learned) have won most, and its strength.
+def _suspect(
+    bets: Array, names: Sequence[str], *, learned: Sequence[str]
+) -> tuple[str, float]:
+    """The cause whose bets (each strength of each name, then the learned) have won
+    most, and its strength.
 
-    A learned mixture contains the others, so it is named only where it has won a thousand times as much.
+    A learned mixture contains the others, so it is named only where it has won a
+    thousand times as much.
     """
-    table, mixtures = bets[: -len(learned)].reshape(len(_STRENGTHS), -1), bets[-len(learned) :]
+    table, mixtures = (
+        bets[: -len(learned)].reshape(len(_STRENGTHS), -1),
+        bets[-len(learned) :],
+    )
     if mixtures.max() > table.max() + log(1000):
         return learned[int(mixtures.argmax())], 1.0
     strength, cause = np.unravel_index(int(table.argmax()), table.shape)

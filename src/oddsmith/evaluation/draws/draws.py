@@ -1,8 +1,9 @@
 """What a bet against a log's odds may look at, and what a family of bets is.
 
-With all odds p logged, the bet that the arm is drawn from q gains q(a) / p(a) - 1. Its mean under p is at most 0 for
-every q that depends on the rows before and on p alone. With the drawn arm's odds only, it gains h_a(p(a)) / p(a) - 1.
-Its mean is at most 0 whatever the other odds are, if Σ_a h_a(p_a) ≤ 1 for all odds.
+With all odds p logged, the bet that the arm is drawn from q gains q(a) / p(a) - 1. Its
+mean under p is at most 0 for every q that depends on the rows before and on p alone.
+With the drawn arm's odds only, it gains h_a(p(a)) / p(a) - 1. Its mean is at most 0
+whatever the other odds are, if Σ_a h_a(p_a) ≤ 1 for all odds.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +19,16 @@ from oddsmith.logs.table import Log
 
 __all__ = ["BetFamily", "Draws", "equal_bets"]
 
-_MOST = 1e15  # a bet that pays less than it could is fair, and sixteen such rows do not overflow
+# a bet that pays less than it could is fair, and sixteen such rows do not overflow
+_MOST = 1e15
 _MOST_NAMES = 256  # arms of calls that are told apart by name
 _MOST_ODDS = 2**25  # odds in memory
 _SUM = 1e-6  # logged odds may sum to 1 within that
 
 
 class BetFamily(NamedTuple):
-    """Bets of one family: what each looks like, its share of the family's money, and `gains(rows)`, (rows, B) ≥ -1."""
+    """Bets of one family: what each looks like, its share of the family's money, and
+    `gains(rows)`, (rows, B) ≥ -1."""
 
     names: Sequence[str]
     shares: Array
@@ -38,11 +41,13 @@ def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> BetFami
 
 
 class Draws:
-    """Arms, their odds, and the odds of all arms where they are logged or where two arms leave no choice.
+    """Arms, their odds, and the odds of all arms where they are logged or where two
+    arms leave no choice.
 
-    `count` (T,) is how many arms have odds, as far as it is known before the row. `stated`: the log says how many arms
-    there are; else numbers may have gaps, and an arm is one to bet with only after `first` (K,), the row that first has
-    it (T: none). `new` (T,): the row is the first with its arm.
+    `count` (T,) is how many arms have odds, as far as it is known before the row.
+    `stated`: the log says how many arms there are; else numbers may have gaps, and an
+    arm is one to bet with only after `first` (K,), the row that first has it (T: none).
+    `new` (T,): the row is the first with its arm.
     """
 
     def __init__(self, given: Log, propensity: Array, floor: float) -> None:
@@ -51,7 +56,9 @@ class Draws:
         self.n_arms = logged.n_arms
         self.labels = logged.arms or [str(a) for a in range(self.n_arms)]
         if self._offered is not None:
-            self.labels = [f"at place {place + 1} of the offer" for place in range(self.n_arms)]
+            self.labels = [
+                f"at place {place + 1} of the offer" for place in range(self.n_arms)
+            ]
         columns = (logged.propensities, logged.eligible, logged.arms, self._offered)
         self.stated = any(column is not None for column in columns)
         self.first = np.full(self.n_arms, len(self.arm))
@@ -61,20 +68,31 @@ class Draws:
         self.count = self._counted()
         if self.odds is None and self.stated and (self.count <= 2).all():
             self.odds = self._odds_of_two(propensity)
-        self.propensity = propensity if self.odds is None else drawn(self.odds, self.arm)
+        self.propensity = (
+            propensity if self.odds is None else drawn(self.odds, self.arm)
+        )
         self.inverse: Array = np.minimum(1.0 / self.propensity, _MOST)
         self._check_floor()
 
     def gain(self, rows: slice, q: Array) -> Array:
-        """q(a) / p(a) - 1 for odds q (rows, K) of arms with p > 0, scaled to sum to 1; 0 where all are 0."""
+        """q(a) / p(a) - 1 for odds q (rows, K) of arms with p > 0, scaled to sum to 1;
+        0 where all are 0."""
         total = q.sum(axis=1)
         possible = total > 0
-        ratio = drawn(q, self.arm[rows]) * self.inverse[rows] / np.where(possible, total, 1.0)
+        ratio = (
+            drawn(q, self.arm[rows])
+            * self.inverse[rows]
+            / np.where(possible, total, 1.0)
+        )
         return np.where(possible, ratio - 1.0, 0.0)
 
     def previous(self) -> tuple[Ints, Bools]:
-        """The previous row's arm as a number of this row, and whether this row has it."""
-        before, has = np.concatenate([self.arm[:1], self.arm[:-1]]), np.arange(len(self.arm)) > 0
+        """The previous row's arm as a number of this row, and whether this row has
+        it."""
+        before, has = (
+            np.concatenate([self.arm[:1], self.arm[:-1]]),
+            np.arange(len(self.arm)) > 0,
+        )
         if self._offered is None:
             return before, has
         for row in range(1, len(before)):
@@ -93,7 +111,11 @@ class Draws:
         return np.asarray(np.cumsum(self.new) - self.new)
 
     def _odds_of_two(self, propensity: Array) -> Array:
-        able = np.ones((len(self.arm), self.n_arms)) if self.eligible is None else self.eligible
+        able = (
+            np.ones((len(self.arm), self.n_arms))
+            if self.eligible is None
+            else self.eligible
+        )
         odds = able * (1 - propensity)[:, None]
         np.put_along_axis(odds, self.arm[:, None], propensity[:, None], axis=1)
         return odds
@@ -108,15 +130,18 @@ class Draws:
         if len(short):
             row = int(short[0])
             raise InvalidInput(
-                f"the odds of row {row}, {self.propensity[row]:g}, leave less than the floor, {self.floor:g}, for each "
-                f"of {count[row] - 1} other arms; log `eligible`, or give a smaller floor"
+                f"the odds of row {row}, {self.propensity[row]:g}, leave less than the "
+                f"floor, {self.floor:g}, for each of {count[row] - 1} other arms; log "
+                "`eligible`, or give a smaller floor"
             )
 
 
 def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
-    """The log about arms by name; where calls brought too many for that, by their places in the offers, which follow.
+    """The log about arms by name; where calls brought too many for that, by their
+    places in the offers, which follow.
 
-    Bets by name take the list of all names as known from the start: what is offered is not chosen by the draws.
+    Bets by name take the list of all names as known from the start: what is offered is
+    not chosen by the draws.
     """
     if log.offered is None or log.arms is not None:
         return log, None

@@ -1,7 +1,9 @@
-"""Bets whose odds are learnt from earlier rows: mixtures of fair bets, weighted by what they have won.
+"""Bets whose odds are learnt from earlier rows: mixtures of fair bets, weighted by what
+they have won.
 
-Each is q = Σ_j w_j q_j with weights from the rows before a block, so it is as fair as its parts. Weights follow one
-step of expectation maximisation per block: w_j in proportion to its first value and Σ w_j q_j(a) / q(a) over past rows.
+Each is q = Σ_j w_j q_j with weights from the rows before a block, so it is as fair as
+its parts. Weights follow one step of expectation maximisation per block: w_j in
+proportion to its first value and Σ w_j q_j(a) / q(a) over past rows.
 """
 
 from collections.abc import Iterator
@@ -28,11 +30,13 @@ class LearnedBet(Protocol):
     name: str
 
     def factors(self, rows: slice, gains: Array) -> Array:
-        """The factors (rows,) by which the money grows, given the gains (rows, B) of the bets that do not learn."""
+        """The factors (rows,) by which the money grows, given the gains (rows, B) of
+        the bets that do not learn."""
 
 
 def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
-    """The bets that learn, as far as these draws allow; `shares` (B,), at most 1, are those of the bets that do not."""
+    """The bets that learn, as far as these draws allow; `shares` (B,), at most 1, are
+    those of the bets that do not."""
     bets: list[LearnedBet] = [Portfolio(shares)]
     if draws.odds is not None:
         bets.append(RandomNumbers(draws, draws.odds))
@@ -42,9 +46,11 @@ def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
 
 
 class Portfolio:
-    """A mixture of all bets that do not learn, half of it cash at first: several causes at once.
+    """A mixture of all bets that do not learn, half of it cash at first: several causes
+    at once.
 
-    Where shares are missing (of arms that were never seen), that part is lost: it bet on arms that did not come.
+    Where shares are missing (of arms that were never seen), that part is lost: it bet
+    on arms that did not come.
     """
 
     name = "several causes were at work"
@@ -56,7 +62,10 @@ class Portfolio:
     def factors(self, rows: slice, gains: Array) -> Array:
         result = np.empty(len(gains))
         for block in _blocks(0, len(gains)):
-            parts = np.column_stack([gains[block], np.zeros(block.stop - block.start)]) + 1.0
+            parts = (
+                np.column_stack([gains[block], np.zeros(block.stop - block.start)])
+                + 1.0
+            )
             weights = self._count / (self._count.sum() + self._lost)
             result[block] = parts @ weights
             self._count += weights * ((1 / result[block]) @ parts)
@@ -64,35 +73,46 @@ class Portfolio:
 
 
 class RandomNumbers:
-    """A density, on equal bins of [0, 1), of the numbers that arms are drawn with: a bad generator, a constant."""
+    """A density, on equal bins of [0, 1), of the numbers that arms are drawn with: a
+    bad generator, a constant."""
 
     name = "the random numbers that arms are drawn with were not uniform"
 
     def __init__(self, draws: Draws, odds: Array) -> None:
-        self._high, self._inverse = drawn(np.cumsum(odds, axis=1), draws.arm), draws.inverse
+        self._high, self._inverse = (
+            drawn(np.cumsum(odds, axis=1), draws.arm),
+            draws.inverse,
+        )
         self._low = self._high - draws.propensity
         self._count = np.full(_BINS, _FIRST / _BINS)
 
     def factors(self, rows: slice, gains: Array) -> Array:
         result, edges = np.empty(len(gains)), np.arange(_BINS + 1) / _BINS
         for block in _blocks(rows.start, rows.stop):
-            inside = np.minimum(self._high[block, None], edges[1:]) - np.maximum(self._low[block, None], edges[:-1])
+            inside = np.minimum(self._high[block, None], edges[1:]) - np.maximum(
+                self._low[block, None], edges[:-1]
+            )
             parts = np.maximum(inside, 0.0) * _BINS * self._inverse[block, None]
             weights = self._count / self._count.sum()
             factor = parts @ weights
-            result[block.start - rows.start : block.stop - rows.start] = (1 - _CASH) * factor + _CASH
+            result[block.start - rows.start : block.stop - rows.start] = (
+                1 - _CASH
+            ) * factor + _CASH
             self._count += weights * (_inverse(factor) @ parts)
         return result
 
 
 class Relabelling:
-    """A table: where the odds draw arm j, arm b is served; arms swapped, left out, or sent elsewhere."""
+    """A table: where the odds draw arm j, arm b is served; arms swapped, left out, or
+    sent elsewhere."""
 
     name = "arms were mixed up"
 
     def __init__(self, draws: Draws, odds: Array) -> None:
         self._arm, self._odds, self._inverse = draws.arm, odds, draws.inverse
-        self._count = _FIRST / draws.n_arms * (0.5 * np.eye(draws.n_arms) + 0.5 / draws.n_arms)
+        self._count = (
+            _FIRST / draws.n_arms * (0.5 * np.eye(draws.n_arms) + 0.5 / draws.n_arms)
+        )
 
     def factors(self, rows: slice, gains: Array) -> Array:
         result, numbers = np.empty(len(gains)), np.arange(self._odds.shape[1])
@@ -101,13 +121,17 @@ class Relabelling:
             table = self._count / self._count.sum(axis=1, keepdims=True)
             parts = self._odds[block] * table.T[arm]
             q = parts.sum(axis=1)
-            result[block.start - rows.start : block.stop - rows.start] = (1 - _CASH) * q * self._inverse[block] + _CASH
+            result[block.start - rows.start : block.stop - rows.start] = (
+                1 - _CASH
+            ) * q * self._inverse[block] + _CASH
             self._count += (parts * _inverse(q)[:, None]).T @ (arm[:, None] == numbers)
         return result
 
 
 def _blocks(start: int, stop: int) -> Iterator[slice]:
-    yield from (slice(first, min(first + _BLOCK, stop)) for first in range(start, stop, _BLOCK))
+    yield from (
+        slice(first, min(first + _BLOCK, stop)) for first in range(start, stop, _BLOCK)
+    )
 
 
 def _inverse(values: Array) -> Array:

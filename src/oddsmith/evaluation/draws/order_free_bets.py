@@ -1,10 +1,13 @@
-"""Standing bets: served as logged by bets that do not depend on the order of rows, so that a fold can keep them.
+"""Standing bets: served as logged by bets that do not depend on the order of rows, so
+that a fold can keep them.
 
-Each bets a share ε of its money in every row that the arm is drawn from other odds q, which follow from this row's odds
-alone: the factor is 1 - ε + ε q(a)/p(a), of mean at most 1 if arms follow the logged odds (`check`, which has more
-causes and needs the rows in order). Products are free of order; money is a test supermartingale, so that its largest
-size so far is 1/α with probability at most α. Causes: an arm is forced, an arm is not served, the likeliest arm is
-forced, odds are even or sharper, exploration or small odds are not served.
+Each bets a share ε of its money in every row that the arm is drawn from other odds q,
+which follow from this row's odds alone: the factor is 1 - ε + ε q(a)/p(a), of mean at
+most 1 if arms follow the logged odds (`check`, which has more causes and needs the rows
+in order). Products are free of order; money is a test supermartingale, so that its
+largest size so far is 1/α with probability at most α. Causes: an arm is forced, an arm
+is not served, the likeliest arm is forced, odds are even or sharper, exploration or
+small odds are not served.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +45,8 @@ _LARGEST = log(np.finfo(np.float64).max)
 
 
 class Standing(NamedTuple):
-    """What the bets have come to: money now (at most 1.8e308), min(1, 1/the most so far), and what won most."""
+    """What the bets have come to: money now (at most 1.8e308), min(1, 1/the most so
+    far), and what won most."""
 
     n: int
     e_value: float
@@ -52,7 +56,8 @@ class Standing(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The odds of all arms, of the drawn one, of those that are bet on, and the place of the drawn one among these."""
+    """The odds of all arms, of the drawn one, of those that are bet on, and the place
+    of the drawn one among these."""
 
     odds: list[float]
     drawn: float
@@ -62,14 +67,18 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class StandingBets:
-    """The growth of all bets, logarithms in units (bets, strengths): of causes, of arms forced, of arms left out.
+    """The growth of all bets, logarithms in units (bets, strengths): of causes, of arms
+    forced, of arms left out.
 
-    `shares` are of the money that is for an arm, from where it was named on; what is for arms that are not, or no
-    longer, named is `cash`. Up to 16 rows wait to be added at once. Arrays are never written into.
+    `shares` are of the money that is for an arm, from where it was named on; what is
+    for arms that are not, or no longer, named is `cash`. Up to 16 rows wait to be added
+    at once. Arrays are never written into.
     """
 
     n: int = 0
-    growth: Ints = field(default_factory=lambda: np.zeros((len(_CAUSES), len(_STRENGTHS)), np.int64))
+    growth: Ints = field(
+        default_factory=lambda: np.zeros((len(_CAUSES), len(_STRENGTHS)), np.int64)
+    )
     shares: dict[str, float] = field(default_factory=dict)
     cash: float = 2.0 / _FAMILIES
     begun: int = 0
@@ -88,21 +97,40 @@ class StandingBets:
         return now
 
     def name(self, arms: Sequence[str], *, few: bool) -> None:
-        """Bet on these arms from now on; where there are `few` they have equal shares, which must be known before."""
+        """Bet on these arms from now on; where there are `few` they have equal shares,
+        which must be known before."""
         self._settle()
-        money, before, known = np.exp(self._log_money()).sum(axis=1), len(self.shares), self.shares
-        places = dict(zip(known, range(len(_CAUSES), len(_CAUSES) + before), strict=True))
-        self.cash += sum(float(money[at] + money[at + before]) for arm, at in places.items() if arm not in set(arms))
+        money, before, known = (
+            np.exp(self._log_money()).sum(axis=1),
+            len(self.shares),
+            self.shares,
+        )
+        places = dict(
+            zip(known, range(len(_CAUSES), len(_CAUSES) + before), strict=True)
+        )
+        self.cash += sum(
+            float(money[at] + money[at + before])
+            for arm, at in places.items()
+            if arm not in set(arms)
+        )
         self.shares = {}
         for arm in arms:
             share = known.get(arm, 0.0)
             if arm not in known:
-                share = 1.0 / _FEW if few else 1.0 / ((self.begun + 1.0) * (self.begun + 2.0))
+                share = (
+                    1.0 / _FEW
+                    if few
+                    else 1.0 / ((self.begun + 1.0) * (self.begun + 2.0))
+                )
                 self.begun += 1
                 self.cash -= 2.0 / _FAMILIES * share
             self.shares[arm] = share
         none = np.zeros(len(_STRENGTHS), np.int64)
-        rows = [self.growth[places[arm] + more] if arm in known else none for more in (0, before) for arm in arms]
+        rows = [
+            self.growth[places[arm] + more] if arm in known else none
+            for more in (0, before)
+            for arm in arms
+        ]
         self.growth = np.array([*self.growth[: len(_CAUSES)], *rows])
 
     def take(self, odds: Mapping[str, float], arm: str) -> None:
@@ -112,7 +140,11 @@ class StandingBets:
             return
         shares = self.shares
         place = list(shares).index(arm) if arm in shares else -1
-        self.waiting.append(_Row(list(odds.values()), p, [odds.get(name, 0.0) for name in shares], place))
+        self.waiting.append(
+            _Row(
+                list(odds.values()), p, [odds.get(name, 0.0) for name in shares], place
+            )
+        )
         self.n += 1
         if self.n % _LOOK == 0:
             self._settle()
@@ -124,7 +156,9 @@ class StandingBets:
         for row in self.waiting:
             by_size.setdefault(len(row.odds), []).append(row)
         for rows in by_size.values():
-            self.growth = self.growth + in_units(np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)).sum(axis=0)
+            self.growth = self.growth + in_units(
+                np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)
+            ).sum(axis=0)
         self.waiting = []
 
     def log_money(self) -> float:
@@ -142,17 +176,25 @@ class StandingBets:
         cause, strength = np.unravel_index(int(logs.argmax()), logs.shape)
         names = [*_CAUSES, *(f"arm {arm} were forced" for arm in self.shares)]
         names += [f"arm {arm} were not served" for arm in self.shares]
-        share, p_value = float(_STRENGTHS[int(strength)]), min(1.0, exp(-max(self.peak, now)))
-        return Standing(self.n, exp(min(now, _LARGEST)), p_value, names[int(cause)], share)
+        share, p_value = (
+            float(_STRENGTHS[int(strength)]),
+            min(1.0, exp(-max(self.peak, now))),
+        )
+        return Standing(
+            self.n, exp(min(now, _LARGEST)), p_value, names[int(cause)], share
+        )
 
     def _log_money(self) -> Array:
         own = np.log(list(self.shares.values()))
         shares = np.concatenate([np.full(len(_CAUSES), -log(len(_CAUSES))), own, own])
-        return np.asarray(of_units(self.growth) + _SHARES + shares[:, None] - log(_FAMILIES))
+        return np.asarray(
+            of_units(self.growth) + _SHARES + shares[:, None] - log(_FAMILIES)
+        )
 
 
 def standing_bets(log: Log) -> Standing:
-    """What the bets come to over the rows of a log with the odds of all arms; each arm is named from the start.
+    """What the bets come to over the rows of a log with the odds of all arms; each arm
+    is named from the start.
 
     >>> rng = np.random.default_rng(0)
     >>> arm, odds = rng.integers(4, size=1000), np.full((1000, 4), 0.25)
@@ -163,27 +205,45 @@ def standing_bets(log: Log) -> Standing:
     'arm 2 were forced'
     """
     if log.propensities is None:
-        raise InvalidInput("standing bets need a log with the odds of all arms; got none")
+        raise InvalidInput(
+            "standing bets need a log with the odds of all arms; got none"
+        )
     names: Sequence[str] = names_of(log)
     bets = StandingBets()
     bets.name(names, few=len(names) <= _FEW)
     for row in range(len(log)):
         mine = names if log.offered is None else log.offered[row]
-        bets.take(dict(zip(mine, log.propensities[row].tolist(), strict=False)), mine[int(log.arm[row])])
+        bets.take(
+            dict(zip(mine, log.propensities[row].tolist(), strict=False)),
+            mine[int(log.arm[row])],
+        )
     return bets.told()
 
 
 def _gains(rows: Sequence[_Row]) -> Array:
-    """The gains q(a)/p(a) - 1 of all bets (rows, bets); 0 where q is nowhere above 0."""
-    odds, p = np.array([row.odds for row in rows]), np.array([row.drawn for row in rows])
+    """The gains q(a)/p(a) - 1 of all bets (rows, bets); 0 where q is nowhere
+    above 0."""
+    odds, p = (
+        np.array([row.odds for row in rows]),
+        np.array([row.drawn for row in rows]),
+    )
     able, inverse = odds > 0, np.minimum(1.0 / p, _MOST)
     count, top = able.sum(axis=1), odds.max(axis=1)
     least = np.where(able, odds, 2.0).min(axis=1)
     is_top = np.where(p == top, inverse, 0.0) - 1.0
     likeliest = np.where((odds == top[:, None]).sum(axis=1) == 1, is_top, 0.0)
     rest = odds.sum(axis=1) - count * least
-    explored = np.where(rest > _NOTHING, (p - least) * inverse / np.where(rest > _NOTHING, rest, 1.0) - 1.0, 0.0)
-    columns = [likeliest, inverse / count - 1.0, p * p * inverse / (odds * odds).sum(axis=1) - 1.0, explored]
+    explored = np.where(
+        rest > _NOTHING,
+        (p - least) * inverse / np.where(rest > _NOTHING, rest, 1.0) - 1.0,
+        0.0,
+    )
+    columns = [
+        likeliest,
+        inverse / count - 1.0,
+        p * p * inverse / (odds * odds).sum(axis=1) - 1.0,
+        explored,
+    ]
     for cut in _CUTS:
         total = np.where(odds >= cut, odds, 0.0).sum(axis=1)
         served = np.where(p >= cut, 1.0 / np.where(total > 0, total, 1.0), 0.0) - 1.0

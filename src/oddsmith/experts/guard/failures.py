@@ -12,7 +12,8 @@ __all__ = ["CallFailure", "Record"]
 
 
 class CallFailure(NamedTuple):
-    """How a call failed, and why in one line; `refusal` where the context is what it would not take."""
+    """How a call failed, and why in one line; `refusal` where the context is what it
+    would not take."""
 
     kind: str
     reason: str
@@ -20,7 +21,8 @@ class CallFailure(NamedTuple):
 
 
 class Record:
-    """How often each expert failed, by kind, and why the last time; safe from several threads.
+    """How often each expert failed, by kind, and why the last time; safe from several
+    threads.
 
     >>> record = Record()
     >>> record.add(["net"], CallFailure("late", "was not done after 50 ms"))
@@ -57,5 +59,8 @@ class Record:
         last: dict[str, tuple[float, str]] = {}
         for record in records:
             with record._lock:
-                last |= {name: max(at, last.get(name, at)) for name, at in record._last.items()}
+                last |= {
+                    name: max(at, last.get(name, at))
+                    for name, at in record._last.items()
+                }
         return {name: reason for name, (_, reason) in last.items()}

@@ -1,4 +1,5 @@
-"""Frames: a page of JSON and perhaps arrays, sent over a socket with their length in front."""
+"""Frames: a page of JSON and perhaps arrays, sent over a socket with their length in
+front."""
 
 import json
 import math
@@ -20,15 +21,24 @@ LARGEST = 64 * 2**20
 _LENGTHS = struct.Struct("!II")  # of the page, and of the arrays
 
 
-def send(link: socket.socket, page: dict[str, Json], arrays: Sequence[Array] = ()) -> None:
+def send(
+    link: socket.socket, page: dict[str, Json], arrays: Sequence[Array] = ()
+) -> None:
     """Send a page, and float64 arrays of one shape, which is added to the page."""
-    body = b"".join(np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays)
-    head = json.dumps(page | ({"shape": list(arrays[0].shape)} if arrays else {})).encode()
+    body = b"".join(
+        np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays
+    )
+    head = json.dumps(
+        page | ({"shape": list(arrays[0].shape)} if arrays else {})
+    ).encode()
     link.sendall(_LENGTHS.pack(len(head), len(body)) + head + body)
 
 
-def receive(link: socket.socket, deadline: float = math.inf) -> tuple[dict[str, Any], list[Array]]:
-    """The page and the arrays that `send` sent, by `deadline` on the monotonic clock (else TimeoutError).
+def receive(
+    link: socket.socket, deadline: float = math.inf
+) -> tuple[dict[str, Any], list[Array]]:
+    """The page and the arrays that `send` sent, by `deadline` on the monotonic clock
+    (else TimeoutError).
 
     EOFError at the end, ValueError for what is no frame.
 
@@ -46,14 +56,20 @@ def receive(link: socket.socket, deadline: float = math.inf) -> tuple[dict[str, 
     page: dict[str, Any] = json.loads(content[: sizes[0]])
     if not sizes[1]:
         return page, []
-    return page, list(np.frombuffer(content, dtype=np.float64, offset=sizes[0]).reshape(-1, *page["shape"]))
+    return page, list(
+        np.frombuffer(content, dtype=np.float64, offset=sizes[0]).reshape(
+            -1, *page["shape"]
+        )
+    )
 
 
 def _exactly(link: socket.socket, n: int, deadline: float) -> bytearray:
     content = bytearray(n)
     view, done = memoryview(content), 0
     while done < n:
-        link.settimeout(None if deadline == math.inf else max(1e-6, deadline - time.monotonic()))
+        link.settimeout(
+            None if deadline == math.inf else max(1e-6, deadline - time.monotonic())
+        )
         got = link.recv_into(view[done:])
         if not got:
             raise EOFError("the other end is closed")

@@ -1,4 +1,5 @@
-"""Guarded: an expert that fails goes to sleep, is counted, and never fails a decision."""
+"""Guarded: an expert that fails goes to sleep, is counted, and never fails a
+decision."""
 
 import itertools
 import threading
@@ -19,7 +20,15 @@ from oddsmith.core.experts import Experts, check_bank
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure, Record
-from oddsmith.experts.guard.outcomes import Advice, CallResult, Leaf, Pace, ask, common_shape, leaves
+from oddsmith.experts.guard.outcomes import (
+    Advice,
+    CallResult,
+    Leaf,
+    Pace,
+    ask,
+    common_shape,
+    leaves,
+)
 from oddsmith.experts.guard.parts import RecordKeeper, failure_records
 from oddsmith.experts.wrapper import Wrapper
 
@@ -29,7 +38,8 @@ Job = Callable[[], None]
 
 
 class Workers:
-    """As many daemon threads as jobs ran at once so far; a job that hangs keeps its thread, the next one gets another.
+    """As many daemon threads as jobs ran at once so far; a job that hangs keeps its
+    thread, the next one gets another.
 
     A job must not raise.
 
@@ -42,7 +52,8 @@ class Workers:
     """
 
     def __init__(self) -> None:
-        self._idle: list[SimpleQueue[Job | None]] = []  # the inboxes of threads that wait, last come first served
+        # the inboxes of threads that wait, last come first served
+        self._idle: list[SimpleQueue[Job | None]] = []
         self._lock, self._closed = threading.Lock(), False
 
     def run(self, job: Job) -> None:
@@ -51,7 +62,9 @@ class Workers:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
             inbox = SimpleQueue()
-            threading.Thread(target=self._work, args=(inbox,), name="oddsmith-expert", daemon=True).start()
+            threading.Thread(
+                target=self._work, args=(inbox,), name="oddsmith-expert", daemon=True
+            ).start()
         inbox.put(job)
 
     def close(self) -> None:
@@ -71,16 +84,20 @@ class Workers:
                 self._idle.append(inbox)
 
 
-_STUCK = 4  # late calls of one expert that may still be running before it is no longer asked
+# late calls of one expert that may still be running before it is no longer asked
+_STUCK = 4
 _RETIRED = CallFailure("retired", "")
 _PATIENCE = 10  # late calls in a row after which an expert rests
-_ROUND = 128  # resting experts are asked in every 128th call, all in the same one: less than 1 % of calls are slow
+# resting experts are asked in every 128th call, all in the same one: less than 1 % of
+# calls are slow
+_ROUND = 128
 _Ended: TypeAlias = SimpleQueue[tuple[int, CallResult]]
 
 
 @dataclass(eq=False)
 class _Call:
-    """One call in a thread: it ends or is given up, whichever comes first under the guard's lock."""
+    """One call in a thread: it ends or is given up, whichever comes first under the
+    guard's lock."""
 
     ended: bool = False
     given_up: bool = False
@@ -92,21 +109,31 @@ class Guarded(RecordKeeper, Wrapper):
 
       * "raised" an exception, SystemExit included;
       * "shape": not one number for each arm;
-      * "values": no real numbers, or outside `within` (`losses.domain`: what the loss can score), or votes that are no
-        odds over the eligible arms. NaN is no failure: an expert may have no opinion;
-      * "late": took longer than `timeout_ms` milliseconds. Without it nothing is timed and no thread is started;
-      * "resting": was late ten times in a row, and is asked in every 128th call only, until it is in time again;
+      * "values": no real numbers, or outside `within` (`losses.domain`: what the loss
+        can score), or votes that are no odds over the eligible arms. NaN is no failure:
+        an expert may have no opinion;
+      * "late": took longer than `timeout_ms` milliseconds. Without it nothing is timed
+        and no thread is started;
+      * "resting": was late ten times in a row, and is asked in every 128th call only,
+        until it is in time again;
       * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
 
-    A bank that can be divided (models, functions, a stack) is guarded expert by expert; in a batch, an expert that
-    fails on one row sleeps for all of it. A late call goes on in its thread, which cannot be stopped from outside; an
-    expert with four such calls under way is not asked until one of them ends. The library's own arithmetic and banks
-    that learn are asked in the calling thread and not timed: a late reader would see a state that is being changed.
-    KeyboardInterrupt in the main thread is not caught. `update` is not guarded. `arms` names the arms where the
-    experts do not; experts that `retired` sleep and are not asked. A guard is no part of a policy's fingerprint.
+    A bank that can be divided (models, functions, a stack) is guarded expert by expert;
+    in a batch, an expert that fails on one row sleeps for all of it. A late call goes
+    on in its thread, which cannot be stopped from outside; an expert with four such
+    calls under way is not asked until one of them ends. The library's own arithmetic
+    and banks that learn are asked in the calling thread and not timed: a late reader
+    would see a state that is being changed. KeyboardInterrupt in the main thread is not
+    caught. `update` is not guarded. `arms` names the arms where the experts do not;
+    experts that `retired` sleep and are not asked. A guard is no part of a policy's
+    fingerprint.
 
     >>> from oddsmith.experts.functions import FunctionExperts
-    >>> guarded = Guarded(FunctionExperts({"ok": lambda x: [0.1, 0.2], "broken": lambda x: 1 / 0}, ["a", "b"]))
+    >>> guarded = Guarded(
+    ...     FunctionExperts(
+    ...         {"ok": lambda x: [0.1, 0.2], "broken": lambda x: 1 / 0}, ["a", "b"]
+    ...     )
+    ... )
     >>> guarded.predict(guarded.init(), None)
     array([[0.1, 0.2],
            [nan, nan]])
@@ -120,12 +147,19 @@ class Guarded(RecordKeeper, Wrapper):
     arms: Sequence[str] | None = None
     retired: frozenset[str] = frozenset()
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
-    _only: Experts | None = field(init=False, repr=False)  # the library's own bank, if there is no other
+    # the library's own bank, if there is no other
+    _only: Experts | None = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
-    _paces: dict[tuple[str, ...], Pace] = field(init=False, repr=False, default_factory=dict)
-    _calls: "itertools.count[int]" = field(init=False, repr=False, default_factory=lambda: itertools.count(1))
+    _paces: dict[tuple[str, ...], Pace] = field(
+        init=False, repr=False, default_factory=dict
+    )
+    _calls: "itertools.count[int]" = field(
+        init=False, repr=False, default_factory=lambda: itertools.count(1)
+    )
     _workers: Workers = field(init=False, repr=False, default_factory=Workers)
-    _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
+    _lock: threading.Lock = field(
+        init=False, repr=False, default_factory=threading.Lock
+    )
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
@@ -133,8 +167,12 @@ class Guarded(RecordKeeper, Wrapper):
             number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
         low, high = self.within
         if not -np.inf < low < high < np.inf:
-            raise InvalidInput(f"within must be finite numbers low < high; got {self.within!r}")
-        arms = self.experts.arms if self.arms is None else check_names("arms", self.arms)
+            raise InvalidInput(
+                f"within must be finite numbers low < high; got {self.within!r}"
+            )
+        arms = (
+            self.experts.arms if self.arms is None else check_names("arms", self.arms)
+        )
         object.__setattr__(self, "arms", arms)
         object.__setattr__(self, "_leaves", tuple(leaves(self.experts)))
         (leaf, *others) = self._leaves
@@ -144,7 +182,8 @@ class Guarded(RecordKeeper, Wrapper):
         weakref.finalize(self, self._workers.close)
 
     def failures(self) -> dict[str, dict[str, int]]:
-        """How often each expert failed, by kind, since this object was made; guards inside count, too."""
+        """How often each expert failed, by kind, since this object was made; guards
+        inside count, too."""
         return Record.failures(failure_records(self))
 
     def reasons(self) -> dict[str, str]:
@@ -153,16 +192,28 @@ class Guarded(RecordKeeper, Wrapper):
 
     @property
     def inline(self) -> bool:
-        """Whether every expert is asked in the calling thread: then no call is timed."""
+        """Whether every expert is asked in the calling thread: then no call is
+        timed."""
         return self.timeout_ms is None or all(leaf.inline for leaf in self._leaves)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Guarded, State]":
         experts, wider = self.experts.with_arms(state, arms)
         return self.with_roster(experts, self.retired, arms), wider
 
-    def with_roster(self, experts: Experts, retired: frozenset[str], arms: Sequence[str] | None = None) -> "Guarded":
-        """This guard, with its counts and the calls it waits for, around another roster, or more arms."""
-        guard = replace(self, experts=experts, retired=retired, arms=self.arms if arms is None else arms)
+    def with_roster(
+        self,
+        experts: Experts,
+        retired: frozenset[str],
+        arms: Sequence[str] | None = None,
+    ) -> "Guarded":
+        """This guard, with its counts and the calls it waits for, around another
+        roster, or more arms."""
+        guard = replace(
+            self,
+            experts=experts,
+            retired=retired,
+            arms=self.arms if arms is None else arms,
+        )
         for name in ("record", "_paces", "_lock"):
             object.__setattr__(guard, name, getattr(self, name))
         guard._keep_pace()
@@ -171,48 +222,82 @@ class Guarded(RecordKeeper, Wrapper):
     def predict(self, state: State, context: Context) -> Array:
         return self.advise(state, context)[0]
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> Advice:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> Advice:
         plain = self._plain(state, context, eligible)
-        return plain or self._advice(self._ask_all(state, context, eligible), context, eligible)
+        return plain or self._advice(
+            self._ask_all(state, context, eligible), context, eligible
+        )
 
-    def advise_or_refuse(self, state: State, context: Context, eligible: Bools | None = None) -> Advice:
-        """As `advise`; but a context that every expert refuses is refused, and counts as a failure of none."""
+    def advise_or_refuse(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> Advice:
+        """As `advise`; but a context that every expert refuses is refused, and counts
+        as a failure of none."""
         plain = self._plain(state, context, eligible)
         if plain is not None:
             return plain
         outcomes = self._ask_all(state, context, eligible)
         results = [result for _, result in outcomes if result is not _RETIRED]
-        refusals = [one.refusal for one in results if isinstance(one, CallFailure) and one.refusal is not None]
+        refusals = [
+            one.refusal
+            for one in results
+            if isinstance(one, CallFailure) and one.refusal is not None
+        ]
         if refusals and len(refusals) == len(results):
             raise refusals[0]
         return self._advice(outcomes, context, eligible)
 
-    def _advice(self, outcomes: list[tuple[Leaf, CallResult]], context: Context, eligible: Bools | None) -> Advice:
+    def _advice(
+        self,
+        outcomes: list[tuple[Leaf, CallResult]],
+        context: Context,
+        eligible: Bools | None,
+    ) -> Advice:
         """The outcomes as one array each; failures are counted, and sleep."""
         arms = context.arms if isinstance(context, AnyOffer) else self.arms
-        n_arms = len(arms) if arms is not None else eligible.shape[-1] if eligible is not None else None
+        n_arms = (
+            len(arms)
+            if arms is not None
+            else eligible.shape[-1]
+            if eligible is not None
+            else None
+        )
         lead, n_arms = common_shape(outcomes, context, n_arms)
         parts: list[Advice] = []
         for leaf, outcome in outcomes:
             shape = (*lead, len(leaf.bank.names), n_arms)
-            if not isinstance(outcome, CallFailure) and (outcome[0].shape != shape or outcome[1].shape != shape):
-                outcome = CallFailure("shape", f"gave shape {outcome[0].shape} instead of {shape}")
+            if not isinstance(outcome, CallFailure) and (
+                outcome[0].shape != shape or outcome[1].shape != shape
+            ):
+                outcome = CallFailure(
+                    "shape", f"gave shape {outcome[0].shape} instead of {shape}"
+                )
             if isinstance(outcome, CallFailure):
                 if outcome is not _RETIRED:
                     self.record.add(leaf.bank.names, outcome)
                 outcome = (np.full(shape, np.nan), np.zeros(shape))
             parts.append(outcome)
         predictions, ballots = zip(*parts, strict=True)
-        return self._usable(np.concatenate(predictions, axis=-2), np.concatenate(ballots, axis=-2), eligible)
+        return self._usable(
+            np.concatenate(predictions, axis=-2),
+            np.concatenate(ballots, axis=-2),
+            eligible,
+        )
 
     def _keep_pace(self) -> None:
-        """An expert that hangs does so under every roster: its calls are counted together."""
+        """An expert that hangs does so under every roster: its calls are counted
+        together."""
         with self._lock:
             for leaf in self._leaves:
                 leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)
 
-    def _plain(self, state: State, context: Context, eligible: Bools | None) -> Advice | None:
-        """The advice of a bank of the library's own, if it is usable: most services have no other."""
+    def _plain(
+        self, state: State, context: Context, eligible: Bools | None
+    ) -> Advice | None:
+        """The advice of a bank of the library's own, if it is usable: most services
+        have no other."""
         if self._only is None:
             return None
         for step in self._leaves[0].path:
@@ -223,22 +308,44 @@ class Guarded(RecordKeeper, Wrapper):
             return None
         if self.arms is not None and predictions.shape[-1] != len(self.arms):
             return None
-        low, high = np.fmin.reduce(predictions, axis=None), np.fmax.reduce(predictions, axis=None)
-        return (predictions, ballots) if self.within[0] <= low <= high <= self.within[1] else None
+        low, high = (
+            np.fmin.reduce(predictions, axis=None),
+            np.fmax.reduce(predictions, axis=None),
+        )
+        return (
+            (predictions, ballots)
+            if self.within[0] <= low <= high <= self.within[1]
+            else None
+        )
 
-    def _ask_all(self, state: State, context: Context, eligible: Bools | None) -> list[tuple[Leaf, CallResult]]:
-        """The result of each leaf; the calls run side by side and within `timeout_ms`, if there is one."""
+    def _ask_all(
+        self, state: State, context: Context, eligible: Bools | None
+    ) -> list[tuple[Leaf, CallResult]]:
+        """The result of each leaf; the calls run side by side and within `timeout_ms`,
+        if there is one."""
         began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
         outcomes: dict[int, CallResult] = {}
         put = partial(ask, state=state, context=context, eligible=eligible)
-        active = {i: leaf for i, leaf in enumerate(self._leaves) if not self.retired.issuperset(leaf.bank.names)}
-        timed = {i: leaf for i, leaf in active.items() if self.timeout_ms is not None and not leaf.inline}
+        active = {
+            i: leaf
+            for i, leaf in enumerate(self._leaves)
+            if not self.retired.issuperset(leaf.bank.names)
+        }
+        timed = {
+            i: leaf
+            for i, leaf in active.items()
+            if self.timeout_ms is not None and not leaf.inline
+        }
         all_experts = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
             if leaf.pace.late >= _PATIENCE and not all_experts:
-                outcomes[i] = CallFailure("resting", f"was late {_PATIENCE} times in a row")
+                outcomes[i] = CallFailure(
+                    "resting", f"was late {_PATIENCE} times in a row"
+                )
             elif leaf.pace.stuck >= _STUCK:
-                outcomes[i] = CallFailure("late", f"{_STUCK} earlier calls are still running")
+                outcomes[i] = CallFailure(
+                    "late", f"{_STUCK} earlier calls are still running"
+                )
                 with self._lock:
                     leaf.pace.late += 1
             else:
@@ -249,7 +356,9 @@ class Guarded(RecordKeeper, Wrapper):
                 outcomes[i] = put(leaf) if i in active else _RETIRED
         while calls and self.timeout_ms is not None:
             try:
-                i, outcomes[i] = ended.get(timeout=max(0.0, began + self.timeout_ms / 1000 - time.monotonic()))
+                i, outcomes[i] = ended.get(
+                    timeout=max(0.0, began + self.timeout_ms / 1000 - time.monotonic())
+                )
             except Empty:
                 break
             del calls[i]
@@ -257,7 +366,9 @@ class Guarded(RecordKeeper, Wrapper):
             outcomes[i] = self._give_up(self._leaves[i], call)
         return [(leaf, outcomes[i]) for i, leaf in enumerate(self._leaves)]
 
-    def _in_thread(self, i: int, call: _Call, put: Callable[[Leaf], CallResult], ended: _Ended) -> None:
+    def _in_thread(
+        self, i: int, call: _Call, put: Callable[[Leaf], CallResult], ended: _Ended
+    ) -> None:
         leaf = self._leaves[i]
         outcome = put(leaf)
         kind = outcome.kind if isinstance(outcome, CallFailure) else ""
@@ -265,7 +376,8 @@ class Guarded(RecordKeeper, Wrapper):
             call.ended = True
             if call.given_up:
                 leaf.pace.stuck -= 1
-            elif kind not in ("died", "starting"):  # which says nothing about how long it takes
+            # which says nothing about how long it takes
+            elif kind not in ("died", "starting"):
                 leaf.pace.late = leaf.pace.late + 1 if kind == "late" else 0
         ended.put((i, outcome))  # not read any more if the call was given up
 
@@ -276,19 +388,28 @@ class Guarded(RecordKeeper, Wrapper):
             leaf.pace.late += 1
         return CallFailure("late", f"was not done after {self.timeout_ms:g} ms")
 
-    def _usable(self, predictions: Array, ballots: Array, eligible: Bools | None) -> Advice:
-        """The advice, with experts asleep that gave what cannot be scored or drawn from."""
+    def _usable(
+        self, predictions: Array, ballots: Array, eligible: Bools | None
+    ) -> Advice:
+        """The advice, with experts asleep that gave what cannot be scored or drawn
+        from."""
         low, high = self.within
-        unusable = ((predictions < low) | (predictions > high) | (ballots < 0)).any(axis=-1)
+        unusable = ((predictions < low) | (predictions > high) | (ballots < 0)).any(
+            axis=-1
+        )
         with np.errstate(invalid="ignore"):  # votes may be inf and -inf
             votes = ballots.sum(axis=-1)
-        unusable |= ~((np.abs(votes - 1) <= 1e-6) | (votes == 0))  # votes may be float32
+        # votes may be float32
+        unusable |= ~((np.abs(votes - 1) <= 1e-6) | (votes == 0))
         if eligible is not None:
             unusable |= ((ballots != 0) & ~eligible[..., None, :]).any(axis=-1)
         if unusable.any():
             failed = unusable.any(axis=tuple(range(unusable.ndim - 1)))
             names = [name for name, one in zip(self.names, failed, strict=True) if one]
-            reason = f"gave predictions outside [{low:g}, {high:g}], or votes that are no odds of eligible arms"
+            reason = (
+                f"gave predictions outside [{low:g}, {high:g}], or votes that are no "
+                "odds of eligible arms"
+            )
             self.record.add(names, CallFailure("values", reason))
             predictions[..., failed, :], ballots[..., failed, :] = np.nan, 0.0
         return predictions, ballots

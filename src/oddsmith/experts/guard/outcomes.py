@@ -35,7 +35,8 @@ class Pace:
 
 @dataclass(eq=False)
 class Leaf:
-    """The smallest bank that can be asked on its own, the path of its state, and how late it has been."""
+    """The smallest bank that can be asked on its own, the path of its state, and how
+    late it has been."""
 
     bank: Experts
     path: tuple[int, ...]
@@ -47,7 +48,8 @@ class Leaf:
 
     @property
     def inline(self) -> bool:
-        """Whether to ask it in the calling thread: no code of the user's, or a state that must not be read later."""
+        """Whether to ask it in the calling thread: no code of the user's, or a state
+        that must not be read later."""
         return self.is_library_code or self.bank.learns
 
 
@@ -55,16 +57,27 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
     """The parts of a bank that can fail on their own.
 
     >>> from oddsmith.experts.functions import FunctionExperts
-    >>> [leaf.bank.names for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))]
+    >>> [
+    ...     leaf.bank.names
+    ...     for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))
+    ... ]
     [('one',), ('two',)]
     """
     parts = split_bank(experts)
     if isinstance(experts, Stacked):
-        return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))]
-    return [Leaf(part, path) for part in parts] if len(parts) > 1 else [Leaf(experts, path)]
+        return [
+            leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))
+        ]
+    return (
+        [Leaf(part, path) for part in parts]
+        if len(parts) > 1
+        else [Leaf(experts, path)]
+    )
 
 
-def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -> CallResult:
+def ask(
+    leaf: Leaf, *, state: State, context: Context, eligible: Bools | None
+) -> CallResult:
     """The advice of a leaf as two arrays of numbers, or its failure."""
     for step in leaf.path:
         state = state[step]
@@ -74,7 +87,10 @@ def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -
         numbers = as_predictions(predictions, n_experts=n, source="experts")
         return numbers, as_predictions(ballots, n_experts=n, source="experts' ballots")
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        if (
+            isinstance(error, KeyboardInterrupt)
+            and threading.current_thread() is threading.main_thread()
+        ):
             raise  # a request to stop the program
         if isinstance(error, ExpertFailed):
             return CallFailure(error.kind, _reason(error))
@@ -85,7 +101,8 @@ def ask(leaf: Leaf, *, state: State, context: Context, eligible: Bools | None) -
 def common_shape(
     outcomes: list[tuple[Leaf, CallResult]], context: Context, n_arms: int | None
 ) -> tuple[tuple[int, ...], int]:
-    """The batch axes and number of arms that most answers agree on, among those that fit the context.
+    """The batch axes and number of arms that most answers agree on, among those that
+    fit the context.
 
     An answer of the library's own counts for more than all others.
     """
@@ -94,21 +111,34 @@ def common_shape(
         if not isinstance(outcome, CallFailure):
             *lead, _, last = outcome[0].shape
             counts[tuple(lead), last] += len(outcomes) if leaf.is_library_code else 1
-    leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)  # a state may have axes, too
-    fitting = [shape for shape in counts if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)]
+    # a state may have axes, too
+    leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)
+    fitting = [
+        shape
+        for shape in counts
+        if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)
+    ]
     if fitting:
-        return max(fitting, key=lambda shape: (counts[shape], -leads.index(shape[0]) if leads else 0))
+        return max(
+            fitting,
+            key=lambda shape: (counts[shape], -leads.index(shape[0]) if leads else 0),
+        )
     if isinstance(context, AnyOffer):
         return context.lead, len(context.arms)
     if n_arms is None:
-        raise ExpertFailed("every expert failed and none names its arms; give the experts arms, or pass eligible")
+        raise ExpertFailed(
+            "every expert failed and none names its arms; give the experts arms, or "
+            "pass eligible"
+        )
     return (), n_arms
 
 
 def _leads(context: Context) -> list[tuple[int, ...]]:
-    """The batch axes that a context may have, the likeliest first; none where its kind does not tell.
+    """The batch axes that a context may have, the likeliest first; none where its kind
+    does not tell.
 
-    An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts, or one with n arms.
+    An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts,
+    or one with n arms.
     """
     if isinstance(context, AnyOffer):
         return [context.lead]
@@ -116,14 +146,22 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
         return [()]
     if isinstance(context, np.ndarray):
         usual = max(context.ndim - 1, 0)
-        return [context.shape[:n] for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))]
+        return [
+            context.shape[:n]
+            for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))
+        ]
     if has_names(context):
         return [(length(context),)] if is_batch(context) else [()]
     return []
 
 
 def _reason(error: ExpertFailed) -> str:
-    """Our own sentence; where the experts' code raised, its type and place, for what it says may hold the context."""
+    """Our own sentence; where the experts' code raised, its type and place, for what it
+    says may hold the context."""
     if error.kind not in ("raised", "values"):
         return f"{error}"[:200]
-    return f"{error}".partition(": ")[0][:200] if error.__cause__ is None else place_of(error.__cause__)
+    return (
+        f"{error}".partition(": ")[0][:200]
+        if error.__cause__ is None
+        else place_of(error.__cause__)
+    )

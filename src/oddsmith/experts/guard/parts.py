@@ -1,4 +1,5 @@
-"""Banks as a guard sees them: the parts that can fail alone, the library's own code, and the failures inside."""
+"""Banks as a guard sees them: the parts that can fail alone, the library's own code,
+and the failures inside."""
 
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -11,27 +12,36 @@ from oddsmith.experts.stack import Stacked
 from oddsmith.experts.tables import TableExperts
 from oddsmith.experts.wrapper import Wrapper
 
-__all__ = ["Divisible", "RecordKeeper", "failure_records", "is_library_code", "split_bank"]
+__all__ = [
+    "Divisible",
+    "RecordKeeper",
+    "failure_records",
+    "is_library_code",
+    "split_bank",
+]
 
 _ARITHMETIC = (GivenExperts, LinearExperts, TableExperts)
 
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A bank that can be divided into banks that fail on their own (models, functions)."""
+    """A bank that can be divided into banks that fail on their own (models,
+    functions)."""
 
     def split(self) -> tuple[Experts, ...]:
         """Banks that are this one side by side."""
 
 
 class RecordKeeper:
-    """A bank that counts the failures of its experts (`Guarded`, `Isolated`); it is never divided."""
+    """A bank that counts the failures of its experts (`Guarded`, `Isolated`); it is
+    never divided."""
 
     record: Record
 
 
 def split_bank(bank: Experts) -> tuple[Experts, ...]:
-    """The parts of a bank that can fail on their own; empty where it cannot be divided."""
+    """The parts of a bank that can fail on their own; empty where it cannot be
+    divided."""
     if isinstance(bank, RecordKeeper):
         return ()
     if isinstance(bank, Stacked):
@@ -40,12 +50,15 @@ def split_bank(bank: Experts) -> tuple[Experts, ...]:
         if bank.learns:
             return ()
         wrapper: Any = bank
-        return tuple(replace(wrapper, experts=part) for part in split_bank(bank.experts))
+        return tuple(
+            replace(wrapper, experts=part) for part in split_bank(bank.experts)
+        )
     return bank.split() if isinstance(bank, Divisible) else ()
 
 
 def is_library_code(bank: Experts) -> bool:
-    """Whether the advice of a bank runs no code but the library's own, which a guard need not time."""
+    """Whether the advice of a bank runs no code but the library's own, which a guard
+    need not time."""
     if isinstance(bank, RecordKeeper):
         return False
     if isinstance(bank, Wrapper):

@@ -11,14 +11,24 @@ __all__ = ["guarded"]
 _Policy = TypeVar("_Policy", bound=Policy)
 
 
-def guarded(policy: _Policy, timeout_ms: float | None = None, *, arms: Sequence[str] | None = None) -> _Policy:
-    """`policy` with its experts in `Guarded`, if it has experts that are not yet; states and fingerprint are the same.
+def guarded(
+    policy: _Policy,
+    timeout_ms: float | None = None,
+    *,
+    arms: Sequence[str] | None = None,
+) -> _Policy:
+    """`policy` with its experts in `Guarded`, if it has experts that are not yet;
+    states and fingerprint are the same.
 
     Predictions must be what the policy can score (`prediction_range`).
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
-    >>> policy = guarded(GeneralizedThompsonSampling(FunctionExperts({"broken": lambda x: 1 / 0}, ["a", "b"])))
+    >>> policy = guarded(
+    ...     GeneralizedThompsonSampling(
+    ...         FunctionExperts({"broken": lambda x: 1 / 0}, ["a", "b"])
+    ...     )
+    ... )
     >>> policy.odds(policy.init(), None).propensities
     array([0.5, 0.5])
     """

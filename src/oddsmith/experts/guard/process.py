@@ -1,4 +1,5 @@
-"""Isolated: experts in a process of their own, which may crash without ending this one."""
+"""Isolated: experts in a process of their own, which may crash without ending this
+one."""
 
 import json
 import os
@@ -32,28 +33,34 @@ __all__ = ["Isolated"]
 
 _PROGRAM = "oddsmith.files.expert_process"
 _START = 120.0  # seconds in which a process must have loaded its models
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0  # seconds before a process that never answered is started again
+# seconds before a process that never answered is started again
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
 _Reply = tuple[dict[str, Any], list[Array]]
 
 
 @dataclass(frozen=True, eq=False)
 class Isolated(RecordKeeper, Experts):
-    """The experts of one table of a policy file, of kind "python" or "onnx", in a child process.
+    """The experts of one table of a policy file, of kind "python" or "onnx", in a child
+    process.
 
-    A segmentation fault, `os._exit` or too much memory ends the child alone: the call is ExpertFailed "died", and
-    the child is started again in the background, sooner or later as it fails less or more often; until then calls are
-    "starting". A call that takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded` all
-    of this is sleep. Inside, experts are guarded one by one; what ends the process ends it for all of its table. Calls
-    from several threads wait for each other, within that time. The child ends when this process does, however it
-    ends. Contexts go over as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
+    A segmentation fault, `os._exit` or too much memory ends the child alone: the call
+    is ExpertFailed "died", and the child is started again in the background, sooner or
+    later as it fails less or more often; until then calls are "starting". A call that
+    takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded`
+    all of this is sleep. Inside, experts are guarded one by one; what ends the process
+    ends it for all of its table. Calls from several threads wait for each other, within
+    that time. The child ends when this process does, however it ends. Contexts go over
+    as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
 
-    `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To a fingerprint, this is the bank
-    inside; a child that comes back with another one (its files have changed) is not let in.
+    `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To
+    a fingerprint, this is the bank inside; a child that comes back with another one
+    (its files have changed) is not let in.
     """
 
     name: str
     table: Mapping[str, object]
-    arms: Sequence[str] | None = field()  # required, although banks have a default: None where they come with the call
+    # required, although banks have a default: None where they come with the call
+    arms: Sequence[str] | None = field()
     schema: Schema | None = None
     folder: Path | str = "."
     timeout_ms: float = 50.0
@@ -64,14 +71,32 @@ class Isolated(RecordKeeper, Experts):
 
     def __post_init__(self) -> None:
         number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
-        object.__setattr__(self, "arms", None if self.arms is None else check_names("arms", self.arms))
+        object.__setattr__(
+            self, "arms", None if self.arms is None else check_names("arms", self.arms)
+        )
         given = {"schema": self.schema, "arm_schema": self.arm_schema}
-        schemas = {what: None if schema is None else asdict(schema) for what, schema in given.items()}
-        seat = {"arms": self.arms, "folder": str(Path(self.folder).resolve()), **schemas}
+        schemas = {
+            what: None if schema is None else asdict(schema)
+            for what, schema in given.items()
+        }
+        seat = {
+            "arms": self.arms,
+            "folder": str(Path(self.folder).resolve()),
+            **schemas,
+        }
         try:
-            order = json.dumps({"name": self.name, "table": dict(self.table), "timeout_ms": self.timeout_ms, **seat})
+            order = json.dumps(
+                {
+                    "name": self.name,
+                    "table": dict(self.table),
+                    "timeout_ms": self.timeout_ms,
+                    **seat,
+                }
+            )
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"table must be JSON where experts are isolated; {error}") from error
+            raise InvalidInput(
+                f"table must be JSON where experts are isolated; {error}"
+            ) from error
         child = _Child(json.loads(order))
         object.__setattr__(self, "_child", child)
         object.__setattr__(self, "names", tuple(child.about["names"]))
@@ -79,7 +104,8 @@ class Isolated(RecordKeeper, Experts):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a fingerprint says of the bank inside: `description`, `version`, whether `unversioned` or `opaque`."""
+        """What a fingerprint says of the bank inside: `description`, `version`, whether
+        `unversioned` or `opaque`."""
         return self._child.about
 
     @property
@@ -101,12 +127,17 @@ class Isolated(RecordKeeper, Experts):
     def predict(self, state: State, context: Context) -> Array:
         return self.advise(state, context)[0]
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         if self.arms is not None:
             refuse_offer(self, context)
         elif not isinstance(context, AnyOffer):
             raise arms_needed(self)
-        page = {"context": encode(context), "eligible": None if eligible is None else eligible.tolist()}
+        page = {
+            "context": encode(context),
+            "eligible": None if eligible is None else eligible.tolist(),
+        }
         answer, arrays = self._child.ask(page, self.timeout_ms)
         if "kind" in answer:
             raise ExpertFailed(f"{answer['reason']}", kind=answer["kind"])
@@ -117,10 +148,15 @@ class Isolated(RecordKeeper, Experts):
 
 
 class _Child:
-    """A process that answers frames, one at a time, and is started again when it ends."""
+    """A process that answers frames, one at a time, and is started again when it
+    ends."""
 
     def __init__(self, order: dict[str, Json]) -> None:
-        self._order, self._lock, self._closed = order, threading.RLock(), threading.Event()
+        self._order, self._lock, self._closed = (
+            order,
+            threading.RLock(),
+            threading.Event(),
+        )
         self._pause, self._trouble = _FIRST_PAUSE, ""
         self._process: _Process | None = _Process(order)
         self.about = self._process.about
@@ -129,36 +165,55 @@ class _Child:
         """The answer to one frame, or ExpertFailed."""
         deadline = time.monotonic() + timeout_ms / 1000
         if not self._lock.acquire(timeout=timeout_ms / 1000):
-            raise ExpertFailed(f"its process was busy with other calls for {timeout_ms:g} ms", kind="late")
+            raise ExpertFailed(
+                f"its process was busy with other calls for {timeout_ms:g} ms",
+                kind="late",
+            )
         try:
             if self._closed.is_set():
                 raise ExpertFailed("its process is closed", kind="died")
             if self._process is None:
-                raise ExpertFailed(f"its process is being started again{self._trouble}", kind="starting")
+                raise ExpertFailed(
+                    f"its process is being started again{self._trouble}",
+                    kind="starting",
+                )
             reply = self._exchange(self._process, page, deadline)
             self._pause = _FIRST_PAUSE
             return reply
         finally:
             self._lock.release()
 
-    def _exchange(self, process: "_Process", page: dict[str, Json], deadline: float) -> _Reply:
+    def _exchange(
+        self, process: "_Process", page: dict[str, Json], deadline: float
+    ) -> _Reply:
         try:
             return process.ask(page, deadline)
         except TimeoutError as error:
             self._replace(process)
-            raise ExpertFailed("was not done in time; its process was killed", kind="late") from error
+            raise ExpertFailed(
+                "was not done in time; its process was killed", kind="late"
+            ) from error
         except (OSError, EOFError, ValueError, KeyError) as error:
             self._replace(process)
-            raise ExpertFailed(f"its process ended ({process.ended(deadline)})", kind="died") from error
-        except BaseException:  # Ctrl-C: an answer that was not read must not be taken for the next one
+            raise ExpertFailed(
+                f"its process ended ({process.ended(deadline)})", kind="died"
+            ) from error
+        # Ctrl-C: an answer that was not read must not be taken for the next one
+        except BaseException:
             self._replace(process)
             raise
 
     def _replace(self, process: "_Process") -> None:
-        """Kill the process and start another, later and elsewhere; the caller holds the lock."""
+        """Kill the process and start another, later and elsewhere; the caller holds the
+        lock."""
         process.kill()
         self._process = None
-        threading.Thread(target=self._start_again, args=(process,), name="oddsmith-restart", daemon=True).start()
+        threading.Thread(
+            target=self._start_again,
+            args=(process,),
+            name="oddsmith-restart",
+            daemon=True,
+        ).start()
 
     def _start_again(self, ended: "_Process") -> None:
         ended.close()
@@ -167,7 +222,8 @@ class _Child:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             try:
                 process = _Process(self._order)
-            except Exception as error:  # whatever is wrong with it, or with this machine, may pass
+            # whatever is wrong with it, or with this machine, may pass
+            except Exception as error:
                 self._trouble = f"; the last try: {error!s:.200}"
                 continue
             if process.about == self.about:
@@ -201,10 +257,15 @@ class _Process:
             self.close()
             if not isinstance(error, OSError | EOFError | ValueError):
                 raise
-            raise ExpertFailed(f"isolated experts must start; their process ended ({self.ended(deadline)})") from error
+            raise ExpertFailed(
+                "isolated experts must start; their process ended "
+                f"({self.ended(deadline)})"
+            ) from error
         if "refused" in self.about:
             self.close()
-            kind: type[OddsmithError] = getattr(errors, self.about["kind"], InvalidInput)
+            kind: type[OddsmithError] = getattr(
+                errors, self.about["kind"], InvalidInput
+            )
             raise kind(self.about["refused"])
 
     def ask(self, page: dict[str, Json], deadline: float) -> _Reply:
@@ -231,7 +292,8 @@ class _Process:
 
 
 def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
-    """The process, with one end of a socket as its standard input, and with the modules that this process finds."""
+    """The process, with one end of a socket as its standard input, and with the modules
+    that this process finds."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", _PROGRAM],

@@ -1,4 +1,5 @@
-"""The compiled twin of `best_arm`'s quadrature (numba): one row of arms after the other, everything in one call."""
+"""The compiled twin of `best_arm`'s quadrature (numba): one row of arms after the
+other, everything in one call."""
 
 from math import erfc, lgamma, log, log1p, sqrt
 
@@ -6,7 +7,16 @@ import numpy as np
 from numba import njit
 
 from oddsmith.core.arrays import Array
-from oddsmith.experts.best_arm import BETA, GROWTH, NODES, OPTIMIST, PARTIAL, REACH, WEIGHTS, WIDTH
+from oddsmith.experts.best_arm import (
+    BETA,
+    GROWTH,
+    NODES,
+    OPTIMIST,
+    PARTIAL,
+    REACH,
+    WEIGHTS,
+    WIDTH,
+)
 from oddsmith.experts.kernels.vectormath import exp
 
 __all__ = ["best"]
@@ -14,7 +24,8 @@ __all__ = ["best"]
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def best(kind: int, first: Array, second: Array, odds: Array) -> None:
-    """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or Beta's a and b."""
+    """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or
+    Beta's a and b."""
     rows, n_arms = odds.shape
     places, constants = np.empty((n_arms, 7)), np.empty(n_arms)
     for row in range(rows):
@@ -35,7 +46,13 @@ def best(kind: int, first: Array, second: Array, odds: Array) -> None:
 def _arm(kind: int, first: float, second: float, place: Array) -> float:
     """Fill an arm's row of `ranges`; the logarithm of its density's constant."""
     if kind != BETA:
-        place[0], place[1], place[2], place[3], place[4] = first, WIDTH * second, 3 * second, np.inf, np.inf
+        place[0], place[1], place[2], place[3], place[4] = (
+            first,
+            WIDTH * second,
+            3 * second,
+            np.inf,
+            np.inf,
+        )
         place[5], place[6] = first - REACH * second, first + REACH * second
         return -log(second) - 0.9189385332046727
     mode, sd = log(first) - log(second), sqrt(_trigamma(first) + _trigamma(second))
@@ -54,7 +71,12 @@ def _trigamma(x: float) -> float:
         trigamma += 1 / (x * x)
         x += 1.0
     y = 1 / (x * x)
-    return trigamma + 1 / x + y / 2 + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
+    return (
+        trigamma
+        + 1 / x
+        + y / 2
+        + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
+    )
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -80,12 +102,16 @@ def _width(kind: int, x: float, places: Array) -> float:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _integrate(kind: int, places: Array, parameters: tuple[Array, Array, Array], odds: Array) -> None:
-    """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass only the functions F grow."""
+def _integrate(
+    kind: int, places: Array, parameters: tuple[Array, Array, Array], odds: Array
+) -> None:
+    """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass
+    only the functions F grow."""
     n_arms = odds.size
     dense, up_to, others = np.empty((5, n_arms)), np.empty(n_arms), np.empty(n_arms)
     start, risen = np.zeros(n_arms), np.empty(n_arms)
-    x, end, lowest = np.inf, -np.inf, -np.inf  # lowest: the second largest of the arms' left ends
+    # lowest: the second largest of the arms' left ends
+    x, end, lowest = np.inf, -np.inf, -np.inf
     top = -np.inf
     for a in range(n_arms):
         left = places[a, 5]
@@ -99,12 +125,24 @@ def _integrate(kind: int, places: Array, parameters: tuple[Array, Array, Array],
         _densities(kind, x, half, parameters, dense)
         if following > lowest:
             for a in range(n_arms):
-                risen[a] = start[a] + (0.5 if kind == OPTIMIST and x >= places[a, 0] else 0.0)
+                risen[a] = start[a] + (
+                    0.5 if kind == OPTIMIST and x >= places[a, 0] else 0.0
+                )
             for i in range(5):
-                p0, p1, p2, p3, p4 = PARTIAL[i, 0], PARTIAL[i, 1], PARTIAL[i, 2], PARTIAL[i, 3], PARTIAL[i, 4]
+                p0, p1, p2, p3, p4 = (
+                    PARTIAL[i, 0],
+                    PARTIAL[i, 1],
+                    PARTIAL[i, 2],
+                    PARTIAL[i, 3],
+                    PARTIAL[i, 4],
+                )
                 for a in range(n_arms):
                     inside = (
-                        p0 * dense[0, a] + p1 * dense[1, a] + p2 * dense[2, a] + p3 * dense[3, a] + p4 * dense[4, a]
+                        p0 * dense[0, a]
+                        + p1 * dense[1, a]
+                        + p2 * dense[2, a]
+                        + p3 * dense[3, a]
+                        + p4 * dense[4, a]
                     )
                     up_to[a] = risen[a] + inside
                 _others(up_to, others)
@@ -117,16 +155,25 @@ def _integrate(kind: int, places: Array, parameters: tuple[Array, Array, Array],
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _densities(kind: int, left: float, half: float, parameters: tuple[Array, Array, Array], dense: Array) -> None:
+def _densities(
+    kind: int,
+    left: float,
+    half: float,
+    parameters: tuple[Array, Array, Array],
+    dense: Array,
+) -> None:
     """The arms' densities at the cell's nodes, times half its width (5, K)."""
     first, second, constants = parameters
     for i in range(5):
         x = left + half + half * NODES[i]
         if kind == BETA:
             tail = log1p(np.exp(-abs(x)))
-            ahead, behind = min(x, 0.0) - tail, min(-x, 0.0) - tail  # ln θ and ln(1 - θ)
+            # ln θ and ln(1 - θ)
+            ahead, behind = min(x, 0.0) - tail, min(-x, 0.0) - tail
             for a in range(dense.shape[1]):
-                dense[i, a] = half * exp(constants[a] + first[a] * ahead + second[a] * behind)
+                dense[i, a] = half * exp(
+                    constants[a] + first[a] * ahead + second[a] * behind
+                )
         else:
             for a in range(dense.shape[1]):
                 z = (x - first[a]) / second[a]
@@ -151,7 +198,8 @@ def _others(up_to: Array, others: Array) -> None:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _atoms(means: Array, sds: Array, won: Array) -> None:
-    """What an optimist's arm wins by standing at its mean: half a chance, if all others are below it; ties share."""
+    """What an optimist's arm wins by standing at its mean: half a chance, if all others
+    are below it; ties share."""
     for a in range(means.size):
         won[a], ties = 0.5, 1
         for b in range(means.size):

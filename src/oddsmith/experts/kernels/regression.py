@@ -1,7 +1,8 @@
-"""Compiled twins (numba) of the learners' regressions: features, beliefs about arms and rows, rank-one updates.
+"""Compiled twins (numba) of the learners' regressions: features, beliefs about arms and
+rows, rank-one updates.
 
-Covariances are packed lower triangles, row after row. Sums may be taken in another order than numpy's: results agree
-to rounding.
+Covariances are packed lower triangles, row after row. Sums may be taken in another
+order than numpy's: results agree to rounding.
 """
 
 from math import cos, log, log1p, sin, sqrt
@@ -11,14 +12,23 @@ from numba import njit
 
 from oddsmith.core.arrays import Array, Bools
 
-__all__ = ["add_row", "believe_arms", "believe_rows", "curves", "learn_row", "standardise"]
+__all__ = [
+    "add_row",
+    "believe_arms",
+    "believe_rows",
+    "curves",
+    "learn_row",
+    "standardise",
+]
 
-_SUMS = {"reassoc", "contract", "nsz"}  # sums in any order, so that they vectorise; NaN and infinity stay what they are
+# sums in any order, so that they vectorise; NaN and infinity stay what they are
+_SUMS = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
 def curves(z: Array, directions: Array, features: Array) -> None:
-    """Fill the features (R, D) of `Curves` for rows (R, d), but for the linear part: 1, cosines, sines."""
+    """Fill the features (R, D) of `Curves` for rows (R, d), but for the linear part: 1,
+    cosines, sines."""
     dim, half = directions.shape
     scale = 1 / sqrt(half)
     angles = np.empty(half)
@@ -74,13 +84,20 @@ def _shares(evidence: Array, weight: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _mixed(means: Array, share: Array, evidence: Array, variance: float) -> tuple[float, float]:
-    """Mean and standard deviation over ridges, whose means and shares are (J); twin of `evidence.mixed`."""
+def _mixed(
+    means: Array, share: Array, evidence: Array, variance: float
+) -> tuple[float, float]:
+    """Mean and standard deviation over ridges, whose means and shares are (J); twin of
+    `evidence.mixed`."""
     middle, spread = 0.0, 0.0
     for j in range(share.size):
         if share[j] > 0.0:
             middle += share[j] * means[j]
-            spread += share[j] * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1]) * variance
+            spread += (
+                share[j]
+                * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1])
+                * variance
+            )
     for j in range(share.size):
         if share[j] > 0.0:
             spread += share[j] * (means[j] - middle) ** 2
@@ -89,9 +106,16 @@ def _mixed(means: Array, share: Array, evidence: Array, variance: float) -> tupl
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def believe_arms(
-    weights: Array, covariance: Array, evidence: Array, sums: Array, phi: Array, mean: Array, sd: Array
+    weights: Array,
+    covariance: Array,
+    evidence: Array,
+    sums: Array,
+    phi: Array,
+    mean: Array,
+    sd: Array,
 ) -> None:
-    """Fill what is believed of each arm (K): regressions (J, K, 2, D) with covariances (J, K, P), over ridges."""
+    """Fill what is believed of each arm (K): regressions (J, K, 2, D) with covariances
+    (J, K, P), over ridges."""
     n_ridges, n_arms = covariance.shape[:2]
     share, means = np.empty(n_ridges), np.empty(n_ridges)
     _shares(evidence, share)
@@ -100,7 +124,9 @@ def believe_arms(
         variance = _quadratic(covariance[0, k], phi)
         for j in range(n_ridges):
             if share[j] > 0.0:
-                means[j] = _dot(weights[j, k, 0], phi) + start * (1.0 - _dot(weights[j, k, 1], phi))
+                means[j] = _dot(weights[j, k, 0], phi) + start * (
+                    1.0 - _dot(weights[j, k, 1], phi)
+                )
         mean[k], sd[k] = _mixed(means, share, evidence, variance)
 
 
@@ -116,7 +142,8 @@ def believe_rows(
     mean: Array,
     sd: Array,
 ) -> None:
-    """Fill what is believed of each row (R) by regressions (J, 1, 2, D) of all arms, which have means of their own."""
+    """Fill what is believed of each row (R) by regressions (J, 1, 2, D) of all arms,
+    which have means of their own."""
     n_ridges = covariance.shape[0]
     share, means = np.empty(n_ridges), np.empty(n_ridges)
     _shares(evidence, share)
@@ -145,8 +172,16 @@ def _times(packed: Array, phi: Array, gain: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
-def _gain(packed: Array, weights: Array, phi: Array, column: Array, shrink: float, missed: Array) -> None:
-    """Both regressions (2, D) move along the gain `column` by what they missed, the covariance shrinks along it."""
+def _gain(
+    packed: Array,
+    weights: Array,
+    phi: Array,
+    column: Array,
+    shrink: float,
+    missed: Array,
+) -> None:
+    """Both regressions (2, D) move along the gain `column` by what they missed, the
+    covariance shrinks along it."""
     for n in range(2):
         own, moved = weights[n], missed[n] * shrink
         for i in range(phi.size):
@@ -172,7 +207,11 @@ def learn_row(
     total: float,
 ) -> None:
     """Twin of `evidence.learn_row`, all of it."""
-    heft, start, top = 1.0 / (1.0 + 1.0 / total), max(0.5, (1.0 + sums[0]) / (2.0 + sums[1])), -np.inf
+    heft, start, top = (
+        1.0 / (1.0 + 1.0 / total),
+        max(0.5, (1.0 + sums[0]) / (2.0 + sums[1])),
+        -np.inf,
+    )
     column, missed = np.empty(phi.size), np.empty(2)
     for j in range(covariance.shape[0]):
         packed, models = covariance[j, arm], weights[j, arm]
@@ -183,7 +222,9 @@ def learn_row(
         _gain(packed, models, phi, column, heft / (1.0 + heft * variance), missed)
         error, wide = missed[0] - start * missed[1], 1.0 + variance + 1.0 / total
         scaled, freedom, squares = error * error / wide, evidence[j, 1], evidence[j, 2]
-        evidence[j, 0] -= 0.5 * log(squares * wide) + 0.5 * (freedom + 1.0) * log1p(scaled / squares)
+        evidence[j, 0] -= 0.5 * log(squares * wide) + 0.5 * (freedom + 1.0) * log1p(
+            scaled / squares
+        )
         evidence[j, 1] += 1.0
         evidence[j, 2] += scaled
         top = max(top, evidence[j, 0])
@@ -205,7 +246,9 @@ def add_row(counts: Array, mean: Array, squares: Array, x: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def standardise(counts: Array, mean: Array, squares: Array, is_category: Bools, x: Array, z: Array) -> None:
+def standardise(
+    counts: Array, mean: Array, squares: Array, is_category: Bools, x: Array, z: Array
+) -> None:
     """Twin of `moments.standardised`: fills z (R, d) for rows x."""
     dim, total = mean.size, 0.0
     unit = np.ones(dim)

@@ -17,17 +17,31 @@ _LOG_PI = log(np.pi)
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _density(drawn: float, total: float) -> float:
     """Twin of `trees.density`."""
-    return lgamma(total + 0.5) + lgamma(drawn - total + 0.5) - lgamma(drawn + 1.0) - _LOG_PI
+    return (
+        lgamma(total + 0.5)
+        + lgamma(drawn - total + 0.5)
+        - lgamma(drawn + 1.0)
+        - _LOG_PI
+    )
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _weigh_node(
-    node: int, arm: int, left: Indices, parts: tuple[Array, Array, Array, Array], settings: tuple[float, float, float]
+    node: int,
+    arm: int,
+    left: Indices,
+    parts: tuple[Array, Array, Array, Array],
+    settings: tuple[float, float, float],
 ) -> None:
-    """Fill one node's evidence and share of stopping for one arm; its children have theirs."""
+    """Fill one node's evidence and share of stopping for one arm; its children have
+    theirs."""
     drawn, total, evidence, stop = parts
     scale, cuts, stops = settings
-    own = _density(scale * drawn[node, arm], scale * total[node, arm]) if drawn[node, arm] > 0.0 else 0.0
+    own = (
+        _density(scale * drawn[node, arm], scale * total[node, arm])
+        if drawn[node, arm] > 0.0
+        else 0.0
+    )
     if left[node] == node:
         evidence[node, arm], stop[node, arm] = own, 1.0
         return
@@ -39,8 +53,13 @@ def _weigh_node(
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def weigh(left: Indices, parts: tuple[Array, Array, Array, Array], settings: tuple[float, float, float]) -> None:
-    """Twin of `trees.weigh`: evidence and shares of a whole tree, from its leaves up."""
+def weigh(
+    left: Indices,
+    parts: tuple[Array, Array, Array, Array],
+    settings: tuple[float, float, float],
+) -> None:
+    """Twin of `trees.weigh`: evidence and shares of a whole tree, from its leaves
+    up."""
     for node in range(left.size - 1, -1, -1):
         for arm in range(parts[0].shape[1]):
             _weigh_node(node, arm, left, parts, settings)
@@ -55,7 +74,8 @@ def believe(
     pull: float,
     belief: tuple[Array, Array],
 ) -> None:
-    """Twin of `trees.believe`: fill means and standard deviations (B, K) for rows x (B, d)."""
+    """Twin of `trees.believe`: fill means and standard deviations (B, K) for rows x (B,
+    d)."""
     columns, thresholds, lefts = cuts
     drawn, total, _, stop = parts
     mean, sd = belief
@@ -75,7 +95,9 @@ def believe(
                     rest[k] -= ends
                 if not thresholds[t, node] < np.inf:
                     break
-                node = np.int64(lefts[t, node]) + np.int64(x[row, columns[t, node]] > thresholds[t, node])
+                node = np.int64(lefts[t, node]) + np.int64(
+                    x[row, columns[t, node]] > thresholds[t, node]
+                )
         for k in range(n_arms):
             mean[row, k] /= n_trees
             sd[row, k] = 0.5 * sqrt(sd[row, k] / n_trees)
@@ -90,7 +112,8 @@ def learn(
     change: tuple[int, float, float],
     settings: tuple[float, float, float],
 ) -> float:
-    """Twin of `trees.learn`: what was foreseen; the nodes on the row's way in each tree gain draws and rewards."""
+    """Twin of `trees.learn`: what was foreseen; the nodes on the row's way in each tree
+    gain draws and rewards."""
     arm, draws, rewards = change
     pull, cut, stopped = settings
     starts, scales = facts
@@ -110,7 +133,9 @@ def learn(
             steps += 1
             if not cuts[1][t, node] < np.inf:
                 break
-            node = np.int64(left[node]) + np.int64(row[cuts[0][t, node]] > cuts[1][t, node])
+            node = np.int64(left[node]) + np.int64(
+                row[cuts[0][t, node]] > cuts[1][t, node]
+            )
         for step in range(steps - 1, -1, -1):
             _weigh_node(path[step], arm, left, own, (scales[t], cut, stopped))
     return foreseen / len(scales)

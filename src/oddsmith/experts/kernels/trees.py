@@ -1,8 +1,9 @@
 """The compiled twin (numba) of the growth of a tree, equal to the bit.
 
-A row's weight is one count, 2^`_BITS`, and its reward in whole units: one exact addition for both, times 0 or 1 in
-place of a branch that cannot be foreseen. Rows are permuted in place: those of a node are neighbours, sorted by arm, so
-that one running sum has the sums of all arms in it, as differences.
+A row's weight is one count, 2^`_BITS`, and its reward in whole units: one exact
+addition for both, times 0 or 1 in place of a branch that cannot be foreseen. Rows are
+permuted in place: those of a node are neighbours, sorted by arm, so that one running
+sum has the sums of all arms in it, as differences.
 """
 
 from typing import NamedTuple
@@ -39,7 +40,8 @@ class _Chance(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Of the arms that a node has rows of: how many, their gains, where they begin; and room for running sums."""
+    """Of the arms that a node has rows of: how many, their gains, where they begin; and
+    room for running sums."""
 
     counts: Ints
     gains: Array
@@ -55,7 +57,8 @@ def grow(
     settings: tuple[float, float, Array],
     tree: tuple[Indices, Array, Indices, Array, Array],
 ) -> tuple[int, int]:
-    """Twin of `growing.grow`: fill `tree`, which has room for all nodes; returns how many they are, and the depth."""
+    """Twin of `growing.grow`: fill `tree`, which has room for all nodes; returns how
+    many they are, and the depth."""
     candidates, deepest, tries = limits
     unit, centre, shares = settings
     columns, thresholds, lefts, drawn, totals = tree
@@ -63,7 +66,12 @@ def grow(
     n, n_arms = order.size, totals.shape[1]
     spare = _Own(np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n))
     ends, packed = np.zeros((columns.size, 3), np.int64), np.zeros(n_arms)
-    sums = _Sums(np.zeros(n_arms, np.int64), np.zeros(n_arms), np.zeros(n_arms + 1, np.int64), np.zeros((n + 1, 2)))
+    sums = _Sums(
+        np.zeros(n_arms, np.int64),
+        np.zeros(n_arms),
+        np.zeros(n_arms + 1, np.int64),
+        np.zeros((n + 1, 2)),
+    )
     ends[0, 1], node, used = n, 0, 1
     while node < used:
         start, stop, depth = ends[node, 0], ends[node, 1], ends[node, 2]
@@ -81,7 +89,11 @@ def grow(
                 middle = start + _part(x[column], threshold, own, spare)
                 columns[node], thresholds[node], lefts[node] = column, threshold, used
                 ends[used, 0], ends[used, 1], ends[used, 2] = start, middle, depth + 1
-                ends[used + 1, 0], ends[used + 1, 1], ends[used + 1, 2] = middle, stop, depth + 1
+                ends[used + 1, 0], ends[used + 1, 1], ends[used + 1, 2] = (
+                    middle,
+                    stop,
+                    depth + 1,
+                )
                 used += 2
         node += 1
     return used, ends[used - 1, 2]
@@ -96,8 +108,11 @@ def _pack(own: _Own, packed: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _gains(packed: Array, settings: tuple[float, float, Array], sums: _Sums) -> tuple[_Sums, float]:
-    """The sums of arms that have rows, and what they explain; -1 if rewards are all 0 or all 1 for each arm."""
+def _gains(
+    packed: Array, settings: tuple[float, float, Array], sums: _Sums
+) -> tuple[_Sums, float]:
+    """The sums of arms that have rows, and what they explain; -1 if rewards are all 0
+    or all 1 for each arm."""
     unit, centre, shares = settings
     here, alike, explained = 0, True, 0.0
     for k in range(packed.size):
@@ -105,7 +120,11 @@ def _gains(packed: Array, settings: tuple[float, float, Array], sums: _Sums) -> 
         count, total = both >> _BITS, (both & _REST) * unit
         if count > 0:
             gain = total - count * centre
-            sums.counts[here], sums.gains[here], sums.bounds[here + 1] = count, gain, sums.bounds[here] + count
+            sums.counts[here], sums.gains[here], sums.bounds[here + 1] = (
+                count,
+                gain,
+                sums.bounds[here] + count,
+            )
             explained += gain * gain * shares[count]
             alike = alike and (total == 0.0 or total == count)
             here += 1
@@ -115,9 +134,14 @@ def _gains(packed: Array, settings: tuple[float, float, Array], sums: _Sums) -> 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _cut(
-    x: Array, own: _Own, chance: _Chance, settings: tuple[float, float, Array, float], sums: _Sums
+    x: Array,
+    own: _Own,
+    chance: _Chance,
+    settings: tuple[float, float, Array, float],
+    sums: _Sums,
 ) -> tuple[int, float]:
-    """The best candidate's column and threshold, infinite if none explains more than the node as it is."""
+    """The best candidate's column and threshold, infinite if none explains more than
+    the node as it is."""
     unit, centre, shares, none = settings
     best, column, threshold = none * (1 + 1e-9) + 1e-9, 0, np.inf
     first = chance.node * chance.candidates
@@ -138,8 +162,11 @@ def _cut(
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _run(one: Array, two: Array, thresholds: tuple[float, float], own: _Own, running: Array) -> None:
-    """Running sums of the weights that go left, by two candidates at once: one's additions need not wait for itself."""
+def _run(
+    one: Array, two: Array, thresholds: tuple[float, float], own: _Own, running: Array
+) -> None:
+    """Running sums of the weights that go left, by two candidates at once: one's
+    additions need not wait for itself."""
     total, other = 0.0, 0.0
     for i in range(own.order.size):
         row, weight = own.order[i], own.weights[i]
@@ -154,11 +181,15 @@ def _explained(sums: _Sums, side: int, settings: tuple[float, float, Array]) -> 
     unit, centre, shares = settings
     explained = 0.0
     for k in range(sums.counts.size):
-        both = np.int64(sums.running[sums.bounds[k + 1], side] - sums.running[sums.bounds[k], side])
+        both = np.int64(
+            sums.running[sums.bounds[k + 1], side] - sums.running[sums.bounds[k], side]
+        )
         count = both >> _BITS
         gain = (both & _REST) * unit - count * centre
         rest = sums.gains[k] - gain
-        explained += gain * gain * shares[count] + rest * rest * shares[sums.counts[k] - count]
+        explained += (
+            gain * gain * shares[count] + rest * rest * shares[sums.counts[k] - count]
+        )
     return explained
 
 
@@ -173,10 +204,15 @@ def _mixed(key: int, number: int) -> np.uint64:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _candidate(x: Array, order: Marks, bits: np.uint64, tries: int) -> tuple[np.int64, float]:
-    """A random column, and the midpoint of two random rows in it; infinite if both are missing."""
+def _candidate(
+    x: Array, order: Marks, bits: np.uint64, tries: int
+) -> tuple[np.int64, float]:
+    """A random column, and the midpoint of two random rows in it; infinite if both are
+    missing."""
     few, size = np.uint64(2**22 - 1), np.uint64(order.size)
-    column = np.int64(((bits >> np.uint64(44)) * np.uint64(x.shape[0])) >> np.uint64(20))
+    column = np.int64(
+        ((bits >> np.uint64(44)) * np.uint64(x.shape[0])) >> np.uint64(20)
+    )
     one = np.int64((((bits >> np.uint64(22)) & few) * size) >> np.uint64(22))
     other = np.int64(((bits & few) * size) >> np.uint64(22))
     first, second = x[column, order[one]], x[column, order[other]]
@@ -193,12 +229,17 @@ def _candidate(x: Array, order: Marks, bits: np.uint64, tries: int) -> tuple[np.
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _part(numbers: Array, threshold: float, own: _Own, spare: _Own) -> np.int64:
-    """Rows that go left come first, both sides in the order they had; returns how many they are."""
+    """Rows that go left come first, both sides in the order they had; returns how many
+    they are."""
     lefts, rights = np.int64(0), np.int64(0)
     for i in range(own.order.size):
         row, arm, weight = own.order[i], own.arms[i], own.weights[i]
         own.order[lefts], own.arms[lefts], own.weights[lefts] = row, arm, weight
-        spare.order[rights], spare.arms[rights], spare.weights[rights] = row, arm, weight
+        spare.order[rights], spare.arms[rights], spare.weights[rights] = (
+            row,
+            arm,
+            weight,
+        )
         goes = np.int64(not numbers[row] > threshold)
         lefts += goes
         rights += 1 - goes

@@ -1,8 +1,9 @@
 """Compiled twins (numba) of the hot loops; `kernels` decides whether they are used.
 
-Arrays enter with the arm axis outermost in memory, (…, K, N): the inner loop runs over experts, contiguous and
-vectorised. Results go into arrays made by the caller: numba takes 0.4 us to hand an array back.
-A twin that meets what it was not written for returns None, and the numpy function does the work.
+Arrays enter with the arm axis outermost in memory, (…, K, N): the inner loop runs over
+experts, contiguous and vectorised. Results go into arrays made by the caller: numba
+takes 0.4 us to hand an array back. A twin that meets what it was not written for
+returns None, and the numpy function does the work.
 """
 
 from functools import lru_cache
@@ -15,7 +16,14 @@ from numba import njit
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.kernels import SQUARE
 from oddsmith.core.weights import FAINT
-from oddsmith.experts.kernels.regression import add_row, believe_arms, believe_rows, curves, learn_row, standardise
+from oddsmith.experts.kernels.regression import (
+    add_row,
+    believe_arms,
+    believe_rows,
+    curves,
+    learn_row,
+    standardise,
+)
 from oddsmith.experts.kernels.vectormath import exp, exp_ratio, log, log1p
 
 __all__ = [
@@ -33,20 +41,41 @@ __all__ = [
 ]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-_STRIP = 512  # experts at a time: what is made of them is counted while it is in the cache
+# experts at a time: what is made of them is counted while it is in the cache
+_STRIP = 512
 
 
-def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools | None) -> tuple[Array, bool] | None:
+def vote(
+    log_weights: Array, predictions: Array, gamma: float, eligible: Bools | None
+) -> tuple[Array, bool] | None:
     """Twin of `weights.vote`; None when no vote has representable weight."""
     n_arms = predictions.shape[-1]
-    if predictions.ndim == 2 and log_weights.ndim == 1 and (eligible is None or eligible.ndim == 1):
-        arms_first = predictions.T if predictions.flags.f_contiguous else np.ascontiguousarray(predictions.T)
+    if (
+        predictions.ndim == 2
+        and log_weights.ndim == 1
+        and (eligible is None or eligible.ndim == 1)
+    ):
+        arms_first = (
+            predictions.T
+            if predictions.flags.f_contiguous
+            else np.ascontiguousarray(predictions.T)
+        )
         odds = np.empty(n_arms)
-        asleep, total = _vote(log_weights, arms_first, gamma, _mask(n_arms) if eligible is None else eligible, odds)
+        asleep, total = _vote(
+            log_weights,
+            arms_first,
+            gamma,
+            _mask(n_arms) if eligible is None else eligible,
+            odds,
+        )
         return (odds, asleep) if total > FAINT else None
     mask = _mask(n_arms) if eligible is None else eligible
-    lead = np.broadcast_shapes(log_weights.shape[:-1], predictions.shape[:-2], mask.shape[:-1])
-    arms_first = np.swapaxes(np.broadcast_to(predictions, lead + predictions.shape[-2:]), -1, -2)
+    lead = np.broadcast_shapes(
+        log_weights.shape[:-1], predictions.shape[:-2], mask.shape[:-1]
+    )
+    arms_first = np.swapaxes(
+        np.broadcast_to(predictions, lead + predictions.shape[-2:]), -1, -2
+    )
     odds = np.empty((*lead, n_arms))
     asleep, total = _vote_all(
         _rows(np.broadcast_to(log_weights, lead + log_weights.shape[-1:]), 1),
@@ -61,15 +90,24 @@ def vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools |
 def vote_logistic(
     log_weights: Array, features: Array, columns: Array, gamma: float
 ) -> tuple[Array, Array, bool] | None:
-    """Scores, link and vote of logistic experts in one call, as in `Experts.fused`; None if an expert sleeps."""
+    """Scores, link and vote of logistic experts in one call, as in `Experts.fused`;
+    None if an expert sleeps."""
     n_arms = len(features)
-    arms_first, odds = np.empty((n_arms, log_weights.size), columns.dtype), np.empty(n_arms)
-    asleep, total = _vote_logistic(log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds)
+    arms_first, odds = (
+        np.empty((n_arms, log_weights.size), columns.dtype),
+        np.empty(n_arms),
+    )
+    asleep, total = _vote_logistic(
+        log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds
+    )
     return None if asleep or not total > FAINT else (arms_first.T, odds, False)
 
 
-def reweigh(log_weights: Array, advice: Array, reward: float, eta: float, loss: int) -> Array | None:
-    """ln w - eta · loss(advice, reward), relative to the leader; None where the numpy path must look closer."""
+def reweigh(
+    log_weights: Array, advice: Array, reward: float, eta: float, loss: int
+) -> Array | None:
+    """ln w - eta · loss(advice, reward), relative to the leader; None where the numpy
+    path must look closer."""
     heavier = np.empty_like(log_weights)
     top = _reweigh(log_weights, advice, reward, eta, loss, heavier)
     return heavier if -np.inf < top < np.inf else None
@@ -88,7 +126,8 @@ def _rows(array: npt.NDArray[Scalar], axes: int) -> npt.NDArray[Scalar]:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _squash(row: Array) -> None:
-    """1 / (1 + exp(-s)), in place, on a contiguous row; s stays where its type can hold the result."""
+    """1 / (1 + exp(-s)), in place, on a contiguous row; s stays where its type can hold
+    the result."""
     bound = 708.0 if row.itemsize == 8 else 87.0
     for i in range(row.size):
         above, below = exp_ratio(min(max(-row[i], -bound), bound))
@@ -103,7 +142,9 @@ def logistic(scores: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _share(weight: float, best: float, predictions: Array, eligible: Bools, votes: Array) -> None:
+def _share(
+    weight: float, best: float, predictions: Array, eligible: Bools, votes: Array
+) -> None:
     """Splits one expert's weight over the arms that tie for its best."""
     ties = 0
     for k in range(votes.size):
@@ -114,12 +155,26 @@ def _share(weight: float, best: float, predictions: Array, eligible: Bools, vote
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _tally(log_weights: Array, predictions: Array, eligible: Bools, votes: Array, start: int, stop: int) -> bool:
-    """Adds the weights of experts start … stop to the arms they vote for; returns whether one lacks an opinion."""
+def _tally(
+    log_weights: Array,
+    predictions: Array,
+    eligible: Bools,
+    votes: Array,
+    start: int,
+    stop: int,
+) -> bool:
+    """Adds the weights of experts start … stop to the arms they vote for; returns
+    whether one lacks an opinion."""
     size = stop - start
-    best, second, known, weight = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    best, second, known, weight = (
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+    )
     arm = np.empty(size, np.int64)
-    strip = log_weights[start:stop]  # slices of rows: plain indices into them vectorise, start + i does not
+    # slices of rows: plain indices into them vectorise, start + i does not
+    strip = log_weights[start:stop]
     for i in range(size):
         best[i], second[i], known[i], arm[i] = -np.inf, -np.inf, 0.0, 0
         weight[i] = exp(strip[i])
@@ -128,7 +183,8 @@ def _tally(log_weights: Array, predictions: Array, eligible: Bools, votes: Array
             row = predictions[k, start:stop]
             for i in range(size):
                 new, old = row[i], best[i]
-                lower = old if new > old else new  # NaN loses every comparison, so it is never best or second
+                # NaN loses every comparison, so it is never best or second
+                lower = old if new > old else new
                 known[i] += new  # NaN stays
                 second[i] = lower if lower > second[i] else second[i]
                 arm[i] = k if new > old else arm[i]
@@ -156,7 +212,9 @@ def _mix(gamma: float, eligible: Bools, odds: Array) -> float:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools, odds: Array) -> tuple[bool, float]:
+def _vote(
+    log_weights: Array, predictions: Array, gamma: float, eligible: Bools, odds: Array
+) -> tuple[bool, float]:
     odds[:] = 0.0
     asleep = False
     for start in range(0, log_weights.size, _STRIP):
@@ -167,7 +225,13 @@ def _vote(log_weights: Array, predictions: Array, gamma: float, eligible: Bools,
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _vote_logistic(
-    log_weights: Array, features: Array, columns: Array, gamma: float, eligible: Bools, predictions: Array, odds: Array
+    log_weights: Array,
+    features: Array,
+    columns: Array,
+    gamma: float,
+    eligible: Bools,
+    predictions: Array,
+    odds: Array,
 ) -> tuple[bool, float]:
     np.dot(features, columns, predictions)
     odds[:] = 0.0
@@ -181,10 +245,14 @@ def _vote_logistic(
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _vote_all(log_weights: Array, predictions: Array, gamma: float, eligible: Bools, odds: Array) -> tuple[bool, float]:
+def _vote_all(
+    log_weights: Array, predictions: Array, gamma: float, eligible: Bools, odds: Array
+) -> tuple[bool, float]:
     asleep, least = False, np.inf
     for row in range(log_weights.shape[0]):
-        slept, total = _vote(log_weights[row], predictions[row], gamma, eligible[row], odds[row])
+        slept, total = _vote(
+            log_weights[row], predictions[row], gamma, eligible[row], odds[row]
+        )
         asleep |= slept
         least = min(least, total)
     return asleep, least
@@ -192,7 +260,8 @@ def _vote_all(log_weights: Array, predictions: Array, gamma: float, eligible: Bo
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def pick(propensities: Array, uniform: float) -> int:
-    """Twin of `decision.pick` for one row: the first arm whose cumulative odds exceed uniform · total."""
+    """Twin of `decision.pick` for one row: the first arm whose cumulative odds exceed
+    uniform · total."""
     total = 0.0
     for k in range(propensities.size):
         total += propensities[k]
@@ -206,8 +275,16 @@ def pick(propensities: Array, uniform: float) -> int:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _reweigh(log_weights: Array, advice: Array, reward: float, eta: float, loss: int, heavier: Array) -> float:
-    """Writes the new log weights; returns their maximum before the shift, NaN if any loss is NaN or negative."""
+def _reweigh(
+    log_weights: Array,
+    advice: Array,
+    reward: float,
+    eta: float,
+    loss: int,
+    heavier: Array,
+) -> float:
+    """Writes the new log weights; returns their maximum before the shift, NaN if any
+    loss is NaN or negative."""
     size = log_weights.size
     if loss == SQUARE:
         for i in range(size):

@@ -1,4 +1,5 @@
-"""exp and log in forms that LLVM vectorises: branch-free, good to 3 ulp; for the compiled twins only (numba)."""
+"""exp and log in forms that LLVM vectorises: branch-free, good to 3 ulp; for the
+compiled twins only (numba)."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -17,7 +18,12 @@ Codegen: TypeAlias = Callable[[object, ir.IRBuilder, object, Sequence[object]], 
 def _to_float(typing_context: object, bits: object) -> tuple[object, Codegen]:
     """The float64 with these 64 bits."""
 
-    def codegen(context: object, builder: ir.IRBuilder, signature: object, args: Sequence[object]) -> object:
+    def codegen(
+        context: object,
+        builder: ir.IRBuilder,
+        signature: object,
+        args: Sequence[object],
+    ) -> object:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
@@ -27,7 +33,12 @@ def _to_float(typing_context: object, bits: object) -> tuple[object, Codegen]:
 def _to_bits(typing_context: object, number: object) -> tuple[object, Codegen]:
     """The 64 bits of this float64."""
 
-    def codegen(context: object, builder: ir.IRBuilder, signature: object, args: Sequence[object]) -> object:
+    def codegen(
+        context: object,
+        builder: ir.IRBuilder,
+        signature: object,
+        args: Sequence[object],
+    ) -> object:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), codegen
@@ -35,13 +46,17 @@ def _to_bits(typing_context: object, number: object) -> tuple[object, Codegen]:
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def exp_ratio(x: float) -> tuple[float, float]:
-    """Two numbers whose ratio is exp(x) for |x| <= 708: Cody-Waite reduction and the Cephes rational."""
+    """Two numbers whose ratio is exp(x) for |x| <= 708: Cody-Waite reduction and the
+    Cephes rational."""
     y = min(max(x, -708.0), 708.0)
     n = np.floor(y * 1.4426950408889634 + 0.5)
     r = (y - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6
     z = r * r
     p = r * ((1.26177193074810590878e-4 * z + 3.02994407707441961300e-2) * z + 1.0)
-    q = ((3.00198505138664455042e-6 * z + 2.52448340349684104192e-3) * z + 2.27265548208155028766e-1) * z + 2.0
+    q = (
+        (3.00198505138664455042e-6 * z + 2.52448340349684104192e-3) * z
+        + 2.27265548208155028766e-1
+    ) * z + 2.0
     return (q + p) * _to_float((np.int64(n) + 1023) << 52), q - p
 
 
@@ -55,21 +70,31 @@ def exp(x: float) -> float:
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def log(x: float) -> float:
-    """ln x for normal x > 0, -inf below, NaN for x < 0 or NaN (the series of fdlibm's log)."""
+    """ln x for normal x > 0, -inf below, NaN for x < 0 or NaN (the series of fdlibm's
+    log)."""
     bits = _to_bits(x)
     k = (bits - 0x3FE6A09E667F3BCD) >> 52
     f = _to_float(bits - (k << 52)) - 1.0
     s = f / (2.0 + f)
     z = s * s
     w = z * z
-    odd = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
+    odd = w * (
+        3.999999999940941908e-01
+        + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01)
+    )
     even = z * (
         6.666666666666735130e-01
-        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
+        + w
+        * (
+            2.857142874366239149e-01
+            + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)
+        )
     )
     half = 0.5 * f * f
     e = np.float64(k)
-    y = e * 6.93147180369123816490e-01 - ((half - (s * (half + odd + even) + e * 1.90821492927058770002e-10)) - f)
+    y = e * 6.93147180369123816490e-01 - (
+        (half - (s * (half + odd + even) + e * 1.90821492927058770002e-10)) - f
+    )
     y = y if x >= 2.2250738585072014e-308 else -np.inf
     return y if x >= 0.0 else np.nan
 

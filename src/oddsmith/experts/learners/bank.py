@@ -1,4 +1,5 @@
-"""LearningExperts: learners as a bank of experts; contexts as they come, one voting rule, and a blend of them all."""
+"""LearningExperts: learners as a bank of experts; contexts as they come, one voting
+rule, and a blend of them all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,15 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import check_names, wider_names
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
-from oddsmith.experts.learners.protocol import RECIPE, Belief, Learner, LearnerBank, Mixture, Turned, side_by_side
+from oddsmith.experts.learners.protocol import (
+    RECIPE,
+    Belief,
+    Learner,
+    LearnerBank,
+    Mixture,
+    Turned,
+    side_by_side,
+)
 from oddsmith.experts.learners.ridge import Ridge
 
 __all__ = ["LearnerState", "LearningExperts"]
@@ -23,7 +32,8 @@ _VOTES = Optimistic()
 
 
 class LearnerState(NamedTuple):
-    """How many contexts were learnt, what their columns stand for, running moments (…, d), and each learner's state.
+    """How many contexts were learnt, what their columns stand for, running moments (…,
+    d), and each learner's state.
 
     Columns are made by learning: before the first reward there are none.
     """
@@ -37,14 +47,17 @@ class LearnerState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearningExperts(LearnerBank):
-    """One expert for each learner and, with `blend`, one more: a mixture of what the first two believe.
+    """One expert for each learner and, with `blend`, one more: a mixture of what the
+    first two believe.
 
     The mixture is the one that would have foreseen the rewards so far best (`Mixture`).
 
-    Numbers are standardised by running moments, missing ones count as the mean; every category that was learnt from has
-    a column of its own (`experts.columns` says how contexts are read). An expert predicts its mean, clipped
-    for the loss, and votes by the rule `ballots`; it is scored on its prediction, then learns. With `rows_per_arm`,
-    contexts are (…, K, d), a row of numbers for each arm, and the learners are shared by all arms.
+    Numbers are standardised by running moments, missing ones count as the mean; every
+    category that was learnt from has a column of its own (`experts.columns` says how
+    contexts are read). An expert predicts its mean, clipped for the loss, and votes by
+    the rule `ballots`; it is scored on its prediction, then learns. With
+    `rows_per_arm`, contexts are (…, K, d), a row of numbers for each arm, and the
+    learners are shared by all arms.
 
     >>> bank = LearningExperts(("a", "b"))
     >>> bank.predict(bank.init(), np.array([1.0, 2.0]))
@@ -69,15 +82,25 @@ class LearningExperts(LearnerBank):
         moments, learners = RunningMoments.none(0, shape), tuple(self._starts(shape, 0))
         return LearnerState(0, empty_columns(), moments, learners, Mixture.even(shape))
 
-    def update(self, state: LearnerState, decision: Decision, reward: Real) -> LearnerState:
-        """Columns and moments gain the drawn context, then every learner the reward of the drawn arm; in place."""
-        arms, shape = np.asarray(decision.number, dtype=np.int64), state.moments.mean.shape[:-1]
+    def update(
+        self, state: LearnerState, decision: Decision, reward: Real
+    ) -> LearnerState:
+        """Columns and moments gain the drawn context, then every learner the reward of
+        the drawn arm; in place."""
+        arms, shape = (
+            np.asarray(decision.number, dtype=np.int64),
+            state.moments.mean.shape[:-1],
+        )
         if arms.shape != shape:
-            raise InvalidInput(f"decision must have the state's batch axes {shape}; got {arms.shape}")
+            raise InvalidInput(
+                f"decision must have the state's batch axes {shape}; got {arms.shape}"
+            )
         columns = learnt(state.columns, decision.context, self.schema)
         x = self._drawn(columns, decision, arms)
         if x.shape[:-1] != shape:
-            raise InvalidInput(f"decision must have the state's batch axes {shape}; got {x.shape[:-1]}")
+            raise InvalidInput(
+                f"decision must have the state's batch axes {shape}; got {x.shape[:-1]}"
+            )
         rewards = np.asarray(reward, dtype=np.float64)
         rewards = np.broadcast_to(rewards, shape) if shape else rewards
         if columns is not state.columns:
@@ -89,27 +112,50 @@ class LearningExperts(LearnerBank):
             learner.learn(own, seen, models, rewards)
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
-        mixture = state.mixture.scored(decision.advice, rewards) if self.blend else state.mixture
+        mixture = (
+            state.mixture.scored(decision.advice, rewards)
+            if self.blend
+            else state.mixture
+        )
         return LearnerState(state.seen + 1, columns, moments, tuple(learners), mixture)
 
-    def revise(self, state: LearnerState, decision: Decision, before: float, reward: float) -> LearnerState:
+    def revise(
+        self, state: LearnerState, decision: Decision, before: float, reward: float
+    ) -> LearnerState:
         """Learners change what they made of the reward; in place."""
         if not state.seen:
             return self.update(state, decision, reward)
-        arms, shape = np.asarray(decision.number, dtype=np.int64), state.moments.mean.shape[:-1]
+        arms, shape = (
+            np.asarray(decision.number, dtype=np.int64),
+            state.moments.mean.shape[:-1],
+        )
         if arms.shape != shape or shape:
-            raise InvalidInput(f"decision must be a single one, of a state without batch axes; got {arms.shape}")
-        seen = standardised(state.moments, self._drawn(state.columns, decision, arms), state.columns.is_category)
+            raise InvalidInput(
+                "decision must be a single one, of a state without batch axes; got "
+                f"{arms.shape}"
+            )
+        seen = standardised(
+            state.moments,
+            self._drawn(state.columns, decision, arms),
+            state.columns.is_category,
+        )
         models = np.zeros_like(arms) if self.rows_per_arm else arms
         learners = (
             learner.revise(own, seen, int(models), Turned(before, reward))
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
-        mixture = state.mixture.revised(decision.advice, reward - before) if self.blend else state.mixture
+        mixture = (
+            state.mixture.revised(decision.advice, reward - before)
+            if self.blend
+            else state.mixture
+        )
         return state._replace(learners=tuple(learners), mixture=mixture)
 
-    def with_arms(self, state: LearnerState, arms: Sequence[str]) -> "tuple[LearningExperts, LearnerState]":
-        """The bank and its state with further arms, which start from the prior; the first ones must be the old ones.
+    def with_arms(
+        self, state: LearnerState, arms: Sequence[str]
+    ) -> "tuple[LearningExperts, LearnerState]":
+        """The bank and its state with further arms, which start from the prior; the
+        first ones must be the old ones.
 
         >>> bank = LearningExperts(("a", "b"))
         >>> wider, _ = bank.with_arms(bank.init(), ["a", "b", "c"])
@@ -120,7 +166,10 @@ class LearningExperts(LearnerBank):
         bank = replace(self, arms=names)
         if self.rows_per_arm:
             return bank, state
-        wider = (learner.widen(own, len(names)) for learner, own in zip(self.learners, state.learners, strict=True))
+        wider = (
+            learner.widen(own, len(names))
+            for learner, own in zip(self.learners, state.learners, strict=True)
+        )
         return bank, state._replace(learners=tuple(wider))
 
     def _with_columns(self, state: LearnerState, columns: Columns) -> LearnerState:
@@ -128,7 +177,10 @@ class LearningExperts(LearnerBank):
         if len(columns.kinds) == state.moments.mean.shape[-1]:
             return state._replace(columns=columns)
         moments = state.moments.wider(columns.fill == 0, state.seen)
-        wider = (one.wider(own, columns.fill) for one, own in zip(self.learners, state.learners, strict=True))
+        wider = (
+            one.wider(own, columns.fill)
+            for one, own in zip(self.learners, state.learners, strict=True)
+        )
         return state._replace(columns=columns, moments=moments, learners=tuple(wider))
 
     def _drawn(self, columns: Columns, decision: Decision, arms: Ints) -> Array:
@@ -136,7 +188,11 @@ class LearningExperts(LearnerBank):
         x = read(columns, decision.context, self.schema)
         if self.rows_per_arm:
             had = decision.propensities.shape[-1]  # it may be older than the last arms
-            x = np.take_along_axis(self._a_row_each(x, min(had, len(self.arms))), arms[..., None, None], axis=-2)
+            x = np.take_along_axis(
+                self._a_row_each(x, min(had, len(self.arms))),
+                arms[..., None, None],
+                axis=-2,
+            )
             return np.ascontiguousarray(x[..., 0, :])
         return x
 
@@ -147,18 +203,30 @@ class LearningExperts(LearnerBank):
     def beliefs(self, state: LearnerState, context: Context) -> Belief:
         x = read(state.columns, context, self.schema)
         if self.rows_per_arm:
-            x = np.moveaxis(self._a_row_each(x, len(self.arms)), -2, 0)  # one more batch axis of a problem with one arm
+            # one more batch axis of a problem with one arm
+            x = np.moveaxis(self._a_row_each(x, len(self.arms)), -2, 0)
         if not state.seen:
             lead = x.shape[1:-1] if self.rows_per_arm else x.shape[:-1]
-            return Belief(np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1))
+            return Belief(
+                np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1)
+            )
         seen = standardised(state.moments, x, state.columns.is_category)
-        beliefs = [learner.believe(own, seen) for learner, own in zip(self.learners, state.learners, strict=True)]
+        beliefs = [
+            learner.believe(own, seen)
+            for learner, own in zip(self.learners, state.learners, strict=True)
+        ]
         if self.rows_per_arm:
-            beliefs = [Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief)) for belief in beliefs]
+            beliefs = [
+                Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief))
+                for belief in beliefs
+            ]
         return side_by_side(beliefs, state.mixture.portion if self.blend else None)
 
     def _a_row_each(self, x: Array, n_arms: int) -> Array:
         """The numbers (…, K, d), refused where there are not as many rows as arms."""
         if x.shape[-2:-1] != (n_arms,):
-            raise InvalidInput(f"context must have a row for each of the {n_arms} arms; got shape {x.shape}")
+            raise InvalidInput(
+                f"context must have a row for each of the {n_arms} arms; got shape "
+                f"{x.shape}"
+            )
         return x

@@ -1,7 +1,9 @@
-"""Evidence: several ridges of one regression, weighed by how well each foresaw the rewards; packed covariances.
+"""Evidence: several ridges of one regression, weighed by how well each foresaw the
+rewards; packed covariances.
 
-A covariance (D, D) is kept as its lower triangle, row after row (P = D (D+1)/2): half the memory, and a further
-feature is a row at the end. A ridge's predictions are those of Student's t with the noise found so far.
+A covariance (D, D) is kept as its lower triangle, row after row (P = D (D+1)/2): half
+the memory, and a further feature is a row at the end. A ridge's predictions are those
+of Student's t with the noise found so far.
 """
 
 from itertools import chain
@@ -39,8 +41,8 @@ _FAINT = 0.01  # ridges with less weight are not asked; all of them learn
 class Regressions(NamedTuple):
     """Regressions of rewards and of a constant 1, for each ridge and arm.
 
-    `weights` (…, J, K, 2, D), `covariance` (…, J, K, P) packed and in units of the noise, `evidence` (…, J, 3), and
-    `sums` (…, 2), Σ r and the number of rewards.
+    `weights` (…, J, K, 2, D), `covariance` (…, J, K, P) packed and in units of the
+    noise, `evidence` (…, J, 3), and `sums` (…, 2), Σ r and the number of rewards.
     """
 
     weights: Array
@@ -52,8 +54,8 @@ class Regressions(NamedTuple):
 class Row(NamedTuple):
     """Features (D) of an arm's row, and its reward.
 
-    Where the arm has a mean of its own, `own` (2) is that of rewards and of a constant 1, and `total` is how many
-    rewards it weighs.
+    Where the arm has a mean of its own, `own` (2) is that of rewards and of a constant
+    1, and `total` is how many rewards it weighs.
     """
 
     phi: Array
@@ -64,8 +66,15 @@ class Row(NamedTuple):
 
 def check_ridges(ridges: Any) -> None:
     """Refuses what is not a tuple of pairs of positive numbers."""
-    if not isinstance(ridges, tuple) or not ridges or not all(isinstance(r, tuple) and len(r) == 2 for r in ridges):
-        raise InvalidInput(f"ridges must be pairs of numbers, of the linear part and of waves; got {ridges!r:.60}")
+    if (
+        not isinstance(ridges, tuple)
+        or not ridges
+        or not all(isinstance(r, tuple) and len(r) == 2 for r in ridges)
+    ):
+        raise InvalidInput(
+            "ridges must be pairs of numbers, of the linear part and of waves; got "
+            f"{ridges!r:.60}"
+        )
     for ridge in chain.from_iterable(ridges):
         number("ridge", ridge, low=0, high=np.inf, open_low=True)
 
@@ -95,18 +104,22 @@ def shares(evidence: Array) -> Array:
 
 
 def score(evidence: Array, error: Array, variance: Array) -> None:
-    """In place: each ridge (J, 3) gains the density of its error, whose variance is 1 + `variance` in noise's units."""
+    """In place: each ridge (J, 3) gains the density of its error, whose variance is 1 +
+    `variance` in noise's units."""
     found, freedom, squares = evidence.T
     wide = 1 + variance
     scaled = error * error / wide
-    found -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(scaled / squares)
+    found -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(
+        scaled / squares
+    )
     found -= np.maximum.reduce(found)
     freedom += 1
     squares += scaled
 
 
 def start_of(sums: Array) -> Array:
-    """The mean (…) of an arm of which nothing is known: that of all rewards, 1/2 at least; `sums` (…, 2) are Σ r and n.
+    """The mean (…) of an arm of which nothing is known: that of all rewards, 1/2 at
+    least; `sums` (…, 2) are Σ r and n.
 
     >>> start_of(np.array([[0.0, 10.0], [8.0, 8.0]]))
     array([0.5, 0.9])
@@ -116,32 +129,47 @@ def start_of(sums: Array) -> Array:
 
 
 def mixed(values: Array, variance: Array, models: Regressions) -> Belief:
-    """Means and standard deviations (…, K) over ridges: of values (…, J, K, 2) and variances (…, K) in noise's units.
+    """Means and standard deviations (…, K) over ridges: of values (…, J, K, 2) and
+    variances (…, K) in noise's units.
 
-    Values are what the regressions say of rewards, and of a constant 1: what they leave of it is the start's. The
-    variances are those of the first ridge, which smooths least: how smooth the world is must not end the doubt. Where
-    that ridge is the best, rewards are nearly certain, and rare ones are no noise: its noise is the largest there is.
+    Values are what the regressions say of rewards, and of a constant 1: what they leave
+    of it is the start's. The variances are those of the first ridge, which smooths
+    least: how smooth the world is must not end the doubt. Where that ridge is the best,
+    rewards are nearly certain, and rare ones are no noise: its noise is the largest
+    there is.
     """
     evidence, start = models.evidence, start_of(models.sums)[..., None, None]
-    weight, noise = shares(evidence)[..., None], (evidence[..., 2] / evidence[..., 1])[..., None]
+    weight, noise = (
+        shares(evidence)[..., None],
+        (evidence[..., 2] / evidence[..., 1])[..., None],
+    )
     noise[..., 0, :] = 0.25
     means = values[..., 0] + start * (1 - values[..., 1])
     mean = np.add.reduce(weight * means, axis=-2)
-    spread = weight * (noise * variance[..., None, :] + (means - mean[..., None, :]) ** 2)
+    spread = weight * (
+        noise * variance[..., None, :] + (means - mean[..., None, :]) ** 2
+    )
     return Belief(mean, np.sqrt(np.add.reduce(spread, axis=-2)))
 
 
 def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:
-    """The regressions before any reward, with these precisions (J, D); `shape` is (…, K)."""
+    """The regressions before any reward, with these precisions (J, D); `shape` is (…,
+    K)."""
     *lead, n_arms = shape
     models = (*lead, len(precision), n_arms)
     evidence = np.broadcast_to([0.0, 2.0, 0.5], (*lead, len(precision), 3)).copy()
-    none = Regressions(np.zeros((*models, 2, 0)), np.zeros((*models, 0)), evidence, np.zeros((*lead, 2)))
+    none = Regressions(
+        np.zeros((*models, 2, 0)),
+        np.zeros((*models, 0)),
+        evidence,
+        np.zeros((*lead, 2)),
+    )
     return lengthened(none, precision)
 
 
 def lengthened(models: Regressions, precision: Array) -> Regressions:
-    """The regressions with further features, up to D, that were 0 in all rows so far: exact."""
+    """The regressions with further features, up to D, that were 0 in all rows so far:
+    exact."""
     size = precision.shape[-1]
     known, rows = models.covariance.shape[-1], np.arange(size)
     longer = np.zeros((*models.covariance.shape[:-1], size * (size + 1) // 2))
@@ -164,7 +192,8 @@ def dense(packed: Array, size: int) -> Array:
 
 
 def learn_row(models: Regressions, arm: int, row: Row) -> None:
-    """In place: ridges are scored on what they foresaw of the row, then the arm's regressions gain it."""
+    """In place: ridges are scored on what they foresaw of the row, then the arm's
+    regressions gain it."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.learn_row(*models, arm, *row)
@@ -172,7 +201,11 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
     from scipy.linalg.blas import dspmv, dspr
 
     phi, reward, own, total = row
-    covariance, weights, heft = models.covariance[:, arm], models.weights[:, arm], 1 / (1 + 1 / total)
+    covariance, weights, heft = (
+        models.covariance[:, arm],
+        models.weights[:, arm],
+        1 / (1 + 1 / total),
+    )
     gains = [dspmv(len(phi), 1.0, packed, phi) for packed in covariance]
     variance = np.array([max(float(phi @ gain), 0.0) for gain in gains])
     missed = np.array([reward, 1.0]) - (own + weights @ phi)
@@ -180,5 +213,9 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
     weights += (missed * shrink[:, None])[..., None] * np.array(gains)[:, None]
     for packed, gain, by in zip(covariance, gains, shrink, strict=True):
         dspr(len(phi), -by, gain, packed, overwrite_ap=True)
-    score(models.evidence, missed[:, 0] - float(start_of(models.sums)) * missed[:, 1], variance + 1 / total)
+    score(
+        models.evidence,
+        missed[:, 0] - float(start_of(models.sums)) * missed[:, 1],
+        variance + 1 / total,
+    )
     models.sums[:] += (reward, 1.0)

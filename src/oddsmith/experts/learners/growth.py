@@ -1,11 +1,14 @@
-"""One tree grown on logged bandit rows: contexts, drawn arms, rewards; in numpy, level by level, or by its twin.
+"""One tree grown on logged bandit rows: contexts, drawn arms, rewards; in numpy, level
+by level, or by its twin.
 
-A tree cuts the contexts into leaves; every node knows how often each arm was drawn there, and its rewards. Cuts are
-candidates drawn at random (a column, and the midpoint of two of the node's rows); the one after which the arms' means
-explain most is taken, as in extremely randomised trees (Geurts et al. 2006): O(rows · candidates · depth).
+A tree cuts the contexts into leaves; every node knows how often each arm was drawn
+there, and its rewards. Cuts are candidates drawn at random (a column, and the midpoint
+of two of the node's rows); the one after which the arms' means explain most is taken,
+as in extremely randomised trees (Geurts et al. 2006): O(rows · candidates · depth).
 
-The twin gives the same tree to the bit. Rewards are rounded to whole units of 2^-20, so that sums are exact in any
-order; draws are a hash of the tree's key, the node and the candidate; sums over arms are in the order of the arms.
+The twin gives the same tree to the bit. Rewards are rounded to whole units of 2^-20, so
+that sums are exact in any order; draws are a hash of the tree's key, the node and the
+candidate; sums over arms are in the order of the arms.
 """
 
 from functools import cache
@@ -28,16 +31,23 @@ MOST_ROWS = 2**15
 _SPLIT = 1.0  # an arm's squared sum counts as if one more row of no gain were there
 _UNIT = 2.0**-20
 _BITS = (
-    36  # the sum of MOST_ROWS rewards has fewer; a row's weight is 2^_BITS and its reward, and all of them are exact
+    # the sum of MOST_ROWS rewards has fewer; a row's weight is 2^_BITS and its reward,
+    # and all of them are exact
+    36
 )
 _TRIES = 7  # rows to look at for a number that differs
 _PASS = 2**15  # rows times candidates in one pass of numpy
-_GOLDEN, _FIRST_MIX, _SECOND_MIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_GOLDEN, _FIRST_MIX, _SECOND_MIX = (
+    0x9E3779B97F4A7C15,
+    0xBF58476D1CE4E5B9,
+    0x94D049BB133111EB,
+)
 _ALL = 2**64 - 1
 
 
 class Rows(NamedTuple):
-    """Drawn arms (n) and rewards (n), one at least; numbers by column (d, n), or more of them than there are rows."""
+    """Drawn arms (n) and rewards (n), one at least; numbers by column (d, n), or more
+    of them than there are rows."""
 
     numbers: Array
     arms: Ints
@@ -45,11 +55,13 @@ class Rows(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Nodes (V), the root first, level after level; the right child stands behind the left one.
+    """Nodes (V), the root first, level after level; the right child stands behind the
+    left one.
 
-    A leaf is its own left child behind an infinite threshold, so that walks end where they are. `drawn` and `total`
-    (V, K) are each arm's rows and the sum of their rewards; `start` is the mean of an arm without rows, and `depth` how
-    many steps reach every leaf.
+    A leaf is its own left child behind an infinite threshold, so that walks end where
+    they are. `drawn` and `total` (V, K) are each arm's rows and the sum of their
+    rewards; `start` is the mean of an arm without rows, and `depth` how many steps
+    reach every leaf.
     """
 
     column: Indices
@@ -62,7 +74,8 @@ class Tree(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What numpy and the twin share: rows' weights, the rewards' mean, that of an arm without rows, shares by count."""
+    """What numpy and the twin share: rows' weights, the rewards' mean, that of an arm
+    without rows, shares by count."""
 
     key: int
     candidates: int
@@ -88,7 +101,8 @@ def key_of(*parts: int) -> int:
 
 
 def unknown(total: float, n: int) -> float:
-    """The mean of an arm without rows: that of all n rewards, which sum to `total`, and two of 1/2; and at least 1/2.
+    """The mean of an arm without rows: that of all n rewards, which sum to `total`, and
+    two of 1/2; and at least 1/2.
 
     >>> unknown(0.0, 3), unknown(2.0, 2)
     (0.5, 0.75)
@@ -99,12 +113,20 @@ def unknown(total: float, n: int) -> float:
 def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
     """A tree on these rows; the same for the same rows and key."""
     dim, n = len(rows.numbers), len(rows.arms)
-    units = np.rint(np.minimum(np.where(rows.rewards > 0, rows.rewards, 0.0), 1.0) / _UNIT)
+    units = np.rint(
+        np.minimum(np.where(rows.rewards > 0, rows.rewards, 0.0), 1.0) / _UNIT
+    )
     candidates = int(np.clip(dim, 8, 64)) if dim else 0
     total = float(units.sum()) * _UNIT
     shares = 1 / (np.arange(n + 1) + _SPLIT)
-    plan = _Plan(key, candidates, units + 2.0**_BITS, total / n, unknown(total, n), shares)
-    return _by_levels(rows, n_arms, plan, depth) if kernels.compiled() is None else _by_twin(rows, n_arms, plan, depth)
+    plan = _Plan(
+        key, candidates, units + 2.0**_BITS, total / n, unknown(total, n), shares
+    )
+    return (
+        _by_levels(rows, n_arms, plan, depth)
+        if kernels.compiled() is None
+        else _by_twin(rows, n_arms, plan, depth)
+    )
 
 
 @cache
@@ -118,12 +140,20 @@ def _compiled() -> Any:
 def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
     room = min(len(rows.arms), 2 ** (depth + 1))
     nodes = (
-        np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32),
-        np.empty((room, n_arms)), np.empty((room, n_arms)),
-    )  # fmt: skip
+        np.empty(room, np.int32),
+        np.empty(room),
+        np.empty(room, np.int32),
+        np.empty((room, n_arms)),
+        np.empty((room, n_arms)),
+    )
     order = np.argsort(rows.arms, kind="stable")
     used, deep = _compiled()(
-        (rows.numbers, order.astype(np.uint32), rows.arms[order].astype(np.uint32), plan.weights[order]),
+        (
+            rows.numbers,
+            order.astype(np.uint32),
+            rows.arms[order].astype(np.uint32),
+            plan.weights[order],
+        ),
         np.uint64(plan.key),
         (plan.candidates, depth, _TRIES),
         (_UNIT, plan.centre, plan.shares),
@@ -134,7 +164,8 @@ def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
 
 
 class _Level(NamedTuple):
-    """Rows at the nodes of one level, by node and then by arm; the number of its first node, and how many they are."""
+    """Rows at the nodes of one level, by node and then by arm; the number of its first
+    node, and how many they are."""
 
     node: Ints
     row: Ints
@@ -143,9 +174,11 @@ class _Level(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """Rows at the nodes of a level that may be cut, and their nodes; rows and rewards of these by arm (nodes, K).
+    """Rows at the nodes of a level that may be cut, and their nodes; rows and rewards
+    of these by arm (nodes, K).
 
-    Rows of one node and arm are a run: they stand side by side, from the places `begin` on.
+    Rows of one node and arm are a run: they stand side by side, from the places `begin`
+    on.
     """
 
     node: Ints
@@ -178,13 +211,22 @@ def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
         child = left[node] - after + (x[column[node], row] > threshold[node])
         order = np.argsort(child, kind="stable")
         level = _Level(child[order], row[order], after, 2 * int(taken.sum()))
-    column, threshold, left, count, total = (np.concatenate(part) for part in zip(*parts, strict=True))
-    nodes = column.astype(np.int32), threshold, left.astype(np.int32), count.astype(np.float64), total
+    column, threshold, left, count, total = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
+    )
+    nodes = (
+        column.astype(np.int32),
+        threshold,
+        left.astype(np.int32),
+        count.astype(np.float64),
+        total,
+    )
     return Tree(*nodes, plan.start, len(parts) - 1)
 
 
 def _sums(place: Ints, weights: Array, shape: tuple[int, ...]) -> tuple[Ints, Array]:
-    """How many rows, and the sum of their rewards, in each place of an array of this shape."""
+    """How many rows, and the sum of their rewards, in each place of an array of this
+    shape."""
     return _unpacked(np.bincount(place, weights, prod(shape)).reshape(shape))
 
 
@@ -194,30 +236,52 @@ def _unpacked(sums: npt.NDArray[Any]) -> tuple[Ints, Array]:
     return packed >> _BITS, (packed & (2**_BITS - 1)) * _UNIT
 
 
-def _best_cuts(level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array) -> tuple[Ints, Array]:
-    """For each node the candidate that explains most, by column and threshold; infinite where none gains anything."""
+def _best_cuts(
+    level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array
+) -> tuple[Ints, Array]:
+    """For each node the candidate that explains most, by column and threshold; infinite
+    where none gains anything."""
     column, threshold = np.zeros(level.size, np.int64), np.full(level.size, np.inf)
-    alike = ((total == 0) | (total == count)).all(axis=1)  # all 0 or all 1 for each arm: no cut explains more
+    # all 0 or all 1 for each arm: no cut explains more
+    alike = ((total == 0) | (total == count)).all(axis=1)
     is_open = ~alike & (count.sum(axis=1) >= 4)
     nodes = np.flatnonzero(is_open)
     if not len(nodes) or not plan.candidates:
         return column, threshold
     stays = is_open[level.node]
     node, row = (np.cumsum(is_open) - 1)[level.node[stays]], level.row[stays]
-    part = _Open(node, row, count[nodes], total[nodes], _changes(node * count.shape[1] + rows.arms[row]))
+    part = _Open(
+        node,
+        row,
+        count[nodes],
+        total[nodes],
+        _changes(node * count.shape[1] + rows.arms[row]),
+    )
     columns, thresholds = _candidates(part, level.first + nodes, rows.numbers, plan)
     at_once = max(_PASS // len(part.row), 1)
     explained = np.concatenate(
         [
-            _explained(part, rows, plan, columns[:, c : c + at_once], thresholds[:, c : c + at_once])
+            _explained(
+                part,
+                rows,
+                plan,
+                columns[:, c : c + at_once],
+                thresholds[:, c : c + at_once],
+            )
             for c in range(0, plan.candidates, at_once)
         ],
         axis=1,
     )
     best = np.arange(len(nodes)), explained.argmax(axis=1)
     gain = part.totals - part.counts * plan.centre
-    better = explained[best] > _in_order(gain * gain * plan.shares[part.counts]) * (1 + 1e-9) + 1e-9
-    column[nodes[better]], threshold[nodes[better]] = columns[best][better], thresholds[best][better]
+    better = (
+        explained[best]
+        > _in_order(gain * gain * plan.shares[part.counts]) * (1 + 1e-9) + 1e-9
+    )
+    column[nodes[better]], threshold[nodes[better]] = (
+        columns[best][better],
+        thresholds[best][better],
+    )
     return column, threshold
 
 
@@ -226,40 +290,63 @@ def _changes(places: Ints) -> Ints:
     return np.flatnonzero(np.append(True, places[1:] != places[:-1]))
 
 
-def _explained(part: _Open, rows: Rows, plan: _Plan, columns: Ints, thresholds: Array) -> Array:
-    """What each candidate's cut explains (nodes, candidates); nothing, if less than two rows are on a side."""
+def _explained(
+    part: _Open, rows: Rows, plan: _Plan, columns: Ints, thresholds: Array
+) -> Array:
+    """What each candidate's cut explains (nodes, candidates); nothing, if less than two
+    rows are on a side."""
     (n, n_arms), many = part.counts.shape, columns.shape[1]
     at = (columns * rows.numbers.shape[1]).take(part.node, axis=0) + part.row[:, None]
     goes = ~(rows.numbers.reshape(-1).take(at) > thresholds.take(part.node, axis=0))
-    count, total = _unpacked(np.add.reduceat(plan.weights[part.row][:, None] * goes, part.begin, axis=0))
+    count, total = _unpacked(
+        np.add.reduceat(plan.weights[part.row][:, None] * goes, part.begin, axis=0)
+    )
     node = part.node[part.begin]
     run = node * n_arms + rows.arms[part.row[part.begin]]
-    counts, totals = part.counts.reshape(-1)[run, None], part.totals.reshape(-1)[run, None]
+    counts, totals = (
+        part.counts.reshape(-1)[run, None],
+        part.totals.reshape(-1)[run, None],
+    )
     gain = total - count * plan.centre
     rest = (totals - counts * plan.centre) - gain
-    terms = gain * gain * plan.shares.take(count) + rest * rest * plan.shares.take(counts - count)
+    terms = gain * gain * plan.shares.take(count) + rest * rest * plan.shares.take(
+        counts - count
+    )
     place = node[:, None] * many + np.arange(many)
-    explained = np.bincount(place.ravel(), terms.ravel(), n * many).reshape(n, many)  # added arm after arm
-    size, both = np.add.reduceat(count, _changes(node), axis=0), part.counts.sum(axis=1)[:, None]
+    # added arm after arm
+    explained = np.bincount(place.ravel(), terms.ravel(), n * many).reshape(n, many)
+    size, both = (
+        np.add.reduceat(count, _changes(node), axis=0),
+        part.counts.sum(axis=1)[:, None],
+    )
     allowed = (size >= 2) & (both - size >= 2) & (thresholds < np.inf)
     return np.where(allowed, explained, -np.inf)
 
 
 def _in_order(terms: Array) -> Array:
-    """Sums over arms (…, K, …), from the first to the last: `sum` has an order of its own."""
+    """Sums over arms (…, K, …), from the first to the last: `sum` has an order of its
+    own."""
     total: Array = np.cumsum(terms, axis=1)[:, -1]
     return total
 
 
-def _candidates(part: _Open, numbers: Ints, x: Array, plan: _Plan) -> tuple[Ints, Array]:
-    """Random columns and midpoints of two random rows (nodes, candidates), which differ if that is easily had.
+def _candidates(
+    part: _Open, numbers: Ints, x: Array, plan: _Plan
+) -> tuple[Ints, Array]:
+    """Random columns and midpoints of two random rows (nodes, candidates), which differ
+    if that is easily had.
 
-    Between a missing number and another, the cut is below all numbers; between two missing ones there is none.
+    Between a missing number and another, the cut is below all numbers; between two
+    missing ones there is none.
     """
-    bits = _mixed(plan.key, numbers[:, None] * plan.candidates + np.arange(plan.candidates))
+    bits = _mixed(
+        plan.key, numbers[:, None] * plan.candidates + np.arange(plan.candidates)
+    )
     sizes = part.counts.sum(axis=1)[:, None]
     starts, few = np.cumsum(sizes)[:, None] - sizes, np.uint64(2**22 - 1)
-    columns = ((bits >> np.uint64(44)) * np.uint64(len(x)) >> np.uint64(20)).astype(np.int64)
+    columns = ((bits >> np.uint64(44)) * np.uint64(len(x)) >> np.uint64(20)).astype(
+        np.int64
+    )
     one, other = (
         (some * sizes.astype(np.uint64) >> np.uint64(22)).astype(np.int64)
         for some in (bits >> np.uint64(22) & few, bits & few)
@@ -274,7 +361,9 @@ def _candidates(part: _Open, numbers: Ints, x: Array, plan: _Plan) -> tuple[Ints
     with np.errstate(invalid="ignore"):
         middle = 0.5 * first + 0.5 * second
     missing = np.isnan(first) & np.isnan(second)
-    return columns, np.where(missing, np.inf, np.where(np.isnan(middle), -np.inf, middle))
+    return columns, np.where(
+        missing, np.inf, np.where(np.isnan(middle), -np.inf, middle)
+    )
 
 
 def _mixed(key: int, numbers: Ints) -> Hashes:

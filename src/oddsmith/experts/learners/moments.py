@@ -1,4 +1,5 @@
-"""Running moments of the rows that learners have seen, and rows standardised by them."""
+"""Running moments of the rows that learners have seen, and rows standardised by
+them."""
 
 from typing import NamedTuple, Self
 
@@ -10,12 +11,17 @@ from oddsmith.experts.learners.protocol import LearnerInput
 
 __all__ = ["RunningMoments", "standardised", "with_row"]
 
-_FAR = 5.0  # standard deviations beyond which a number is cut: one wild value must not rule a regression
-_LEAST = 0.2  # of the root by which all is divided: a category that is hardly ever there must not rule one either
+# standard deviations beyond which a number is cut: one wild value must not rule a
+# regression
+_FAR = 5.0
+# of the root by which all is divided: a category that is hardly ever there must not
+# rule one either
+_LEAST = 0.2
 
 
 class RunningMoments(NamedTuple):
-    """For each column (…, d) how many rows had it, their mean and their sum of squares about it."""
+    """For each column (…, d) how many rows had it, their mean and their sum of squares
+    about it."""
 
     counts: Array
     mean: Array
@@ -27,7 +33,8 @@ class RunningMoments(NamedTuple):
         return cls(*(np.zeros((*shape, dim)) for _ in range(3)))
 
     def wider(self, is_zero: Bools, seen: float) -> "RunningMoments":
-        """With further columns, of `is_zero` (d) the last ones: that were 0 in the `seen` rows so far, or missing."""
+        """With further columns, of `is_zero` (d) the last ones: that were 0 in the
+        `seen` rows so far, or missing."""
         *lead, dim = self.mean.shape
         more = [(0, 0)] * len(lead) + [(0, len(is_zero) - dim)]
         moments = RunningMoments(*(np.pad(part, more) for part in self))
@@ -36,7 +43,8 @@ class RunningMoments(NamedTuple):
 
 
 def with_row(moments: RunningMoments, x: Array) -> RunningMoments:
-    """The moments with one more row (Welford), in place; missing numbers change nothing."""
+    """The moments with one more row (Welford), in place; missing numbers change
+    nothing."""
     compiled = kernels.compiled()
     if compiled is not None and x.ndim == 1:
         compiled.add_row(*moments, x)
@@ -51,9 +59,11 @@ def with_row(moments: RunningMoments, x: Array) -> RunningMoments:
 
 
 def standardised(moments: RunningMoments, x: Array, is_category: Bools) -> LearnerInput:
-    """Rows (…, d) less their mean: numbers over their sd, cut at five, categories as they are; over one root for all.
+    """Rows (…, d) less their mean: numbers over their sd, cut at five, categories as
+    they are; over one root for all.
 
-    The root is that of how many numbers vary and of the categories' variances: squares sum to about 1.
+    The root is that of how many numbers vary and of the categories' variances: squares
+    sum to about 1.
     """
     compiled = kernels.compiled()
     if compiled is not None and moments.mean.ndim == 1 and x.flags.c_contiguous:

@@ -1,4 +1,5 @@
-"""NameTable: which arms are remembered, by digests of their names, and which is forgotten where there is no room."""
+"""NameTable: which arms are remembered, by digests of their names, and which is
+forgotten where there is no room."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,10 +17,11 @@ _FIRST = 16  # places at the start; they double when they are full, up to the bo
 
 
 class NameTable(NamedTuple):
-    """Digests of names in ascending order (n), the place of each (n), and for each place (C) two counts.
+    """Digests of names in ascending order (n), the place of each (n), and for each
+    place (C) two counts.
 
-    `counts` are the rewards learnt of the arm there; `last` is the number of the latest of them among all rewards.
-    `salt` (16) keys the digests.
+    `counts` are the rewards learnt of the arm there; `last` is the number of the latest
+    of them among all rewards. `salt` (16) keys the digests.
     """
 
     digests: npt.NDArray[np.uint64]
@@ -30,7 +32,8 @@ class NameTable(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of an arm that is about to be learnt from, and whether it is new there."""
+    """The place of an arm that is about to be learnt from, and whether it is new
+    there."""
 
     table: NameTable
     place: int
@@ -41,7 +44,9 @@ def empty_table(most: int) -> NameTable:
     """A table without names, with room for a few."""
     room = min(_FIRST, most)
     none = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    return NameTable(*none, np.zeros(room), np.zeros(room, np.int64), np.zeros(16, np.uint8))
+    return NameTable(
+        *none, np.zeros(room), np.zeros(room, np.int64), np.zeros(16, np.uint8)
+    )
 
 
 def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
@@ -88,5 +93,11 @@ def claim(table: NameTable, name: str, number: int, most: int) -> Place:
 
 @lru_cache(maxsize=65_536)
 def _digest(name: str, salt: bytes) -> int:
-    """64 bits that stand for a name: of 10,000 names, two are taken for one with probability 3e-12."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8, key=salt, person=b"oddsmith arm").digest(), "big")
+    """64 bits that stand for a name: of 10,000 names, two are taken for one with
+    probability 3e-12."""
+    return int.from_bytes(
+        blake2b(
+            name.encode(), digest_size=8, key=salt, person=b"oddsmith arm"
+        ).digest(),
+        "big",
+    )

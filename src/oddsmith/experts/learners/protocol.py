@@ -1,4 +1,5 @@
-"""The Learner protocol: one belief about the problem that learns from every reward, at work inside a bank."""
+"""The Learner protocol: one belief about the problem that learns from every reward, at
+work inside a bank."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -15,17 +16,29 @@ from oddsmith.core.names import check_names
 from oddsmith.core.weights import vote
 from oddsmith.experts.ballots import Ballots, Optimistic
 
-__all__ = ["Belief", "Learner", "LearnerBank", "LearnerInput", "Mixture", "RECIPE", "Turned", "places", "side_by_side"]
+__all__ = [
+    "Belief",
+    "Learner",
+    "LearnerBank",
+    "LearnerInput",
+    "Mixture",
+    "RECIPE",
+    "Turned",
+    "places",
+    "side_by_side",
+]
 
 RECIPE = 2
-"""The number of what learners make of the same rewards: any change of that is a new one, and part of fingerprints."""
+"""The number of what learners make of the same rewards: any change of that is a new
+one, and part of fingerprints."""
 
 
 class LearnerInput(NamedTuple):
-    """A context as learners see it: numbers as they came (NaN: missing), and standardised (missing: 0), both (…, d).
+    """A context as learners see it: numbers as they came (NaN: missing), and
+    standardised (missing: 0), both (…, d).
 
-    The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l) is what linear parts see instead
-    of them, where there is more to see.
+    The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l) is
+    what linear parts see instead of them, where there is more to see.
     """
 
     x: Array
@@ -34,7 +47,9 @@ class LearnerInput(NamedTuple):
 
     def row(self, place: int) -> "LearnerInput":
         """One of the rows (K, d), as (1, d)."""
-        return LearnerInput(*(None if part is None else part[place : place + 1] for part in self))  # type: ignore[arg-type]
+        return LearnerInput(
+            *(None if part is None else part[place : place + 1] for part in self)  # type: ignore[arg-type]
+        )
 
 
 class Turned(NamedTuple):
@@ -50,14 +65,16 @@ class Turned(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """Mean reward of every arm and the standard deviation of that belief, both (…, K)."""
+    """Mean reward of every arm and the standard deviation of that belief, both (…,
+    K)."""
 
     mean: Array
     sd: Array
 
 
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
-    """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first, a mixture of the first two."""
+    """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first,
+    a mixture of the first two."""
     if len(beliefs) == 1:
         return Belief(beliefs[0].mean[..., None, :], beliefs[0].sd[..., None, :])
     *lead, n_arms = beliefs[0].mean.shape
@@ -73,41 +90,53 @@ def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
 
 
 def places(shape: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-    """The places of a batch; `ndindex` alone would cost more than what most learners do in the only one."""
+    """The places of a batch; `ndindex` alone would cost more than what most learners do
+    in the only one."""
     return np.ndindex(shape) if shape else ((),)
 
 
 class Mixture(NamedTuple):
-    """Sums (…) over rewards r by which two learners are mixed, that predicted f + d and f: of (r - f) d, and of d²."""
+    """Sums (…) over rewards r by which two learners are mixed, that predicted f + d and
+    f: of (r - f) d, and of d²."""
 
     product: Array
     square: Array
 
     @classmethod
     def even(cls, shape: tuple[int, ...] = ()) -> Self:
-        """Half of each; it takes differences whose squares sum to 4 to outweigh that."""
+        """Half of each; it takes differences whose squares sum to 4 to outweigh
+        that."""
         return cls(np.full(shape, 2.0), np.full(shape, 4.0))
 
     @property
     def portion(self) -> Array:
-        """The portion (…) of the first that would have had the least square loss so far, between 0 and 1."""
+        """The portion (…) of the first that would have had the least square loss so
+        far, between 0 and 1."""
         return np.minimum(np.maximum(self.product / self.square, 0.0), 1.0)
 
     def scored(self, advice: Array | None, reward: Array) -> "Mixture":
-        """With one more reward (…), and what the learners had predicted of it (…, N)."""
+        """With one more reward (…), and what the learners had predicted of it (…,
+        N)."""
         if advice is None:
             return self
         second = advice[..., 1]
         apart = advice[..., 0] - second
-        return Mixture(self.product + (reward - second) * apart, self.square + apart * apart)
+        return Mixture(
+            self.product + (reward - second) * apart, self.square + apart * apart
+        )
 
     def revised(self, advice: Array | None, change: float) -> "Mixture":
         """As if a reward had been larger by `change`."""
-        return self if advice is None else self._replace(product=self.product + change * (advice[0] - advice[1]))
+        return (
+            self
+            if advice is None
+            else self._replace(product=self.product + change * (advice[0] - advice[1]))
+        )
 
 
 class LearnerBank(Experts):
-    """What banks of learners share: an expert for each learner and one for the blend, which vote for what they believe.
+    """What banks of learners share: an expert for each learner and one for the blend,
+    which vote for what they believe.
 
     A bank writes `beliefs`.
     """
@@ -123,27 +152,40 @@ class LearnerBank(Experts):
         check_names("names of learners", self.names)
         if not isinstance(self.blend, bool) or (self.blend and len(self.learners) < 2):
             got = f"{self.blend!r} with {len(self.learners)}"
-            raise InvalidInput(f"blend must be True or False, and needs two learners; got {got}")
+            raise InvalidInput(
+                f"blend must be True or False, and needs two learners; got {got}"
+            )
         check_range(*self.clip)
 
     @property
     def names(self) -> Sequence[str]:
-        return (*(learner.name for learner in self.learners), *(("blend",) if self.blend else ()))
+        return (
+            *(learner.name for learner in self.learners),
+            *(("blend",) if self.blend else ()),
+        )
 
     @abstractmethod
     def beliefs(self, state: State, context: Context) -> Belief:
-        """All experts' means and standard deviations (…, N, K); before the first reward every mean is 1/2."""
+        """All experts' means and standard deviations (…, N, K); before the first reward
+        every mean is 1/2."""
 
     def predict(self, state: State, context: Context) -> Array:
         return self.advise(state, context)[0]
 
-    def advise(self, state: State, context: Context, eligible: Bools | None = None) -> tuple[Array, Array]:
+    def advise(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
         """Clipped means, and votes."""
         mean, sd = self.beliefs(state, context)
         return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
 
     def fused(
-        self, state: State, context: Context, log_weights: Array, gamma: Real, eligible: Bools | None = None
+        self,
+        state: State,
+        context: Context,
+        log_weights: Array,
+        gamma: Real,
+        eligible: Bools | None = None,
     ) -> Fused | None:
         """The votes of optimists for their upper ends, counted in one compiled call."""
         if kernels.compiled() is None or type(self.ballots) is not Optimistic:
@@ -151,15 +193,19 @@ class LearnerBank(Experts):
         mean, sd = self.beliefs(state, context)
         low, high = self.clip
         predictions = np.minimum(np.maximum(mean, low), high)
-        return predictions, *vote(log_weights, mean + self.ballots.scale * sd, gamma, eligible)
+        return predictions, *vote(
+            log_weights, mean + self.ballots.scale * sd, gamma, eligible
+        )
 
 
 class Learner(Protocol):
-    """No state of its own: `start` makes it, a tuple of arrays with leading batch axes; `learn` may write in place."""
+    """No state of its own: `start` makes it, a tuple of arrays with leading batch axes;
+    `learn` may write in place."""
 
     @property
     def name(self) -> str:
-        """Words for what it believes, and for what is unusual about its settings: two of a kind differ by name."""
+        """Words for what it believes, and for what is unusual about its settings: two
+        of a kind differ by name."""
         ...
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> State:
@@ -167,10 +213,13 @@ class Learner(Protocol):
         ...
 
     def believe(self, state: State, seen: LearnerInput) -> Belief:
-        """The belief about every arm; leading axes of the context broadcast against those of the state."""
+        """The belief about every arm; leading axes of the context broadcast against
+        those of the state."""
         ...
 
-    def learn(self, state: State, seen: LearnerInput, arms: Ints, rewards: Array) -> State:
+    def learn(
+        self, state: State, seen: LearnerInput, arms: Ints, rewards: Array
+    ) -> State:
         """The state after one reward in each place of the batch; it must not raise."""
         ...
 
@@ -179,9 +228,13 @@ class Learner(Protocol):
         ...
 
     def wider(self, state: State, fill: Array) -> State:
-        """The state for as many numbers as `fill` (d) has; the further ones are what it says in all rows so far."""
+        """The state for as many numbers as `fill` (d) has; the further ones are what it
+        says in all rows so far."""
         ...
 
-    def revise(self, state: State, seen: LearnerInput, arm: int, turned: Turned) -> State:
-        """The state after the reward of this arm, in this context, turned into another; no batch axes."""
+    def revise(
+        self, state: State, seen: LearnerInput, arm: int, turned: Turned
+    ) -> State:
+        """The state after the reward of this arm, in this context, turned into another;
+        no batch axes."""
         ...

@@ -1,4 +1,5 @@
-"""Ridge: Bayesian linear regressions for each arm on fixed features, by rank-one updates; the ridge by evidence."""
+"""Ridge: Bayesian linear regressions for each arm on fixed features, by rank-one
+updates; the ridge by evidence."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -37,14 +38,18 @@ class RidgeState(NamedTuple):
 
 @dataclass(frozen=True)
 class Ridge:
-    """r = start + θ_a·φ(x) + noise, θ_a ~ N(0, noise/ridge): a posterior for each arm, and for each of the ridges.
+    """r = start + θ_a·φ(x) + noise, θ_a ~ N(0, noise/ridge): a posterior for each arm,
+    and for each of the ridges.
 
-    A ridge is a pair: of the linear part, and of waves, which are smoothed more the more noise there is. Ridges are
-    weighed by how well they foresaw the rewards of all arms, and the noise is what they missed. The start, the mean of
-    an arm of which nothing is known, is that of all rewards, 1/2 at least. J K D²/2 time and memory.
+    A ridge is a pair: of the linear part, and of waves, which are smoothed more the
+    more noise there is. Ridges are weighed by how well they foresaw the rewards of all
+    arms, and the noise is what they missed. The start, the mean of an arm of which
+    nothing is known, is that of all rewards, 1/2 at least. J K D²/2 time and memory.
 
     >>> learner = Ridge()
-    >>> learner.believe(learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))).mean
+    >>> learner.believe(
+    ...     learner.start((), 2, 3), LearnerInput(np.zeros(3), np.zeros(3))
+    ... ).mean
     array([0.5, 0.5])
     """
 
@@ -58,7 +63,10 @@ class Ridge:
     def name(self) -> str:
         if self.ridges == USUAL:
             return self.features.name
-        return f"{self.features.name}, ridge {' '.join(f'{plain:g}/{waves:g}' for plain, waves in self.ridges)}"
+        return (
+            f"{self.features.name}, ridge "
+            f"{' '.join(f'{plain:g}/{waves:g}' for plain, waves in self.ridges)}"
+        )
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RidgeState:
         """The prior of every arm."""
@@ -67,13 +75,21 @@ class Ridge:
     def widen(self, state: RidgeState, n_arms: int) -> RidgeState:
         """The state with the prior of further arms."""
         *shape, _, n_before, _, size = state.models.weights.shape
-        fresh = prior(precisions(self.ridges, self.features.n_waves, size), (*shape, n_arms - n_before))
+        fresh = prior(
+            precisions(self.ridges, self.features.n_waves, size),
+            (*shape, n_arms - n_before),
+        )
         weights = np.concatenate([state.models.weights, fresh.weights], axis=-3)
-        covariance = np.concatenate([state.models.covariance, fresh.covariance], axis=-2)
-        return state._replace(models=state.models._replace(weights=weights, covariance=covariance))
+        covariance = np.concatenate(
+            [state.models.covariance, fresh.covariance], axis=-2
+        )
+        return state._replace(
+            models=state.models._replace(weights=weights, covariance=covariance)
+        )
 
     def wider(self, state: RidgeState, fill: Array) -> RidgeState:
-        """As if the further numbers had been 0, their mean, so far; the very first ones say how many there are."""
+        """As if the further numbers had been 0, their mean, so far; the very first ones
+        say how many there are."""
         models = lengthened(state.models, self._precision(len(fill)))
         return RidgeState(models, state.first or len(fill))
 
@@ -89,25 +105,39 @@ class Ridge:
             return belief
         from scipy.linalg.blas import dspmv
 
-        variance = np.array([phi @ dspmv(len(phi), 1.0, one, phi) for one in models.covariance[0]])
+        variance = np.array(
+            [phi @ dspmv(len(phi), 1.0, one, phi) for one in models.covariance[0]]
+        )
         return mixed(models.weights @ phi, np.maximum(variance, 0.0), models)
 
     def _precision(self, dim: int) -> Array:
         return precisions(self.ridges, self.features.n_waves, self.features.size(dim))
 
-    def learn(self, state: RidgeState, seen: LearnerInput, arms: Ints, rewards: Array) -> RidgeState:
-        """The drawn arm's regressions gain a row (Sherman and Morrison), once they are scored on what they foresaw."""
+    def learn(
+        self, state: RidgeState, seen: LearnerInput, arms: Ints, rewards: Array
+    ) -> RidgeState:
+        """The drawn arm's regressions gain a row (Sherman and Morrison), once they are
+        scored on what they foresaw."""
         phi = self.features(seen.z, state.first)
         for place in places(arms.shape):
-            learn_row(_of(state.models, place), int(arms[place]), Row(phi[place], float(rewards[place])))
+            learn_row(
+                _of(state.models, place),
+                int(arms[place]),
+                Row(phi[place], float(rewards[place])),
+            )
         return state
 
-    def revise(self, state: RidgeState, seen: LearnerInput, arm: int, turned: Turned) -> RidgeState:
-        """As if the reward had been the new one: exact, for weights are linear in rewards; the evidence stays."""
+    def revise(
+        self, state: RidgeState, seen: LearnerInput, arm: int, turned: Turned
+    ) -> RidgeState:
+        """As if the reward had been the new one: exact, for weights are linear in
+        rewards; the evidence stays."""
         from scipy.linalg.blas import dspmv
 
         phi, models = self.features(seen.z, state.first), state.models
-        for covariance, weights in zip(models.covariance[:, arm], models.weights[:, arm, 0], strict=True):
+        for covariance, weights in zip(
+            models.covariance[:, arm], models.weights[:, arm, 0], strict=True
+        ):
             weights += turned.change * dspmv(len(phi), 1.0, covariance, phi)
         models.sums[0] += turned.change
         return state
@@ -120,6 +150,10 @@ def _of(models: Regressions, place: tuple[int, ...]) -> Regressions:
 
 def _all_beliefs(models: Regressions, phi: Array) -> Belief:
     """Beliefs (…, K) about many contexts, or of states with batch axes."""
-    spread = (dense(models.covariance[..., 0, :, :], phi.shape[-1]) @ phi[..., None, :, None])[..., 0]
+    spread = (
+        dense(models.covariance[..., 0, :, :], phi.shape[-1]) @ phi[..., None, :, None]
+    )[..., 0]
     variance = np.maximum((spread * phi[..., None, :]).sum(axis=-1), 0.0)
-    return mixed((models.weights @ phi[..., None, None, :, None])[..., 0], variance, models)
+    return mixed(
+        (models.weights @ phi[..., None, None, :, None])[..., 0], variance, models
+    )

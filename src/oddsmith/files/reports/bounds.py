@@ -8,28 +8,60 @@ from typing import Any
 import numpy as np
 
 from oddsmith.core.errors import InvalidInput
-from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, LOOK, SHEET, pyplot, save
-from oddsmith.theory import Bound, exp4_bound, feelgood_bound, hedged_bound, regret_bound, squarecb_bound
+from oddsmith.files.reports.style import (
+    COLOURS,
+    DASHES,
+    EDGE,
+    LOOK,
+    SHEET,
+    pyplot,
+    save,
+)
+from oddsmith.theory import (
+    Bound,
+    exp4_bound,
+    feelgood_bound,
+    hedged_bound,
+    regret_bound,
+    squarecb_bound,
+)
 from oddsmith.theory.coefficients import AnyLoss
 
 __all__ = ["plot_bounds"]
 
 
 def plot_bounds(
-    path: Path, loss: AnyLoss, *, n_arms: int, steps: float, priors: list[float], settings: Mapping[str, Any]
+    path: Path,
+    loss: AnyLoss,
+    *,
+    n_arms: int,
+    steps: float,
+    priors: list[float],
+    settings: Mapping[str, Any],
 ) -> None:
-    """Write a figure: left, GTS's bound for each prior; right, all algorithms at the first prior.
+    """Write a figure: left, GTS's bound for each prior; right, all algorithms at the
+    first prior.
 
     `settings` are further arguments of `regret_bound` (gamma, constants, beta).
     """
     if not path.suffix:
-        raise InvalidInput(f"plot must be a path that says its kind (.png, .svg, .pdf); got {str(path)!r}")
+        raise InvalidInput(
+            "plot must be a path that says its kind (.png, .svg, .pdf); got "
+            f"{str(path)!r}"
+        )
     plt = pyplot()
-    horizons = np.unique(np.geomspace(max(1.0, min(10.0, steps / 10)), max(steps, 2.0), 60).round())
+    horizons = np.unique(
+        np.geomspace(max(1.0, min(10.0, steps / 10)), max(steps, 2.0), 60).round()
+    )
     with plt.rc_context(LOOK):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharex=True, sharey=True)
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(11, 4.4), layout="constrained", sharex=True, sharey=True
+        )
     for i, prior in enumerate(priors):
-        bounds = [regret_bound(loss, n_arms=n_arms, steps=t, prior=prior, **settings).bound for t in horizons]
+        bounds = [
+            regret_bound(loss, n_arms=n_arms, steps=t, prior=prior, **settings).bound
+            for t in horizons
+        ]
         left.plot(horizons, bounds, label=f"prior of the truth {prior:g}", **_line(i))
     constants = settings.get("constants", "tight")
     algorithms: dict[str, Callable[..., Bound]] = {
@@ -40,9 +72,13 @@ def plot_bounds(
         "SquareCB": squarecb_bound,
     }
     for i, (name, bound) in enumerate(algorithms.items()):
-        bounds = [bound(n_arms=n_arms, steps=t, prior=priors[0]).bound for t in horizons]
+        bounds = [
+            bound(n_arms=n_arms, steps=t, prior=priors[0]).bound for t in horizons
+        ]
         right.plot(horizons, bounds, label=name, **_line(i))
-    left.set(title="What a prior is worth", ylabel=f"regret with {n_arms} arms, at most")
+    left.set(
+        title="What a prior is worth", ylabel=f"regret with {n_arms} arms, at most"
+    )
     right.set(title=f"Algorithms over the same experts, prior {priors[0]:g}")
     for axes in (left, right):
         axes.plot(horizons, horizons, color=EDGE, ls=":", label="T: nothing is learnt")
@@ -56,13 +92,16 @@ def _line(i: int) -> dict[str, Any]:
 
 
 def _write(figure: Any, path: Path) -> None:
-    """Writes the figure by the kind that its path says; SVG follows the theme of its reader."""
+    """Writes the figure by the kind that its path says; SVG follows the theme of its
+    reader."""
     try:
         if path.suffix == ".svg":
             save([figure], path)
         else:
             figure.savefig(path, dpi=130, facecolor=SHEET)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"plot must be a path that can be written (.png, .svg, .pdf); {error}") from error
+        raise InvalidInput(
+            f"plot must be a path that can be written (.png, .svg, .pdf); {error}"
+        ) from error
     finally:
         pyplot().close(figure)

@@ -1,4 +1,5 @@
-"""matplotlib's SVG made fit for a page: text stays text, colours follow the theme, many can stand on one page."""
+"""matplotlib's SVG made fit for a page: text stays text, colours follow the theme, many
+can stand on one page."""
 
 import re
 from xml.etree import ElementTree
@@ -13,25 +14,37 @@ _PIXELS = 4 / 3  # in a point
 
 
 def themed(drawn: str, label: str) -> str:
-    """The SVG element of a figure, with plain attributes in place of styles, and a label for those who do not see it.
+    """The SVG element of a figure, with plain attributes in place of styles, and a
+    label for those who do not see it.
 
-    A page's style sheet beats attributes, so that it can give each colour of the palette its value in the dark theme;
-    without a style sheet the figure is what was drawn.
+    A page's style sheet beats attributes, so that it can give each colour of the
+    palette its value in the dark theme; without a style sheet the figure is what was
+    drawn.
     """
     root = ElementTree.fromstring(drawn)
     for parent in list(root.iter()):
-        for child in [one for one in parent if one.tag in (f"{_SVG}metadata", f"{_SVG}style")]:
+        for child in [
+            one for one in parent if one.tag in (f"{_SVG}metadata", f"{_SVG}style")
+        ]:
             parent.remove(child)
     for element in root.iter():
         _attributes(element)
-    used = set(re.findall(r"#([\w.-]+)", " ".join(value for one in root.iter() for value in one.attrib.values())))
+    used = set(
+        re.findall(
+            r"#([\w.-]+)",
+            " ".join(value for one in root.iter() for value in one.attrib.values()),
+        )
+    )
     for element in root.iter():
         if element.get("id") not in used:
             element.attrib.pop("id", None)
     for side in ("width", "height"):
         root.set(side, f"{float(root.attrib[side].removesuffix('pt')) * _PIXELS:.0f}")
-    # black is left out by matplotlib, as it is what shapes are filled with if nothing is said
-    root.attrib.update({"role": "img", "aria-label": label, "fill": INK, "font-family": TYPE})
+    # black is left out by matplotlib, as it is what shapes are filled with if nothing
+    # is said
+    root.attrib.update(
+        {"role": "img", "aria-label": label, "fill": INK, "font-family": TYPE}
+    )
     root.attrib.update({"stroke-linejoin": "round", "stroke-linecap": "butt"})
     return _text(root)
 
@@ -62,17 +75,29 @@ def apart(svg: str, name: str) -> str:
     '<svg><use href="#f1-1-b" /></svg><svg><g clip-path="url(#f1-2-b)" /></svg>'
     """
     figures = re.split(r"(?=<svg\b)", svg)
-    return "".join(re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-{i}-", one) for i, one in enumerate(figures))
+    return "".join(
+        re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-{i}-", one)
+        for i, one in enumerate(figures)
+    )
 
 
 def alone(svg: str) -> str:
-    """The figures as one SVG file, side by side, that follows the theme of its reader by itself."""
+    """The figures as one SVG file, side by side, that follows the theme of its reader
+    by itself."""
     group = ElementTree.fromstring(f"<g>{apart(svg, 'f')}</g>")
     width, height = 0.0, 0.0
     for one in group:
         one.set("x", f"{width:g}")
-        width, height = width + float(one.attrib["width"]), max(height, float(one.attrib["height"]))
-    root = ElementTree.Element("svg", viewBox=f"0 0 {width:g} {height:g}", width=f"{width:g}", height=f"{height:g}")
+        width, height = (
+            width + float(one.attrib["width"]),
+            max(height, float(one.attrib["height"])),
+        )
+    root = ElementTree.Element(
+        "svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=f"{width:g}",
+        height=f"{height:g}",
+    )
     ElementTree.SubElement(root, "style").text = variables()
     ElementTree.SubElement(root, "rect", width="100%", height="100%", fill=SHEET)
     root.extend(group)

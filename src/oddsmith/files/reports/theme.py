@@ -1,10 +1,23 @@
-"""Colours and type of pages and reports in both themes, the one place for them in Python.
+"""Colours and type of pages and reports in both themes, the one place for them in
+Python.
 
-The service's page has the same in its style sheet, and a test holds the two together. The eight colours of lines are
-Okabe and Ito's, darker on light ground and lighter on dark: 3:1 against their ground at least, words 4.5:1.
+The service's page has the same in its style sheet, and a test holds the two together.
+The eight colours of lines are Okabe and Ito's, darker on light ground and lighter on
+dark: 3:1 against their ground at least, words 4.5:1.
 """
 
-__all__ = ["COLOURS", "EDGE", "INK", "MONO", "RULE", "SHEET", "SOFT", "THEMES", "TYPE", "variables"]
+__all__ = [
+    "COLOURS",
+    "EDGE",
+    "INK",
+    "MONO",
+    "RULE",
+    "SHEET",
+    "SOFT",
+    "THEMES",
+    "TYPE",
+    "variables",
+]
 
 THEMES: dict[str, tuple[str, str]] = {  # by name: on light ground, on dark ground
     "ground": ("#f4f5f7", "#101317"),
@@ -27,24 +40,39 @@ THEMES: dict[str, tuple[str, str]] = {  # by name: on light ground, on dark grou
     "c7": ("#23282e", "#e9ecef"),
     "c8": ("#7b828b", "#868e98"),
 }
-TYPE = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+TYPE = (
+    'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+)
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
 COLOURS = tuple(THEMES[f"c{i}"][0] for i in range(1, 9))
 """The colours of lines, as figures are drawn: on light ground."""
-INK, SOFT, EDGE, RULE, SHEET = (THEMES[name][0] for name in ("ink", "soft", "edge", "rule", "sheet"))
+INK, SOFT, EDGE, RULE, SHEET = (
+    THEMES[name][0] for name in ("ink", "soft", "edge", "rule", "sheet")
+)
 
 _DRAWN = ("ink", "soft", "edge", "rule", "sheet", *(f"c{i}" for i in range(1, 9)))
 
 
 def variables() -> str:
-    """CSS: colours and type as variables, and rules that give them to the shapes of figures.
+    """CSS: colours and type as variables, and rules that give them to the shapes of
+    figures.
 
-    The dark theme is for dark screens only: paper is light. Figures have the light colours as attributes.
+    The dark theme is for dark screens only: paper is light. Figures have the light
+    colours as attributes.
     """
-    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in THEMES.items()) for i in (0, 1))
+    light, dark = (
+        ";".join(f"--{name}:{pair[i]}" for name, pair in THEMES.items()) for i in (0, 1)
+    )
     themes = [
         f":root{{color-scheme:light;{light};--type:{TYPE};--mono:{MONO}}}",
-        f"@media screen and (prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}",
+        (
+            "@media screen and "
+            f"(prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}"
+        ),
     ]
-    rules = [f'[{part}="{THEMES[name][0]}"]{{{part}:var(--{name})}}' for name in _DRAWN for part in ("fill", "stroke")]
+    rules = [
+        f'[{part}="{THEMES[name][0]}"]{{{part}:var(--{name})}}'
+        for name in _DRAWN
+        for part in ("fill", "stroke")
+    ]
     return "\n".join([*themes, *rules])

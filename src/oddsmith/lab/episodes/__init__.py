@@ -1,4 +1,5 @@
-"""Episodes: worlds of states and steps, and policies whose odds are exact given the episode so far."""
+"""Episodes: worlds of states and steps, and policies whose odds are exact given the
+episode so far."""
 
 from oddsmith.lab.episodes.agent import EpisodeAgent
 from oddsmith.lab.episodes.conjugate import CountState, TabularPosteriorSampling

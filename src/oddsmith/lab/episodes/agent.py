@@ -17,14 +17,19 @@ __all__ = ["EpisodeAgent"]
 
 
 class EpisodeAgent:
-    """Begins an episode, decides, observes, and so on to its end; one episode after the other.
+    """Begins an episode, decides, observes, and so on to its end; one episode after the
+    other.
 
-    Every draw follows from `seed` and the number of the decision. The weights of an episode are those of its beginning.
-    Episodes that have ended are kept in memory for `log`.
+    Every draw follows from `seed` and the number of the decision. The weights of an
+    episode are those of its beginning. Episodes that have ended are kept in memory for
+    `log`.
 
     >>> import numpy as np
     >>> from oddsmith.lab.episodes import EpisodicModel, GeneralizedPosteriorSampling
-    >>> models = [EpisodicModel.stationary([r], np.ones((1, 2, 1)), horizon=2) for r in ([0.2, 0.8], [0.6, 0.4])]
+    >>> models = [
+    ...     EpisodicModel.stationary([r], np.ones((1, 2, 1)), horizon=2)
+    ...     for r in ([0.2, 0.8], [0.6, 0.4])
+    ... ]
     >>> agent = EpisodeAgent(GeneralizedPosteriorSampling(models, gamma=0.1), seed=7)
     >>> agent.begin()
     1
@@ -37,9 +42,15 @@ class EpisodeAgent:
 
     def __init__(self, policy: EpisodicPolicy, seed: int | None = None) -> None:
         if not isinstance(policy, EpisodicPolicy):
-            raise InvalidInput(f"policy must be one for episodes (name EpisodicPolicy as base); got {type(policy)!r}")
+            raise InvalidInput(
+                "policy must be one for episodes (name EpisodicPolicy as base); got "
+                f"{type(policy)!r}"
+            )
         if seed is None:
-            raise InvalidInput("seed must be given: choose any whole number, seed=7 say; every draw follows from it")
+            raise InvalidInput(
+                "seed must be given: choose any whole number, seed=7 say; every draw "
+                "follows from it"
+            )
         self.policy, self.seed, self._uniforms = policy, int(seed), Uniforms(seed)
         self._state: State = policy.init()
         self._steps = self._episodes = 0
@@ -53,11 +64,12 @@ class EpisodeAgent:
         return self._state
 
     def begin(self) -> int:
-        """The number of the episode that begins, from 1 on; the one before must have ended."""
+        """The number of the episode that begins, from 1 on; the one before must have
+        ended."""
         if self._open is not None:
             raise InvalidInput(
-                f"episode {self._episodes} must end before the next begins: it has {len(self._open)} of "
-                f"{self.policy.horizon} steps; end() ends it here"
+                f"episode {self._episodes} must end before the next begins: it has "
+                f"{len(self._open)} of {self.policy.horizon} steps; end() ends it here"
             )
         self._open, self._episodes = [], self._episodes + 1
         return self._episodes
@@ -67,18 +79,25 @@ class EpisodeAgent:
         return self.policy.odds(self._state, state).propensities
 
     def decide(self, state: int) -> Decision:
-        """The decision for the next step, in this state; `observe` its reward before the next one."""
+        """The decision for the next step, in this state; `observe` its reward before
+        the next one."""
         if self._open is None:
             raise InvalidInput("an episode must begin before a decision; call begin()")
         if self._waiting is not None:
-            raise InvalidInput("the reward of the last decision must be observed before the next one; call observe()")
+            raise InvalidInput(
+                "the reward of the last decision must be observed before the next one; "
+                "call observe()"
+            )
         odds: Odds = self.policy.odds(self._state, state, step=self._steps + 1)
-        decision = draw(odds, state, self._uniforms(self._steps + 1), step=self._steps + 1)
+        decision = draw(
+            odds, state, self._uniforms(self._steps + 1), step=self._steps + 1
+        )
         self._steps, self._waiting = self._steps + 1, decision
         return decision
 
     def observe(self, reward: object) -> None:
-        """Take the reward of the last decision; the last step of an episode ends it, and its weights are learnt."""
+        """Take the reward of the last decision; the last step of an episode ends it,
+        and its weights are learnt."""
         if self._waiting is None or self._open is None:
             raise InvalidInput("a decision must come before its reward; call decide()")
         decision, number = self._waiting, float(check_rewards(self._waiting, reward))
@@ -89,9 +108,13 @@ class EpisodeAgent:
             self._close()
 
     def end(self, state: int | None = None) -> None:
-        """End the episode here, in `state` where that is a state of the models; after its last step it has ended."""
+        """End the episode here, in `state` where that is a state of the models; after
+        its last step it has ended."""
         if self._waiting is not None:
-            raise InvalidInput("the reward of the last decision must be observed before the end; call observe()")
+            raise InvalidInput(
+                "the reward of the last decision must be observed before the end; call "
+                "observe()"
+            )
         if self._open is None:
             return
         self._state = self.policy.end(self._state, state)
@@ -107,14 +130,24 @@ class EpisodeAgent:
         return self.policy.named_posterior(self._state, None)
 
     def log(self) -> EpisodeLog:
-        """The episodes that have ended since this agent was made or loaded, as a table."""
+        """The episodes that have ended since this agent was made or loaded, as a
+        table."""
         return EpisodeLog.of(self._ended, horizon=self.policy.horizon)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the state to one file, between episodes; `load` goes on from there with the same draws."""
+        """Write the state to one file, between episodes; `load` goes on from there with
+        the same draws."""
         if self._open is not None:
-            raise InvalidInput(f"an agent must be saved between episodes; episode {self._episodes} has not ended")
-        meta: Any = {"kind": "episodes", "seed": self.seed, "steps": self._steps, "episodes": self._episodes}
+            raise InvalidInput(
+                f"an agent must be saved between episodes; episode {self._episodes} "
+                "has not ended"
+            )
+        meta: Any = {
+            "kind": "episodes",
+            "seed": self.seed,
+            "steps": self._steps,
+            "episodes": self._episodes,
+        }
         disk.write(Path(path), saving.pack(self.policy, self._state, meta))
 
     @classmethod
@@ -122,7 +155,14 @@ class EpisodeAgent:
         """The agent that `save` wrote; refused for another policy."""
         state, meta = saving.read(Path(path), policy)
         if meta.get("kind") != "episodes":
-            raise BadFile(f"{path} must be a file that EpisodeAgent.save wrote; it is another agent's")
+            raise BadFile(
+                f"{path} must be a file that EpisodeAgent.save wrote; it is another "
+                "agent's"
+            )
         agent = cls(policy, seed=meta["seed"])
-        agent._state, agent._steps, agent._episodes = state, meta["steps"], meta["episodes"]
+        agent._state, agent._steps, agent._episodes = (
+            state,
+            meta["steps"],
+            meta["episodes"],
+        )
         return agent

@@ -1,4 +1,5 @@
-"""GeneralizedPosteriorSampling: candidate models of an episodic world, and the exact odds of each action."""
+"""GeneralizedPosteriorSampling: candidate models of an episodic world, and the exact
+odds of each action."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -16,7 +17,14 @@ from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.losses import Loss, log_loss
 from oddsmith.core.names import numbered_arms
 from oddsmith.experts.external import GivenExperts
-from oddsmith.lab.episodes.model import EpisodicModel, Plan, Stack, named_models, plan, stacked
+from oddsmith.lab.episodes.model import (
+    EpisodicModel,
+    Plan,
+    Stack,
+    named_models,
+    plan,
+    stacked,
+)
 from oddsmith.lab.episodes.policy import Behaviour, EpisodicPolicy, Members, at
 
 __all__ = ["EpisodeState", "GeneralizedPosteriorSampling"]
@@ -25,10 +33,12 @@ _EXPLORE = ("uniform", "policies")
 
 
 class EpisodeState(NamedTuple):
-    """Log weights (…, N) of this episode, which do not change before its end, and what is known of it so far.
+    """Log weights (…, N) of this episode, which do not change before its end, and what
+    is known of it so far.
 
-    `learnt` counts rewards and `episodes` those that have ended; `charged` (…, N) are the log weights with the losses
-    of this episode; `place` and `action` (…) are the last state and the action in it.
+    `learnt` counts rewards and `episodes` those that have ended; `charged` (…, N) are
+    the log weights with the losses of this episode; `place` and `action` (…) are the
+    last state and the action in it.
     """
 
     log_weights: Array
@@ -42,19 +52,26 @@ class EpisodeState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GeneralizedPosteriorSampling(EpisodicPolicy):
-    """Draw a model by its weight, play its best policy for an episode, then re-weigh all models by the trajectory.
+    """Draw a model by its weight, play its best policy for an episode, then re-weigh
+    all models by the trajectory.
 
-        w_i ← w_i exp(-η Σ_h [ℓ(r_i(h, s_h, a_h), r_h) + ln 1/P_i(s_{h+1} | h, s_h, a_h)] + λ V_i(s_1))
+        w_i ← w_i exp(-η Σ_h [ℓ(r_i(h, s_h, a_h), r_h)
+                              + ln 1/P_i(s_{h+1} | h, s_h, a_h)] + λ V_i(s_1))
 
-    The odds of an action are exact given the episode so far: the model is never drawn, only actions are (theory 8.2).
-    `models` are a list of `EpisodicModel`, or a dict by name. `gamma` is the mass that explores: with "uniform" a
-    member that draws every action uniformly, with "policies" the distinct policies of the models, each as likely.
-    A model that ties shares its step among the best actions; of those eligible it takes the best by its plan, which
-    counts on all actions later. `loss` scores rewards; transitions have log loss.
-    `optimism` is Feel-Good's λ (theory 8.5). With η = 1, γ = 0 this is posterior sampling (PSRL) over a finite class;
-    with horizon 1 it is Generalized Thompson Sampling, to the last bit.
+    The odds of an action are exact given the episode so far: the model is never drawn,
+    only actions are (theory 8.2). `models` are a list of `EpisodicModel`, or a dict by
+    name. `gamma` is the mass that explores: with "uniform" a member that draws every
+    action uniformly, with "policies" the distinct policies of the models, each as
+    likely. A model that ties shares its step among the best actions; of those eligible
+    it takes the best by its plan, which counts on all actions later. `loss` scores
+    rewards; transitions have log loss. `optimism` is Feel-Good's λ (theory 8.5). With
+    η = 1, γ = 0 this is posterior sampling (PSRL) over a finite class; with horizon 1
+    it is Generalized Thompson Sampling, to the last bit.
 
-    >>> good, bad = (EpisodicModel.stationary([r], np.ones((1, 2, 1)), horizon=2) for r in ([0.2, 0.8], [0.6, 0.4]))
+    >>> good, bad = (
+    ...     EpisodicModel.stationary([r], np.ones((1, 2, 1)), horizon=2)
+    ...     for r in ([0.2, 0.8], [0.6, 0.4])
+    ... )
     >>> gps = GeneralizedPosteriorSampling({"good": good, "bad": bad}, gamma=0.1)
     >>> gps.odds(gps.init(), 0).propensities
     array([0.5, 0.5])
@@ -74,7 +91,9 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         object.__setattr__(self, "prior", checked_prior(self.prior, self.names))
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         if self.explore not in _EXPLORE:
-            raise InvalidInput(f"explore must be one of {', '.join(_EXPLORE)}; got {self.explore!r}")
+            raise InvalidInput(
+                f"explore must be one of {', '.join(_EXPLORE)}; got {self.explore!r}"
+            )
         assert self._charging is not None  # which checks loss, eta and optimism
 
     @property
@@ -109,14 +128,20 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def plans(self) -> Plan:
-        """The plans of all models: Q (N, H, S, K), V (N, H, S), policies (N, H, S, K)."""
+        """The plans of all models: Q (N, H, S, K), V (N, H, S), policies (N, H, S,
+        K)."""
         return plan(*self.tables)
 
     @cached_property
     def policy_of(self) -> Ints:
-        """The number of each model's policy (N,): models with the same plan have the same."""
+        """The number of each model's policy (N,): models with the same plan have the
+        same."""
         flat = self.plans.policy.reshape(len(self.names), -1)
-        return np.asarray(np.unique(flat, axis=0, return_inverse=True)[1]).reshape(-1).astype(np.int64)
+        return (
+            np.asarray(np.unique(flat, axis=0, return_inverse=True)[1])
+            .reshape(-1)
+            .astype(np.int64)
+        )
 
     @property
     def n_policies(self) -> int:
@@ -129,9 +154,12 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def _charging(self) -> GeneralizedThompsonSampling:
-        """What charges models for a reward: Algorithm 1 over advice that comes with the decision."""
+        """What charges models for a reward: Algorithm 1 over advice that comes with the
+        decision."""
         settings: Any = {"eta": self.eta, "gamma": 0.0, "optimism": self.optimism}
-        return GeneralizedThompsonSampling(GivenExperts(self.names), self.loss, prior=self.prior, **settings)
+        return GeneralizedThompsonSampling(
+            GivenExperts(self.names), self.loss, prior=self.prior, **settings
+        )
 
     @cached_property
     def _played(self) -> Array:
@@ -151,21 +179,40 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     def _begin(self, log_weights: Array, learnt: int, episodes: int) -> EpisodeState:
         nowhere = np.zeros(log_weights.shape[:-1], dtype=np.int64)
-        return EpisodeState(log_weights, learnt, log_weights, self._members(log_weights), nowhere, nowhere, episodes)
+        return EpisodeState(
+            log_weights,
+            learnt,
+            log_weights,
+            self._members(log_weights),
+            nowhere,
+            nowhere,
+            episodes,
+        )
 
     def _members(self, log_weights: Array) -> Members:
-        """The members at the first step; policies that explore add to the weights of the models that have them."""
+        """The members at the first step; policies that explore add to the weights of
+        the models that have them."""
         shape = log_weights.shape[:-1]
         if self.explore == "uniform" or self.gamma == 0:
             return Members(log_weights, np.full(shape, self.gamma), 0)
         sharing = np.bincount(self.policy_of)[self.policy_of]
-        mass = (1 - self.gamma) * weights.posterior(log_weights) + self.gamma / (self.n_policies * sharing)
+        mass = (1 - self.gamma) * weights.posterior(log_weights) + self.gamma / (
+            self.n_policies * sharing
+        )
         with np.errstate(divide="ignore"):
             logs = np.log(mass)
         return Members(logs - logs.max(axis=-1, keepdims=True), np.zeros(shape), 0)
 
-    def odds(self, state: EpisodeState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """Exact propensities given the episode so far; the advice is what models predict of each action's reward."""
+    def odds(
+        self,
+        state: EpisodeState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """Exact propensities given the episode so far; the advice is what models
+        predict of each action's reward."""
         check_eligible(eligible)
         members = state.members
         place = self.states(context, state.log_weights.shape[:-1])
@@ -180,49 +227,71 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         values = np.moveaxis(self.plans.values[:, 0][:, place], 0, -1)
         return np.asarray(values if step == 0 else np.zeros_like(values))
 
-    def update(self, state: EpisodeState, decision: Decision, reward: Real) -> EpisodeState:
-        """The state after one step; after the last of an episode, its weights are those of all that was seen."""
+    def update(
+        self, state: EpisodeState, decision: Decision, reward: Real
+    ) -> EpisodeState:
+        """The state after one step; after the last of an episode, its weights are those
+        of all that was seen."""
         members, shape = state.members, state.log_weights.shape[:-1]
         place = self.states(decision.context, shape)
         action = np.broadcast_to(np.asarray(decision.number, dtype=np.int64), shape)
         charged = self._moved(state, place) if members.step else state.charged
-        charged = self._charging.update(ExpertState(charged, 0, ()), decision, reward).log_weights
+        charged = self._charging.update(
+            ExpertState(charged, 0, ()), decision, reward
+        ).log_weights
         if members.step + 1 == self.horizon:
             return self._begin(charged, state.learnt + 1, state.episodes + 1)
-        members = members.after(at(self.plans.q, members.step, place), action, decision.eligible)
+        members = members.after(
+            at(self.plans.q, members.step, place), action, decision.eligible
+        )
         return state._replace(
-            learnt=state.learnt + 1, charged=charged, members=members, place=place, action=action.copy()
+            learnt=state.learnt + 1,
+            charged=charged,
+            members=members,
+            place=place,
+            action=action.copy(),
         )
 
     def end(self, state: EpisodeState, context: Context = None) -> EpisodeState:
-        """The state after an episode that ended before its last step; it ended in `context`, if that is a state."""
+        """The state after an episode that ended before its last step; it ended in
+        `context`, if that is a state."""
         if not state.members.step:
             return state
         shape = state.log_weights.shape[:-1]
-        charged = state.charged if context is None else self._moved(state, self.states(context, shape))
+        charged = (
+            state.charged
+            if context is None
+            else self._moved(state, self.states(context, shape))
+        )
         return self._begin(charged, state.learnt, state.episodes + 1)
 
     def _moved(self, state: EpisodeState, place: Ints) -> Array:
-        """The charged log weights after the move from the last state to `place`: log loss of its probability."""
+        """The charged log weights after the move from the last state to `place`: log
+        loss of its probability."""
         table = self._log_transitions[:, state.members.step - 1]
         factors = np.moveaxis(table[:, state.place, state.action, place], 0, -1)
         try:
             return weights.reweigh(state.charged, self.eta * factors)
         except AllExpertsRefuted as error:
             raise AllExpertsRefuted(
-                f"a move to state {place.tolist()!r:.40} has probability zero under every model with weight; "
-                "give one of them a chance for each move that can happen"
+                f"a move to state {place.tolist()!r:.40} has probability zero under "
+                "every model with weight; give one of them a chance for each move "
+                "that can happen"
             ) from error
 
     def behaviour(self, state: EpisodeState) -> Behaviour:
-        """The models' policies and the uniform one, with the probability of each in the episode that begins."""
+        """The models' policies and the uniform one, with the probability of each in the
+        episode that begins."""
         members = state.members
         share = members.uniform[..., None]
-        mass = np.concatenate([(1 - share) * weights.posterior(members.log_weights), share], axis=-1)
+        mass = np.concatenate(
+            [(1 - share) * weights.posterior(members.log_weights), share], axis=-1
+        )
         return Behaviour(mass, self._played)
 
     def posterior(self, state: EpisodeState) -> Array:
-        """The weight (…, N) of each model, normalised; it changes with the end of an episode."""
+        """The weight (…, N) of each model, normalised; it changes with the end of an
+        episode."""
         return weights.posterior(state.log_weights)
 
     def named_posterior(self, state: EpisodeState, arms: Any) -> dict[str, Any]:
@@ -230,9 +299,15 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         return dict(zip(self.names, self.posterior(state).tolist(), strict=True))
 
     def explain(
-        self, state: EpisodeState, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: EpisodeState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> Explanation:
-        """The models' plans for this step, the weights of those that would have done what was done, and the odds."""
+        """The models' plans for this step, the weights of those that would have done
+        what was done, and the odds."""
         odds, members = self.odds(state, context, eligible=eligible), state.members
         place = self.states(context, state.log_weights.shape[:-1])
         q = at(self.plans.q, members.step, place)
@@ -241,4 +316,13 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         uniform = members.uniform[..., None] * mask / mask.sum(axis=-1, keepdims=True)
         voting = weights.awake_weights(members.log_weights, ballots)
         names, arms = self.names, numbered_arms(self.n_actions)
-        return Explanation(names, arms, self.posterior(state), voting, q, ballots, uniform, odds.propensities)
+        return Explanation(
+            names,
+            arms,
+            self.posterior(state),
+            voting,
+            q,
+            ballots,
+            uniform,
+            odds.propensities,
+        )

@@ -22,7 +22,8 @@ class EpisodeStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EpisodeLog:
-    """States, actions and rewards (E, H) of E episodes, and the odds (E, H, K) that actions were drawn with.
+    """States, actions and rewards (E, H) of E episodes, and the odds (E, H, K) that
+    actions were drawn with.
 
     An episode that ended early has action -1 and reward 0 from its end on.
 
@@ -37,41 +38,80 @@ class EpisodeLog:
     propensities: Any
 
     def __post_init__(self) -> None:
-        states, actions = (_wholes(name, getattr(self, name)) for name in ("states", "actions"))
-        rewards, odds = finite("rewards", self.rewards, ndim=2), finite("propensities", self.propensities, ndim=3)
+        states, actions = (
+            _wholes(name, getattr(self, name)) for name in ("states", "actions")
+        )
+        rewards, odds = (
+            finite("rewards", self.rewards, ndim=2),
+            finite("propensities", self.propensities, ndim=3),
+        )
         if not states.shape == actions.shape == rewards.shape == odds.shape[:2]:
             shapes = [part.shape for part in (states, actions, rewards, odds)]
             raise InvalidInput(
-                f"states, actions, rewards and odds must be of the same episodes and steps; got {shapes}"
+                "states, actions, rewards and odds must be of the same episodes and "
+                f"steps; got {shapes}"
             )
         if not ((rewards >= 0) & (rewards <= 1)).all():
-            raise InvalidInput(f"rewards must be in [0, 1]; got {rewards.min():g} to {rewards.max():g}")
+            raise InvalidInput(
+                f"rewards must be in [0, 1]; got {rewards.min():g} to {rewards.max():g}"
+            )
         if actions.min() < -1 or actions.max() >= odds.shape[2]:
-            raise InvalidInput(f"actions must be 0 … {odds.shape[2] - 1}, or -1 after the end; got {actions.max()}")
+            raise InvalidInput(
+                f"actions must be 0 … {odds.shape[2] - 1}, or -1 after the end; got "
+                f"{actions.max()}"
+            )
         played = actions >= 0
         if (played[:, 1:] & ~played[:, :-1]).any() or (rewards[~played] != 0).any():
-            raise InvalidInput("an episode must not go on after its end: action -1 and reward 0 from there on")
-        for name, part in (("states", states), ("actions", actions), ("rewards", rewards), ("propensities", odds)):
+            raise InvalidInput(
+                "an episode must not go on after its end: action -1 and reward 0 from "
+                "there on"
+            )
+        for name, part in (
+            ("states", states),
+            ("actions", actions),
+            ("rewards", rewards),
+            ("propensities", odds),
+        ):
             object.__setattr__(self, name, part)
         drawn = self.drawn[played]
         if not ((drawn > 0) & (drawn <= 1 + 1e-9)).all() or (odds < 0).any():
-            raise InvalidInput(f"odds of drawn actions must be in (0, 1]; got {drawn.min():g} to {drawn.max():g}")
+            raise InvalidInput(
+                f"odds of drawn actions must be in (0, 1]; got {drawn.min():g} to "
+                f"{drawn.max():g}"
+            )
         sums = odds.sum(axis=-1)[played]
         if not (np.abs(sums - 1) <= 1e-6).all():
-            raise InvalidInput(f"odds must sum to 1 at every step; got {sums[np.abs(sums - 1).argmax()]:g}")
+            raise InvalidInput(
+                "odds must sum to 1 at every step; got "
+                f"{sums[np.abs(sums - 1).argmax()]:g}"
+            )
 
     @classmethod
-    def of(cls, episodes: Iterable[Sequence[EpisodeStep]], *, horizon: int) -> "EpisodeLog":
-        """The table of episodes that an agent played, each a list of steps, of at most `horizon` of them."""
+    def of(
+        cls, episodes: Iterable[Sequence[EpisodeStep]], *, horizon: int
+    ) -> "EpisodeLog":
+        """The table of episodes that an agent played, each a list of steps, of at most
+        `horizon` of them."""
         rows = [list(steps) for steps in episodes]
         if not rows or not all(0 < len(steps) <= horizon for steps in rows):
-            raise InvalidInput(f"episodes must be lists of 1 to {horizon} steps; got {[len(s) for s in rows][:8]}")
+            raise InvalidInput(
+                f"episodes must be lists of 1 to {horizon} steps; got "
+                f"{[len(s) for s in rows][:8]}"
+            )
         shape, n_actions = (len(rows), horizon), len(rows[0][0].decision.propensities)
-        states, actions, rewards = np.zeros(shape, dtype=np.int64), np.full(shape, -1), np.zeros(shape)
+        states, actions, rewards = (
+            np.zeros(shape, dtype=np.int64),
+            np.full(shape, -1),
+            np.zeros(shape),
+        )
         odds = np.full((*shape, n_actions), 1 / n_actions)
         for e, steps in enumerate(rows):
             for h, (decision, reward) in enumerate(steps):
-                states[e, h], actions[e, h], rewards[e, h] = decision.context, decision.number, reward
+                states[e, h], actions[e, h], rewards[e, h] = (
+                    decision.context,
+                    decision.number,
+                    reward,
+                )
                 odds[e, h] = decision.propensities
         return cls(states, actions, rewards, odds)
 
@@ -91,7 +131,9 @@ class EpisodeLog:
     @property
     def drawn(self) -> Array:
         """The odds (E, H) of the actions drawn; 1 after the end."""
-        odds = np.take_along_axis(self.propensities, np.maximum(self.actions, 0)[..., None], axis=-1)[..., 0]
+        odds = np.take_along_axis(
+            self.propensities, np.maximum(self.actions, 0)[..., None], axis=-1
+        )[..., 0]
         return np.where(self.played, odds, 1.0)
 
 
@@ -99,7 +141,13 @@ def _wholes(name: str, value: object) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InvalidInput(f"{name} must be whole numbers, one row an episode, all of one length; {error}") from error
+        raise InvalidInput(
+            f"{name} must be whole numbers, one row an episode, all of one length; "
+            f"{error}"
+        ) from error
     if array.dtype.kind not in "iu" or array.ndim != 2 or not array.size:
-        raise InvalidInput(f"{name} must be whole numbers (episodes, steps); got {array.dtype} {array.shape}")
+        raise InvalidInput(
+            f"{name} must be whole numbers (episodes, steps); got {array.dtype} "
+            f"{array.shape}"
+        )
     return array.astype(np.int64)

@@ -1,4 +1,5 @@
-"""EpisodicModel: a world of states and steps as two tables, its best policy, and the value of any policy."""
+"""EpisodicModel: a world of states and steps as two tables, its best policy, and the
+value of any policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,23 @@ from oddsmith.core.arrays import Array, finite, whole
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import check_names
 
-__all__ = ["EpisodicModel", "Plan", "Stack", "named_models", "plan", "policy_values", "stacked"]
+__all__ = [
+    "EpisodicModel",
+    "Plan",
+    "Stack",
+    "named_models",
+    "plan",
+    "policy_values",
+    "stacked",
+]
 
 
 class Plan(NamedTuple):
-    """Backward induction: Q (…, H, S, K), the best return from each step, state and action; V (…, H, S); the policy.
+    """Backward induction: Q (…, H, S, K), the best return from each step, state and
+    action; V (…, H, S); the policy.
 
-    `policy` (…, H, S, K) shares a step among the actions that tie for the best, to the last bit of their Q.
+    `policy` (…, H, S, K) shares a step among the actions that tie for the best, to the
+    last bit of their Q.
     """
 
     q: Array
@@ -27,9 +38,11 @@ class Plan(NamedTuple):
 
 
 def plan(rewards: Array, transitions: Array) -> Plan:
-    """The plan for rewards (…, H, S, K) and transitions (…, H, S, K, S), with any leading axes.
+    """The plan for rewards (…, H, S, K) and transitions (…, H, S, K, S), with any
+    leading axes.
 
-        Q(H, s, a) = r(H, s, a)        Q(h, s, a) = r(h, s, a) + Σ_s' P(s' | h, s, a) max_b Q(h+1, s', b)
+        Q(H, s, a) = r(H, s, a)
+        Q(h, s, a) = r(h, s, a) + Σ_s' P(s' | h, s, a) max_b Q(h+1, s', b)
 
     >>> plan(np.array([[[0.2, 0.7]]]), np.ones((1, 1, 2, 1))).policy
     array([[[0., 1.]]])
@@ -42,9 +55,12 @@ def plan(rewards: Array, transitions: Array) -> Plan:
 
 
 def policy_values(rewards: Array, transitions: Array, policies: Array) -> Array:
-    """The expected return (…, S) of policies (…, H, S, K) from each state at the first step; axes broadcast.
+    """The expected return (…, S) of policies (…, H, S, K) from each state at the first
+    step; axes broadcast.
 
-    >>> policy_values(np.array([[[0.2, 0.7]]]), np.ones((1, 1, 2, 1)), np.array([[[0.5, 0.5]]])).round(2)
+    >>> policy_values(
+    ...     np.array([[[0.2, 0.7]]]), np.ones((1, 1, 2, 1)), np.array([[[0.5, 0.5]]])
+    ... ).round(2)
     array([0.45])
     """
     value = (policies[..., -1, :, :] * rewards[..., -1, :, :]).sum(axis=-1)
@@ -61,10 +77,11 @@ def _expected(transitions: Array, values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class EpisodicModel:
-    """Mean rewards r(h, s, a) in [0, 1] (H, S, K) and transitions P(s' | h, s, a) (H, S, K, S) of H steps.
+    """Mean rewards r(h, s, a) in [0, 1] (H, S, K) and transitions P(s' | h, s, a) (H,
+    S, K, S) of H steps.
 
-    After the last step an episode ends: transitions of the last step are not used. `stationary` makes one whose tables
-    are the same at every step.
+    After the last step an episode ends: transitions of the last step are not used.
+    `stationary` makes one whose tables are the same at every step.
 
     >>> model = EpisodicModel.stationary([[0.4, 0.1]], [[[1.0], [1.0]]], horizon=3)
     >>> model.horizon, model.plan.values[0].round(1)
@@ -75,33 +92,50 @@ class EpisodicModel:
     transitions: Any
 
     def __post_init__(self) -> None:
-        rewards, transitions = finite("rewards", self.rewards), finite("transitions", self.transitions)
+        rewards, transitions = (
+            finite("rewards", self.rewards),
+            finite("transitions", self.transitions),
+        )
         if rewards.ndim != 3 or not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidInput(
-                f"rewards must be means in [0, 1], (steps, states, actions); got shape {rewards.shape}, "
-                f"{rewards.min():g} to {rewards.max():g}"
+                "rewards must be means in [0, 1], (steps, states, actions); got shape "
+                f"{rewards.shape}, {rewards.min():g} to {rewards.max():g}"
             )
         shape = (*rewards.shape, rewards.shape[1])
         if transitions.shape != shape:
             raise InvalidInput(
-                f"transitions must be (steps, states, actions, states), {shape} here; got {transitions.shape}"
+                f"transitions must be (steps, states, actions, states), {shape} here; "
+                f"got {transitions.shape}"
             )
         sums = transitions.sum(axis=-1)
         if (transitions < 0).any() or not (np.abs(sums - 1) <= 1e-9).all():
-            worst = tuple(int(i) for i in np.argwhere((np.abs(sums - 1) > 1e-9) | (transitions < 0).any(axis=-1))[0])
+            worst = tuple(
+                int(i)
+                for i in np.argwhere(
+                    (np.abs(sums - 1) > 1e-9) | (transitions < 0).any(axis=-1)
+                )[0]
+            )
             raise InvalidInput(
-                f"transitions must be probabilities that sum to 1; got {transitions[worst].tolist()} at step "
-                f"{worst[0] + 1}, state {worst[1]}, action {worst[2]}"
+                "transitions must be probabilities that sum to 1; got "
+                f"{transitions[worst].tolist()} at step {worst[0] + 1}, state "
+                f"{worst[1]}, action {worst[2]}"
             )
         object.__setattr__(self, "rewards", rewards)
         object.__setattr__(self, "transitions", transitions)
 
     @classmethod
     def stationary(cls, rewards: Any, transitions: Any, *, horizon: int) -> Self:
-        """The model with these rewards (S, K) and transitions (S, K, S) at each of `horizon` steps."""
+        """The model with these rewards (S, K) and transitions (S, K, S) at each of
+        `horizon` steps."""
         steps = whole("horizon", horizon)
-        r, p = finite("rewards", rewards, ndim=2), finite("transitions", transitions, ndim=3)
-        return cls(np.broadcast_to(r, (steps, *r.shape)).copy(), np.broadcast_to(p, (steps, *p.shape)).copy())
+        r, p = (
+            finite("rewards", rewards, ndim=2),
+            finite("transitions", transitions, ndim=3),
+        )
+        return cls(
+            np.broadcast_to(r, (steps, *r.shape)).copy(),
+            np.broadcast_to(p, (steps, *p.shape)).copy(),
+        )
 
     @property
     def horizon(self) -> int:
@@ -124,12 +158,14 @@ class EpisodicModel:
         return plan(self.rewards, self.transitions)
 
     def values(self, policies: Array) -> Array:
-        """The expected return (…, S) of policies (…, H, S, K) in this model, by the state of the first step."""
+        """The expected return (…, S) of policies (…, H, S, K) in this model, by the
+        state of the first step."""
         return policy_values(self.rewards, self.transitions, policies)
 
 
 class Stack(NamedTuple):
-    """The tables of N models of one shape: rewards (N, H, S, K) and transitions (N, H, S, K, S)."""
+    """The tables of N models of one shape: rewards (N, H, S, K) and transitions (N, H,
+    S, K, S)."""
 
     rewards: Array
     transitions: Array
@@ -142,16 +178,22 @@ def named_models(models: object) -> dict[str, EpisodicModel]:
     elif isinstance(models, Sequence) and not isinstance(models, str | bytes):
         found = {f"model {i}": model for i, model in enumerate(models)}
     else:
-        raise InvalidInput(f"models must be a list of EpisodicModel, or a dict by name; got {type(models).__name__}")
+        raise InvalidInput(
+            "models must be a list of EpisodicModel, or a dict by name; got "
+            f"{type(models).__name__}"
+        )
     check_names("names", list(found), n=len(found))
     for name, model in found.items():
         if not isinstance(model, EpisodicModel):
-            raise InvalidInput(f"models must be EpisodicModel; got {type(model).__name__} for {name!r}")
+            raise InvalidInput(
+                f"models must be EpisodicModel; got {type(model).__name__} for {name!r}"
+            )
     shapes = {name: model.rewards.shape for name, model in found.items()}
     first = next(iter(shapes.values()))
     if other := [name for name, shape in shapes.items() if shape != first]:
         raise InvalidInput(
-            f"models must agree in steps, states and actions, {first}; got {shapes[other[0]]} of {other[0]!r}"
+            f"models must agree in steps, states and actions, {first}; got "
+            f"{shapes[other[0]]} of {other[0]!r}"
         )
     return found
 
@@ -159,4 +201,6 @@ def named_models(models: object) -> dict[str, EpisodicModel]:
 def stacked(models: Mapping[str, EpisodicModel]) -> Stack:
     """The tables of all models, one behind the other."""
     parts = list(models.values())
-    return Stack(np.stack([m.rewards for m in parts]), np.stack([m.transitions for m in parts]))
+    return Stack(
+        np.stack([m.rewards for m in parts]), np.stack([m.transitions for m in parts])
+    )

@@ -15,7 +15,8 @@ __all__ = ["QLearning", "QState"]
 
 
 class QState(NamedTuple):
-    """Q (…, 1, H, S, K) and the visits of each cell, what was learnt, and the last step, still without its target."""
+    """Q (…, 1, H, S, K) and the visits of each cell, what was learnt, and the last
+    step, still without its target."""
 
     q: Array
     visits: Array
@@ -28,9 +29,11 @@ class QState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class QLearning(EpisodicPolicy):
-    """Q(h, s, a) ← Q + (H + 1)/(H + n) (r + max_b Q(h+1, s', b) - Q) at the n-th visit; ε of the odds are uniform.
+    """Q(h, s, a) ← Q + (H + 1)/(H + n) (r + max_b Q(h+1, s', b) - Q) at the n-th visit;
+    ε of the odds are uniform.
 
-    The best actions share the rest. `initial` is Q before any visit: 0, or H for an optimist.
+    The best actions share the rest. `initial` is Q before any visit: 0, or H for an
+    optimist.
 
     >>> policy = QLearning(2, 2, horizon=3, epsilon=0.1)
     >>> policy.odds(policy.init(), 0).propensities
@@ -58,40 +61,72 @@ class QLearning(EpisodicPolicy):
         """Nothing learnt, with batch axes `shape`."""
         cells = (*shape, 1, self.horizon, self.n_states, self.n_actions)
         nowhere = np.zeros(shape, dtype=np.int64)
-        return QState(np.full(cells, float(self.initial)), np.zeros(cells), 0, 0, nowhere, nowhere, np.zeros(shape))
+        return QState(
+            np.full(cells, float(self.initial)),
+            np.zeros(cells),
+            0,
+            0,
+            nowhere,
+            nowhere,
+            np.zeros(shape),
+        )
 
-    def odds(self, state: QState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: QState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         """The best actions share 1 - ε, all share ε."""
         check_eligible(eligible)
         q = at(state.q, state.step, self.states(context, state.place.shape))
-        return Odds(explored(weights.greedy(q, eligible)[..., 0, :], self.epsilon, eligible))
+        return Odds(
+            explored(weights.greedy(q, eligible)[..., 0, :], self.epsilon, eligible)
+        )
 
     def update(self, state: QState, decision: Decision, reward: Real) -> QState:
-        """The step before gets its target from this state; the last of an episode has its reward for a target."""
+        """The step before gets its target from this state; the last of an episode has
+        its reward for a target."""
         place = self.states(decision.context, state.place.shape)
-        action = np.broadcast_to(np.asarray(decision.number, dtype=np.int64), place.shape).copy()
+        action = np.broadcast_to(
+            np.asarray(decision.number, dtype=np.int64), place.shape
+        ).copy()
         ahead = at(state.q, state.step, place)[..., 0, :].max(axis=-1)
         state = self._learnt(state, state.reward + ahead) if state.step else state
         reward = np.broadcast_to(np.asarray(reward, dtype=np.float64), place.shape)
-        state = state._replace(learnt=state.learnt + 1, place=place, action=action, reward=reward)
+        state = state._replace(
+            learnt=state.learnt + 1, place=place, action=action, reward=reward
+        )
         state = state._replace(step=state.step + 1)
         return state if state.step < self.horizon else self.end(state)
 
     def end(self, state: QState, context: Context = None) -> QState:
-        """The state after an episode that ended with the last step: nothing is earned behind it."""
-        return self._learnt(state, state.reward)._replace(step=0) if state.step else state
+        """The state after an episode that ended with the last step: nothing is earned
+        behind it."""
+        return (
+            self._learnt(state, state.reward)._replace(step=0) if state.step else state
+        )
 
     def _learnt(self, state: QState, target: Array) -> QState:
         """The state with the last step's Q moved towards its target."""
         q, visits = state.q.copy(), state.visits.copy()
         shape = state.place.shape
-        cell = (*np.indices(shape), np.zeros(shape, dtype=np.int64), state.step - 1, state.place, state.action)
+        cell = (
+            *np.indices(shape),
+            np.zeros(shape, dtype=np.int64),
+            state.step - 1,
+            state.place,
+            state.action,
+        )
         visits[cell] += 1
         rate = (self.horizon + 1) / (self.horizon + visits[cell])
         q[cell] += rate * (target - q[cell])
         return state._replace(q=q, visits=visits)
 
     def behaviour(self, state: QState) -> Behaviour:
-        """The one policy that is played until the episode ends: no step's Q changes before it is used."""
+        """The one policy that is played until the episode ends: no step's Q changes
+        before it is used."""
         policy = explored(weights.greedy(state.q), self.epsilon, None)
         return Behaviour(np.ones((*state.place.shape, 1)), policy)

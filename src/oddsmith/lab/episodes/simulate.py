@@ -1,4 +1,5 @@
-"""simulate_episodes: a policy in a world of states and steps, many runs at once, with exact regret."""
+"""simulate_episodes: a policy in a world of states and steps, many runs at once, with
+exact regret."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +23,11 @@ _MOST = 100_000_000  # run-steps of one simulation
 
 @dataclass(frozen=True, eq=False)
 class EpisodeRun:
-    """Regret and return (E, runs) of every episode, and the state at the end; the log of all steps, if it was kept.
+    """Regret and return (E, runs) of every episode, and the state at the end; the log
+    of all steps, if it was kept.
 
-    Regret is exact: V(s_1) of the best policy minus the value of what is played from there, never an estimate.
+    Regret is exact: V(s_1) of the best policy minus the value of what is played from
+    there, never an estimate.
     """
 
     regret: Array
@@ -39,7 +42,8 @@ class EpisodeRun:
         return total
 
     def after(self, episodes: int) -> tuple[float, float]:
-        """The mean regret after so many episodes, and its standard error over runs (NaN for a single run)."""
+        """The mean regret after so many episodes, and its standard error over runs (NaN
+        for a single run)."""
         whole("episodes", episodes, high=len(self.regret))
         return mean_and_error(self.regret[:episodes].sum(axis=0))
 
@@ -50,22 +54,35 @@ class EpisodeRun:
     def log(self, run: int = 0) -> EpisodeLog:
         """The episodes of one run as a table, if told to keep="log"."""
         if self.logs is None:
-            raise InvalidInput('log needs all steps; simulate with keep="log" to keep them')
+            raise InvalidInput(
+                'log needs all steps; simulate with keep="log" to keep them'
+            )
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
         states, actions, rewards, odds = (part[:, :, run] for part in self.logs)
-        return EpisodeLog(states.astype(np.int64), actions.astype(np.int64), rewards, odds)
+        return EpisodeLog(
+            states.astype(np.int64), actions.astype(np.int64), rewards, odds
+        )
 
 
 def simulate_episodes(
-    policy: EpisodicPolicy, world: EpisodicWorld, *, episodes: int, runs: int = 1, seed: int = 0, keep: str = ""
+    policy: EpisodicPolicy,
+    world: EpisodicWorld,
+    *,
+    episodes: int,
+    runs: int = 1,
+    seed: int = 0,
+    keep: str = "",
 ) -> EpisodeRun:
-    """`runs` independent runs of so many episodes; draws and worlds have random streams of their own.
+    """`runs` independent runs of so many episodes; draws and worlds have random streams
+    of their own.
 
     `keep="log"` keeps every step, for `EpisodeRun.log`.
 
     >>> from oddsmith.lab.episodes import GeneralizedPosteriorSampling
     >>> from oddsmith.lab.episodes.world import chain
-    >>> policy = GeneralizedPosteriorSampling([chain(), chain(right=0.1)], eta=1.0, gamma=0.0)
+    >>> policy = GeneralizedPosteriorSampling(
+    ...     [chain(), chain(right=0.1)], eta=1.0, gamma=0.0
+    ... )
     >>> run = simulate_episodes(policy, EpisodicWorld(chain()), episodes=20, runs=50)
     >>> run.regret.shape, run.regret[0, 0].round(3)
     ((20, 50), np.float64(0.028))
@@ -77,7 +94,10 @@ def simulate_episodes(
     steps: list[Any] = []
     for k in progress(range(episodes), episodes, "episodes"):
         place = world.first(runs, rngs[1])
-        regret[k] = model.plan.values[0, place] - known.of(policy.behaviour(state))[np.arange(runs), place]
+        regret[k] = (
+            model.plan.values[0, place]
+            - known.of(policy.behaviour(state))[np.arange(runs), place]
+        )
         for h in range(model.horizon):
             odds = policy.odds(state, place)
             decision = draw(odds, place, rngs[0].random(runs))
@@ -89,12 +109,17 @@ def simulate_episodes(
             place = following
     shape = (episodes, model.horizon)
     columns = [np.stack(column) for column in zip(*steps, strict=True)]
-    logs = tuple(column.reshape(shape + column.shape[1:]) for column in columns) if keep else None
+    logs = (
+        tuple(column.reshape(shape + column.shape[1:]) for column in columns)
+        if keep
+        else None
+    )
     return EpisodeRun(regret, returns, state, logs)
 
 
 class _Values:
-    """The value of what is played, from each state; policies that are the same as before are not evaluated again."""
+    """The value of what is played, from each state; policies that are the same as
+    before are not evaluated again."""
 
     def __init__(self, world: EpisodicWorld) -> None:
         self._model = world.model
@@ -104,23 +129,37 @@ class _Values:
     def of(self, played: Behaviour) -> Array:
         """Σ_m mass_m V(π_m) (runs, S)."""
         if played.policies is not self._policies:
-            self._policies, self._values = played.policies, self._model.values(played.policies)
+            self._policies, self._values = (
+                played.policies,
+                self._model.values(played.policies),
+            )
         return np.asarray((played.mass[..., None] * self._values).sum(axis=-2))
 
 
-def _check(policy: object, world: object, numbers: tuple[int, int, int], keep: object) -> None:
+def _check(
+    policy: object, world: object, numbers: tuple[int, int, int], keep: object
+) -> None:
     if not isinstance(policy, EpisodicPolicy):
-        raise InvalidInput(f"policy must be one for episodes; got {type(policy).__name__}")
+        raise InvalidInput(
+            f"policy must be one for episodes; got {type(policy).__name__}"
+        )
     if not isinstance(world, EpisodicWorld):
-        raise InvalidInput(f"world must be an EpisodicWorld; got {type(world).__name__}")
+        raise InvalidInput(
+            f"world must be an EpisodicWorld; got {type(world).__name__}"
+        )
     model = world.model
     mine = (policy.horizon, policy.n_states, policy.n_actions)
     if mine != model.rewards.shape:
-        raise InvalidInput(f"policy must have the world's steps, states and actions, {model.rewards.shape}; got {mine}")
+        raise InvalidInput(
+            "policy must have the world's steps, states and actions, "
+            f"{model.rewards.shape}; got {mine}"
+        )
     for what, value in zip(("episodes", "runs"), numbers, strict=False):
         whole(what, value)
     if (size := numbers[0] * numbers[1] * model.horizon) > _MOST:
-        raise TooLarge(f"episodes · runs · steps must be at most {_MOST:,}; got {size:,}")
+        raise TooLarge(
+            f"episodes · runs · steps must be at most {_MOST:,}; got {size:,}"
+        )
     check_seed(numbers[2])
     if keep not in ("", "log"):
         raise InvalidInput(f'keep must be "" or "log"; got {keep!r}')

@@ -17,7 +17,8 @@ __all__ = ["EpisodeProblem", "read_episode_policy", "read_episode_problem"]
 
 
 class EpisodeProblem(NamedTuple):
-    """A world, and the models that policies may choose among, the first of them the truth; empty where none are."""
+    """A world, and the models that policies may choose among, the first of them the
+    truth; empty where none are."""
 
     world: EpisodicWorld
     models: tuple[EpisodicModel, ...]
@@ -38,17 +39,29 @@ def read_episode_problem(keys: Keys) -> EpisodeProblem:
 
 def _chain(keys: Keys) -> tuple[EpisodicModel, ...]:
     """A chain; other models differ in what its high end earns."""
-    shape = {"n_states": keys.whole("states", 3, least=2), "horizon": keys.whole("horizon", 3)}
+    shape = {
+        "n_states": keys.whole("states", 3, least=2),
+        "horizon": keys.whole("horizon", 3),
+    }
     sizes: Any = {**shape, "success": keys.number("success", 0.8, low=0, high=1)}
     sizes["left"] = keys.number("left", 0.2, low=0, high=1)
-    return tuple(chain(**sizes, right=right) for right in (keys.get("right", 0.9), *_others(keys, "others", [0.1])))
+    return tuple(
+        chain(**sizes, right=right)
+        for right in (keys.get("right", 0.9), *_others(keys, "others", [0.1]))
+    )
 
 
 def _riverswim(keys: Keys) -> tuple[EpisodicModel, ...]:
     """RiverSwim; other models differ in the chance to get up."""
-    sizes: Any = {"n_states": keys.whole("states", 6, least=3), "horizon": keys.whole("horizon", 20)}
+    sizes: Any = {
+        "n_states": keys.whole("states", 6, least=3),
+        "horizon": keys.whole("horizon", 20),
+    }
     sizes["small"] = keys.number("small", 0.005, low=0, high=1)
-    ups = (keys.get("up", 0.35), *_others(keys, "others", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4]))
+    ups = (
+        keys.get("up", 0.35),
+        *_others(keys, "others", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4]),
+    )
     return tuple(riverswim(**sizes, up=up) for up in ups)
 
 
@@ -57,27 +70,39 @@ def _random(keys: Keys) -> tuple[EpisodicModel, ...]:
     states, actions = keys.whole("states", 4), keys.whole("actions", 2)
     horizon, seed = keys.whole("horizon", 3), keys.whole("seed", 0, least=0)
     count = keys.whole("models", 8)
-    return tuple(random_model(states, actions, horizon=horizon, seed=seed + i) for i in range(count))
+    return tuple(
+        random_model(states, actions, horizon=horizon, seed=seed + i)
+        for i in range(count)
+    )
 
 
 def _table(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """Rewards (S, K) and transitions (S, K, S) written down; `others` are tables of further models."""
+    """Rewards (S, K) and transitions (S, K, S) written down; `others` are tables of
+    further models."""
     horizon = keys.whole("horizon")
-    tables = [Keys(keys.values, "")] + [Keys(other, "others") for other in _others(keys, "others", [], kind=dict)]
+    tables = [Keys(keys.values, "")] + [
+        Keys(other, "others") for other in _others(keys, "others", [], kind=dict)
+    ]
     for name in ("rewards", "transitions"):
         keys.get(name)
     return tuple(
         EpisodicModel.stationary(
-            table.numbers("rewards", ndim=2), table.numbers("transitions", ndim=3), horizon=horizon
+            table.numbers("rewards", ndim=2),
+            table.numbers("transitions", ndim=3),
+            horizon=horizon,
         )
         for table in tables
     )
 
 
-def _others(keys: Keys, name: str, default: list[Any], kind: Any = (int, float)) -> list[Any]:
+def _others(
+    keys: Keys, name: str, default: list[Any], kind: Any = (int, float)
+) -> list[Any]:
     """A list of numbers, or of tables, that the other models have."""
     values = keys.get(name, default)
-    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+    if not isinstance(values, list) or not all(
+        isinstance(value, kind) for value in values
+    ):
         what = "tables with rewards and transitions" if kind is dict else "numbers"
         raise InvalidInput(f"{name} must be a list of {what}; got {values!r:.60}")
     return values
@@ -102,7 +127,10 @@ def _settings(keys: Keys, *names: str) -> dict[str, Any]:
 
 def _posterior_sampling(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
     if not problem.models:
-        raise InvalidInput("the world must have other models to choose among; got one: take tabular_posterior_sampling")
+        raise InvalidInput(
+            "the world must have other models to choose among; got one: take "
+            "tabular_posterior_sampling"
+        )
     loss = LOSSES[keys.text("loss", "log", choices=LOSSES)]
     settings = _settings(keys, "eta", "gamma", "prior", "optimism", "explore")
     return GeneralizedPosteriorSampling(list(problem.models), loss, **settings)
@@ -110,8 +138,12 @@ def _posterior_sampling(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
 
 def _tabular(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
     model = problem.world.model
-    settings = _settings(keys, "draws", "seed", "eta", "gamma", "alpha", "wins", "losses")
-    return TabularPosteriorSampling(model.n_states, model.n_actions, horizon=model.horizon, **settings)
+    settings = _settings(
+        keys, "draws", "seed", "eta", "gamma", "alpha", "wins", "losses"
+    )
+    return TabularPosteriorSampling(
+        model.n_states, model.n_actions, horizon=model.horizon, **settings
+    )
 
 
 def _q_learning(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:

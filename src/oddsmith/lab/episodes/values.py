@@ -1,4 +1,5 @@
-"""Values of policies from logged episodes: per-decision importance weights, with an interval over episodes."""
+"""Values of policies from logged episodes: per-decision importance weights, with an
+interval over episodes."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -15,35 +16,47 @@ __all__ = ["estimate_return", "per_decision", "step_weights"]
 
 
 def step_weights(log: EpisodeLog, target: object) -> Array:
-    """ρ_1 … ρ_h multiplied (E, H): how much likelier the actions up to each step are under the target.
+    """ρ_1 … ρ_h multiplied (E, H): how much likelier the actions up to each step are
+    under the target.
 
-    The target has probabilities (H, S, K), or (S, K) for all steps; after the end of an episode the weight stays.
+    The target has probabilities (H, S, K), or (S, K) for all steps; after the end of an
+    episode the weight stays.
 
     >>> log = EpisodeLog([[0, 1]], [[1, 0]], [[0, 1]], [[[0.5, 0.5], [0.8, 0.2]]])
     >>> step_weights(log, [[0.25, 0.75], [0.4, 0.6]])
     array([[1.5 , 0.75]])
     """
-    odds = np.take_along_axis(_target(log, target), np.maximum(log.actions, 0)[..., None], axis=-1)[..., 0]
+    odds = np.take_along_axis(
+        _target(log, target), np.maximum(log.actions, 0)[..., None], axis=-1
+    )[..., 0]
     ratios = np.where(log.played, odds / log.drawn, 1.0)
     return np.asarray(np.cumprod(ratios, axis=1))
 
 
 def per_decision(log: EpisodeLog, target: object) -> Terms:
-    """Σ_h ρ_{1:h} r_h / H, a number for each episode: their mean is the target's mean reward per step, unbiased.
+    """Σ_h ρ_{1:h} r_h / H, a number for each episode: their mean is the target's mean
+    reward per step, unbiased.
 
-    A reward has the weight of the actions up to it alone (Precup, Sutton and Singh 2000). The value of an episode is H
-    times that. It holds for any logger whose odds given the episode so far are logged, and could draw all that the
-    target draws; where it could not, the rule `overlap` refuses. A `floor` for intervals that need one is the smallest
-    probability that the logger can give to all actions of an episode together.
+    A reward has the weight of the actions up to it alone (Precup, Sutton and Singh
+    2000). The value of an episode is H times that. It holds for any logger whose odds
+    given the episode so far are logged, and could draw all that the target draws; where
+    it could not, the rule `overlap` refuses. A `floor` for intervals that need one is
+    the smallest probability that the logger can give to all actions of an episode
+    together.
 
     >>> log = EpisodeLog([[0, 1]], [[1, 0]], [[0, 1]], [[[0.5, 0.5], [0.8, 0.2]]])
     >>> per_decision(log, [[0.25, 0.75], [0.4, 0.6]]).values
     array([0.375])
     """
     weights, h = step_weights(log, target), log.horizon
-    gain, loss = (weights * log.rewards).sum(axis=1) / h, (weights * (1 - log.rewards)).sum(axis=1) / h
+    gain, loss = (
+        (weights * log.rewards).sum(axis=1) / h,
+        (weights * (1 - log.rewards)).sum(axis=1) / h,
+    )
     before = np.concatenate([np.ones((len(log), 1)), weights[:, :-1]], axis=1)
-    unsupported = (_target(log, target) * (log.propensities <= 0)).sum(axis=-1) * log.played
+    unsupported = (_target(log, target) * (log.propensities <= 0)).sum(
+        axis=-1
+    ) * log.played
     return Terms(
         name="per-decision",
         values=gain,
@@ -56,25 +69,37 @@ def per_decision(log: EpisodeLog, target: object) -> Terms:
 
 
 def estimate_return(
-    log: EpisodeLog, target: object, *, level: float = 0.95, interval: str = "anytime", overrule: Iterable[str] = ()
+    log: EpisodeLog,
+    target: object,
+    *,
+    level: float = 0.95,
+    interval: str = "anytime",
+    overrule: Iterable[str] = (),
 ) -> Estimate:
-    """The target's expected return of an episode with an interval over episodes, or a refusal.
+    """The target's expected return of an episode with an interval over episodes, or a
+    refusal.
 
-    Between 0 and H. The default interval bets on episodes, in their order: it holds for any weights, after any number
-    of episodes, and for loggers that learn.
+    Between 0 and H. The default interval bets on episodes, in their order: it holds for
+    any weights, after any number of episodes, and for loggers that learn.
 
     >>> states, actions = np.zeros((400, 1), dtype=int), np.tile([[0], [1]], (200, 1))
     >>> log = EpisodeLog(states, actions, 1.0 - actions, np.full((400, 1, 2), 0.5))
     >>> print(estimate_return(log, [[0.5, 0.5]]))
-    per-decision: 0.5 in [0.4046, 0.5954] (0.95 anytime: at every row at once, for ... which may drift)
+    per-decision: 0.5 in [0.4046, 0.5954] (0.95 anytime: at every row at once, for ...
+    which may drift)
     """
-    found = estimate(per_decision(log, target), level=level, interval=interval, overrule=overrule)
-    value, low, high = (log.horizon * number for number in (found.value, found.low, found.high))
+    found = estimate(
+        per_decision(log, target), level=level, interval=interval, overrule=overrule
+    )
+    value, low, high = (
+        log.horizon * number for number in (found.value, found.low, found.high)
+    )
     return found._replace(value=value, low=low, high=high)
 
 
 def _extremes(weights: Array) -> Extremes:
-    """What the drawn episodes would have had with rewards of 1 at every step, and of 0."""
+    """What the drawn episodes would have had with rewards of 1 at every step, and
+    of 0."""
     rewarded = weights.mean(axis=1)
     return Extremes(rewarded, np.zeros_like(rewarded), np.ones_like(rewarded))
 
@@ -82,14 +107,24 @@ def _extremes(weights: Array) -> Extremes:
 def _target(log: EpisodeLog, target: object) -> Array:
     """The target's probabilities (E, H, K) in the states of the log."""
     table = finite("target", target)
-    n_actions, shape = log.propensities.shape[2], "(steps, states, actions), or (states, actions)"
+    n_actions, shape = (
+        log.propensities.shape[2],
+        "(steps, states, actions), or (states, actions)",
+    )
     if table.ndim == 2:
         table = np.broadcast_to(table, (log.horizon, *table.shape))
     if table.ndim != 3 or table.shape[0] != log.horizon or table.shape[2] != n_actions:
         want = f"of {log.horizon} steps and {n_actions} actions"
-        raise InvalidInput(f"target must be probabilities {shape}, {want}; got shape {table.shape}")
+        raise InvalidInput(
+            f"target must be probabilities {shape}, {want}; got shape {table.shape}"
+        )
     if (table < 0).any() or not (np.abs(table.sum(axis=-1) - 1) <= 1e-9).all():
-        raise InvalidInput("target must be probabilities that sum to 1 in every state; some do not")
+        raise InvalidInput(
+            "target must be probabilities that sum to 1 in every state; some do not"
+        )
     if log.states.min() < 0 or log.states.max() >= table.shape[1]:
-        raise InvalidInput(f"target must have all states of the log, up to {log.states.max()}; got {table.shape[1]}")
+        raise InvalidInput(
+            f"target must have all states of the log, up to {log.states.max()}; got "
+            f"{table.shape[1]}"
+        )
     return np.asarray(table[np.arange(log.horizon), log.states])

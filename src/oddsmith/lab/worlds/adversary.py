@@ -15,21 +15,29 @@ __all__ = ["AdaptiveAdversary"]
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveAdversary(World):
-    """For every run the context of `world` whose expected regret under the policy's current odds is largest."""
+    """For every run the context of `world` whose expected regret under the policy's
+    current odds is largest."""
 
     world: TableWorld
 
     def __post_init__(self) -> None:
         if not isinstance(self.world, TableWorld):
             raise InvalidInput(
-                f"world must be a TableWorld, whose contexts can be tried; got {type(self.world).__name__}"
+                "world must be a TableWorld, whose contexts can be tried; got "
+                f"{type(self.world).__name__}"
             )
 
     @property
     def n_arms(self) -> int:
         return self.world.n_arms
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         if history is None:
             return self.world.context(step, runs, rng)
         table = self.world.table

@@ -1,4 +1,5 @@
-"""ClassificationWorld: a labelled data set as a bandit; arms are classes, and the right one pays 1."""
+"""ClassificationWorld: a labelled data set as a bandit; arms are classes, and the right
+one pays 1."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,10 +17,11 @@ __all__ = ["ClassificationWorld"]
 
 @dataclass(frozen=True, eq=False)
 class ClassificationWorld(World):
-    """Rows of X with classes y in 0 … K-1: every run goes through them in a shuffled order of its own, again and again.
+    """Rows of X with classes y in 0 … K-1: every run goes through them in a shuffled
+    order of its own, again and again.
 
-    The context is the row's features, (runs, d), whose names are `columns`, if they have any. Rewards are sure: 1 for
-    the right class.
+    The context is the row's features, (runs, d), whose names are `columns`, if they
+    have any. Rewards are sure: 1 for the right class.
 
     >>> world = ClassificationWorld(np.eye(3), np.array([0, 1, 1]), seed=0)
     >>> context = world.context(1, 1, np.random.default_rng(0))
@@ -37,12 +39,18 @@ class ClassificationWorld(World):
         x, y = finite("X", self.X, ndim=2), np.asarray(self.y)
         if y.shape != (len(x),) or y.dtype.kind not in "iu" or y.min() < 0:
             raise InvalidInput(
-                f"y must be a class 0 … K-1 for each of the {len(x)} rows; got {y.dtype} of shape {y.shape}"
+                f"y must be a class 0 … K-1 for each of the {len(x)} rows; got "
+                f"{y.dtype} of shape {y.shape}"
             )
         if y.max() >= max(len(x), 2):
-            raise InvalidInput(f"y must be classes 0 … K-1, at most as many as rows; got {y.max()} in {len(x)} rows")
+            raise InvalidInput(
+                f"y must be classes 0 … K-1, at most as many as rows; got {y.max()} in "
+                f"{len(x)} rows"
+            )
         if self.columns:
-            object.__setattr__(self, "columns", check_names("columns", self.columns, n=x.shape[1]))
+            object.__setattr__(
+                self, "columns", check_names("columns", self.columns, n=x.shape[1])
+            )
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "y", y.astype(np.int64))
 
@@ -50,7 +58,13 @@ class ClassificationWorld(World):
     def n_arms(self) -> int:
         return int(self.y.max()) + 1
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         return self.X[self.index(step, runs)]
 
     def means(self, step: int, context: Context) -> Array:
@@ -70,5 +84,11 @@ class ClassificationWorld(World):
 
 @lru_cache(maxsize=2)
 def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Ints:
-    """The orders of all runs in one epoch (runs, n); a run's order does not depend on how many runs there are."""
-    return np.stack([np.random.default_rng([*seeds, run]).permutation(n).astype(np.int32) for run in range(runs)])
+    """The orders of all runs in one epoch (runs, n); a run's order does not depend on
+    how many runs there are."""
+    return np.stack(
+        [
+            np.random.default_rng([*seeds, run]).permutation(n).astype(np.int32)
+            for run in range(runs)
+        ]
+    )

@@ -1,4 +1,5 @@
-"""Labelled data as worlds: what scikit-learn ships, any .npz file, and OpenML by name."""
+"""Labelled data as worlds: what scikit-learn ships, any .npz file, and OpenML by
+name."""
 
 import zipfile
 from pathlib import Path
@@ -16,7 +17,8 @@ _BUNDLED = ("breast_cancer", "digits", "iris", "wine")
 
 
 def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
-    """The world that a word names: digits (bundled with scikit-learn), folder/name.npz, or openml:name.
+    """The world that a word names: digits (bundled with scikit-learn), folder/name.npz,
+    or openml:name.
 
     >>> dataset("iris").n_arms
     3
@@ -28,48 +30,72 @@ def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
         return _from_npz(Path(text), seed=seed)
     if text in _BUNDLED:
         return _bundled(text, seed=seed)
-    raise InvalidInput(f"data must be one of {', '.join(_BUNDLED)}, a file.npz or openml:name; got {text!r}")
+    raise InvalidInput(
+        f"data must be one of {', '.join(_BUNDLED)}, a file.npz or openml:name; got "
+        f"{text!r}"
+    )
 
 
 def _bundled(name: str, *, seed: int) -> ClassificationWorld:
     data = getattr(_datasets(), f"load_{name}")()
-    return ClassificationWorld(data.data, data.target, seed, columns=tuple(map(str, data.feature_names)))
+    return ClassificationWorld(
+        data.data, data.target, seed, columns=tuple(map(str, data.feature_names))
+    )
 
 
 def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
-    """The arrays X (rows, features), y (a class for each row, in 0 … K-1) and perhaps columns (names) of a file.npz."""
+    """The arrays X (rows, features), y (a class for each row, in 0 … K-1) and perhaps
+    columns (names) of a file.npz."""
     if not Path(path).is_file():
         raise InvalidInput(f"data must be a file.npz that is there; got {path}")
     try:
         with np.load(path, allow_pickle=False) as arrays:
             x, y = arrays["X"], arrays["y"]
             columns = arrays["columns"].tolist() if "columns" in arrays else ()
-    except (OSError, TypeError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"data must be a file.npz with arrays X and y; {path}: {error}") from error
+    except (
+        OSError,
+        TypeError,
+        ValueError,
+        KeyError,
+        EOFError,
+        AttributeError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise InvalidInput(
+            f"data must be a file.npz with arrays X and y; {path}: {error}"
+        ) from error
     return ClassificationWorld(x, y, seed, columns=columns)
 
 
 def _openml(name: str, *, seed: int) -> ClassificationWorld:
-    """The newest active data set of that name on OpenML: numbers as they are, categories by number; needs a network.
+    """The newest active data set of that name on OpenML: numbers as they are,
+    categories by number; needs a network.
 
-    Missing numbers become their column's median, a missing category is one more category.
+    Missing numbers become their column's median, a missing category is one more
+    category.
     """
     datasets = _datasets()
     try:
         data = datasets.fetch_openml(name, as_frame=True, parser="liac-arff")
-    except Exception as error:  # whatever the network or the reader raises becomes one sentence
+    # whatever the network or the reader raises becomes one sentence
+    except Exception as error:
         raise InvalidInput(
-            f"openml:{name} must be a data set that can be fetched; {type(error).__name__}: {error}"
+            f"openml:{name} must be a data set that can be fetched; "
+            f"{type(error).__name__}: {error}"
         ) from error
     classes = data.target.astype("category").cat.codes.to_numpy()
-    return ClassificationWorld(_numbers(data.data), classes, seed, columns=tuple(map(str, data.data.columns)))
+    return ClassificationWorld(
+        _numbers(data.data), classes, seed, columns=tuple(map(str, data.data.columns))
+    )
 
 
 def _numbers(frame: Any) -> Any:
     """The columns of a data frame as float64 (rows, columns).
 
     >>> import pandas as pd
-    >>> _numbers(pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", None]}))
+    >>> _numbers(
+    ...     pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", None]})
+    ... )
     array([[ 1.,  1.],
            [ 2.,  0.],
            [ 3., -1.]])
@@ -80,7 +106,9 @@ def _numbers(frame: Any) -> Any:
         if column.dtype.kind in "ifub":
             columns.append(column.astype(np.float64).fillna(column.median()).to_numpy())
         else:
-            columns.append(column.astype("category").cat.codes.to_numpy().astype(np.float64))
+            columns.append(
+                column.astype("category").cat.codes.to_numpy().astype(np.float64)
+            )
     return np.stack(columns, axis=1)
 
 

@@ -18,7 +18,10 @@ class SwitchingWorld(World):
     """`worlds[i]` until step `until[i]` (included), the last of them for ever.
 
     >>> from oddsmith.lab.worlds.tables import TableWorld
-    >>> first, second = TableWorld(np.array([[0.1, 0.9]])), TableWorld(np.array([[0.9, 0.1]]))
+    >>> first, second = (
+    ...     TableWorld(np.array([[0.1, 0.9]])),
+    ...     TableWorld(np.array([[0.9, 0.1]])),
+    ... )
     >>> world = SwitchingWorld([first, second], until=[100])
     >>> world.means(100, np.array([0])), world.means(101, np.array([0]))
     (array([[0.1, 0.9]]), array([[0.9, 0.1]]))
@@ -28,24 +31,47 @@ class SwitchingWorld(World):
     until: Sequence[int]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.worlds, list | tuple) or not isinstance(self.until, list | tuple):
-            raise InvalidInput(f"worlds and until must be lists; got {self.worlds!r:.40} and {self.until!r:.40}")
-        if any(isinstance(step, bool) or not isinstance(step, int | np.integer) for step in self.until):
-            raise InvalidInput(f"until must be whole numbers of steps; got {list(self.until)!r:.60}")
+        if not isinstance(self.worlds, list | tuple) or not isinstance(
+            self.until, list | tuple
+        ):
+            raise InvalidInput(
+                f"worlds and until must be lists; got {self.worlds!r:.40} and "
+                f"{self.until!r:.40}"
+            )
+        if any(
+            isinstance(step, bool) or not isinstance(step, int | np.integer)
+            for step in self.until
+        ):
+            raise InvalidInput(
+                f"until must be whole numbers of steps; got {list(self.until)!r:.60}"
+            )
         if not self.worlds or len(self.until) != len(self.worlds) - 1:
             raise InvalidInput(
-                f"until must have one step fewer than worlds; got {len(self.until)} for {len(self.worlds)}"
+                f"until must have one step fewer than worlds; got {len(self.until)} "
+                f"for {len(self.worlds)}"
             )
-        if any(late <= early for early, late in zip([0, *self.until], self.until, strict=False)):
+        if any(
+            late <= early
+            for early, late in zip([0, *self.until], self.until, strict=False)
+        ):
             raise InvalidInput(f"until must increase from 1 on; got {list(self.until)}")
         if len({world.n_arms for world in self.worlds}) != 1:
-            raise InvalidInput(f"worlds must have as many arms; got {[world.n_arms for world in self.worlds]}")
+            raise InvalidInput(
+                "worlds must have as many arms; got "
+                f"{[world.n_arms for world in self.worlds]}"
+            )
 
     @property
     def n_arms(self) -> int:
         return self.worlds[0].n_arms
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         return self._at(step).context(step, runs, rng, history)
 
     def means(self, step: int, context: Context) -> Array:
@@ -53,7 +79,9 @@ class SwitchingWorld(World):
 
     def for_seed(self, seed: int) -> "SwitchingWorld":
         """The same worlds, each for this seed of a simulation."""
-        return SwitchingWorld([world.for_seed(seed) for world in self.worlds], self.until)
+        return SwitchingWorld(
+            [world.for_seed(seed) for world in self.worlds], self.until
+        )
 
     def _at(self, step: int) -> World:
         return self.worlds[sum(step > last for last in self.until)]

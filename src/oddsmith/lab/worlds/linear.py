@@ -1,4 +1,5 @@
-"""LinearWorld and LogisticWorld: features of every arm, and a parameter that is the truth."""
+"""LinearWorld and LogisticWorld: features of every arm, and a parameter that is the
+truth."""
 
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ __all__ = ["LinearWorld", "LogisticWorld"]
 
 @dataclass(frozen=True, eq=False)
 class LogisticWorld(World):
-    """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, anew at every step.
+    """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, anew at every
+    step.
 
     >>> world = LogisticWorld(np.array([3.0, 0.0]), n_arms=2)
     >>> world.means(1, np.array([[[1.0, 0.0], [0.0, 1.0]]])).round(3)
@@ -27,7 +29,13 @@ class LogisticWorld(World):
         object.__setattr__(self, "theta", finite("theta", self.theta, ndim=1))
         whole("n_arms", self.n_arms)
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         """Directions of norm 1, uniform on the sphere (runs, K, d)."""
         normal = rng.standard_normal((runs, self.n_arms, len(self.theta)))
         return normal / np.linalg.norm(normal, axis=-1, keepdims=True)
@@ -39,7 +47,8 @@ class LogisticWorld(World):
 
 @dataclass(frozen=True, eq=False)
 class LinearWorld(LogisticWorld):
-    """mean = 1/2 + θ·φ for the same features; ‖θ‖ is at most 1/2, so that means are in [0, 1]."""
+    """mean = 1/2 + θ·φ for the same features; ‖θ‖ is at most 1/2, so that means are in
+    [0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

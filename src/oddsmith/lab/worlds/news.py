@@ -1,4 +1,5 @@
-"""NewsWorld: articles are born, fade and die; what their features do not explain is their own."""
+"""NewsWorld: articles are born, fade and die; what their features do not explain is
+their own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,11 +21,13 @@ ARTICLE_COLUMNS = ("quality", "z0", "z1", "z2")
 """What is known of an article, likewise; quality is the decisive one."""
 _INTERCEPT, _QUALITY = -0.5, 1.2
 _SPREAD = {"x": 0.3, "z": 0.4, "xz": 0.5}  # standard deviations of the other weights
-_ARTICLES, _TRUTH = 20160, 20161  # streams of their own, apart from those of a simulation
+# streams of their own, apart from those of a simulation
+_ARTICLES, _TRUTH = 20160, 20161
 
 
 class _Weights:
-    """The truth: the weights of visitors' and articles' columns, and of the products of x0 and z0, x1 and z1, …"""
+    """The truth: the weights of visitors' and articles' columns, and of the products of
+    x0 and z0, x1 and z1, …"""
 
     def __init__(self, seed: int) -> None:
         rng, n = np.random.default_rng([seed, _TRUTH]), len(VISITOR_COLUMNS)
@@ -34,7 +37,8 @@ class _Weights:
 
 
 class _Shelf:
-    """The articles of one run, as far as they were asked for: all ever born, and those that are there at each step."""
+    """The articles of one run, as far as they were asked for: all ever born, and those
+    that are there at each step."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -47,9 +51,15 @@ class _Shelf:
         """The numbers of the articles that are there, the oldest first."""
         while len(self.there) < step:
             kept = self._survivors(world) if self.there else []
-            wanted = len(kept) + int(self.rng.poisson(world.births_per_step)) if self.there else world.first
+            wanted = (
+                len(kept) + int(self.rng.poisson(world.births_per_step))
+                if self.there
+                else world.first
+            )
             wanted = min(max(wanted, world.low), world.high)
-            self.there.append((*kept, *(self._birth(world) for _ in range(wanted - len(kept)))))
+            self.there.append(
+                (*kept, *(self._birth(world) for _ in range(wanted - len(kept))))
+            )
         return self.there[step - 1]
 
     def _survivors(self, world: "NewsWorld") -> list[int]:
@@ -66,14 +76,18 @@ class _Shelf:
 
 @dataclass(frozen=True, eq=False)
 class NewsWorld(World):
-    """Arms come with the call: at every step `low` to `high` articles, each of which lives for `life` steps on average.
+    """Arms come with the call: at every step `low` to `high` articles, each of which
+    lives for `life` steps on average.
 
-    An article dies at every step with probability 1 / life; a Poisson number of new ones, `births` on average ((low +
-    high) / (2 life) if None), is born, more where fewer than `low` are left, and none beyond `high`. The mean reward is
-    logistic in the visitor's and the article's columns, in products of them, and in the article's own popularity,
-    normal with standard deviation `popularity` at birth, which fades to 1/e of that in `life` steps and which no column
-    shows. Columns of articles that are named in `hide` are part of the truth, and not shown either; where all are, arms
-    are names alone. Every run has articles of its own; all have the same weights, those of `seed`.
+    An article dies at every step with probability 1 / life; a Poisson number of new
+    ones, `births` on average ((low + high) / (2 life) if None), is born, more where
+    fewer than `low` are left, and none beyond `high`. The mean reward is logistic in
+    the visitor's and the article's columns, in products of them, and in the article's
+    own popularity, normal with standard deviation `popularity` at birth, which fades to
+    1/e of that in `life` steps and which no column shows. Columns of articles that are
+    named in `hide` are part of the truth, and not shown either; where all are, arms are
+    names alone. Every run has articles of its own; all have the same weights, those of
+    `seed`.
 
     >>> world = NewsWorld(low=2, high=3)
     >>> (offer,) = world.context(1, 1, np.random.default_rng(0))
@@ -103,8 +117,13 @@ class NewsWorld(World):
         number("popularity", self.popularity, low=0, high=100)
         whole("seed", self.seed, low=0, high=2**63 - 1)
         hidden = [self.hide] if isinstance(self.hide, str) else self.hide
-        if not isinstance(hidden, list | tuple) or any(name not in ARTICLE_COLUMNS for name in hidden):
-            raise InvalidInput(f"hide must be names of {', '.join(ARTICLE_COLUMNS)}; got {self.hide!r:.60}")
+        if not isinstance(hidden, list | tuple) or any(
+            name not in ARTICLE_COLUMNS for name in hidden
+        ):
+            raise InvalidInput(
+                f"hide must be names of {', '.join(ARTICLE_COLUMNS)}; got "
+                f"{self.hide!r:.60}"
+            )
         object.__setattr__(self, "hide", tuple(hidden))
         object.__setattr__(self, "_truth", _Weights(self.seed))
 
@@ -116,7 +135,11 @@ class NewsWorld(World):
     @property
     def births_per_step(self) -> float:
         """How many articles are born in a step, on average, where there is room."""
-        return (self.low + self.high) / (2 * self.life) if self.births is None else self.births
+        return (
+            (self.low + self.high) / (2 * self.life)
+            if self.births is None
+            else self.births
+        )
 
     @property
     def first(self) -> int:
@@ -130,23 +153,36 @@ class NewsWorld(World):
 
     @property
     def weights(self) -> Array:
-        """The true weights of what offers show, without products: of a visitor's columns, then an article's."""
-        return np.concatenate([self._truth.visitor, self._truth.article[self._places()]])
+        """The true weights of what offers show, without products: of a visitor's
+        columns, then an article's."""
+        return np.concatenate(
+            [self._truth.visitor, self._truth.article[self._places()]]
+        )
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
-        """An offer for each run: a visitor, and the articles of that run that are there."""
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
+        """An offer for each run: a visitor, and the articles of that run that are
+        there."""
         visitors = rng.standard_normal((runs, len(VISITOR_COLUMNS)))
         return [self._offer(step, run, visitor) for run, visitor in enumerate(visitors)]
 
     def means(self, step: int, context: Context) -> Array:
-        """The mean reward of every arm offered (runs, n_arms), NaN behind the last of them."""
+        """The mean reward of every arm offered (runs, n_arms), NaN behind the last of
+        them."""
         truth, means = self._truth, np.full((len(context), self.n_arms), np.nan)
         for run, offer in enumerate(context):
             shelf = self._shelf(run)
             there = shelf.at(step, self)
             columns = np.stack([shelf.columns[article] for article in there])
             ages = np.array([step - shelf.born[article] for article in there])
-            own = np.array([shelf.own[article] for article in there]) * np.exp(-ages / self.life)
+            own = np.array([shelf.own[article] for article in there]) * np.exp(
+                -ages / self.life
+            )
             weights = truth.article + np.append(0.0, truth.product * offer.context)
             score = _INTERCEPT + offer.context @ truth.visitor + columns @ weights + own
             means[run, : len(there)] = 1 / (1 + np.exp(-score))

@@ -15,23 +15,33 @@ __all__ = ["DrawnTruth", "TableWorld", "random_table"]
 _TRUTHS = 20130  # a stream of its own, apart from those of a simulation
 
 
-def random_table(contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7) -> Array:
-    """Predictions (X, N, K) from Beta(2, 2), clipped to [0.05, 0.95]: a benign instance whose first expert may be true.
+def random_table(
+    contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7
+) -> Array:
+    """Predictions (X, N, K) from Beta(2, 2), clipped to [0.05, 0.95]: a benign instance
+    whose first expert may be true.
 
     >>> random_table(2, 4, 3).shape
     (2, 4, 3)
     """
-    return np.clip(np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
+    return np.clip(
+        np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class TableWorld(World):
-    """Mean rewards `table` (X, K); contexts are numbers 0 … X-1, drawn i.i.d. or taken from a fixed `sequence`.
+    """Mean rewards `table` (X, K); contexts are numbers 0 … X-1, drawn i.i.d. or taken
+    from a fixed `sequence`.
 
-    `odds` are the contexts' probabilities (uniform if None); a sequence starts again at its end.
+    `odds` are the contexts' probabilities (uniform if None); a sequence starts again at
+    its end.
 
     >>> world = TableWorld(np.array([[0.2, 0.8], [0.6, 0.4]]), sequence=(0, 1, 1))
-    >>> [int(world.context(step, 1, np.random.default_rng(0))[0]) for step in (1, 2, 3, 4)]
+    >>> [
+    ...     int(world.context(step, 1, np.random.default_rng(0))[0])
+    ...     for step in (1, 2, 3, 4)
+    ... ]
     [0, 1, 1, 0]
     """
 
@@ -41,28 +51,50 @@ class TableWorld(World):
 
     def __post_init__(self) -> None:
         table = finite("table", self.table)
-        if table.ndim != 2 or 0 in table.shape or not ((table >= 0) & (table <= 1)).all():
+        if (
+            table.ndim != 2
+            or 0 in table.shape
+            or not ((table >= 0) & (table <= 1)).all()
+        ):
             raise InvalidInput(
-                f"table must be mean rewards in [0, 1] of shape (contexts, arms); got shape {table.shape}"
+                "table must be mean rewards in [0, 1] of shape (contexts, arms); got "
+                f"shape {table.shape}"
             )
         object.__setattr__(self, "table", table)
         if self.odds is not None:
-            object.__setattr__(self, "odds", simplex("odds", self.odds, n=len(table), over="contexts"))
+            object.__setattr__(
+                self, "odds", simplex("odds", self.odds, n=len(table), over="contexts")
+            )
         if self.sequence is not None:
             try:
                 sequence = np.asarray(self.sequence)
             except ValueError as error:
-                raise InvalidInput(f"sequence must be one list of contexts; {error}") from error
-            wrong = sequence.ndim != 1 or sequence.size == 0 or sequence.dtype.kind not in "iu"
+                raise InvalidInput(
+                    f"sequence must be one list of contexts; {error}"
+                ) from error
+            wrong = (
+                sequence.ndim != 1
+                or sequence.size == 0
+                or sequence.dtype.kind not in "iu"
+            )
             if wrong or sequence.min() < 0 or sequence.max() >= len(table):
-                raise InvalidInput(f"sequence must be contexts 0 … {len(table) - 1}; got {self.sequence!r:.60}")
+                raise InvalidInput(
+                    f"sequence must be contexts 0 … {len(table) - 1}; got "
+                    f"{self.sequence!r:.60}"
+                )
             object.__setattr__(self, "sequence", sequence)
 
     @property
     def n_arms(self) -> int:
         return int(self.table.shape[1])
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         if self.sequence is not None:
             return np.full(runs, self.sequence[(step - 1) % len(self.sequence)])
         if self.odds is None:
@@ -75,9 +107,11 @@ class TableWorld(World):
 
 @dataclass(frozen=True, eq=False)
 class DrawnTruth(World):
-    """In every run another expert of `table` (X, N, K) is the truth, drawn from `prior`: for Bayes regret.
+    """In every run another expert of `table` (X, N, K) is the truth, drawn from
+    `prior`: for Bayes regret.
 
-    Contexts 0 … X-1 are uniform. `truths(runs)` says who is true in which run, the same for one seed.
+    Contexts 0 … X-1 are uniform. `truths(runs)` says who is true in which run, the same
+    for one seed.
 
     >>> world = DrawnTruth(np.array([[[0.2, 0.8], [0.6, 0.4]]]), prior=[0.0, 1.0])
     >>> world.means(1, np.array([0, 0]))
@@ -92,10 +126,21 @@ class DrawnTruth(World):
 
     def __post_init__(self) -> None:
         table = finite("table", self.table)
-        if table.ndim != 3 or 0 in table.shape or not ((table >= 0) & (table <= 1)).all():
-            raise InvalidInput(f"table must be mean rewards in [0, 1], (contexts, experts, arms); got {table.shape}")
+        if (
+            table.ndim != 3
+            or 0 in table.shape
+            or not ((table >= 0) & (table <= 1)).all()
+        ):
+            raise InvalidInput(
+                "table must be mean rewards in [0, 1], (contexts, experts, arms); got "
+                f"{table.shape}"
+            )
         object.__setattr__(self, "table", table)
-        object.__setattr__(self, "prior", simplex("prior", self.prior, n=table.shape[1], over="experts"))
+        object.__setattr__(
+            self,
+            "prior",
+            simplex("prior", self.prior, n=table.shape[1], over="experts"),
+        )
 
     @property
     def n_arms(self) -> int:
@@ -110,7 +155,13 @@ class DrawnTruth(World):
         """The same world, with other truths for every seed of a simulation."""
         return replace(self, simulation=seed)
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         return rng.integers(0, len(self.table), runs)
 
     def means(self, step: int, context: Context) -> Array:

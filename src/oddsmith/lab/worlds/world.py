@@ -1,4 +1,5 @@
-"""World: where contexts and mean rewards come from, so that regret is exact and never estimated."""
+"""World: where contexts and mean rewards come from, so that regret is exact and never
+estimated."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -15,35 +16,52 @@ __all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
 
 
 class History(NamedTuple):
-    """What an adversary may look at before it chooses the contexts of a step: the policy and its current state."""
+    """What an adversary may look at before it chooses the contexts of a step: the
+    policy and its current state."""
 
     policy: Policy
     state: State
 
 
 class World:
-    """Contexts for `runs` independent runs, and the true mean reward of every arm in them."""
+    """Contexts for `runs` independent runs, and the true mean reward of every arm in
+    them."""
 
-    if TYPE_CHECKING:  # a property for the type checker; at run time, each world's own field
+    # a property for the type checker; at run time, each world's own field
+    if TYPE_CHECKING:
 
         @property
         @abstractmethod
         def n_arms(self) -> int:
-            """How many arms there are; the most of them, where offers differ in size."""
+            """How many arms there are; the most of them, where offers differ in
+            size."""
 
     makes_offers: bool = False
-    """Whether arms come with the call: the context of a step is a list with an `Offer` for each run."""
+    """Whether arms come with the call: the context of a step is a list with an `Offer`
+    for each run."""
 
-    def context(self, step: int, runs: int, rng: np.random.Generator, history: History | None = None) -> Context:
+    def context(
+        self,
+        step: int,
+        runs: int,
+        rng: np.random.Generator,
+        history: History | None = None,
+    ) -> Context:
         """The contexts of this step, with a leading axis of `runs`."""
-        raise InvalidInput(f"world must have context; {type(self).__name__} has none: write it")
+        raise InvalidInput(
+            f"world must have context; {type(self).__name__} has none: write it"
+        )
 
     def means(self, step: int, context: Context) -> Array:
-        """The mean reward of every arm (runs, K), in [0, 1]; NaN behind the last arm of a shorter offer."""
-        raise InvalidInput(f"world must have means; {type(self).__name__} has none: write it")
+        """The mean reward of every arm (runs, K), in [0, 1]; NaN behind the last arm of
+        a shorter offer."""
+        raise InvalidInput(
+            f"world must have means; {type(self).__name__} has none: write it"
+        )
 
     def for_seed(self, seed: int) -> "World":
-        """This world with its own random choices (orders of rows, truths) belonging to this seed of a simulation."""
+        """This world with its own random choices (orders of rows, truths) belonging to
+        this seed of a simulation."""
         return self
 
 
@@ -69,7 +87,8 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class Beta:
-    """Rewards from Beta(s·mean, s·(1-mean)): fractional, the less scattered the larger the strength s."""
+    """Rewards from Beta(s·mean, s·(1-mean)): fractional, the less scattered the larger
+    the strength s."""
 
     strength: float = 5.0
 

@@ -1,12 +1,15 @@
-"""Choices: what the best expert's policy earns more than the best predictor's, with an interval for all times at once.
+"""Choices: what the best expert's policy earns more than the best predictor's, with an
+interval for all times at once.
 
-Of an expert's vote over the odds, w, both w r and w (1 - r) are at least 0, and their means are what its policy earns
-and loses. For X >= 0 and λ in (0, 1), exp(λ (X - c) - ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 - λ) - λ, c <= 1
-(Fan, Grama and Liu 2015): so sums of X and of (X - c)² bound the sum of means from below, by Ville's inequality at all
-times. A union over the λ, the experts and both sums leaves the level for any pair that is looked at.
+Of an expert's vote over the odds, w, both w r and w (1 - r) are at least 0, and their
+means are what its policy earns and loses. For X >= 0 and λ in (0, 1), exp(λ (X - c) -
+ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 - λ) - λ, c <= 1 (Fan, Grama and Liu
+2015): so sums of X and of (X - c)² bound the sum of means from below, by Ville's
+inequality at all times. A union over the λ, the experts and both sums leaves the level
+for any pair that is looked at.
 
-Both are bounded from below alone. So a weight that is cut, an arm that cannot be drawn, and an arm that was not drawn
-yet make the interval wider, and never wrong.
+Both are bounded from below alone. So a weight that is cut, an arm that cannot be drawn,
+and an arm that was not drawn yet make the interval wider, and never wrong.
 """
 
 from collections.abc import Sequence
@@ -31,9 +34,11 @@ _NAMED = 3  # hidden policies that are named
 
 
 class Choices(NamedTuple):
-    """The best policy and the best predictor, by name; what the first earns more, and a 95 % interval of it.
+    """The best policy and the best predictor, by name; what the first earns more, and a
+    95 % interval of it.
 
-    `hidden` are the experts whose arms were drawn too rarely to tell what their policies earn.
+    `hidden` are the experts whose arms were drawn too rarely to tell what their
+    policies earn.
     """
 
     policy: str
@@ -47,60 +52,108 @@ class Choices(NamedTuple):
     def in_units(self, scale: RewardScale) -> "Choices":
         """The same in the units that rewards are sent in.
 
-        >>> Choices("a", "b", 0.08, 0.02, 0.14, 900).in_units(RewardScale(0.0, 10.0)).gap
+        >>> Choices("a", "b", 0.08, 0.02, 0.14, 900).in_units(
+        ...     RewardScale(0.0, 10.0)
+        ... ).gap
         0.8
         """
         width = scale.high - scale.low
-        return self._replace(gap=width * self.gap, low=width * self.low, high=width * self.high)
+        return self._replace(
+            gap=width * self.gap, low=width * self.low, high=width * self.high
+        )
 
     def __str__(self) -> str:
         """A sentence, and another one about policies that are hidden."""
         if self.n < _ENOUGH:
-            return f"Whether the best predictor has the best policy is not told before there are {_ENOUGH} rewards."
-        interval, hidden = f"95% at any time: {self.low:.2g} to {self.high:.2g}", self._hidden()
+            return (
+                "Whether the best predictor has the best policy is not told before "
+                f"there are {_ENOUGH} rewards."
+            )
+        interval, hidden = (
+            f"95% at any time: {self.low:.2g} to {self.high:.2g}",
+            self._hidden(),
+        )
         if self.low > 0:
             return (
-                f"Your experts predict well and choose badly: the policy of {self.policy!r} earns {self.gap:.2g} more "
-                f"than that of the best predictor, {self.predictor!r} ({interval}).{hidden}"
+                "Your experts predict well and choose badly: the policy of "
+                f"{self.policy!r} earns {self.gap:.2g} more than that of the best "
+                f"predictor, {self.predictor!r} ({interval}).{hidden}"
             )
         if self.predictor in self.hidden:
-            return f"Whether the best predictor, {self.predictor!r}, has the best policy cannot be told.{hidden}"
+            return (
+                f"Whether the best predictor, {self.predictor!r}, has the best policy "
+                f"cannot be told.{hidden}"
+            )
         if self.policy == self.predictor:
             seen = f"{self.n:,} rewards say"
-            return f"The best predictor, {self.predictor!r}, has the best policy too, as far as {seen}.{hidden}"
+            return (
+                f"The best predictor, {self.predictor!r}, has the best policy too, as "
+                f"far as {seen}.{hidden}"
+            )
         return (
-            f"The policy of {self.policy!r} may earn {self.gap:.2g} more than that of the best predictor, "
-            f"{self.predictor!r} ({interval}): {self.n:,} rewards do not decide it.{hidden}"
+            f"The policy of {self.policy!r} may earn {self.gap:.2g} more than that of "
+            f"the best predictor, {self.predictor!r} ({interval}): {self.n:,} rewards "
+            f"do not decide it.{hidden}"
         )
 
     def _hidden(self) -> str:
         if not self.hidden:
             return ""
         names = ", ".join(map(repr, self.hidden[:_NAMED]))
-        more = f" and {len(self.hidden) - _NAMED:,} others" if len(self.hidden) > _NAMED else ""
-        whose = "The arms that the policy" if len(self.hidden) == 1 else "The arms that the policies"
-        chosen = f"{whose} of {names}{more} would choose are drawn too rarely to tell what they earn"
-        return f" {chosen}: a larger gamma, floors under the odds, or an incumbent that explores would show it."
+        more = (
+            f" and {len(self.hidden) - _NAMED:,} others"
+            if len(self.hidden) > _NAMED
+            else ""
+        )
+        whose = (
+            "The arms that the policy"
+            if len(self.hidden) == 1
+            else "The arms that the policies"
+        )
+        chosen = (
+            f"{whose} of {names}{more} would choose are drawn too rarely to tell what "
+            "they earn"
+        )
+        return (
+            f" {chosen}: a larger gamma, floors under the odds, or an incumbent that "
+            "explores would show it."
+        )
 
 
 def sums_of(weights: Array, reward: Array) -> Array:
-    """What a reward adds (…, 4, N), of votes over odds (…, N): w r, w (1 - r), and their squares about the centre."""
+    """What a reward adds (…, 4, N), of votes over odds (…, N): w r, w (1 - r), and
+    their squares about the centre."""
     weights = np.minimum(weights, LARGEST)
     earned, lost = weights * reward, weights * (1 - reward)
-    return np.stack([earned, lost, (earned - CENTRE) ** 2, (lost - CENTRE) ** 2], axis=-2)
+    return np.stack(
+        [earned, lost, (earned - CENTRE) ** 2, (lost - CENTRE) ** 2], axis=-2
+    )
 
 
 def choices_of(
-    sums: Array, n: int, *, names: Sequence[str], predictor: int, present: Bools | None = None, level: float = 0.95
+    sums: Array,
+    n: int,
+    *,
+    names: Sequence[str],
+    predictor: int,
+    present: Bools | None = None,
+    level: float = 0.95,
 ) -> Choices:
-    """What sums (4, N) of n rewards say about the best policy beside that of the expert numbered `predictor`.
+    """What sums (4, N) of n rewards say about the best policy beside that of the expert
+    numbered `predictor`.
 
-    `present` (N,) are the experts that may be called the best. That is one that surely earns more than the predictor,
-    where there is such a one; else the one with the largest weighted mean of rewards, of those that are not hidden.
+    `present` (N,) are the experts that may be called the best. That is one that surely
+    earns more than the predictor, where there is such a one; else the one with the
+    largest weighted mean of rewards, of those that are not hidden.
     """
-    rows, there = max(n, 1), np.ones(len(names), dtype=np.bool_) if present is None else present
+    rows, there = (
+        max(n, 1),
+        np.ones(len(names), dtype=np.bool_) if present is None else present,
+    )
     doubt = log(2 * len(names) * len(_LAMBDAS) / (1 - level))
-    bounds = (sums[:2, :, None] - (_COSTS * sums[2:, :, None] + doubt) / _LAMBDAS) / rows
+    bounds = (
+        sums[:2, :, None] - (_COSTS * sums[2:, :, None] + doubt) / _LAMBDAS
+    ) / rows
     earned, lost = bounds.max(axis=-1).clip(0.0, 1.0)
     seen = sums[0] + sums[1]
     values = np.divide(sums[0], seen, out=np.zeros(len(names)), where=seen > 0)
@@ -111,7 +164,10 @@ def choices_of(
         known[predictor] = True
         best = int(np.where(known, values, -1.0).argmax())
         best = predictor if values[best] == values[predictor] else best
-    low, high = float(earned[best] + lost[predictor] - 1), float(1 - lost[best] - earned[predictor])
+    low, high = (
+        float(earned[best] + lost[predictor] - 1),
+        float(1 - lost[best] - earned[predictor]),
+    )
     gap = min(max(float(values[best] - values[predictor]), low), high)
     unseen = tuple(name for name, unknown in zip(names, hidden, strict=True) if unknown)
     return Choices(names[best], names[predictor], gap, low, high, n, unseen)

@@ -17,7 +17,8 @@ __all__ = ["CountState", "OverArms"]
 
 
 class CountState(NamedTuple):
-    """How often each arm was rewarded (…, K), the sum of its rewards (…, K), and rewards learnt in all."""
+    """How often each arm was rewarded (…, K), the sum of its rewards (…, K), and
+    rewards learnt in all."""
 
     pulls: Array
     sums: Array
@@ -28,7 +29,8 @@ class CountState(NamedTuple):
 class OverArms(Policy):
     """The fields and bodies of policies that count rewards.
 
-    They do not read the context. Sums do not depend on the order of rewards (to rounding).
+    They do not read the context. Sums do not depend on the order of rewards (to
+    rounding).
     """
 
     n_arms: int
@@ -41,13 +43,20 @@ class OverArms(Policy):
 
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
         """Nothing is known of any arm."""
-        return CountState(np.zeros((*shape, self.n_arms)), np.zeros((*shape, self.n_arms)), 0)
+        return CountState(
+            np.zeros((*shape, self.n_arms)), np.zeros((*shape, self.n_arms)), 0
+        )
 
-    def with_arms(self, state: CountState, arms: Sequence[str]) -> tuple[Self, CountState]:
+    def with_arms(
+        self, state: CountState, arms: Sequence[str]
+    ) -> tuple[Self, CountState]:
         """This policy and its counts with further arms, which were never drawn."""
         names, missing = check_names("arms", arms), len(arms) - self.n_arms
         if missing < 0:
-            raise InvalidInput(f"arms must be the {self.n_arms} that there are and further ones; got {len(names)}")
+            raise InvalidInput(
+                f"arms must be the {self.n_arms} that there are and further ones; got "
+                f"{len(names)}"
+            )
         none = np.zeros((*state.pulls.shape[:-1], missing))
         pulls, sums = (np.concatenate([counts, none], axis=-1) for counts in state[:2])
         return replace(self, n_arms=len(names)), CountState(pulls, sums, state.learnt)
@@ -55,7 +64,8 @@ class OverArms(Policy):
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """One more reward of the drawn arm."""
         arm = decision.number
-        if isinstance(arm, int) and state.pulls.ndim == 1:  # one decision: no mask needed
+        # one decision: no mask needed
+        if isinstance(arm, int) and state.pulls.ndim == 1:
             pulls, sums = state.pulls.copy(), state.sums.copy()
             pulls[arm] += 1.0
             sums[arm] += reward
@@ -63,23 +73,40 @@ class OverArms(Policy):
         drawn = np.arange(self.n_arms) == np.asarray(decision.number)[..., None]
         if drawn.shape != state.pulls.shape:
             raise InvalidInput(
-                f"decision must have the state's batch axes {state.pulls.shape[:-1]}; got {drawn.shape[:-1]}"
+                f"decision must have the state's batch axes {state.pulls.shape[:-1]}; "
+                f"got {drawn.shape[:-1]}"
             )
         rewards = np.asarray(reward, dtype=np.float64)[..., None]
-        return CountState(state.pulls + drawn, state.sums + np.where(drawn, rewards, 0.0), state.learnt + 1)
+        return CountState(
+            state.pulls + drawn,
+            state.sums + np.where(drawn, rewards, 0.0),
+            state.learnt + 1,
+        )
 
     def bounds(self, state: CountState) -> Array | None:
         """The upper confidence bounds (…, K) of optimistic policies."""
         return None
 
     def moments(self, state: CountState) -> tuple[Array, Array | None]:
-        """The mean reward of every arm (…, K), NaN where there was none, and its standard deviation, if believed."""
+        """The mean reward of every arm (…, K), NaN where there was none, and its
+        standard deviation, if believed."""
         with np.errstate(invalid="ignore"):
             return state.sums / state.pulls, None
 
     def explain(
-        self, state: CountState, context: Context, *, eligible: Bools | None = None, step: Step = None
+        self,
+        state: CountState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
     ) -> ArmExplanation:
         """What is known of every arm, whatever the context, and its odds."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
-        return ArmExplanation(numbered_arms(self.n_arms), "reward", *self.moments(state), self.bounds(state), odds)
+        return ArmExplanation(
+            numbered_arms(self.n_arms),
+            "reward",
+            *self.moments(state),
+            self.bounds(state),
+            odds,
+        )

@@ -1,4 +1,5 @@
-"""Families of experts that differ in a parameter θ: what particles need to know of them."""
+"""Families of experts that differ in a parameter θ: what particles need to know of
+them."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -11,16 +12,22 @@ __all__ = ["Family", "LinearFamily", "LogisticFamily"]
 
 
 class Family(Protocol):
-    """A differentiable class of experts f_θ; name it as base, write `predict`, `loss` and `gradient`.
+    """A differentiable class of experts f_θ; name it as base, write `predict`, `loss`
+    and `gradient`.
 
-    Every leading axis (…) is a batch axis; M parameters are asked at once. `total` has a body that goes event by event:
-    a family that can do all events at once overrides it, for it is where the time goes.
+    Every leading axis (…) is a batch axis; M parameters are asked at once. `total` has
+    a body that goes event by event: a family that can do all events at once overrides
+    it, for it is where the time goes.
 
     >>> class Constant(Family):
     ...     def predict(self, theta, features):
-    ...         return np.broadcast_to(theta[..., :1], (*theta.shape[:-1], features.shape[-2]))
+    ...         return np.broadcast_to(
+    ...             theta[..., :1], (*theta.shape[:-1], features.shape[-2])
+    ...         )
+    ...
     ...     def loss(self, theta, phi, reward):
     ...         return (theta[..., 0] - np.asarray(reward)[..., None]) ** 2
+    ...
     ...     def gradient(self, theta, phi, reward):
     ...         return 2 * (theta - np.asarray(reward)[..., None, None])
     >>> history = np.zeros((2, 1)), np.array([0.0, 1.0]), np.ones(2)
@@ -32,30 +39,38 @@ class Family(Protocol):
     scale: ClassVar[str] = "reward"  # what predictions are called in explanations
 
     def predict(self, theta: Array, features: Array) -> Array:
-        """Mean rewards (…, M, K) of arms with these features (…, K, d), by parameters (…, M, d)."""
+        """Mean rewards (…, M, K) of arms with these features (…, K, d), by parameters
+        (…, M, d)."""
         ...
 
     def loss(self, theta: Array, phi: Array, reward: Real) -> Array:
-        """The loss (…, M) of each parameter on an arm with features phi (…, d) and its reward (…)."""
+        """The loss (…, M) of each parameter on an arm with features phi (…, d) and its
+        reward (…)."""
         ...
 
     def gradient(self, theta: Array, phi: Array, reward: Real) -> Array:
         """The gradient (…, M, d) of that loss in θ."""
         ...
 
-    def total(self, theta: Array, phi: Array, rewards: Array, weight: Array) -> tuple[Array, Array]:
-        """Σ_s weight_s ℓ_s (…, M) and its gradient (…, M, d) over events phi (…, n, d), rewards and weight (…, n)."""
+    def total(
+        self, theta: Array, phi: Array, rewards: Array, weight: Array
+    ) -> tuple[Array, Array]:
+        """Σ_s weight_s ℓ_s (…, M) and its gradient (…, M, d) over events phi (…, n, d),
+        rewards and weight (…, n)."""
         loss, gradient = np.zeros(theta.shape[:-1]), np.zeros(theta.shape)
         for s in range(phi.shape[-2]):
             event = phi[..., s, :], rewards[..., s]
             loss = loss + weight[..., s, None] * self.loss(theta, *event)
-            gradient = gradient + weight[..., s, None, None] * self.gradient(theta, *event)
+            gradient = gradient + weight[..., s, None, None] * self.gradient(
+                theta, *event
+            )
         return loss, gradient
 
 
 @dataclass(frozen=True)
 class LogisticFamily(Family):
-    """f_θ = 1/(1 + exp(-θ·φ)) with log loss ln(1 + exp θ·φ) - r θ·φ, for rewards r in [0, 1].
+    """f_θ = 1/(1 + exp(-θ·φ)) with log loss ln(1 + exp θ·φ) - r θ·φ, for rewards r in
+    [0, 1].
 
     >>> LogisticFamily().predict(np.array([[0.0, 2.0]]), np.eye(2)).round(3)
     array([[0.5  , 0.881]])
@@ -74,16 +89,21 @@ class LogisticFamily(Family):
         gradient: Array = excess[..., None] * phi[..., None, :]
         return gradient
 
-    def total(self, theta: Array, phi: Array, rewards: Array, weight: Array) -> tuple[Array, Array]:
+    def total(
+        self, theta: Array, phi: Array, rewards: Array, weight: Array
+    ) -> tuple[Array, Array]:
         scores = phi @ theta.swapaxes(-1, -2)
         means, softplus = _sigmoid(scores)
         loss = np.vecmat(weight, softplus - rewards[..., None] * scores)
-        return loss, ((means - rewards[..., None]) * weight[..., None]).swapaxes(-1, -2) @ phi
+        return loss, ((means - rewards[..., None]) * weight[..., None]).swapaxes(
+            -1, -2
+        ) @ phi
 
 
 @dataclass(frozen=True)
 class LinearFamily(Family):
-    """f_θ = θ·φ with square loss (θ·φ - r)²; with a Gaussian prior its posterior is Gaussian (theory 5.7).
+    """f_θ = θ·φ with square loss (θ·φ - r)²; with a Gaussian prior its posterior is
+    Gaussian (theory 5.7).
 
     >>> LinearFamily().loss(np.array([[0.0, 2.0]]), np.array([1.0, 0.5]), 0.5)
     array([0.25])
@@ -103,7 +123,9 @@ class LinearFamily(Family):
         gradient: Array = 2 * excess[..., None] * phi[..., None, :]
         return gradient
 
-    def total(self, theta: Array, phi: Array, rewards: Array, weight: Array) -> tuple[Array, Array]:
+    def total(
+        self, theta: Array, phi: Array, rewards: Array, weight: Array
+    ) -> tuple[Array, Array]:
         excess = phi @ theta.swapaxes(-1, -2) - rewards[..., None]
         loss = np.vecmat(weight, excess**2)
         return loss, 2 * (excess * weight[..., None]).swapaxes(-1, -2) @ phi
@@ -112,4 +134,6 @@ class LinearFamily(Family):
 def _sigmoid(scores: Array) -> tuple[Array, Array]:
     """1/(1 + exp(-s)) and ln(1 + exp s), from one exponential that cannot overflow."""
     small = np.exp(-np.abs(scores))
-    return np.where(scores >= 0, 1.0, small) / (1 + small), np.maximum(scores, 0.0) + np.log1p(small)
+    return np.where(scores >= 0, 1.0, small) / (1 + small), np.maximum(
+        scores, 0.0
+    ) + np.log1p(small)

@@ -1,4 +1,5 @@
-"""Langevin moves (MALA): they spread particles over a posterior and leave it as it is."""
+"""Langevin moves (MALA): they spread particles over a posterior and leave it as it
+is."""
 
 from typing import NamedTuple
 
@@ -9,13 +10,17 @@ from oddsmith.policies.parts.families import Family
 
 __all__ = ["Target", "sweep"]
 
-_ACCEPTANCE = 0.574  # what Langevin moves want to be accepted (Roberts and Rosenthal 1998)
-_GAIN = 2.0  # log step per unit of acceptance: a sweep is short and must find its step at once
-_STEPS = 1e-4, 2.0  # at 2, a Gaussian target of the particles' covariance is proposed without memory
+# what Langevin moves want to be accepted (Roberts and Rosenthal 1998)
+_ACCEPTANCE = 0.574
+# log step per unit of acceptance: a sweep is short and must find its step at once
+_GAIN = 2.0
+# at 2, a Gaussian target of the particles' covariance is proposed without memory
+_STEPS = 1e-4, 2.0
 
 
 class Target(NamedTuple):
-    """The density N(θ; mean, precision⁻¹) · exp(-Σ_s weight_s ℓ_θ(φ_s, r_s)), up to a constant.
+    """The density N(θ; mean, precision⁻¹) · exp(-Σ_s weight_s ℓ_θ(φ_s, r_s)), up to a
+    constant.
 
     `mean` (d,), `precision` (d, d), `phi` (n, d), `rewards` (n,), `weight` (n,).
     """
@@ -35,23 +40,47 @@ class Target(NamedTuple):
         return -loss - 0.5 * (away * prior_slope).sum(axis=-1), -slope - prior_slope
 
 
-def sweep(target: Target, theta: Array, covariance: Array, *, moves: int, rng: np.random.Generator) -> Array:
-    """Particles (M, d) after `moves` Metropolis-adjusted Langevin moves, preconditioned with `covariance` = L Lᵀ.
+def sweep(
+    target: Target,
+    theta: Array,
+    covariance: Array,
+    *,
+    moves: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Particles (M, d) after `moves` Metropolis-adjusted Langevin moves, preconditioned
+    with `covariance` = L Lᵀ.
 
-        θ' = θ + (h/2) L Lᵀ ∇ ln π(θ) + √h L z,   z ~ N(0, I),   accepted with min(1, π(θ') q(θ | θ') / π(θ) q(θ' | θ))
+        θ' = θ + (h/2) L Lᵀ ∇ ln π(θ) + √h L z,   z ~ N(0, I),
+        accepted with min(1, π(θ') q(θ | θ') / π(θ) q(θ' | θ))
 
-    All particles share the step h, which goes up or down after each move towards an acceptance of 0.574.
+    All particles share the step h, which goes up or down after each move towards an
+    acceptance of 0.574.
 
     >>> from oddsmith.policies.parts.families import LinearFamily
-    >>> standard = Target(LinearFamily(), np.zeros(1), np.eye(1), np.zeros((0, 1)), np.zeros(0), np.zeros(0))
-    >>> moved = sweep(standard, np.full((2000, 1), 3.0), np.eye(1), moves=20, rng=np.random.default_rng(0))
+    >>> standard = Target(
+    ...     LinearFamily(),
+    ...     np.zeros(1),
+    ...     np.eye(1),
+    ...     np.zeros((0, 1)),
+    ...     np.zeros(0),
+    ...     np.zeros(0),
+    ... )
+    >>> moved = sweep(
+    ...     standard,
+    ...     np.full((2000, 1), 3.0),
+    ...     np.eye(1),
+    ...     moves=20,
+    ...     rng=np.random.default_rng(0),
+    ... )
     >>> bool(abs(moved.mean()) < 0.1), bool(abs(moved.std() - 1) < 0.1)
     (True, True)
     """
     n, d = theta.shape
     root = np.linalg.cholesky(covariance)
     low, high = _STEPS
-    step = min(high, 2.72 * d ** (-1 / 3))  # the best step for a Gaussian target of this covariance
+    # the best step for a Gaussian target of this covariance
+    step = min(high, 2.72 * d ** (-1 / 3))
     density, gradient = target.log_density(theta)
     drift = gradient @ root
     for _ in range(moves):
@@ -59,12 +88,19 @@ def sweep(target: Target, theta: Array, covariance: Array, *, moves: int, rng: n
         proposal = theta + (0.5 * step * drift + np.sqrt(step) * noise) @ root.T
         proposed, gradient = target.log_density(proposal)
         onward = gradient @ root
-        # in the coordinates L⁻¹θ the way forth is z, the way back z + (√h/2)(drift + onward)
+        # in the coordinates L⁻¹θ the way forth is z, the way back z + (√h/2)(drift +
+        # onward)
         back = noise + 0.5 * np.sqrt(step) * (drift + onward)
-        ratio = proposed - density + 0.5 * ((noise**2).sum(axis=-1) - (back**2).sum(axis=-1))
+        ratio = (
+            proposed
+            - density
+            + 0.5 * ((noise**2).sum(axis=-1) - (back**2).sum(axis=-1))
+        )
         accepted = threshold < ratio
         theta = np.where(accepted[:, None], proposal, theta)
         drift = np.where(accepted[:, None], onward, drift)
         density = np.where(accepted, proposed, density)
-        step = float(np.clip(step * np.exp(_GAIN * (accepted.mean() - _ACCEPTANCE)), low, high))
+        step = float(
+            np.clip(step * np.exp(_GAIN * (accepted.mean() - _ACCEPTANCE)), low, high)
+        )
     return theta

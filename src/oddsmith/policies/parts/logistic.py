@@ -11,16 +11,21 @@ from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
 __all__ = ["OverLogistic", "laplace_step", "sigmoid"]
 
 
-def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tuple[Array, Array]:
-    """(s, h): the mode of N(θ; m, Σ) exp(-η log loss) is m + s Σφ, and η h the curvature there; φ·m, φ'Σφ given.
+def laplace_step(
+    score: Array, variance: Array, reward: Array, eta: float
+) -> tuple[Array, Array]:
+    """(s, h): the mode of N(θ; m, Σ) exp(-η log loss) is m + s Σφ, and η h the
+    curvature there; φ·m, φ'Σφ given.
 
-    The mode lies on the line m + s Σφ, and s solves s = η (r - σ(φ·m + s φ'Σφ)): one number, by Newton's steps.
+    The mode lies on the line m + s Σφ, and s solves s = η (r - σ(φ·m + s φ'Σφ)): one
+    number, by Newton's steps.
 
     >>> s, h = laplace_step(np.array([0.0]), np.array([1.0]), np.array([1.0]), 1.0)
     >>> s.round(4), h.round(4)
     (array([0.4011]), array([0.2402]))
     """
-    low, high = eta * (reward - 1), eta * reward  # s is between them, for σ is between 0 and 1
+    # s is between them, for σ is between 0 and 1
+    low, high = eta * (reward - 1), eta * reward
     s, last = (low + high) / 2, 2 * (high - low)
     for _ in range(200):
         p = sigmoid(score + s * variance)
@@ -30,9 +35,12 @@ def laplace_step(score: Array, variance: Array, reward: Array, eta: float) -> tu
             break
         low, high = np.where(excess < 0, s, low), np.where(excess < 0, high, s)
         newton = s - step
-        slow = np.abs(step) > last / 2  # Newton's steps do not shrink: halve the bracket instead
+        # Newton's steps do not shrink: halve the bracket instead
+        slow = np.abs(step) > last / 2
         last = np.where(slow, high - low, np.abs(step))
-        s = np.where(slow | (newton <= low) | (newton >= high), (low + high) / 2, newton)
+        s = np.where(
+            slow | (newton <= low) | (newton >= high), (low + high) / 2, newton
+        )
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
 
@@ -48,7 +56,8 @@ def sigmoid(x: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OverLogistic(OverFeatures):
-    """The belief N(mean, covariance) after each reward: its mode, and the curvature added to the precision."""
+    """The belief N(mean, covariance) after each reward: its mode, and the curvature
+    added to the precision."""
 
     eta: float = 1.0
 
@@ -59,8 +68,11 @@ class OverLogistic(OverFeatures):
         super().__post_init__()
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
 
-    def update(self, state: GaussianState, decision: Decision, reward: Real) -> GaussianState:
-        """Laplace for one reward: the exact mode given the belief so far, then the curvature there (rank one)."""
+    def update(
+        self, state: GaussianState, decision: Decision, reward: Real
+    ) -> GaussianState:
+        """Laplace for one reward: the exact mode given the belief so far, then the
+        curvature there (rank one)."""
         place, phi, mean, spread = self.drawn(state, decision)
         variance = (phi * spread).sum(axis=-1)
         rewards = np.asarray(reward, dtype=np.float64).reshape(-1)

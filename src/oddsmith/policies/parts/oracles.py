@@ -1,4 +1,5 @@
-"""One prediction from many experts (Vovk's aggregating algorithm, the Bayes mixture), and policies on it."""
+"""One prediction from many experts (Vovk's aggregating algorithm, the Bayes mixture),
+and policies on it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,13 @@ import numpy as np
 from oddsmith.core.arrays import Array, Bools, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.expert_policy import ExpertState, MultiplicativeWeights, check_eligible, drawn_advice, scored
+from oddsmith.core.expert_policy import (
+    ExpertState,
+    MultiplicativeWeights,
+    check_eligible,
+    drawn_advice,
+    scored,
+)
 from oddsmith.core.experts import checked_predictions
 from oddsmith.core.losses import Loss, domain, log_loss, square_loss
 from oddsmith.core.offer import AnyOffer
@@ -21,7 +28,8 @@ OracleName = Literal["vovk", "mixture"]
 
 @dataclass(frozen=True, eq=False)
 class OverOracle(MultiplicativeWeights):
-    """The bodies of policies that make odds of one prediction for each arm: they name the rule that does.
+    """The bodies of policies that make odds of one prediction for each arm: they name
+    the rule that does.
 
     The oracle weighs experts by its own loss; the advice is their predictions.
     """
@@ -29,36 +37,60 @@ class OverOracle(MultiplicativeWeights):
     sharpness: float
     oracle: OracleName
     rule: ClassVar["staticmethod[[Array, float, Bools | None], Array]"]
-    """The odds (…, K) that predictions (…, K), the sharpness and a mask give; each policy names its own."""
+    """The odds (…, K) that predictions (…, K), the sharpness and a mask give; each
+    policy names its own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.oracle, str) or self.oracle not in ORACLES:
-            raise InvalidInput(f"oracle must be one of {', '.join(ORACLES)}; got {self.oracle!r}")
+            raise InvalidInput(
+                f"oracle must be one of {', '.join(ORACLES)}; got {self.oracle!r}"
+            )
         number("sharpness", self.sharpness, low=0, high=np.inf)
 
     @property
     def prediction_range(self) -> tuple[float, float]:
         return domain(ORACLES[self.oracle].loss)
 
-    def odds(self, state: ExpertState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
-        """The odds that the rule makes of the oracle's predictions; the experts' own are the advice."""
+    def odds(
+        self,
+        state: ExpertState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """The odds that the rule makes of the oracle's predictions; the experts' own
+        are the advice."""
         check_eligible(eligible)
-        predictions = checked_predictions(self.experts.predict(state.experts, context), state.log_weights, eligible)
+        predictions = checked_predictions(
+            self.experts.predict(state.experts, context), state.log_weights, eligible
+        )
         means = predicted(self.oracle, state.log_weights, predictions)
         propensities = type(self).rule(means, self.sharpness, eligible)
         if isinstance(context, AnyOffer):
             propensities = _shared_by_ties(propensities, means, eligible)
-        return Odds(propensities, predictions, None, state.log_weights if np.isnan(predictions).any() else None)
+        return Odds(
+            propensities,
+            predictions,
+            None,
+            state.log_weights if np.isnan(predictions).any() else None,
+        )
 
-    def update(self, state: ExpertState, decision: Decision, reward: Real) -> ExpertState:
-        """Charge every expert for its prediction of the drawn arm, with the oracle's loss and learning rate."""
+    def update(
+        self, state: ExpertState, decision: Decision, reward: Real
+    ) -> ExpertState:
+        """Charge every expert for its prediction of the drawn arm, with the oracle's
+        loss and learning rate."""
         oracle, advice = ORACLES[self.oracle], drawn_advice(decision, len(self.prior))
-        return self.reweighed(state, -oracle.eta * scored(oracle.loss, advice, reward), decision, reward)
+        return self.reweighed(
+            state, -oracle.eta * scored(oracle.loss, advice, reward), decision, reward
+        )
 
 
 def _shared_by_ties(odds: Array, means: Array, eligible: Bools | None) -> Array:
-    """The odds with what the best arms have shared by all that tie: the order of an offer means nothing."""
+    """The odds with what the best arms have shared by all that tie: the order of an
+    offer means nothing."""
     allowed = means if eligible is None else np.where(eligible, means, -np.inf)
     best = allowed == allowed.max(axis=-1, keepdims=True)
     total = np.where(best, odds, 0.0).sum(axis=-1, keepdims=True)
@@ -66,9 +98,11 @@ def _shared_by_ties(odds: Array, means: Array, eligible: Bools | None) -> Array:
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
-    """The oracle's prediction of every arm (…, K), from the experts that have an opinion on it.
+    """The oracle's prediction of every arm (…, K), from the experts that have an
+    opinion on it.
 
-    An arm without any opinion counts as the mean of the others, and as 1/2 where no arm has one.
+    An arm without any opinion counts as the mean of the others, and as 1/2 where no arm
+    has one.
     """
     oracle, opinions = ORACLES[kind].predict, ~np.isnan(predictions)
     if opinions.all():
@@ -78,11 +112,14 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     top = awake.max(axis=-2, keepdims=True)
     weights = np.exp(awake - np.where(np.isfinite(top), top, 0.0))
     total = weights.sum(axis=-2, keepdims=True)
-    shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0)  # no weight at all is left out below
+    # no weight at all is left out below
+    shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0)
     means = oracle(shares, np.where(opinions, predictions, 0.0))
     predictable = (total[..., 0, :] > 0) & ~np.isnan(means)
     count = predictable.sum(axis=-1, keepdims=True)
-    average = np.where(predictable, means, 0.0).sum(axis=-1, keepdims=True) / np.maximum(count, 1)
+    average = np.where(predictable, means, 0.0).sum(
+        axis=-1, keepdims=True
+    ) / np.maximum(count, 1)
     return np.where(predictable, means, np.where(count > 0, average, 0.5))
 
 
@@ -97,28 +134,39 @@ def mixture(weights: Array, predictions: Array) -> Array:
 
 
 def vovk(weights: Array, predictions: Array) -> Array:
-    """(1 + g(0) - g(1))/2 with g(y) = -½ ln Σ_i w_i exp(-2 (f_i - y)²): mixable at eta 2, regret ln(1/p)/2.
+    """(1 + g(0) - g(1))/2 with g(y) = -½ ln Σ_i w_i exp(-2 (f_i - y)²): mixable at eta
+    2, regret ln(1/p)/2.
 
     >>> vovk(np.array([[1.0]]), np.array([[0.3, 0.9]]))
     array([0.3, 0.9])
     """
-    return 0.5 + (_log_mean(weights, predictions - 1) - _log_mean(weights, predictions)) / 4
+    return (
+        0.5
+        + (_log_mean(weights, predictions - 1) - _log_mean(weights, predictions)) / 4
+    )
 
 
 def _log_mean(weights: Array, gap: Array) -> Array:
-    """ln Σ_i w_i exp(-2 gap_i²) (…, K), shifted by the nearest expert that has weight."""
+    """ln Σ_i w_i exp(-2 gap_i²) (…, K), shifted by the nearest expert that has
+    weight."""
     exponent = np.where(weights > 0, -2 * gap**2, -np.inf)
     top = exponent.max(axis=-2, keepdims=True)
-    total: Array = np.log((weights * np.exp(exponent - top)).sum(axis=-2)) + top[..., 0, :]
+    total: Array = (
+        np.log((weights * np.exp(exponent - top)).sum(axis=-2)) + top[..., 0, :]
+    )
     return total
 
 
 class Oracle(NamedTuple):
-    """How an oracle predicts from weights and predictions, and the loss and learning rate with which it weighs."""
+    """How an oracle predicts from weights and predictions, and the loss and learning
+    rate with which it weighs."""
 
     predict: Callable[[Array, Array], Array]
     loss: Loss
     eta: float
 
 
-ORACLES = {"vovk": Oracle(vovk, square_loss, 2.0), "mixture": Oracle(mixture, log_loss, 1.0)}
+ORACLES = {
+    "vovk": Oracle(vovk, square_loss, 2.0),
+    "mixture": Oracle(mixture, log_loss, 1.0),
+}

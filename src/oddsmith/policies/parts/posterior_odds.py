@@ -1,4 +1,5 @@
-"""Odds of posterior sampling over features: quadrature for independent beliefs, fixed directions for a shared one."""
+"""Odds of posterior sampling over features: quadrature for independent beliefs, fixed
+directions for a shared one."""
 
 from dataclasses import dataclass
 
@@ -9,15 +10,27 @@ from oddsmith.core.decision import Context, Odds, Step
 from oddsmith.core.expert_policy import check_eligible, explored
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.best_arm import normal_best
-from oddsmith.policies.parts.directions import best_rows, check_directions, directions, shared_best, symmetric_root
-from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures, View, shared_weights
+from oddsmith.policies.parts.directions import (
+    best_rows,
+    check_directions,
+    directions,
+    shared_best,
+    symmetric_root,
+)
+from oddsmith.policies.parts.gaussian import (
+    GaussianState,
+    OverFeatures,
+    View,
+    shared_weights,
+)
 
 __all__ = ["OverPosterior"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OverPosterior(OverFeatures):
-    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width² covariance), mixed with gamma.
+    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width²
+    covariance), mixed with gamma.
 
     gamma None is 0 for a belief for each arm, and 0.01 for a shared one.
     """
@@ -31,7 +44,9 @@ class OverPosterior(OverFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("width", self.width, low=0, high=np.inf)
-        gamma = (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
+        gamma = (
+            (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
+        )
         object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
         check_directions(self.directions, self.seed)
 
@@ -39,7 +54,14 @@ class OverPosterior(OverFeatures):
     def explores(self) -> bool:
         return bool(self.gamma)  # without it, odds underflow in the end
 
-    def odds(self, state: GaussianState, context: Context, *, eligible: Bools | None = None, step: Step = None) -> Odds:
+    def odds(
+        self,
+        state: GaussianState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
         """The odds of being best in this context."""
         if isinstance(context, AnyOffer):
             check_eligible(eligible, len(context.arms))
@@ -52,12 +74,22 @@ class OverPosterior(OverFeatures):
     def draws(self, state: GaussianState) -> Array:
         """Fixed draws (n, d) of the weights that all arms share."""
         factor = self.width * symmetric_root(state.covariance[0])
-        return shared_weights(state) + directions(self.dim, self.directions, self.seed) @ factor
+        return (
+            shared_weights(state)
+            + directions(self.dim, self.directions, self.seed) @ factor
+        )
 
     def best(self, view: View, eligible: Bools | None) -> Array:
         """The probability of being best (…, K), before gamma."""
         if self.n_arms is not None:
-            return normal_best(view.means, self.width * np.sqrt(view.variances), eligible, optimist=self.optimist)
+            return normal_best(
+                view.means,
+                self.width * np.sqrt(view.variances),
+                eligible,
+                optimist=self.optimist,
+            )
         covariance = self.width**2 * view.covariance
         n, seed = self.directions, self.seed
-        return shared_best(view.means, covariance, eligible, n=n, seed=seed, optimist=self.optimist)
+        return shared_best(
+            view.means, covariance, eligible, n=n, seed=seed, optimist=self.optimist
+        )

@@ -11,15 +11,24 @@ _FEW = 64  # arms up to which plain floats are faster than arrays
 _FEASIBLE = 1e-12  # by how much sums of bounds may miss 1, as the odds then do
 
 
-def project(propensities: Array, floors: Array, caps: Array, eligible: Bools | None = None) -> Array:
-    """The distribution closest to `propensities` (…, K) within the bounds: clip(λ p, floor, cap) that sums to 1.
+def project(
+    propensities: Array, floors: Array, caps: Array, eligible: Bools | None = None
+) -> Array:
+    """The distribution closest to `propensities` (…, K) within the bounds: clip(λ p,
+    floor, cap) that sums to 1.
 
-    That form minimises KL(q, p) and KL(p, q) alike. Odds of 0 count as equal and infinitely small: they get mass beyond
-    their floor only once every other arm is at its cap. An arm that is not eligible gets 0, and one that is eligible
-    alone gets 1, whatever its cap. Arms are fixed at a bound one after the other and the others share the rest in
-    proportion (Bitran and Hax 1981), so there is no λ, which may be beyond floats: exact to rounding for all odds.
+    That form minimises KL(q, p) and KL(p, q) alike. Odds of 0 count as equal and
+    infinitely small: they get mass beyond their floor only once every other arm is at
+    its cap. An arm that is not eligible gets 0, and one that is eligible alone gets 1,
+    whatever its cap. Arms are fixed at a bound one after the other and the others share
+    the rest in proportion (Bitran and Hax 1981), so there is no λ, which may be beyond
+    floats: exact to rounding for all odds.
 
-    >>> project(np.array([0.7, 0.3, 0.0]), np.array([0.0, 0.0, 0.1]), np.array([0.5, 1.0, 1.0]))
+    >>> project(
+    ...     np.array([0.7, 0.3, 0.0]),
+    ...     np.array([0.0, 0.0, 0.1]),
+    ...     np.array([0.5, 1.0, 1.0]),
+    ... )
     array([0.5, 0.4, 0.1])
     """
     mask = np.True_ if eligible is None else eligible
@@ -50,7 +59,8 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
         beyond = below | above
         if not beyond.any():
             return odds
-        # once the others give way, those on the side that lacks more can only move further beyond their bound
+        # once the others give way, those on the side that lacks more can only move
+        # further beyond their bound
         lack = _sums(np.where(beyond, np.clip(odds, low, high) - odds, 0.0))
         below, above = below & (lack >= 0), above & (lack <= 0)
         odds = np.where(below, low, np.where(above, high, odds))
@@ -58,16 +68,22 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
 
 
 def _sums(values: Array) -> Array:
-    """Σ over arms (…, 1) from the first to the last, as plain floats are added: the same bits for a row and a batch."""
+    """Σ over arms (…, 1) from the first to the last, as plain floats are added: the
+    same bits for a row and a batch."""
     running: Array = np.add.accumulate(values, axis=-1)
     return running[..., -1:]
 
 
-def _project_row(propensities: Array, floors: Array, caps: Array, eligible: Bools | None) -> Array:
+def _project_row(
+    propensities: Array, floors: Array, caps: Array, eligible: Bools | None
+) -> Array:
     """Twin of `project` for one row (K,), in plain floats, to the last bit."""
     base: list[float] = propensities.tolist()
     n, arms = len(base), range(len(base))
-    low, high = ([*values.tolist()] if values.ndim else [values.item()] * n for values in (floors, caps))
+    low, high = (
+        [*values.tolist()] if values.ndim else [values.item()] * n
+        for values in (floors, caps)
+    )
     n_open = n if eligible is None else int(np.count_nonzero(eligible))
     if n_open == 1:
         high = [1.0] * n
@@ -119,11 +135,19 @@ def _check_feasible(low: Array, high: Array, open_to: Bools) -> None:
     infeasible = (least > 1 + _FEASIBLE) | (most < 1 - _FEASIBLE)
     if infeasible.any():
         first = tuple(np.argwhere(infeasible)[0])
-        raise _infeasible(float(least[first]), float(most[first]), int(np.count_nonzero(open_to[first])))
+        raise _infeasible(
+            float(least[first]),
+            float(most[first]),
+            int(np.count_nonzero(open_to[first])),
+        )
 
 
 def _infeasible(least: float, most: float, n_arms: int) -> Infeasible:
-    way = "lower the floors" if least > 1 else f"raise the caps to {1 / n_arms:.3g} or more, or offer more arms"
+    way = (
+        "lower the floors"
+        if least > 1
+        else f"raise the caps to {1 / n_arms:.3g} or more, or offer more arms"
+    )
     return Infeasible(
         f"floors must sum to at most 1 and caps to at least 1 over the eligible arms; "
         f"got {least:.6g} and {most:.6g} over {n_arms}: {way}"

@@ -1,4 +1,5 @@
-"""Proof: whether every decision of a store follows, the store as a log, and what is wrong with it in plain words."""
+"""Proof: whether every decision of a store follows, the store as a log, and what is
+wrong with it in plain words."""
 
 from oddsmith.server.audit.doctor import Finding, doctor
 from oddsmith.server.audit.log_export import Exported, export

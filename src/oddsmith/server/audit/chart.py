@@ -1,4 +1,5 @@
-"""Chart: what a doctor needs to know of a store, from one reading of its lines and one fold."""
+"""Chart: what a doctor needs to know of a store, from one reading of its lines and one
+fold."""
 
 from array import array
 from collections import Counter
@@ -35,10 +36,12 @@ _WINDOWS = 5000  # reward windows looked at in one go
 
 @dataclass
 class Chart:
-    """What was seen. Times are in seconds; where there is no judge or the fold failed, `folded` is None, and `why`.
+    """What was seen. Times are in seconds; where there is no judge or the fold failed,
+    `folded` is None, and `why`.
 
-    `lost` are the decisions that something came for since the store was restored, and that are not there. `choices`
-    are about the last decisions, as far as they have votes and rewards.
+    `lost` are the decisions that something came for since the store was restored, and
+    that are not there. `choices` are about the last decisions, as far as they have
+    votes and rewards.
     """
 
     reading: Reading
@@ -81,7 +84,11 @@ class Chart:
         """How many events a restart would read."""
         kept = self.reading.snapshots()
         last = kept[-1].position if kept else 0
-        return self.head - last if self.reading.gapless else sum(1 for _ in self.reading.lines(last, self.head))
+        return (
+            self.head - last
+            if self.reading.gapless
+            else sum(1 for _ in self.reading.lines(last, self.head))
+        )
 
 
 def chart_of(reading: Reading, place: str, now: float) -> Chart:
@@ -89,7 +96,11 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
     chart = Chart(reading, now, reading.head())
     items, made = _read_lines(chart)
     read = dict(zip(made, read_decisions(reading, made), strict=True))
-    chart.recent = [(position, decision) for position, (decision, *_) in read.items() if decision is not None]
+    chart.recent = [
+        (position, decision)
+        for position, (decision, *_) in read.items()
+        if decision is not None
+    ]
     _read_windows(chart)
     arbiter = judge_of(reading)
     if arbiter is None:
@@ -97,29 +108,50 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
     else:
         steps = progress(with_decisions(reading, items), len(items), "folding")
         try:
-            chart.folded = settle(start_of(reading, arbiter), steps, chart.head, roster_change())
+            chart.folded = settle(
+                start_of(reading, arbiter), steps, chart.head, roster_change()
+            )
         except UNREADABLE as error:
             chart.why = f"the events cannot be folded: {error}"
-    chart.choices = _choices(chart, {position: evidence.votes for position, (_, evidence, _) in read.items()}, items)
-    chart.broken_snapshots = [one.position for one in reading.snapshots() if not _opens(reading, one, arbiter)]
+    chart.choices = _choices(
+        chart,
+        {position: evidence.votes for position, (_, evidence, _) in read.items()},
+        items,
+    )
+    chart.broken_snapshots = [
+        one.position for one in reading.snapshots() if not _opens(reading, one, arbiter)
+    ]
     if Path(place).is_file():
         chart.file = file_facts(Path(place))
     return chart
 
 
-def _choices(chart: Chart, votes: Mapping[int, Array | None], items: Sequence[Count | Shown | Line]) -> Choices | None:
-    """What the votes and rewards of the last decisions say about the experts' policies; a sleeper would have agreed."""
+def _choices(
+    chart: Chart,
+    votes: Mapping[int, Array | None],
+    items: Sequence[Count | Shown | Line],
+) -> Choices | None:
+    """What the votes and rewards of the last decisions say about the experts' policies;
+    a sleeper would have agreed."""
     rewards = {item.made: item.value for item in items if isinstance(item, Count)}
     rows = []
     for position, decision in chart.recent:
         cast = votes[position]
         if cast is not None and len(cast) == len(chart.names) and position in rewards:
-            voted = np.where(cast.any(axis=1), cast[:, decision.number] / decision.propensity, 1.0)
+            voted = np.where(
+                cast.any(axis=1), cast[:, decision.number] / decision.propensity, 1.0
+            )
             rows.append(sums_of(voted, np.asarray(rewards[position])))
     if not rows or chart.folded is None:
         return None
     predictor = int(chart.folded.state.log_weights.argmax())
-    return choices_of(np.sum(rows, axis=0), len(rows), names=chart.names, predictor=predictor, present=chart.present)
+    return choices_of(
+        np.sum(rows, axis=0),
+        len(rows),
+        names=chart.names,
+        predictor=predictor,
+        present=chart.present,
+    )
 
 
 def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:
@@ -138,7 +170,10 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
     accounts: dict[str, Account] = {}
     changes: list[Line] = []
     made = array("q")
-    total, epoch_after = sum(chart.reading.tally().values()), chart.reading.epochs[-1][1]
+    total, epoch_after = (
+        sum(chart.reading.tally().values()),
+        chart.reading.epochs[-1][1],
+    )
     rules = chart.reading.rule, chart.reading.late, chart.reading.zero
     waiting: dict[str, None] = {}
     for line in progress(chart.reading.lines(0, chart.head), total, "reading"):
@@ -153,20 +188,34 @@ def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
             waiting[line.id] = None
         account = accounts.setdefault(line.id, Account(*rules))
         account.take(line)
-    chart.unmatched = sum(len(account.parts) for account in accounts.values() if not account.made)
+    chart.unmatched = sum(
+        len(account.parts) for account in accounts.values() if not account.made
+    )
     items = in_order((account.counts for account in accounts.values()), changes)
-    chart.settled = max((item.position for item in items if isinstance(item, Count)), default=0)
-    chart.rewards = _settled(accounts.values(), window_of(chart.reading), chart.last_time)
+    chart.settled = max(
+        (item.position for item in items if isinstance(item, Count)), default=0
+    )
+    chart.rewards = _settled(
+        accounts.values(), window_of(chart.reading), chart.last_time
+    )
     chart.lost = [id for id in waiting if not accounts[id].made]
     return items, made[-RECENT:].tolist()
 
 
-def _settled(accounts: Iterable[Account], window: float | None, now: float) -> "array[float]":
-    """What decisions count with, in the order they were made in: rewards, and defaults where there are none.
+def _settled(
+    accounts: Iterable[Account], window: float | None, now: float
+) -> "array[float]":
+    """What decisions count with, in the order they were made in: rewards, and defaults
+    where there are none.
 
-    Of decisions whose window is open only the good news may be there: they are left out.
+    Of decisions whose window is open only the good news may be there: they are left
+    out.
     """
-    settled = [one for one in accounts if one.settled and (window is None or one.decided + window <= now)]
+    settled = [
+        one
+        for one in accounts
+        if one.settled and (window is None or one.decided + window <= now)
+    ]
     return array("d", (one.value for one in sorted(settled, key=lambda one: one.made)))
 
 
@@ -181,11 +230,14 @@ def _look_at_clock(chart: Chart, line: Line) -> None:
 
 
 def _read_windows(chart: Chart) -> None:
-    """How many reward windows were opened, and how many are open that should be closed: by then, or after a day."""
+    """How many reward windows were opened, and how many are open that should be closed:
+    by then, or after a day."""
     window, after = window_of(chart.reading), 0
     patience = _DAY if window is None else window + _GRACE
     while after < chart.head and (windows := chart.reading.windows(after, _WINDOWS)):
         after = windows[-1].position
-        late = [one for one in windows if not one.closed and one.time + patience < chart.now]
+        late = [
+            one for one in windows if not one.closed and one.time + patience < chart.now
+        ]
         chart.opened += len(windows)
         chart.overdue += len(late)

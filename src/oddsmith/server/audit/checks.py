@@ -33,24 +33,35 @@ _VOTES = 1e-6  # votes may be steep in the predictions
 
 
 class Draws:
-    """The draws of a store; `incumbent` is said where an incumbent acted, and excused if the store may have that."""
+    """The draws of a store; `incumbent` is said where an incumbent acted, and excused
+    if the store may have that."""
 
     def __init__(self, reading: Reading) -> None:
         about = reading.about
         self._arms = list(arms_since(reading))
         self._uniform = None if about.get("seed") is None else Uniforms(about["seed"])
         may = may_shadow(reading)
-        self.incumbent = Untested(INCUMBENT if may else f"{INCUMBENT}, and no fact of the store says so", excused=may)
+        self.incumbent = Untested(
+            INCUMBENT if may else f"{INCUMBENT}, and no fact of the store says so",
+            excused=may,
+        )
 
     def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:
-        """Whether the arm is the one that seed and id draw from the recorded odds, over the arms that there were."""
+        """Whether the arm is the one that seed and id draw from the recorded odds, over
+        the arms that there were."""
         id, number, odds = line.id, decision.number, decision.propensities
         known = [arms for since, arms in self._arms if since <= (line.seen or 0)]
         arms = decision.arms or (known[-1] if known else ())
         if not isinstance(number, int) or not 0 <= number < len(odds):
             return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
-        if arms and decision.index is not None and (len(arms) != len(odds) or arms[number] != decision.arm):
-            return Differs(f"arm {decision.arm!r}", f"arm number {number} of {list(arms)[:8]}")
+        if (
+            arms
+            and decision.index is not None
+            and (len(arms) != len(odds) or arms[number] != decision.arm)
+        ):
+            return Differs(
+                f"arm {decision.arm!r}", f"arm number {number} of {list(arms)[:8]}"
+            )
         if decision.eligible is not None and not decision.eligible[number]:
             return Differs(f"arm {decision.arm!r}", "an eligible arm")
         if not _sums_to_one(odds):
@@ -60,38 +71,65 @@ class Draws:
         return self._check_number(id, arms, number, odds)
 
     def of_incumbent(self, answer: CheckResult, evidence: Evidence) -> CheckResult:
-        """What is said where an incumbent acted: not its word can be checked, but what the policy would have done.
+        """What is said where an incumbent acted: not its word can be checked, but what
+        the policy would have done.
 
-        The service keeps that of every such record, and the store says whether it may have any.
+        The service keeps that of every such record, and the store says whether it may
+        have any.
         """
         if evidence.own is None:
-            return answer or Untested(f"{INCUMBENT}, and what the policy would have done was not kept")
+            return answer or Untested(
+                f"{INCUMBENT}, and what the policy would have done was not kept"
+            )
         return answer or (None if self.incumbent.excused else self.incumbent)
 
-    def _check_own(self, id: str, arms: Sequence[str], evidence: Evidence) -> CheckResult:
+    def _check_own(
+        self, id: str, arms: Sequence[str], evidence: Evidence
+    ) -> CheckResult:
         own = evidence.own
-        if own is not None and not (_sums_to_one(own.odds) and 0 <= own.would < len(own.odds)):
+        if own is not None and not (
+            _sums_to_one(own.odds) and 0 <= own.would < len(own.odds)
+        ):
             return Differs(f"own odds {_some(own.odds)}", "a distribution")
-        return self.of_incumbent(None if own is None else self._check_number(id, arms, own.would, own.odds), evidence)
+        return self.of_incumbent(
+            None if own is None else self._check_number(id, arms, own.would, own.odds),
+            evidence,
+        )
 
-    def _check_number(self, id: str, arms: Sequence[str], number: int, odds: Array) -> CheckResult:
+    def _check_number(
+        self, id: str, arms: Sequence[str], number: int, odds: Array
+    ) -> CheckResult:
         if self._uniform is None:
             return Untested("the store does not say its seed")
         drawn = pick(odds, self._uniform(id))
         recorded, follows = (arms[n] if len(arms) > n else n for n in (number, drawn))
-        return None if drawn == number else Differs(f"arm {recorded!r}", f"arm {follows!r}")
+        return (
+            None
+            if drawn == number
+            else Differs(f"arm {recorded!r}", f"arm {follows!r}")
+        )
 
 
-def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tolerance: float) -> CheckResult:
-    """Whether sleepers are recorded as sleepers are: no vote, no advice, and the weights of the fold beside them."""
+def check_sleep(
+    decision: Decision, votes: Array | None, log_weights: Array, tolerance: float
+) -> CheckResult:
+    """Whether sleepers are recorded as sleepers are: no vote, no advice, and the
+    weights of the fold beside them."""
     advice, recorded = decision.advice, decision.log_weights
     for what, values in (("advice", advice), ("votes", votes)):
         if values is not None and len(values) != len(log_weights):
-            return Differs(f"{what} of {len(values)} experts", f"a roster of {len(log_weights)}")
+            return Differs(
+                f"{what} of {len(values)} experts", f"a roster of {len(log_weights)}"
+            )
     if advice is not None and votes is not None:
         silent = np.isnan(advice)
-        if (~silent & ~votes.any(axis=1)).any() or (silent & (votes[:, decision.number] > 0)).any():
-            return Differs(f"advice {_some(advice)}", "advice of the experts that voted, and of no other")
+        if (~silent & ~votes.any(axis=1)).any() or (
+            silent & (votes[:, decision.number] > 0)
+        ).any():
+            return Differs(
+                f"advice {_some(advice)}",
+                "advice of the experts that voted, and of no other",
+            )
     if recorded is None:
         if advice is not None and np.isnan(advice).any():
             return Differs("no log weights", "log weights, for an expert slept")
@@ -100,10 +138,19 @@ def check_sleep(decision: Decision, votes: Array | None, log_weights: Array, tol
     return None
 
 
-def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: State, tolerance: float) -> CheckResult:
-    """Whether recorded votes, weighed by the state, give the recorded odds, to the last bit if the tolerance is 0."""
+def check_odds(
+    decision: Decision,
+    evidence: Evidence,
+    judge: Policy,
+    state: State,
+    tolerance: float,
+) -> CheckResult:
+    """Whether recorded votes, weighed by the state, give the recorded odds, to the last
+    bit if the tolerance is 0."""
     votes = evidence.votes
-    if (wrong := check_sleep(decision, votes, state.log_weights, tolerance)) is not None:
+    if (
+        wrong := check_sleep(decision, votes, state.log_weights, tolerance)
+    ) is not None:
         return wrong
     own = decision.propensities if evidence.own is None else evidence.own.odds
     if evidence.shadow and evidence.own is None:
@@ -111,18 +158,29 @@ def check_odds(decision: Decision, evidence: Evidence, judge: Policy, state: Sta
     if votes is None:
         return Untested("votes were not kept")
     offer = None if decision.arms is None else Offer(None, decision.arms)
-    again = judge.weigh(state, (votes, votes), eligible=decision.eligible, step=decision.step, offer=offer)
+    again = judge.weigh(
+        state,
+        (votes, votes),
+        eligible=decision.eligible,
+        step=decision.step,
+        offer=offer,
+    )
     return same_odds(own, again.propensities, tolerance)
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
     """Whether odds are the same, to the last bit or to a tolerance."""
     by = how_far(recorded, follows)
-    return None if by <= tolerance else Differs(f"odds {_some(recorded)}", _some(follows), by)
+    return (
+        None
+        if by <= tolerance
+        else Differs(f"odds {_some(recorded)}", _some(follows), by)
+    )
 
 
 class Opinions(NamedTuple):
-    """Experts' predictions (N, K) when they are asked again, votes where they are known, and which experts matter."""
+    """Experts' predictions (N, K) when they are asked again, votes where they are
+    known, and which experts matter."""
 
     names: Sequence[str]
     predictions: Array
@@ -133,21 +191,29 @@ class Opinions(NamedTuple):
 def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:
     """Whether the experts say again what was recorded, to 1e-9.
 
-    One that slept then is not held to what it says now: it may have failed, or been late.
+    One that slept then is not held to what it says now: it may have failed, or been
+    late.
     """
     advice, column = decision.advice, now.predictions[:, decision.number]
     if advice is None or column.shape != advice.shape:
-        return Differs(f"advice of {0 if advice is None else len(advice)} experts", f"a roster of {len(column)}")
+        return Differs(
+            f"advice of {0 if advice is None else len(advice)} experts",
+            f"a roster of {len(column)}",
+        )
     slept = np.isnan(advice) if votes is None else ~votes.any(axis=1)
     same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & np.isnan(advice))
     if (wrong := ~slept & ~same).any():
         i = int(wrong.argmax())
-        return Differs(f"{_number(advice[i])} from {now.names[i]!r}", _number(column[i]))
+        return Differs(
+            f"{_number(advice[i])} from {now.names[i]!r}", _number(column[i])
+        )
     if votes is not None and now.ballots is not None:
         far = (np.abs(now.ballots - votes) > _VOTES).any(axis=1)
         if (wrong := ~slept & far & ~_tied(now.predictions, votes)).any():
             i = int(wrong.argmax())
-            return Differs(f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i]))
+            return Differs(
+                f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i])
+            )
     if (slept & now.matters & ~np.isnan(column)).any():
         return Untested("an expert slept in it that speaks now", excused=True)
     return None
@@ -161,13 +227,20 @@ def _tied(predictions: Array, votes: Array) -> Bools:
 
 
 def how_far(recorded: Array, follows: Array) -> float:
-    """The largest difference, of numbers above 1 relative to them; inf where they cannot be compared."""
+    """The largest difference, of numbers above 1 relative to them; inf where they
+    cannot be compared."""
     if recorded.shape != follows.shape:
         return inf
-    if not recorded.size or np.array_equal(recorded, follows, equal_nan=recorded.dtype.kind == "f"):
+    if not recorded.size or np.array_equal(
+        recorded, follows, equal_nan=recorded.dtype.kind == "f"
+    ):
         return 0.0
     with np.errstate(invalid="ignore"):
-        apart = np.where(recorded == follows, 0.0, np.abs(recorded - follows) / np.maximum(1.0, np.abs(follows)))
+        apart = np.where(
+            recorded == follows,
+            0.0,
+            np.abs(recorded - follows) / np.maximum(1.0, np.abs(follows)),
+        )
     largest = float(apart.max())
     return largest if largest == largest else inf
 

@@ -1,4 +1,5 @@
-"""doctor: what is wrong with stores, one small check for each trouble, in plain words, with what to do about it."""
+"""doctor: what is wrong with stores, one small check for each trouble, in plain words,
+with what to do about it."""
 
 import time
 from collections.abc import Sequence
@@ -37,36 +38,69 @@ class Symptom(NamedTuple):
 def _unmatched(chart: Chart) -> Symptom:
     n, total = chart.unmatched, chart.kinds["reward"]
     if not n:
-        return Symptom("ok", f"every one of {counted(total, 'reward')} has its decision")
+        return Symptom(
+            "ok", f"every one of {counted(total, 'reward')} has its decision"
+        )
     verb = "is for a decision" if n == 1 else "are for decisions"
-    what = f"{n:,} of {counted(total, 'reward')} ({n / total:.1%}) {verb} that never came"
-    advice = "Send rewards with the id that decide gave back, and look for clients of another experiment."
-    return Symptom("problem" if n >= 10 and n > 0.05 * total else "notice", what, advice)
+    what = (
+        f"{n:,} of {counted(total, 'reward')} ({n / total:.1%}) {verb} that never came"
+    )
+    advice = (
+        "Send rewards with the id that decide gave back, and look for clients of "
+        "another experiment."
+    )
+    return Symptom(
+        "problem" if n >= 10 and n > 0.05 * total else "notice", what, advice
+    )
 
 
 def _waiting(chart: Chart) -> Symptom:
     window, n, total = window_of(chart.reading), chart.overdue, chart.opened
     if window is not None:
         if not n:
-            return Symptom("ok", f"every reward window of {window:g} s was closed in time")
+            return Symptom(
+                "ok", f"every reward window of {window:g} s was closed in time"
+            )
         windows, verb = counted(total, "reward window"), "is" if n == 1 else "are"
-        what = f"{n:,} of {windows} of {window:g} s should have been closed, and {verb} open"
-        return Symptom("problem", what, "Start the service: it writes the default rewards that are due.")
+        what = (
+            f"{n:,} of {windows} of {window:g} s should have been closed, and {verb} "
+            "open"
+        )
+        return Symptom(
+            "problem",
+            what,
+            "Start the service: it writes the default rewards that are due.",
+        )
     what = f"{n:,} of {counted(total, 'decision')} had no reward for a day"
     if n <= 0.5 * total:
         return Symptom("ok", what)
     what += f", and no window gives {'it' if n == 1 else 'them'} a default"
-    advice = "Set window_s and default_reward in [service] if no news is bad news: else only good news is learnt from."
+    advice = (
+        "Set window_s and default_reward in [service] if no news is bad news: else "
+        "only good news is learnt from."
+    )
     return Symptom("notice", what, advice)
 
 
 def _learning(chart: Chart) -> Symptom:
     if len(chart.recent) == RECENT and chart.settled < chart.recent[0][0]:
         what = f"no reward has been learnt from for the last {RECENT:,} decisions"
-        return Symptom("problem", what, "See whether rewards are sent, with the right ids, and read the service's log.")
+        return Symptom(
+            "problem",
+            what,
+            "See whether rewards are sent, with the right ids, and read the service's "
+            "log.",
+        )
     if chart.folded is None:
-        return Symptom("notice", f"what was learnt cannot be told: {chart.why}", "Ask the service for /v1/posterior.")
-    return Symptom("ok", f"{counted(chart.folded.state.learnt, 'reward', 'has have')} been learnt from")
+        return Symptom(
+            "notice",
+            f"what was learnt cannot be told: {chart.why}",
+            "Ask the service for /v1/posterior.",
+        )
+    return Symptom(
+        "ok",
+        f"{counted(chart.folded.state.learnt, 'reward', 'has have')} been learnt from",
+    )
 
 
 def _frozen(chart: Chart) -> Symptom:
@@ -75,17 +109,34 @@ def _frozen(chart: Chart) -> Symptom:
     weight = posterior(chart.folded.state.log_weights)
     leader = int(weight.argmax())
     what = f"expert {chart.names[leader]!r} leads with weight {weight[leader]:.4g}"
-    if 1 - weight[leader] > 1e-9 or (chart.reading.about.get("judge") or {}).get("share", 0.0) > 0:
+    if (
+        1 - weight[leader] > 1e-9
+        or (chart.reading.about.get("judge") or {}).get("share", 0.0) > 0
+    ):
         return Symptom("ok", what)
-    advice = "That is right if the world stays as it is; else set share above 0, so that others can come back."
-    return Symptom("notice", f"{what}: all others together have less than one in a thousand million", advice)
+    advice = (
+        "That is right if the world stays as it is; else set share above 0, so that "
+        "others can come back."
+    )
+    return Symptom(
+        "notice",
+        f"{what}: all others together have less than one in a thousand million",
+        advice,
+    )
 
 
 def _exploring(chart: Chart) -> Symptom:
     judge = chart.reading.about.get("judge")
-    if judge is None or judge.get("gamma") != 0 or np.any(np.asarray(judge.get("floors", 0.0)) > 0):
+    if (
+        judge is None
+        or judge.get("gamma") != 0
+        or np.any(np.asarray(judge.get("floors", 0.0)) > 0)
+    ):
         return Symptom("ok", "arms are explored, as far as the store says")
-    advice = "Set gamma above 0: without it the log cannot tell what other policies would be worth."
+    advice = (
+        "Set gamma above 0: without it the log cannot tell what other policies would "
+        "be worth."
+    )
     return Symptom("notice", "gamma is 0: nothing is explored", advice)
 
 
@@ -96,13 +147,22 @@ def _odds(chart: Chart) -> Symptom:
         if not drawn:
             return Symptom("ok", "no arm has been drawn yet")
         last = counted(len(drawn), "decision")
-        return Symptom("ok", f"the least odds that an arm was drawn with are {least:.3g}, of the last {last}")
-    advice = "Raise gamma or floors: one such row weighs as much as a thousand others in an evaluation."
+        return Symptom(
+            "ok",
+            f"the least odds that an arm was drawn with are {least:.3g}, of the last "
+            f"{last}",
+        )
+    advice = (
+        "Raise gamma or floors: one such row weighs as much as a thousand others in an "
+        "evaluation."
+    )
     return Symptom("notice", f"an arm was drawn with odds of {least:.3g}", advice)
 
 
 def _asleep(chart: Chart) -> Symptom:
-    columns = [decision.advice for _, decision in chart.recent if decision.advice is not None]
+    columns = [
+        decision.advice for _, decision in chart.recent if decision.advice is not None
+    ]
     width = max((len(advice) for advice in columns), default=0)
     names = chart.names or [f"expert {i}" for i in range(width)]
     worst, share, last = "", 0.0, counted(len(columns), "decision")
@@ -113,87 +173,175 @@ def _asleep(chart: Chart) -> Symptom:
         if np.mean(slept) > share:
             worst, share = names[i], float(np.mean(slept))
     if share <= 0.2:
-        return Symptom("ok", f"no expert slept in more than {share:.0%} of the last {last}")
+        return Symptom(
+            "ok", f"no expert slept in more than {share:.0%} of the last {last}"
+        )
     what = f"expert {worst!r} slept in {share:.0%} of the last {last}"
-    advice = "See /v1/stats for what it raises, and whether timeout_ms is too short for it; or retire it."
+    advice = (
+        "See /v1/stats for what it raises, and whether timeout_ms is too short for it; "
+        "or retire it."
+    )
     return Symptom("problem" if share == 1 else "notice", what, advice)
 
 
 def _choices(chart: Chart) -> Symptom:
     if chart.choices is None or len(chart.names) < 2:
-        return Symptom("ok", "there are no votes of several experts to compare policies by")
+        return Symptom(
+            "ok", "there are no votes of several experts to compare policies by"
+        )
     sentence = str(chart.choices)
     what = sentence[0].lower() + sentence[1:-1]
     if chart.choices.low <= 0:
         return Symptom("ok", what)
-    advice = 'Weigh experts by what they earn: kind = "hedged"; and see what their predictions were trained on.'
+    advice = (
+        'Weigh experts by what they earn: kind = "hedged"; and see what their '
+        "predictions were trained on."
+    )
     return Symptom("notice", what, advice)
 
 
 def _rewards(chart: Chart) -> Symptom:
     scale = RewardScale(*chart.reading.about.get("reward", (0.0, 1.0)))
-    values = scale.value(np.frombuffer(chart.rewards, dtype=np.float64)) if chart.rewards else np.zeros(0)
+    values = (
+        scale.value(np.frombuffer(chart.rewards, dtype=np.float64))
+        if chart.rewards
+        else np.zeros(0)
+    )
     if len(values) >= 100 and values.min() == values.max():
-        advice = "Nothing can be learnt from rewards that never differ: see what is sent, and [reward] low and high."
+        advice = (
+            "Nothing can be learnt from rewards that never differ: see what is sent, "
+            "and [reward] low and high."
+        )
         low, high = scale.low, scale.high
-        return Symptom("problem", f"all {len(values):,} rewards are {values[0]:g} (of {low:g} to {high:g})", advice)
+        return Symptom(
+            "problem",
+            f"all {len(values):,} rewards are {values[0]:g} (of {low:g} to {high:g})",
+            advice,
+        )
     before, last = values[:-500], values[-500:]
     if len(before) >= 500:
         error = np.sqrt(before.var() / len(before) + last.var() / len(last))
         if abs(last.mean() - before.mean()) > 6 * error > 0:
-            what = f"the last 500 rewards are {last.mean():.3g} on average, those before {before.mean():.3g}"
-            return Symptom("notice", what, "See whether the way rewards are measured has changed, or the world has.")
+            what = (
+                f"the last 500 rewards are {last.mean():.3g} on average, those before "
+                f"{before.mean():.3g}"
+            )
+            return Symptom(
+                "notice",
+                what,
+                "See whether the way rewards are measured has changed, or the world "
+                "has.",
+            )
     mean = f", {values.mean():.3g} on average" if len(values) else ""
-    return Symptom("ok", f"{counted(len(values), 'reward')}{mean}, nothing out of the ordinary")
+    return Symptom(
+        "ok", f"{counted(len(values), 'reward')}{mean}, nothing out of the ordinary"
+    )
 
 
 def _refused(chart: Chart) -> Symptom:
     n = 0 if chart.folded is None else len(chart.folded.refused)
     if not n:
         return Symptom("ok", "no reward was refused by the policy")
-    advice = "Keep predictions away from 0 and 1 (clip), so that no reward is impossible for all experts."
+    advice = (
+        "Keep predictions away from 0 and 1 (clip), so that no reward is impossible "
+        "for all experts."
+    )
     them = "it" if n == 1 else "them"
-    return Symptom("problem", f"{counted(n, 'reward', 'was were')} passed over: the policy refused {them}", advice)
+    return Symptom(
+        "problem",
+        f"{counted(n, 'reward', 'was were')} passed over: the policy refused {them}",
+        advice,
+    )
 
 
 def _corrections(chart: Chart) -> Symptom:
-    n, rewards = chart.kinds["correction"], chart.kinds["reward"] + chart.kinds["default"]
+    n, rewards = (
+        chart.kinds["correction"],
+        chart.kinds["reward"] + chart.kinds["default"],
+    )
     if n < 10 or n <= 0.01 * rewards:
-        return Symptom("ok", f"{counted(n, 'correction')} of {counted(rewards, 'reward')}")
-    advice = "Each one folds again what came after it: send rewards when they are final, or use a window."
-    return Symptom("notice", f"{n:,} corrections of {rewards:,} rewards ({n / rewards:.1%}) are many", advice)
+        return Symptom(
+            "ok", f"{counted(n, 'correction')} of {counted(rewards, 'reward')}"
+        )
+    advice = (
+        "Each one folds again what came after it: send rewards when they are final, or "
+        "use a window."
+    )
+    return Symptom(
+        "notice",
+        f"{n:,} corrections of {rewards:,} rewards ({n / rewards:.1%}) are many",
+        advice,
+    )
 
 
 def _clock(chart: Chart) -> Symptom:
     if chart.future:
-        advice = "Set the clock of the machine that serves: windows and erasing go by it."
-        return Symptom("problem", f"{counted(chart.future, 'event', 'is are')} from the future", advice)
+        advice = (
+            "Set the clock of the machine that serves: windows and erasing go by it."
+        )
+        return Symptom(
+            "problem",
+            f"{counted(chart.future, 'event', 'is are')} from the future",
+            advice,
+        )
     if chart.backwards:
-        what = f"time went back at {counted(chart.backwards, 'position')}, first at {chart.first_backwards:,}"
-        return Symptom("notice", what, "Keep the clocks of the machines in step (NTP): windows go by them.")
+        what = (
+            f"time went back at {counted(chart.backwards, 'position')}, first at "
+            f"{chart.first_backwards:,}"
+        )
+        return Symptom(
+            "notice",
+            what,
+            "Keep the clocks of the machines in step (NTP): windows go by them.",
+        )
     if chart.silence > _DAY:
-        what = f"nothing happened for {chart.silence / _DAY:.1f} days before position {chart.silence_at:,}"
-        return Symptom("notice", what, "If that was no holiday, see what was down then.")
+        what = (
+            f"nothing happened for {chart.silence / _DAY:.1f} days before position "
+            f"{chart.silence_at:,}"
+        )
+        return Symptom(
+            "notice", what, "If that was no holiday, see what was down then."
+        )
     return Symptom("ok", "times go forward, without long silence")
 
 
 def _snapshots(chart: Chart) -> Symptom:
     if broken := chart.broken_snapshots:
-        what = f"{counted(len(broken), 'snapshot', 'is are')} damaged, the last at position {broken[-1]:,}"
-        return Symptom("problem", what, "Nothing is lost, for the log is folded anew; see what is wrong with the disk.")
+        what = (
+            f"{counted(len(broken), 'snapshot', 'is are')} damaged, the last at "
+            f"position {broken[-1]:,}"
+        )
+        return Symptom(
+            "problem",
+            what,
+            "Nothing is lost, for the log is folded anew; see what is wrong with the "
+            "disk.",
+        )
     n = chart.since_snapshot
     if n <= 200_000:
         return Symptom("ok", f"a restart would read {counted(n, 'event')}")
-    what = f"the last snapshot is {n:,} events old: a restart would take about {n * _REPLAY:.0f} s or more"
-    return Symptom("notice", what, "See whether the service can write snapshots, and snapshot_every.")
+    what = (
+        f"the last snapshot is {n:,} events old: a restart would take about "
+        f"{n * _REPLAY:.0f} s or more"
+    )
+    return Symptom(
+        "notice",
+        what,
+        "See whether the service can write snapshots, and snapshot_every.",
+    )
 
 
 def _file(chart: Chart) -> Symptom:
     if chart.file is None:
         return Symptom("ok", "the store is no file")
     if chart.file.broken is not None:
-        advice = "Stop the service, keep a copy of the file as it is, and go back to the last good one."
-        return Symptom("problem", f"the file is damaged: {chart.file.broken:.120}", advice)
+        advice = (
+            "Stop the service, keep a copy of the file as it is, and go back to the "
+            "last good one."
+        )
+        return Symptom(
+            "problem", f"the file is damaged: {chart.file.broken:.120}", advice
+        )
     return Symptom("ok", f"the file is sound, {chart.file.size / _MIB:,.1f} MiB")
 
 
@@ -201,19 +349,39 @@ def _disk(chart: Chart) -> Symptom:
     if chart.file is None:
         return Symptom("ok", "the store is no file")
     if chart.file.read_only:
-        return Symptom("ok", "the folder is read-only: the store can be read, and no service can write to it here")
+        return Symptom(
+            "ok",
+            "the folder is read-only: the store can be read, and no service can write "
+            "to it here",
+        )
     size, log, free = chart.file.size, chart.file.log_size, chart.file.free
     if free < 256 * _MIB or free < log:
-        return Symptom("problem", f"the disk has {free / _MIB:,.0f} MiB left", "Make room: a full disk refuses events.")
+        return Symptom(
+            "problem",
+            f"the disk has {free / _MIB:,.0f} MiB left",
+            "Make room: a full disk refuses events.",
+        )
     if log > 64 * _MIB and log > 0.5 * size:
-        what = f"the write-ahead log has {log / _MIB:,.0f} MiB, the store {size / _MIB:,.0f} MiB"
-        return Symptom("notice", what, "Some program has been reading for long: end it, and the log is emptied.")
+        what = (
+            f"the write-ahead log has {log / _MIB:,.0f} MiB, the store "
+            f"{size / _MIB:,.0f} MiB"
+        )
+        return Symptom(
+            "notice",
+            what,
+            "Some program has been reading for long: end it, and the log is emptied.",
+        )
     return Symptom("ok", f"the disk has {free / _MIB:,.0f} MiB left")
 
 
 def _lock(chart: Chart) -> Symptom:
     holder = None if chart.file is None else chart.file.holder
-    return Symptom("ok", "no process writes to it" if holder is None else f"process {holder} writes to it")
+    return Symptom(
+        "ok",
+        "no process writes to it"
+        if holder is None
+        else f"process {holder} writes to it",
+    )
 
 
 def _restored(chart: Chart) -> Symptom:
@@ -221,15 +389,27 @@ def _restored(chart: Chart) -> Symptom:
     if backup is None:
         return Symptom("ok", "the store is no backup, and was not restored from one")
     if backup.restored is None:
-        return Symptom("ok", f"it is a backup of {_date(backup.time)}, up to position {backup.head:,}")
-    what = f"it was restored from a backup after position {backup.head:,} on {_date(backup.restored)}"
+        return Symptom(
+            "ok",
+            f"it is a backup of {_date(backup.time)}, up to position {backup.head:,}",
+        )
+    what = (
+        f"it was restored from a backup after position {backup.head:,} on "
+        f"{_date(backup.restored)}"
+    )
     what += "; what came after it in the original is not here"
     if not chart.lost:
         return Symptom("ok", what)
     n, first = len(chart.lost), ", ".join(repr(id) for id in chart.lost[:5])
     listed = f"{first} and {n - 5:,} more" if n > 5 else first
-    what += f". {counted(n, 'decision', 'is are')} missing that something came for since: {listed}"
-    advice = "They were lost, or their ids are wrong: let clients send those decisions again, and all else since then."
+    what += (
+        f". {counted(n, 'decision', 'is are')} missing that something came for since: "
+        f"{listed}"
+    )
+    advice = (
+        "They were lost, or their ids are wrong: let clients send those decisions "
+        "again, and all else since then."
+    )
     return Symptom("notice", what, advice)
 
 
@@ -240,12 +420,16 @@ def _date(seconds: float) -> str:
 _STORE = (_file, _disk, _lock, _clock, _snapshots, _restored)
 _LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep)
 _REWARDS = (_choices, _rewards, _refused, _corrections)
-AILMENTS = {check.__name__.removeprefix("_"): check for check in (*_STORE, *_LEARNING, *_REWARDS)}
+AILMENTS = {
+    check.__name__.removeprefix("_"): check
+    for check in (*_STORE, *_LEARNING, *_REWARDS)
+}
 """The checks by name, in the order in which they are told."""
 
 
 class Finding(NamedTuple):
-    """What one check found in the store at a place: a sentence, and unless all is well one of advice."""
+    """What one check found in the store at a place: a sentence, and unless all is well
+    one of advice."""
 
     place: str
     check: str
@@ -254,23 +438,44 @@ class Finding(NamedTuple):
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.level:8}{self.check:12}{self.what}.{' ' + self.advice if self.advice else ''}"
+        return (
+            f"{self.level:8}{self.check:12}{self.what}."
+            f"{' ' + self.advice if self.advice else ''}"
+        )
 
 
-def doctor(places: Sequence[str], *, now: float | None = None, experiment: str | None = None) -> list[Finding]:
-    """The findings of all checks in each store; `now` is the time to compare with (the clock's).
+def doctor(
+    places: Sequence[str], *, now: float | None = None, experiment: str | None = None
+) -> list[Finding]:
+    """The findings of all checks in each store; `now` is the time to compare with (the
+    clock's).
 
     `experiment` says which one of a database; of a file it is the one it must be of.
     """
     moment = time.time() if now is None else now
-    return [finding for place in places for finding in _examined(place, moment, experiment)]
+    return [
+        finding for place in places for finding in _examined(place, moment, experiment)
+    ]
 
 
 def _examined(place: str, now: float, experiment: str | None) -> list[Finding]:
     try:
         with closing(open_reader(place, experiment)) as reading:
             chart = chart_of(reading, place, now)
-            return [Finding(public_address(place), name, *check(chart)) for name, check in AILMENTS.items()]
+            return [
+                Finding(public_address(place), name, *check(chart))
+                for name, check in AILMENTS.items()
+            ]
     except OddsmithError as error:
-        advice = "Give the path of a store; of a damaged one, go back to the last good copy."
-        return [Finding(public_address(place), "file", "problem", f"it cannot be read: {error}", advice)]
+        advice = (
+            "Give the path of a store; of a damaged one, go back to the last good copy."
+        )
+        return [
+            Finding(
+                public_address(place),
+                "file",
+                "problem",
+                f"it cannot be read: {error}",
+                advice,
+            )
+        ]

@@ -28,10 +28,11 @@ _ROWS = 5000
 
 
 class Exported(NamedTuple):
-    """What went into a log: rows, and how many of them have a reward, an incumbent's odds, no context any more.
+    """What went into a log: rows, and how many of them have a reward, an incumbent's
+    odds, no context any more.
 
-    `unshown` decisions were deferred and never activated: they are left out, as are those `without` a context where
-    only others were asked for.
+    `unshown` decisions were deferred and never activated: they are left out, as are
+    those `without` a context where only others were asked for.
     """
 
     rows: int = 0
@@ -42,17 +43,23 @@ class Exported(NamedTuple):
     without: int = 0
 
     def __add__(self, other: "Exported") -> "Exported":  # type: ignore[override]
-        return Exported(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Exported(
+            *(mine + theirs for mine, theirs in zip(self, other, strict=True))
+        )
 
 
-def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -> Exported:
-    """Write the store's decisions as a log, by the suffix of `path`: Parquet, CSV, JSON lines or dsjson.
+def export(
+    reading: Reading, path: Path | str, *, contexts_only: bool = False
+) -> Exported:
+    """Write the store's decisions as a log, by the suffix of `path`: Parquet, CSV, JSON
+    lines or dsjson.
 
-    Rewards are what the decisions count with, as of the last event; NaN where they do not count yet. The odds of an
-    incumbent are its own. Advice has a column for every expert of the roster; one that joined later sleeps in what was
-    decided before, under the weights of that time. An arm that was added later was not eligible before. With
-    `contexts_only`, decisions whose context was erased are left out. Rows are in the order of the states they were made
-    with.
+    Rewards are what the decisions count with, as of the last event; NaN where they do
+    not count yet. The odds of an incumbent are its own. Advice has a column for every
+    expert of the roster; one that joined later sleeps in what was decided before, under
+    the weights of that time. An arm that was added later was not eligible before. With
+    `contexts_only`, decisions whose context was erased are left out. Rows are in the
+    order of the states they were made with.
     """
     total = Exported()
 
@@ -64,31 +71,48 @@ def export(reading: Reading, path: Path | str, *, contexts_only: bool = False) -
                 yield log
         if not total.rows:
             left_out = total.unshown + total.without
-            raise InvalidInput(f"a store must have decisions to export; of {left_out} none is left")
+            raise InvalidInput(
+                f"a store must have decisions to export; of {left_out} none is left"
+            )
 
     write_log(logs(), path)
     return total
 
 
-def log_batches_of(reading: Reading, *, contexts_only: bool = False) -> Iterator[tuple[Log | None, Exported]]:
-    """The store's decisions as logs of some thousand rows, and what is in each; None for a log without rows."""
+def log_batches_of(
+    reading: Reading, *, contexts_only: bool = False
+) -> Iterator[tuple[Log | None, Exported]]:
+    """The store's decisions as logs of some thousand rows, and what is in each; None
+    for a log without rows."""
     head = reading.head()
     joined = [line.id for line in reading.lines(0, head) if line.kind == "expert added"]
-    start, names = None, None if reading.experts is None else tuple(dict.fromkeys([*reading.experts, *joined]))
+    start, names = (
+        None,
+        None
+        if reading.experts is None
+        else tuple(dict.fromkeys([*reading.experts, *joined])),
+    )
     if joined:
         arbiter = judge_of(reading)
         if arbiter is None:
-            raise InvalidInput("a store whose experts changed must say how its policy weighs votes; this one does not")
+            raise InvalidInput(
+                "a store whose experts changed must say how its policy weighs votes; "
+                "this one does not"
+            )
         start = start_of(reading, arbiter)
     visits = progress(walk(reading, start, roster_change(), head), None, "decisions")
     slates = reading.has_slates()
     while batch := list(islice(visits, _ROWS)):
         log, counted = _log_of(reading, batch, head, names, contexts_only)
-        yield (_with_slates(reading, log, batch) if slates and log is not None else log), counted
+        yield (
+            (_with_slates(reading, log, batch) if slates and log is not None else log),
+            counted,
+        )
 
 
 def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
-    """The log with the slates and slots of its decisions, which are some of those visited."""
+    """The log with the slates and slots of its decisions, which are some of those
+    visited."""
     positions = {visit.line.id: visit.line.position for visit in visits}
     draws = reading.draws([positions[one] for one in log.decision_id])
     places = np.array([draw.slot or 0 for draw in draws], dtype=np.int64)
@@ -96,16 +120,34 @@ def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
 
 
 def _log_of(
-    reading: Reading, visits: Sequence[Visit], head: int, names: tuple[str, ...] | None, contexts_only: bool
+    reading: Reading,
+    visits: Sequence[Visit],
+    head: int,
+    names: tuple[str, ...] | None,
+    contexts_only: bool,
 ) -> tuple[Log | None, Exported]:
-    accounts = {visit.line.id: Account(reading.rule, reading.late, reading.zero) for visit in visits}
+    accounts = {
+        visit.line.id: Account(reading.rule, reading.late, reading.zero)
+        for visit in visits
+    }
     for line in reading.history(list(accounts), head):
         accounts[line.id].take(line)
-    shown = [visit for visit in visits if accounts[visit.line.id].shown or not visit.line.deferred]
-    kept = [visit for visit in shown if not contexts_only or not isinstance(_decision(visit).context, Erased)]
+    shown = [
+        visit
+        for visit in visits
+        if accounts[visit.line.id].shown or not visit.line.deferred
+    ]
+    kept = [
+        visit
+        for visit in shown
+        if not contexts_only or not isinstance(_decision(visit).context, Erased)
+    ]
     decisions = [_decision(visit) for visit in kept]
     settled = [accounts[visit.line.id] for visit in kept]
-    rewards = np.array([account.value if account.settled else np.nan for account in settled], dtype=np.float64)
+    rewards = np.array(
+        [account.value if account.settled else np.nan for account in settled],
+        dtype=np.float64,
+    )
     counted = Exported(
         rows=len(kept),
         rewarded=int(np.count_nonzero(~np.isnan(rewards))),
@@ -117,12 +159,19 @@ def _log_of(
     if not kept:
         return None, counted
     arms = arms_at(reading, head)
-    wide = [_with_columns(decision, len(arms)) if arms is not None else decision for decision in decisions]
-    columns = _columns(wide, [_spread(visit, None if names is None else len(names)) for visit in kept])
+    wide = [
+        _with_columns(decision, len(arms)) if arms is not None else decision
+        for decision in decisions
+    ]
+    columns = _columns(
+        wide, [_spread(visit, None if names is None else len(names)) for visit in kept]
+    )
     log = Log(
         reward=rewards,
         decision_id=[visit.line.id for visit in kept],
-        time=(np.array([visit.line.time for visit in kept]) * 1e6).astype("datetime64[us]"),
+        time=(np.array([visit.line.time for visit in kept]) * 1e6).astype(
+            "datetime64[us]"
+        ),
         fingerprint=[reading.fingerprint] * len(kept),
         arms=arms,
         experts=names if "advice" in columns else None,
@@ -131,11 +180,14 @@ def _log_of(
     return log, counted
 
 
-def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None, ...]]) -> dict[str, Any]:
+def _columns(
+    decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None, ...]]
+) -> dict[str, Any]:
     """The columns of decisions: always the same, whatever some of them lack."""
     odds = [decision.propensities for decision in decisions]
     masks = [
-        np.ones(len(p), np.bool_) if d.eligible is None else d.eligible for d, p in zip(decisions, odds, strict=True)
+        np.ones(len(p), np.bool_) if d.eligible is None else d.eligible
+        for d, p in zip(decisions, odds, strict=True)
     ]
     offers = decisions[0].arms is not None
     columns: dict[str, Any] = {
@@ -146,55 +198,84 @@ def _columns(decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None,
     }
     if offers:
         columns["offered"] = [decision.arms for decision in decisions]
-        features = [None if isinstance(decision.features, Erased) else decision.features for decision in decisions]
+        features = [
+            None if isinstance(decision.features, Erased) else decision.features
+            for decision in decisions
+        ]
         columns |= {"features": features} if any(features) else {}
     if all(decision.step is not None for decision in decisions):
         columns["step"] = [decision.step for decision in decisions]
-    for name, values in zip(("advice", "bonus", "log_weights"), zip(*learnt, strict=True), strict=False):
+    for name, values in zip(
+        ("advice", "bonus", "log_weights"), zip(*learnt, strict=True), strict=False
+    ):
         if any(value is not None for value in values):
             columns[name] = np.array(values)
     return columns
 
 
 def _with_columns(decision: Decision, n_arms: int) -> Decision:
-    """The decision over all arms that there are at the end; those that were added after it were not eligible."""
+    """The decision over all arms that there are at the end; those that were added after
+    it were not eligible."""
     missing = n_arms - len(decision.propensities)
     if missing <= 0:
         return decision
-    mask = np.ones(len(decision.propensities), np.bool_) if decision.eligible is None else decision.eligible
-    odds, eligible = np.append(decision.propensities, np.zeros(missing)), np.append(mask, np.zeros(missing, np.bool_))
+    mask = (
+        np.ones(len(decision.propensities), np.bool_)
+        if decision.eligible is None
+        else decision.eligible
+    )
+    odds, eligible = (
+        np.append(decision.propensities, np.zeros(missing)),
+        np.append(mask, np.zeros(missing, np.bool_)),
+    )
     return decision._replace(propensities=odds, eligible=eligible)
 
 
-def _spread(visit: Visit, width: int | None) -> tuple[Array | None, Array | None, Array | None]:
-    """Advice, bonus and log weights over the roster at the end; log weights are NaN where no expert slept."""
+def _spread(
+    visit: Visit, width: int | None
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Advice, bonus and log weights over the roster at the end; log weights are NaN
+    where no expert slept."""
     decision = _decision(visit)
     if decision.advice is None:
         return None, None, None
     missing = 0 if width is None else width - len(decision.advice)
     if missing:
-        own = _drawn_with(visit) if decision.log_weights is None else decision.log_weights
+        own = (
+            _drawn_with(visit) if decision.log_weights is None else decision.log_weights
+        )
         decision = pad_to_roster(decision, np.append(own, np.full(missing, -np.inf)))
-    log_weights = np.full_like(decision.advice, np.nan) if decision.log_weights is None else decision.log_weights
+    log_weights = (
+        np.full_like(decision.advice, np.nan)
+        if decision.log_weights is None
+        else decision.log_weights
+    )
     return decision.advice, decision.bonus, log_weights
 
 
 def _drawn_with(visit: Visit) -> Array:
     """The log weights of the state it was made with."""
     if visit.folded is None:
-        raise BadFile(f"decision {visit.line.id!r} must have a state it was made with; {visit.why or visit.line.seen}")
+        raise BadFile(
+            f"decision {visit.line.id!r} must have a state it was made with; "
+            f"{visit.why or visit.line.seen}"
+        )
     log_weights: Array = visit.folded.state.log_weights
     return log_weights
 
 
 def _decision(visit: Visit) -> Decision:
     if visit.decision is None:
-        raise BadFile(f"decision {visit.line.id!r} at position {visit.line.position} cannot be read; {visit.why}")
+        raise BadFile(
+            f"decision {visit.line.id!r} at position {visit.line.position} cannot be "
+            f"read; {visit.why}"
+        )
     return visit.decision
 
 
 def _plain(context: Context) -> Context:
-    """A context as JSON has it, so that all batches are alike; None for one that was erased."""
+    """A context as JSON has it, so that all batches are alike; None for one that was
+    erased."""
     if isinstance(context, Erased):
         return None
     return context.tolist() if isinstance(context, np.ndarray) else context

@@ -14,9 +14,22 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.files.fingerprint import difference
 from oddsmith.logs.progress import TOLD_S, progress
-from oddsmith.server.audit.checks import CLOSE, Draws, Opinions, check_advice, check_odds, same_odds
+from oddsmith.server.audit.checks import (
+    CLOSE,
+    Draws,
+    Opinions,
+    check_advice,
+    check_odds,
+    same_odds,
+)
 from oddsmith.server.audit.facts import Contexts, StateCheck, check_facts
-from oddsmith.server.audit.verdicts import CheckResult, Differs, Level, Untested, VerifyReport
+from oddsmith.server.audit.verdicts import (
+    CheckResult,
+    Differs,
+    Level,
+    Untested,
+    VerifyReport,
+)
 from oddsmith.server.audit.walk import UNREADABLE, Visit, made_with, start_of, walk
 from oddsmith.server.fold.fold import Folded, roster_change
 from oddsmith.server.fold.judge import gts_inside, judge, judge_from_json, judge_to_json
@@ -40,18 +53,26 @@ class Panel:
         """Whether the policy, with its models, gives the recorded odds, to 1e-9."""
         return self._answer(visit, _check_odds)
 
-    def _answer(self, visit: Visit, check: Callable[[Visit, Folded, Decision], CheckResult]) -> CheckResult:
+    def _answer(
+        self, visit: Visit, check: Callable[[Visit, Folded, Decision], CheckResult]
+    ) -> CheckResult:
         """What a check says, where the experts can be asked."""
         if visit.folded is None or visit.decision is None:
-            return Untested(visit.why or "the state it was made with is not known", visit.erased)
-        if isinstance(visit.decision.context, Erased) or isinstance(visit.decision.features, Erased):
+            return Untested(
+                visit.why or "the state it was made with is not known", visit.erased
+            )
+        if isinstance(visit.decision.context, Erased) or isinstance(
+            visit.decision.features, Erased
+        ):
             return Untested("its context was erased", excused=True)
         try:
             return check(visit, visit.folded, visit.decision)
         except Exception as error:  # whatever the experts of others raise
             return Untested(f"the experts cannot be asked: {type(error).__name__}")
 
-    def _check_advice(self, visit: Visit, folded: Folded, decision: Decision) -> CheckResult:
+    def _check_advice(
+        self, visit: Visit, folded: Folded, decision: Decision
+    ) -> CheckResult:
         if decision.advice is None:
             return Untested("it has no advice")
         opinions = self._ask(folded.policy, folded.state, decision)
@@ -62,19 +83,26 @@ class Panel:
     def _ask(self, policy: Policy, state: State, decision: Decision) -> Opinions | None:
         inner, context = gts_inside(policy), _question(decision)
         if inner is None:
-            advice = policy.odds(state, context, eligible=decision.eligible, step=decision.step).advice
+            advice = policy.odds(
+                state, context, eligible=decision.eligible, step=decision.step
+            ).advice
             names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]
             return None if advice is None else Opinions(names, advice, None, np.True_)
         if policy is not self._policy or self._bank is None:
             bank = inner.experts
-            self._policy, self._bank = policy, Guarded(bank.experts if isinstance(bank, Guarded) else bank)
+            self._policy, self._bank = (
+                policy,
+                Guarded(bank.experts if isinstance(bank, Guarded) else bank),
+            )
         answer = self._bank.advise(state.experts, context, decision.eligible)
         return Opinions(inner.experts.names, *answer, inner.prior > 0)
 
 
 def _check_odds(_: Visit, folded: Folded, decision: Decision) -> CheckResult:
     context, step = _question(decision), decision.step
-    again = folded.policy.odds(folded.state, context, eligible=decision.eligible, step=step)
+    again = folded.policy.odds(
+        folded.state, context, eligible=decision.eligible, step=step
+    )
     return same_odds(decision.propensities, again.propensities, CLOSE)
 
 
@@ -91,21 +119,26 @@ def verify(
     facts: Mapping[str, object] | None = None,
     tolerance: float = 0.0,
 ) -> VerifyReport:
-    """Whether the events have no gap, facts and snapshots are as they must be, and every decision follows, thrice.
+    """Whether the events have no gap, facts and snapshots are as they must be, and
+    every decision follows, thrice.
 
     1. The draw: the arm is the one that seed and id draw from the recorded odds.
-    2. The odds: recorded votes, weighed by the fold of all events up to the recorded position, give the recorded odds
-       to the last bit. Needs no models: the store says how its policy weighs. Other builds of the arithmetic may round
-       in another way; for them there is a `tolerance`.
-    3. The experts, where `policy` is given (and `bench`, the experts that joined): asked again in the recorded context,
-       they say what was recorded, to 1e-9; those that learn are folded along. Odds whose votes were not kept are
-       recomputed from them too.
+    2. The odds: recorded votes, weighed by the fold of all events up to the recorded
+       position, give the recorded odds to the last bit. Needs no models: the store says
+       how its policy weighs. Other builds of the arithmetic may round in another way;
+       for them there is a `tolerance`.
+    3. The experts, where `policy` is given (and `bench`, the experts that joined):
+       asked again in the recorded context, they say what was recorded, to 1e-9; those
+       that learn are folded along. Odds whose votes were not kept are recomputed from
+       them too.
 
-    `facts` are what the policy file says of name, arms, units of rewards and seed: the store must say the same.
+    `facts` are what the policy file says of name, arms, units of rewards and seed: the
+    store must say the same.
 
-    One pass forward for levels 1 and 2, one for level 3, in memory that does not grow with the store but for a few
-    bytes for each decision. Level 3 takes as long as the experts took to decide. Progress is shown on a terminal; of
-    level 3 elsewhere, too, as a line on standard error every 30 s.
+    One pass forward for levels 1 and 2, one for level 3, in memory that does not grow
+    with the store but for a few bytes for each decision. Level 3 takes as long as the
+    experts took to decide. Progress is shown on a terminal; of level 3 elsewhere, too,
+    as a line on standard error every 30 s.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
     states = StateCheck(reading)  # before the head, which only grows
@@ -135,7 +168,12 @@ class _Proof:
     def report(self, models: bool) -> VerifyReport:
         levels = (self.facts, self.events, self.draw, self.odds, self.states.level)
         name = str(self.reading.about.get("experiment", ""))
-        return VerifyReport(name, self.head, self.decisions, (*levels, self.experts) if models else levels)
+        return VerifyReport(
+            name,
+            self.head,
+            self.decisions,
+            (*levels, self.experts) if models else levels,
+        )
 
     def check_store(self, policy: Policy | None, said: Mapping[str, object]) -> None:
         """What needs no fold: the facts, the positions of events and of snapshots."""
@@ -147,7 +185,13 @@ class _Proof:
         """Draws, odds and states, by the judge."""
         reading, arbiter, contexts = self.reading, self.arbiter, Contexts()
         start = None if arbiter is None else start_of(reading, arbiter)
-        visits = walk(reading, start, roster_change(), self.head, self.states.stops(self.head, tolerance))
+        visits = walk(
+            reading,
+            start,
+            roster_change(),
+            self.head,
+            self.states.stops(self.head, tolerance),
+        )
         draws = Draws(reading)
         for visit in progress(visits, self.decisions, "draws and odds"):
             place = visit.line.id, visit.line.position
@@ -158,7 +202,9 @@ class _Proof:
         for miss in contexts.misses():
             self.events.take(*miss)
 
-    def ask_again(self, policy: Policy, bench: Mapping[str, Experts], tolerance: float) -> None:
+    def ask_again(
+        self, policy: Policy, bench: Mapping[str, Experts], tolerance: float
+    ) -> None:
         """The experts, and odds whose votes were not kept."""
         panel, start = Panel(), start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
@@ -171,24 +217,37 @@ class _Proof:
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
-    """The judge that the store names, else that of the policy; None where there is none."""
+    """The judge that the store names, else that of the policy; None where there is
+    none."""
     kept = reading.about.get("judge")
     if kept is None:
         return None if policy is None else judge(policy)
     if policy is not None and (mine := judge_to_json(policy)) != kept:
-        raise BadFile(f"the policy must be the one the store was made with; {difference(kept, mine)}")
+        raise BadFile(
+            "the policy must be the one the store was made with; "
+            f"{difference(kept, mine)}"
+        )
     return judge_from_json(kept)
 
 
 def _events(reading: Reading, head: int) -> tuple[Level, int]:
-    """Whether every position from 1 to the head is there, and how many of them are decisions."""
+    """Whether every position from 1 to the head is there, and how many of them are
+    decisions."""
     level, before, decisions = Level("events"), 0, 0
     for line in progress(reading.lines(0, head), head, "events"):
         if reading.gapless and line.position != before + 1:
             gap = line.position - before - 1
-            level.take("", before + 1, Differs("nothing", f"an event at each of {gap:,} positions"))
+            level.take(
+                "",
+                before + 1,
+                Differs("nothing", f"an event at each of {gap:,} positions"),
+            )
         keyed = reading.rule != "sum" and line.kind == "reward" and line.key
-        wrong = Differs(f"a reward with key {line.key!r:.60}", "one without") if keyed else None
+        wrong = (
+            Differs(f"a reward with key {line.key!r:.60}", "one without")
+            if keyed
+            else None
+        )
         level.take(line.id, line.position, wrong)
         before, decisions = line.position, decisions + (line.kind == "decision")
     return level, decisions
@@ -203,7 +262,9 @@ def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
         return _damaged(error)
 
 
-def _odds_answer(visit: Visit, arbiter: Policy | None, draws: Draws, tolerance: float) -> CheckResult:
+def _odds_answer(
+    visit: Visit, arbiter: Policy | None, draws: Draws, tolerance: float
+) -> CheckResult:
     if (wrong := _stated(visit)) is not None:
         return wrong
     if visit.decision is None:
@@ -214,8 +275,18 @@ def _odds_answer(visit: Visit, arbiter: Policy | None, draws: Draws, tolerance: 
     if visit.folded is None:
         return Untested(visit.why)
     try:
-        found = check_odds(visit.decision, visit.evidence, visit.folded.policy, visit.folded.state, tolerance)
-        return draws.of_incumbent(found, visit.evidence) if visit.evidence.shadow else found
+        found = check_odds(
+            visit.decision,
+            visit.evidence,
+            visit.folded.policy,
+            visit.folded.state,
+            tolerance,
+        )
+        return (
+            draws.of_incumbent(found, visit.evidence)
+            if visit.evidence.shadow
+            else found
+        )
     except UNREADABLE as error:
         return _damaged(error)
 
@@ -227,9 +298,15 @@ def _damaged(why: object) -> Differs:
 
 def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:
     """Whether the odds can be recomputed with the policy's own models only."""
-    return not visit.evidence.shadow and (arbiter is None or visit.evidence.votes is None)
+    return not visit.evidence.shadow and (
+        arbiter is None or visit.evidence.votes is None
+    )
 
 
 def _stated(visit: Visit) -> CheckResult:
     """Whether the state it says it was made with was there before it."""
-    return None if made_with(visit.line) else Differs(f"the state at position {visit.line.seen}", "one before it")
+    return (
+        None
+        if made_with(visit.line)
+        else Differs(f"the state at position {visit.line.seen}", "one before it")
+    )

@@ -20,7 +20,8 @@ _ALL = 2**62  # beyond any position
 
 
 class Happening(NamedTuple):
-    """An event of a decision: where it stands, when it came and from which key, what it is, its value, and what it did.
+    """An event of a decision: where it stands, when it came and from which key, what it
+    is, its value, and what it did.
 
     `sender` is the name of the key that sent it, where that is known.
     """
@@ -38,9 +39,10 @@ class Happening(NamedTuple):
 class Story:
     """What became of a decision. Values are in the units that rewards are sent in.
 
-    Without its decision, of which only later events are there, the fields about it are None. `counts_since` is the
-    position from which on it counts, and `reward` what with, from position `reward_since` on (later, where a late
-    reward counts as it arrives); `context` is "erased" where it was.
+    Without its decision, of which only later events are there, the fields about it are
+    None. `counts_since` is the position from which on it counts, and `reward` what
+    with, from position `reward_since` on (later, where a late reward counts as it
+    arrives); `context` is "erased" where it was.
     """
 
     id: str
@@ -68,20 +70,37 @@ class Story:
         if self.position is None or self.odds is None or self.propensity is None:
             return f"There is no decision {self.id!r} yet: what came for it waits."
         drawn = "an incumbent's choice, by its odds" if self.shadow else "drawn"
-        odds = ", ".join(f"{arm} {share:.4g}" for arm, share in list(self.odds.items())[:8])
+        odds = ", ".join(
+            f"{arm} {share:.4g}" for arm, share in list(self.odds.items())[:8]
+        )
         more = ", …" if len(self.odds) > 8 else ""
-        parts = [f"Decision {self.id!r} is {self.arm}, {drawn} with {self.propensity:.4g} ({odds}{more})."]
+        parts = [
+            f"Decision {self.id!r} is {self.arm}, {drawn} with {self.propensity:.4g} "
+            f"({odds}{more})."
+        ]
         made = self.happenings[[one.what for one in self.happenings].index("decided")]
         sender = f" for {made.sender!r}" if made.sender else ""
         by = f"by the state after position {self.seen or 0:,}"
-        parts.append(f"It was made{sender} {made.time}, at position {self.position:,}, {by}.")
+        parts.append(
+            f"It was made{sender} {made.time}, at position {self.position:,}, {by}."
+        )
         shown = any(one.what == "shown" for one in self.happenings)
         if self.deferred:
-            parts.append("It was deferred, and shown later." if shown else "It was deferred, and never shown.")
+            parts.append(
+                "It was deferred, and shown later."
+                if shown
+                else "It was deferred, and never shown."
+            )
         if self.counts_since is not None and self.reward is not None:
             since = self.reward_since or self.counts_since
-            late = f"; it has counted since position {self.counts_since:,}" if since > self.counts_since else ""
-            parts.append(f"It counts with {self.reward:.12g}, from position {since:,} on{late}.")
+            late = (
+                f"; it has counted since position {self.counts_since:,}"
+                if since > self.counts_since
+                else ""
+            )
+            parts.append(
+                f"It counts with {self.reward:.12g}, from position {since:,} on{late}."
+            )
         else:
             parts.append("It does not count yet.")
         if self.context == "erased":
@@ -96,7 +115,10 @@ def story_of(reading: Reading, id: str) -> Story:
     if not lines:
         if slots := reading.of_slate(id):
             raise asked_as_decision(id, [line.id for line in slots])
-        raise InvalidInput(f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, which is of none")
+        raise InvalidInput(
+            f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, "
+            "which is of none"
+        )
     scale = RewardScale(*reading.about.get("reward", (0.0, 1.0)))
     account, happenings = Account(reading.rule, reading.late, reading.zero), []
     for line in lines:
@@ -104,7 +126,10 @@ def story_of(reading: Reading, id: str) -> Story:
     made = next((line for line in lines if line.kind == "decision"), None)
     if made is None:
         return Story(id, name, tuple(happenings))
-    (decision,), (evidence,) = reading.decisions([made.position]), reading.evidence([made.position])
+    (decision,), (evidence,) = (
+        reading.decisions([made.position]),
+        reading.evidence([made.position]),
+    )
     return Story(
         id,
         name,
@@ -117,8 +142,12 @@ def story_of(reading: Reading, id: str) -> Story:
         step=decision.step,
         deferred=bool(made.deferred),
         shadow=evidence.shadow,
-        context="erased" if isinstance(decision.context, Erased) else encode(decision.context),
-        reward=scale.value(account.value) if account.settled and not isnan(account.value) else None,
+        context="erased"
+        if isinstance(decision.context, Erased)
+        else encode(decision.context),
+        reward=scale.value(account.value)
+        if account.settled and not isnan(account.value)
+        else None,
         counts_since=account.settled or None,
         reward_since=account.counts[-1].position if account.settled else None,
     )
@@ -127,7 +156,11 @@ def story_of(reading: Reading, id: str) -> Story:
 def _odds(decision: Decision, arms: Any) -> dict[str, float]:
     """The odds by the arms' names, or by their numbers where the store has none."""
     shares = decision.propensities.tolist()
-    names = [str(arm) for arm in arms] if arms and len(arms) == len(shares) else [str(i) for i in range(len(shares))]
+    names = (
+        [str(arm) for arm in arms]
+        if arms and len(arms) == len(shares)
+        else [str(i) for i in range(len(shares))]
+    )
     return dict(zip(names, shares, strict=True))
 
 
@@ -137,10 +170,17 @@ def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
     account.take(line)
     settles = account.settled == line.position
     value = None if line.value is None else scale.value(line.value)
-    words = {"decision": "decided", "activation": "shown", "default": "default", "correction": "corrected"}
+    words = {
+        "decision": "decided",
+        "activation": "shown",
+        "default": "default",
+        "correction": "corrected",
+    }
     what = words.get(line.kind, "rewarded late" if late else "rewarded")
     effect, sender = _effect(account, line, settles, before, scale), line.sender
-    return Happening(line.position, _moment(line.time), what, value, line.key, sender, effect)
+    return Happening(
+        line.position, _moment(line.time), what, value, line.key, sender, effect
+    )
 
 
 def _moment(time: float) -> str:
@@ -155,14 +195,23 @@ def _moment(time: float) -> str:
         return f"second {time:g}"
 
 
-def _effect(account: Account, line: Line, settles: bool, before: tuple[Count, ...], scale: RewardScale) -> str:
+def _effect(
+    account: Account,
+    line: Line,
+    settles: bool,
+    before: tuple[Count, ...],
+    scale: RewardScale,
+) -> str:
     if settles:
         return f"counts with {scale.value(account.value):.12g} from here on"
     if before:
         if account.counts == before:
             return "changes nothing"
         now, was = scale.value(account.value), scale.value(before[-1].value)
-        return f"counts with {now:.12g} in place of {was:.12g}, from position {account.counts[-1].position:,} on"
+        return (
+            f"counts with {now:.12g} in place of {was:.12g}, from position "
+            f"{account.counts[-1].position:,} on"
+        )
     if not account.made:
         return "waits for its decision"
     if account.deferred and not account.shown:

@@ -1,4 +1,5 @@
-"""What a proof says: for each level what followed, what did not, and what could not be checked."""
+"""What a proof says: for each level what followed, what did not, and what could not be
+checked."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ class Differs(NamedTuple):
 
 
 class Untested(NamedTuple):
-    """Why a record could not be checked; `excused` where no whole store would allow it."""
+    """Why a record could not be checked; `excused` where no whole store would allow
+    it."""
 
     why: str
     excused: bool = False
@@ -41,19 +43,28 @@ class Miss(NamedTuple):
 
     def __str__(self) -> str:
         name = f" {self.id!r}" if self.id else ""
-        return f"{self.level}, position {self.position:,}{name}: recorded {self.recorded}; {self.follows} follows"
+        return (
+            f"{self.level}, position {self.position:,}{name}: recorded "
+            f"{self.recorded}; {self.follows} follows"
+        )
 
 
 @dataclass
 class Level:
-    """One level of a proof: how many records were checked, and how many of them followed.
+    """One level of a proof: how many records were checked, and how many of them
+    followed.
 
-    `untested` counts, by reason, those that could not be checked, and `lacking` those of them that a whole store would
-    have allowed to be checked; `misses` are the first that do not follow; `worst` is
-    how far from what follows any of them is (inf where it is not a matter of numbers).
+    `untested` counts, by reason, those that could not be checked, and `lacking` those
+    of them that a whole store would have allowed to be checked; `misses` are the first
+    that do not follow; `worst` is how far from what follows any of them is (inf where
+    it is not a matter of numbers).
 
     >>> odds = Level("odds")
-    >>> odds.take("a", 1, None), odds.take("b", 2, Differs("0.5", "0.6")), odds.take("c", 3, Untested("no votes"))
+    >>> (
+    ...     odds.take("a", 1, None),
+    ...     odds.take("b", 2, Differs("0.5", "0.6")),
+    ...     odds.take("c", 3, Untested("no votes")),
+    ... )
     (None, None, None)
     >>> odds.checked, odds.followed, dict(odds.untested)
     (2, 1, {'no votes': 1})
@@ -79,16 +90,25 @@ class Level:
             return
         self.worst = max(self.worst, answer.by)
         if len(self.misses) < _SHOWN:
-            self.misses.append(Miss(self.name, id, position, answer.recorded, answer.follows))
+            self.misses.append(
+                Miss(self.name, id, position, answer.recorded, answer.follows)
+            )
 
     def record(self) -> dict[str, object]:
         """The level as JSON."""
-        counts = {name: getattr(self, name) for name in ("checked", "followed", "lacking", "worst")}
-        return counts | {"untested": dict(self.untested), "misses": [miss._asdict() for miss in self.misses]}
+        counts = {
+            name: getattr(self, name)
+            for name in ("checked", "followed", "lacking", "worst")
+        }
+        return counts | {
+            "untested": dict(self.untested),
+            "misses": [miss._asdict() for miss in self.misses],
+        }
 
 
 class VerifyReport(NamedTuple):
-    """The levels of a proof over `events` events and `decisions` decisions of an experiment."""
+    """The levels of a proof over `events` events and `decisions` decisions of an
+    experiment."""
 
     experiment: str
     events: int
@@ -112,11 +132,15 @@ class VerifyReport(NamedTuple):
 
     @property
     def rounding(self) -> bool:
-        """Whether all that does not follow differs by rounding alone, as from another build of the arithmetic."""
+        """Whether all that does not follow differs by rounding alone, as from another
+        build of the arithmetic."""
         return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
 
     def record(self) -> dict[str, object]:
         """The verdict as JSON."""
         names = ("experiment", "holds", "complete", "rounding", "events", "decisions")
         facts = {name: getattr(self, name) for name in names}
-        return {**facts, "levels": {level.name: level.record() for level in self.levels}}
+        return {
+            **facts,
+            "levels": {level.name: level.record() for level in self.levels},
+        }

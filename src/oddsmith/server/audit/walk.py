@@ -1,7 +1,9 @@
-"""Every decision of a store with the state it was made with, the states in order: one fold forward over all events.
+"""Every decision of a store with the state it was made with, the states in order: one
+fold forward over all events.
 
-A state is rewritten where a correction, or a reward after a default, reached back: then it is folded again from a state
-that was kept on the way. Snapshots of the store are not believed, but for the one before any event, if it has one.
+A state is rewritten where a correction, or a reward after a default, reached back: then
+it is folded again from a state that was kept on the way. Snapshots of the store are not
+believed, but for the one before any event, if it has one.
 """
 
 from bisect import bisect_right
@@ -22,9 +24,26 @@ from oddsmith.server.fold.fold import Change, Folded, begun, copied, refold
 from oddsmith.server.store.protocol import ContextErased, Drawn, Evidence, Line, Reading
 from oddsmith.server.store.snapshots import thinned
 
-__all__ = ["Ahead", "StateCursor", "Stops", "UNREADABLE", "Visit", "made_with", "read_decisions", "start_of", "walk"]
+__all__ = [
+    "Ahead",
+    "StateCursor",
+    "Stops",
+    "UNREADABLE",
+    "Visit",
+    "made_with",
+    "read_decisions",
+    "start_of",
+    "walk",
+]
 
-UNREADABLE = (OddsmithError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+UNREADABLE = (
+    OddsmithError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+)
 """What reading a damaged record may raise."""
 
 _CHUNK = 500  # decisions in memory at a time
@@ -35,14 +54,16 @@ _DENSE = 100  # youngest states that all stay, where they are small
 
 
 class Stops(NamedTuple):
-    """Positions, in order, whose states are told on the way, as a `StateCursor` has them."""
+    """Positions, in order, whose states are told on the way, as a `StateCursor` has
+    them."""
 
     positions: Sequence[int]
     tell: Callable[[int, Folded | None, str, bool], None]
 
 
 class Visit(NamedTuple):
-    """A decision, and the state it says it was made with; `why` says what keeps either from being there.
+    """A decision, and the state it says it was made with; `why` says what keeps either
+    from being there.
 
     `erased` where that is an erased context, from which the policy would learn.
     """
@@ -56,20 +77,38 @@ class Visit(NamedTuple):
 
 
 def walk(
-    reading: Reading, start: Folded | None, change: Change | None, until: int, stops: Stops | None = None
+    reading: Reading,
+    start: Folded | None,
+    change: Change | None,
+    until: int,
+    stops: Stops | None = None,
 ) -> Iterator[Visit]:
-    """All decisions up to `until`, in the order of the states they were made with; without a start, no states."""
-    follower = None if start is None else StateCursor(Ahead(reading, until), start, change)
+    """All decisions up to `until`, in the order of the states they were made with;
+    without a start, no states."""
+    follower = (
+        None if start is None else StateCursor(Ahead(reading, until), start, change)
+    )
     waiting = deque([] if stops is None or follower is None else stops.positions)
 
     def look(before: int) -> None:
-        while stops is not None and follower is not None and waiting and waiting[0] <= before:
+        while (
+            stops is not None
+            and follower is not None
+            and waiting
+            and waiting[0] <= before
+        ):
             stops.tell(waiting[0], *follower.at(waiting.popleft()))
 
     for chunk in _chunks(_ordered(reading, until)):
         wanted = set(chunk)
-        lines = {line.position: line for line in reading.lines(min(chunk) - 1, max(chunk)) if line.position in wanted}
-        for position, (decision, evidence, why) in zip(chunk, read_decisions(reading, chunk), strict=True):
+        lines = {
+            line.position: line
+            for line in reading.lines(min(chunk) - 1, max(chunk))
+            if line.position in wanted
+        }
+        for position, (decision, evidence, why) in zip(
+            chunk, read_decisions(reading, chunk), strict=True
+        ):
             line = lines[position]
             if follower is None or decision is None or not made_with(line):
                 yield Visit(line, decision, evidence, None, why)
@@ -92,15 +131,24 @@ def start_of(reading: Reading, policy: Policy) -> Folded:
     return begun(reading, policy, policy.init())
 
 
-def read_decisions(reading: Reading, positions: Sequence[int]) -> list[tuple[Decision | None, Evidence, str]]:
-    """The decisions at these positions and their evidence; None, and why, for one that cannot be read."""
+def read_decisions(
+    reading: Reading, positions: Sequence[int]
+) -> list[tuple[Decision | None, Evidence, str]]:
+    """The decisions at these positions and their evidence; None, and why, for one that
+    cannot be read."""
     try:
-        read = zip(reading.decisions(positions), reading.evidence(positions), strict=True)
+        read = zip(
+            reading.decisions(positions), reading.evidence(positions), strict=True
+        )
         return [(decision, evidence, "") for decision, evidence in read]
     except UNREADABLE as error:
         if len(positions) == 1:
             return [(None, Evidence(None, False), f"{type(error).__name__}: {error}")]
-        return [found for position in positions for found in read_decisions(reading, [position])]
+        return [
+            found
+            for position in positions
+            for found in read_decisions(reading, [position])
+        ]
 
 
 class StateCursor:
@@ -112,26 +160,35 @@ class StateCursor:
         self._kept = [copied(start)]
         self._broken, self._erased = "", False
         self._passed = 0  # states since the last one that was kept
-        self._written = False  # whether the state may be written into, by the fold that is under way
+        # whether the state may be written into, by the fold that is under way
+        self._written = False
 
     def at(self, position: int) -> tuple[Folded | None, str, bool]:
-        """The fold of all events up to a position; None, why, and whether contexts were erased, where it stopped."""
+        """The fold of all events up to a position; None, why, and whether contexts were
+        erased, where it stopped."""
         if not self._broken and position > self._now.position:
             self._written = False
             try:
                 self._now = refold(self._reading, position, self._before, self._change)
-            except Exception as error:  # a damaged record, an erased context, or whatever learners raise
+            # a damaged record, an erased context, or whatever learners raise
+            except Exception as error:
                 self._broken = f"the fold stops before position {position}: {error}"
                 self._erased = isinstance(error, ContextErased)
             else:
                 self._keep()
-        return (None, self._broken, self._erased) if self._broken else (self._now, "", False)
+        return (
+            (None, self._broken, self._erased)
+            if self._broken
+            else (self._now, "", False)
+        )
 
     def _before(self, latest: int) -> Folded:
         if self._now.position <= latest and not self._written:
             self._written = self._now.policy.in_place
             return self._now
-        return copied(next(kept for kept in reversed(self._kept) if kept.position <= latest))
+        return copied(
+            next(kept for kept in reversed(self._kept) if kept.position <= latest)
+        )
 
     def _keep(self) -> None:
         apart = _APART * (_DENSE if self._now.policy.in_place else 1)
@@ -140,12 +197,15 @@ class StateCursor:
             self._passed = 0
             self._kept.append(copied(self._now))
             positions = [kept.position for kept in self._kept]
-            stay = thinned(positions) | set([] if self._now.policy.in_place else positions[-_DENSE:])
+            stay = thinned(positions) | set(
+                [] if self._now.policy.in_place else positions[-_DENSE:]
+            )
             self._kept = [kept for kept in self._kept if kept.position in stay]
 
 
 class Ahead:
-    """What a fold reads, some thousand lines ahead and behind: the fold then asks for a few of them at a time."""
+    """What a fold reads, some thousand lines ahead and behind: the fold then asks for a
+    few of them at a time."""
 
     def __init__(self, reading: Reading, head: int) -> None:
         self._reading, self._head = reading, head
@@ -161,14 +221,19 @@ class Ahead:
             self._look_ahead()
         if after < self._first:
             return self._reading.lines(after, until)
-        first, last = (bisect_right(self._lines, position, key=attrgetter("position")) for position in (after, until))
+        first, last = (
+            bisect_right(self._lines, position, key=attrgetter("position"))
+            for position in (after, until)
+        )
         return iter(self._lines[first:last])
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
         """All lines about these decisions up to `until`, in order."""
         if until > self._last or any(id not in self._about for id in ids):
             return self._reading.history(ids, until)
-        return sorted(line for id in ids for line in self._about[id] if line.position <= until)
+        return sorted(
+            line for id in ids for line in self._about[id] if line.position <= until
+        )
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         """The decisions made at these positions, in the order asked for."""
@@ -201,21 +266,31 @@ class Ahead:
     def _read(self, positions: list[int]) -> None:
         for chunk in _chunks(np.array(positions, dtype=np.int64)):
             try:
-                self._decisions |= zip(chunk, self._reading.decisions(chunk), strict=True)
+                self._decisions |= zip(
+                    chunk, self._reading.decisions(chunk), strict=True
+                )
             except UNREADABLE:  # one of them is damaged: reading it alone will say so
                 continue
 
     def _forget(self) -> None:
         self._first = self._lines[-_BEHIND - 1].position
         self._lines = self._lines[-_BEHIND:]
-        self._about = {line.id: self._about[line.id] for line in self._lines if line.of_decision}
+        self._about = {
+            line.id: self._about[line.id] for line in self._lines if line.of_decision
+        }
         kept = _made_in(self._about.values())
-        self._decisions = {position: self._decisions[position] for position in kept if position in self._decisions}
+        self._decisions = {
+            position: self._decisions[position]
+            for position in kept
+            if position in self._decisions
+        }
 
 
 def _made_in(told: Iterable[list[Line]]) -> list[int]:
     """The positions of the decisions among lines about decisions."""
-    return [line.position for lines in told for line in lines if line.kind == "decision"]
+    return [
+        line.position for lines in told for line in lines if line.kind == "decision"
+    ]
 
 
 def _ordered(reading: Reading, until: int) -> Ints:
@@ -228,4 +303,7 @@ def _ordered(reading: Reading, until: int) -> Ints:
 
 
 def _chunks(positions: Ints) -> Iterator[list[int]]:
-    yield from (positions[first : first + _CHUNK].tolist() for first in range(0, len(positions), _CHUNK))
+    yield from (
+        positions[first : first + _CHUNK].tolist()
+        for first in range(0, len(positions), _CHUNK)
+    )

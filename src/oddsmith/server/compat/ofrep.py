@@ -1,4 +1,5 @@
-"""OFREP, the OpenFeature Remote Evaluation Protocol: sticky experiments as feature flags; see docs/howto."""
+"""OFREP, the OpenFeature Remote Evaluation Protocol: sticky experiments as feature
+flags; see docs/howto."""
 
 import asyncio
 import json
@@ -24,17 +25,27 @@ from oddsmith.server.http.service import NotFound, Service
 from oddsmith.server.messages.calls import Activate, DecideEntry
 from oddsmith.server.store.events import is_id
 
-__all__ = ["Evaluation", "EvaluationRequest", "Failure", "Flags", "Ofrep", "evaluate", "evaluate_all"]
+__all__ = [
+    "Evaluation",
+    "EvaluationRequest",
+    "Failure",
+    "Flags",
+    "Ofrep",
+    "evaluate",
+    "evaluate_all",
+]
 
 
 class EvaluationRequest(msgspec.Struct):
-    """Whose flag it is, and what is known of them: `targetingKey` is the unit, all else the context of a decision."""
+    """Whose flag it is, and what is known of them: `targetingKey` is the unit, all else
+    the context of a decision."""
 
     context: dict[str, Any] | None = None
 
 
 class Evaluation(Told):
-    """A flag's value: that of the arm, which is its variant; `metadata` has the decision's id and its odds."""
+    """A flag's value: that of the arm, which is its variant; `metadata` has the
+    decision's id and its odds."""
 
     key: str
     value: Any
@@ -67,27 +78,45 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def evaluate(service: Service, visit: Visit) -> Evaluation:
-    """One flag; its decision counts, also where it was deferred before, unless the query says `deferred=true`."""
+    """One flag; its decision counts, also where it was deferred before, unless the
+    query says `deferred=true`."""
     name, deferred = visit.parameters["key"], visit.asked.get("deferred") == "true"
     check_scope(visit.key, frozenset({"decide"}), name)
     experiment = service.experiments.get(name)
     if experiment is None or (why := _no_flag(experiment)):
-        raise NotFound(f"there is no flag {name!r:.80}" + ("" if experiment is None else f": {why}"))
+        raise NotFound(
+            f"there is no flag {name!r:.80}"
+            + ("" if experiment is None else f": {why}")
+        )
     return await _evaluated(experiment, visit, deferred=deferred)
 
 
 async def evaluate_all(service: Service, visit: Visit) -> Response:
-    """All flags that the key may ask for, as deferred decisions; 304 where the caller has this answer already."""
+    """All flags that the key may ask for, as deferred decisions; 304 where the caller
+    has this answer already."""
     _unit_and_context(visit.message)
-    found = [one for name, one in sorted(service.experiments.items()) if visit.key.may("decide", name)]
+    found = [
+        one
+        for name, one in sorted(service.experiments.items())
+        if visit.key.may("decide", name)
+    ]
     flags = [one for one in found if not _no_flag(one)]
     if flags:
         service.rates.count_entries(visit.key.name, visit.key.rate, len(flags))
-    body = _encode(Flags(list(await asyncio.gather(*(_entry(one, visit) for one in flags)))))
+    body = _encode(
+        Flags(list(await asyncio.gather(*(_entry(one, visit) for one in flags))))
+    )
     tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
     headers = [*JSON, (b"etag", tag.encode()), (b"cache-control", b"private, no-cache")]
-    known = [one.strip().removeprefix("W/") for one in (visit.header(b"if-none-match") or "").split(",")]
-    return Response(304, b"", headers[1:]) if tag in known or "*" in known else Response(200, body, headers)
+    known = [
+        one.strip().removeprefix("W/")
+        for one in (visit.header(b"if-none-match") or "").split(",")
+    ]
+    return (
+        Response(304, b"", headers[1:])
+        if tag in known or "*" in known
+        else Response(200, body, headers)
+    )
 
 
 async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
@@ -100,10 +129,15 @@ async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
         return Failure(experiment.name, "GENERAL", str(error))
 
 
-async def _evaluated(experiment: Experiment, visit: Visit, *, deferred: bool) -> Evaluation:
+async def _evaluated(
+    experiment: Experiment, visit: Visit, *, deferred: bool
+) -> Evaluation:
     unit, context = _unit_and_context(visit.message)
     if experiment.follower.now.state is None:
-        raise StoreFailed(f"experiment {experiment.name!r} is not ready: {experiment.follower.trouble}")
+        raise StoreFailed(
+            f"experiment {experiment.name!r} is not ready: "
+            f"{experiment.follower.trouble}"
+        )
     entry = DecideEntry(context=context, unit=unit, deferred=deferred, odds=False)
     try:
         answer = await decide(experiment, entry, visit.sender)
@@ -111,16 +145,24 @@ async def _evaluated(experiment: Experiment, visit: Visit, *, deferred: bool) ->
         raise Refused(400, "INVALID_CONTEXT", str(error)) from error
     if not answer.new and not deferred:
         await _activate(experiment, answer.id, visit.sender)
-    values, facts = experiment.opened.file.flag_values, {"decision_id": answer.id, "experiment": answer.experiment}
+    values, facts = (
+        experiment.opened.file.flag_values,
+        {"decision_id": answer.id, "experiment": answer.experiment},
+    )
     value = values.get(answer.arm, answer.arm)
-    return Evaluation(answer.experiment, value, answer.arm, facts | {"propensity": answer.propensity})
+    return Evaluation(
+        answer.experiment, value, answer.arm, facts | {"propensity": answer.propensity}
+    )
 
 
 async def _activate(experiment: Experiment, id: str, sender: str) -> None:
     """The decision counts from now on, if it was deferred and did not."""
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
-    if any(line.deferred for line in lines) and all(line.kind != "activation" for line in lines):
-        with suppress(InvalidInput):  # its context is erased: the unit keeps its arm, and it cannot count any more
+    if any(line.deferred for line in lines) and all(
+        line.kind != "activation" for line in lines
+    ):
+        # its context is erased: the unit keeps its arm, and it cannot count any more
+        with suppress(InvalidInput):
             await rewards.activate(experiment, Activate(id=id), sender)
 
 
@@ -129,10 +171,16 @@ def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
     given = request.context or {}
     unit = given.get(_UNIT)
     if unit is None or unit == "":
-        raise Refused(400, "TARGETING_KEY_MISSING", f"context must have {_UNIT}, the unit that keeps its arm; got none")
+        raise Refused(
+            400,
+            "TARGETING_KEY_MISSING",
+            f"context must have {_UNIT}, the unit that keeps its arm; got none",
+        )
     if not is_id(unit):
         allowed = "text of 1 to 256 characters, none of them NUL"
-        raise Refused(400, "INVALID_CONTEXT", f"{_UNIT} must be {allowed}; got {unit!r:.60}")
+        raise Refused(
+            400, "INVALID_CONTEXT", f"{_UNIT} must be {allowed}; got {unit!r:.60}"
+        )
     rest = {name: value for name, value in given.items() if name != _UNIT}
     try:
         return unit, flat(rest)
@@ -145,18 +193,45 @@ def _no_flag(experiment: Experiment) -> str:
     if experiment.arms is None:
         return "its arms come with calls"
     if not experiment.settings.sticky:
-        return "it is not sticky, so a unit would see another arm each time ([service] sticky = true)"
-    return "it is in shadow mode, where an incumbent acts" if experiment.settings.shadow else ""
+        return (
+            "it is not sticky, so a unit would see another arm each time ([service] "
+            "sticky = true)"
+        )
+    return (
+        "it is in shadow mode, where an incumbent acts"
+        if experiment.settings.shadow
+        else ""
+    )
 
 
 _ROOT, _ALL = "/ofrep/", "/ofrep/v1/evaluate/flags"
 _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _ONE_FLAG = Route(
-    "POST", f"{_ALL}/{{key}}", evaluate, "Evaluate a flag.", _DECIDE, EvaluationRequest, Evaluation, each=True
+    "POST",
+    f"{_ALL}/{{key}}",
+    evaluate,
+    "Evaluate a flag.",
+    _DECIDE,
+    EvaluationRequest,
+    Evaluation,
+    each=True,
 )
-_ALL_FLAGS = Route("POST", _ALL, evaluate_all, "Evaluate all flags.", _DECIDE, EvaluationRequest, Flags, each=True)
+_ALL_FLAGS = Route(
+    "POST",
+    _ALL,
+    evaluate_all,
+    "Evaluate all flags.",
+    _DECIDE,
+    EvaluationRequest,
+    Flags,
+    each=True,
+)
 _STATUSES = {409: 400, 413: 400, 422: 400}
-_CODES = {"malformed": "PARSE_ERROR", "invalid": "PARSE_ERROR", "not_found": "FLAG_NOT_FOUND"}
+_CODES = {
+    "malformed": "PARSE_ERROR",
+    "invalid": "PARSE_ERROR",
+    "not_found": "FLAG_NOT_FOUND",
+}
 _OWN = ("TARGETING_KEY_MISSING", "INVALID_CONTEXT")
 
 
@@ -171,33 +246,51 @@ class Ofrep(Door):
         """One flag, and all of them."""
         return tuple(route._replace(door=self) for route in (_ONE_FLAG, _ALL_FLAGS))
 
-    def find(self, method: str, raw_path: str, query: bytes) -> tuple[Route, dict[str, str]] | Response | None:
+    def find(
+        self, method: str, raw_path: str, query: bytes
+    ) -> tuple[Route, dict[str, str]] | Response | None:
         """The route of a path as it was sent, with the flag's `key`."""
         if not raw_path.startswith(_ROOT):
             return None
         flag = unquote(raw_path[len(_ALL) + 1 :])
         if raw_path != _ALL and not (raw_path.startswith(f"{_ALL}/") and flag):
-            what = f"there is no path {raw_path!r:.80}; flags are asked for with POST {_ALL}, or {_ALL}/KEY"
+            what = (
+                f"there is no path {raw_path!r:.80}; flags are asked for with POST "
+                f"{_ALL}, or {_ALL}/KEY"
+            )
             return self.refused(Refusal(404, "no_path", what), None)
         if method != "POST":
-            response = self.refused(Refusal(405, "method", f"method must be POST; got {method:.20}"), None)
+            response = self.refused(
+                Refusal(405, "method", f"method must be POST; got {method:.20}"), None
+            )
             return response._replace(headers=[*response.headers, (b"allow", b"POST")])
         if raw_path == _ALL:
             return _ALL_FLAGS._replace(door=self), {}
         return _ONE_FLAG._replace(door=replace(self, flag=flag)), {"key": flag}
 
     def refused(self, refusal: Refusal, route: Route | None) -> Response:
-        """The answer that says no: `{"key", "errorCode", "errorDetails"}`, without a key where no flag is meant."""
+        """The answer that says no: `{"key", "errorCode", "errorDetails"}`, without a
+        key where no flag is meant."""
         status = _STATUSES.get(refusal.status, refusal.status)
-        code = refusal.code if refusal.code in _OWN else _CODES.get(refusal.code, "GENERAL")
+        code = (
+            refusal.code
+            if refusal.code in _OWN
+            else _CODES.get(refusal.code, "GENERAL")
+        )
         about = {} if self.flag is None else {"key": self.flag}
-        body = json.dumps(about | {"errorCode": code, "errorDetails": refusal.error}).encode()
-        return Response(status, body, refusal._replace(status=status).response().headers)
+        body = json.dumps(
+            about | {"errorCode": code, "errorDetails": refusal.error}
+        ).encode()
+        return Response(
+            status, body, refusal._replace(status=status).response().headers
+        )
 
     def token(self, headers: Headers) -> str:
         """The key in X-API-Key, or behind Bearer in Authorization."""
         sent = dict(headers)
         if (key := sent.get(b"x-api-key")) is not None:
             return key.decode("latin-1").strip()
-        scheme, _, token = sent.get(b"authorization", b"").decode("latin-1").partition(" ")
+        scheme, _, token = (
+            sent.get(b"authorization", b"").decode("latin-1").partition(" ")
+        )
         return token if scheme.lower() == "bearer" else ""

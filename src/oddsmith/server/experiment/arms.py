@@ -1,4 +1,5 @@
-"""Arms that were added to a policy file: the log goes on with the policy it was begun with, and says that it widens."""
+"""Arms that were added to a policy file: the log goes on with the policy it was begun
+with, and says that it widens."""
 
 import logging
 import time
@@ -18,21 +19,32 @@ __all__ = ["add_arms", "arms_after", "check_arms", "refusal", "served_arms"]
 
 _log = logging.getLogger(__name__)
 _NEW_LOG = "begin a new log: another store in [service]"
-_FITTED = f"{_NEW_LOG}, which may start from what `oddsmith fit` learns of `oddsmith export`"
+_FITTED = (
+    f"{_NEW_LOG}, which may start from what `oddsmith fit` learns of `oddsmith export`"
+)
 _OUT = "an arm is taken out by calls whose `eligible` leaves it out"
 
 
 def check_arms(path: Path, log: Sequence[str] | None, file: Arms | None) -> None:
     """Refuses a file that does not have the arms of the log first."""
     if log is None and file is not None:
-        got = f"came with calls so far; the file now has arms of its own, {list(file)!r:.80}"
+        got = (
+            "came with calls so far; the file now has arms of its own, "
+            f"{list(file)!r:.80}"
+        )
         raise BadFile(f"{path}: arms {got}. Undo the change, or {_NEW_LOG}.")
     if log is not None and file is None:
-        got = f"must be there as in the log, {list(log)!r:.80}; the file has none, so that they would come with calls"
+        got = (
+            f"must be there as in the log, {list(log)!r:.80}; the file has none, so "
+            "that they would come with calls"
+        )
         raise BadFile(f"{path}: arms {got}. Undo the change, or {_FITTED}.")
     if log is None or file is None or file[: len(log)] == tuple(log):
         return
-    must = f"arms must begin with those of the log, {list(log)!r:.160}, and new ones stand behind them"
+    must = (
+        f"arms must begin with those of the log, {list(log)!r:.160}, and new ones "
+        "stand behind them"
+    )
     lost = [arm for arm in log if arm not in file]
     got = f"{lost[0]!r} is not there" if lost else f"got {list(file)!r:.160}"
     undo = f"Put it back, for {_OUT}" if lost else "Undo the change"
@@ -45,12 +57,19 @@ def served_arms(store: Store, position: int) -> Arms | None:
     return None if names is None else Arms(names)
 
 
-def arms_after(steps: Sequence[Step], arms: Arms | None, experiment: str) -> Arms | None:
-    """The arms after these steps of a fold; those that another replica has added are told in the log."""
+def arms_after(
+    steps: Sequence[Step], arms: Arms | None, experiment: str
+) -> Arms | None:
+    """The arms after these steps of a fold; those that another replica has added are
+    told in the log."""
     for item in (step.item for step in steps):
         if isinstance(item, Line) and (names := arms_of(item)) is not None:
             arms = Arms(names)
-            _log.warning("experiment %s has the arms %s from now on: its file must name them", experiment, list(arms))
+            _log.warning(
+                "experiment %s has the arms %s from now on: its file must name them",
+                experiment,
+                list(arms),
+            )
     return arms
 
 
@@ -60,10 +79,14 @@ def refusal(path: Path, added: Sequence[str], error: Exception) -> BadFile:
     return BadFile(f"{path}: arms {got}. Undo the change, or {_NEW_LOG}.")
 
 
-def add_arms(store: Store, path: Path, arms: Arms, policy: Policy, change: Change) -> None:
-    """Write the arms that a file has gained into the log, once: replicas with the same file say the same.
+def add_arms(
+    store: Store, path: Path, arms: Arms, policy: Policy, change: Change
+) -> None:
+    """Write the arms that a file has gained into the log, once: replicas with the same
+    file say the same.
 
-    `policy` is the one the log was begun with. What could not be folded does not get into the log.
+    `policy` is the one the log was begun with. What could not be folded does not get
+    into the log.
     """
     there = arms_at(store, store.head()) or ()
     check_arms(path, there, arms)
@@ -74,9 +97,14 @@ def add_arms(store: Store, path: Path, arms: Arms, policy: Policy, change: Chang
         now.with_arms(now.init(), arms)
     except InvalidInput as error:
         raise refusal(path, arms[len(there) :], error) from error
-    event = ConfigurationChange(ARMS, list(arms), time.time(), f"after {len(there)} arms")
+    event = ConfigurationChange(
+        ARMS, list(arms), time.time(), f"after {len(there)} arms"
+    )
     (receipt,) = store.append([event]).result()
     if isinstance(receipt.refused, Conflict):
         other = "another replica has added others at the same time"
-        raise BadFile(f"{path}: arms must be the same in the files of all replicas; {other}: start again with one list")
+        raise BadFile(
+            f"{path}: arms must be the same in the files of all replicas; {other}: "
+            "start again with one list"
+        )
     receipt.accepted()

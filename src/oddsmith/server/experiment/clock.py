@@ -8,14 +8,15 @@ from itertools import count
 
 __all__ = ["Alarms", "Clock"]
 
-_LOOK = 1.0  # seconds at most from one look at the clock to the next, while there are alarms
+# seconds at most from one look at the clock to the next, while there are alarms
+_LOOK = 1.0
 
 
 class Alarms:
     """Alarms of one event loop; without any, nothing wakes.
 
-    The loop's own time goes on while a machine sleeps or a clock is put forward by hand, or it does not: so the clock
-    is looked at once a second.
+    The loop's own time goes on while a machine sleeps or a clock is put forward by
+    hand, or it does not: so the clock is looked at once a second.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -45,15 +46,21 @@ class Alarms:
 
 
 class Clock:
-    """Seconds since 1970 as they were at the start, plus what a monotonic clock has counted since.
+    """Seconds since 1970 as they were at the start, plus what a monotonic clock has
+    counted since.
 
-    Setting the machine's clock does not move it, so no reward window closes early and no event comes before its cause.
+    Setting the machine's clock does not move it, so no reward window closes early and
+    no event comes before its cause.
 
     >>> Clock(wall=lambda: 1000.0, steady=iter([5.0, 7.5]).__next__)()
     1002.5
     """
 
-    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._steady = steady
         self._offset = wall() - steady()
 

@@ -1,4 +1,5 @@
-"""Experiment: a policy, its store, the follower and the writer, from the start of a service to its end."""
+"""Experiment: a policy, its store, the follower and the writer, from the start of a
+service to its end."""
 
 import asyncio
 import logging
@@ -40,10 +41,12 @@ _log = logging.getLogger(__name__)
 
 
 class Experiment:
-    """One experiment, made inside a running event loop; `begin` before and `end` after use.
+    """One experiment, made inside a running event loop; `begin` before and `end` after
+    use.
 
-    While it is idle nothing of it wakes, but for windows that close and contexts that are to be erased. `settings` are
-    those of the policy file, or of the last `change` of them in the log.
+    While it is idle nothing of it wakes, but for windows that close and contexts that
+    are to be erased. `settings` are those of the policy file, or of the last `change`
+    of them in the log.
     """
 
     def __init__(
@@ -57,17 +60,22 @@ class Experiment:
         self.name = opened.file.name
         self.settings, self.scale = opened.settings, opened.scale
         self.store, self.clock, self.opened = opened.store, clock, opened
-        self.long_reads, self.long_polls = long_reads or LongReads(), long_polls or LongPolls()
+        self.long_reads, self.long_polls = (
+            long_reads or LongReads(),
+            long_polls or LongPolls(),
+        )
         self.follower = Follower(opened, clock)
         self.writer = Writer(opened.store, self._written)
         self._threads: ThreadPoolExecutor | None = None
         self._threads_until = 0.0
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
-        self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))  # here, for metrics
+        # here, for metrics
+        self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts whose failing is in the log
         self.steps = 0
-        self.mark = secrets.token_hex(5)  # of this process: ids are new, and sorted by time
+        # of this process: ids are new, and sorted by time
+        self.mark = secrets.token_hex(5)
         self._alarms = alarms or Alarms(clock)
         self._windows: Windows | None = None
         self.change: Line | None = None
@@ -80,13 +88,16 @@ class Experiment:
         return self.follower.now.arms
 
     def names_of(self, decision: Decision) -> Sequence[str]:
-        """The arms that a decision was between: new ones stand behind those that there were."""
+        """The arms that a decision was between: new ones stand behind those that there
+        were."""
         return decision.arms or (self.arms or ())[: len(decision.propensities)]
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self._read_settings()
-        self.steps = await asyncio.to_thread(lambda: self.store.tally().get("decision", 0))
+        self.steps = await asyncio.to_thread(
+            lambda: self.store.tally().get("decision", 0)
+        )
         await self.follower.begin()  # from here on decisions are made
         self._begin(self.follower.run(self.opened.poll))
         self._keep_settings()
@@ -122,18 +133,28 @@ class Experiment:
 
     def in_units(self, refused: OddsmithError) -> OddsmithError:
         """What a store refuses, in the units that rewards are sent in."""
-        return refused.in_units(self.scale) if isinstance(refused, AnotherValue) else refused
+        return (
+            refused.in_units(self.scale)
+            if isinstance(refused, AnotherValue)
+            else refused
+        )
 
     async def unlearnable_ids(self, ids: Sequence[str]) -> set[str]:
-        """Open decisions among these whose context was erased, where experts learn from contexts."""
-        return await asyncio.to_thread(self._erased_ids, ids) if self.follower.now.in_place else set()
+        """Open decisions among these whose context was erased, where experts learn from
+        contexts."""
+        return (
+            await asyncio.to_thread(self._erased_ids, ids)
+            if self.follower.now.in_place
+            else set()
+        )
 
     def weights(self) -> dict[str, float]:
         """Each expert's weight; empty for policies without experts."""
         return {} if self.follower.now.experts is None else self.posterior()
 
     def posterior(self) -> dict[str, Any]:
-        """What the policy knows, by name, as of `Agent.posterior`; empty for a policy that has no posterior."""
+        """What the policy knows, by name, as of `Agent.posterior`; empty for a policy
+        that has no posterior."""
         now = self.follower.now
         try:
             return now.policy.named_posterior(now.state, self.arms)
@@ -144,14 +165,19 @@ class Experiment:
         """The line of a decision and the decision, or None."""
         lines = self.store.history([id], EVERYTHING)
         made = next((line for line in lines if line.kind == "decision"), None)
-        return None if made is None else (made, self.store.decisions([made.position])[0])
+        return (
+            None if made is None else (made, self.store.decisions([made.position])[0])
+        )
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """Threads for experts that are other people's code; an idle experiment has none."""
+        """Threads for experts that are other people's code; an idle experiment has
+        none."""
         self._threads_until = self.clock() + _THREADS_S
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"experts of {self.name}")
+            self._threads = ThreadPoolExecutor(
+                _THREADS, thread_name_prefix=f"experts of {self.name}"
+            )
             self._alarms.set(self._threads_until, self._end_threads)
         return self._threads
 
@@ -163,12 +189,15 @@ class Experiment:
             self._threads = None
 
     async def _read_settings(self) -> bool:
-        """Whether the log has other settings than those that there are, which are then replaced."""
+        """Whether the log has other settings than those that there are, which are then
+        replaced."""
         changes = await asyncio.to_thread(self.store.of_setting, SETTINGS)
         if not changes or changes[-1] == self.change:
             return False
         self.change = changes[-1]
-        self.settings = self.opened.settings.changed(setting_of(self.change), self.scale)
+        self.settings = self.opened.settings.changed(
+            setting_of(self.change), self.scale
+        )
         return True
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -176,7 +205,8 @@ class Experiment:
         return self._tasks[-1]
 
     def _keep_settings(self) -> None:
-        """Close windows and erase contexts as the settings say from now on; what is only looked at is left alone."""
+        """Close windows and erase contexts as the settings say from now on; what is
+        only looked at is left alone."""
         if not self.opened.writes:
             return
         window, age = self.settings.window, self.settings.erase_after_days
@@ -184,8 +214,16 @@ class Experiment:
             self._windows.change(window, self.settings.default)
         elif window is not None:
             close = window, self.settings.default
-            self._windows = Windows(self.store, self.writer, self.clock, *close, unlearnable_ids=self.unlearnable_ids)
-            self._begin(self._windows.run(None if self.settings.shared else self._alarms))
+            self._windows = Windows(
+                self.store,
+                self.writer,
+                self.clock,
+                *close,
+                unlearnable_ids=self.unlearnable_ids,
+            )
+            self._begin(
+                self._windows.run(None if self.settings.shared else self._alarms)
+            )
         if self._erasing is not None:
             self._erasing.cancel()
             self._tasks.remove(self._erasing)
@@ -199,7 +237,8 @@ class Experiment:
         """Take the settings that other replicas change."""
         while True:
             await asyncio.sleep(_SETTINGS_EVERY)
-            with suppress(StoreFailed):  # requests that need an answer tell the store's trouble
+            # requests that need an answer tell the store's trouble
+            with suppress(StoreFailed):
                 await self.take_settings()
 
     def _written(self) -> None:
@@ -209,19 +248,37 @@ class Experiment:
             self._windows.wake()
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
-        accounts = {id: Account(self.store.rule, self.store.late, self.store.zero) for id in ids}
+        accounts = {
+            id: Account(self.store.rule, self.store.late, self.store.zero) for id in ids
+        }
         for line in self.store.history(list(accounts), EVERYTHING):
             accounts[line.id].take(line)
-        open_accounts = {id: account.made for id, account in accounts.items() if account.made and not account.settled}
-        pairs = zip(open_accounts, self.store.decisions(list(open_accounts.values())), strict=True)
-        return {id for id, one in pairs if isinstance(one.context, Erased) or isinstance(one.features, Erased)}
+        open_accounts = {
+            id: account.made
+            for id, account in accounts.items()
+            if account.made and not account.settled
+        }
+        pairs = zip(
+            open_accounts,
+            self.store.decisions(list(open_accounts.values())),
+            strict=True,
+        )
+        return {
+            id
+            for id, one in pairs
+            if isinstance(one.context, Erased) or isinstance(one.features, Erased)
+        }
 
     async def erase(self, age: float) -> int:
-        """Erase contexts that are older, once they are learnt from; returns how many."""
+        """Erase contexts that are older, once they are learnt from; returns how
+        many."""
         if self.follower.now.in_place:
-            await self.follower.save()  # what learns from contexts must not need them again
+            # what learns from contexts must not need them again
+            await self.follower.save()
             if self.follower.trouble or self.follower.torn:
-                raise StoreFailed(f"they are still to be learnt from; {self.follower.trouble}")
+                raise StoreFailed(
+                    f"they are still to be learnt from; {self.follower.trouble}"
+                )
         erased = await asyncio.to_thread(self.store.erase, self.clock() - age)
         self.follower.forget()
         return erased
@@ -232,5 +289,7 @@ class Experiment:
             try:
                 await self.erase(age)
             except StoreFailed as error:  # again in an hour
-                _log.warning("experiment %s could not erase contexts: %s", self.name, error)
+                _log.warning(
+                    "experiment %s could not erase contexts: %s", self.name, error
+                )
             await asyncio.sleep(_ERASE_EVERY)

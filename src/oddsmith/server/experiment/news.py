@@ -1,4 +1,5 @@
-"""Waiting for news: for the state to reach a position, and calls that are held open until it does."""
+"""Waiting for news: for the state to reach a position, and calls that are held open
+until it does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +33,8 @@ class Reached:
 
 
 class LongPolls:
-    """Calls that wait for news, at most `most` of a process; `end` answers them at once, and takes no more."""
+    """Calls that wait for news, at most `most` of a process; `end` answers them at
+    once, and takes no more."""
 
     def __init__(self, most: int = 100) -> None:
         self._most, self._ended = most, False
@@ -41,7 +43,11 @@ class LongPolls:
     async def wait(self, news: Callable[[], Awaitable[None]], seconds: float) -> None:
         """Wait for news, for so many seconds at most."""
         if self._ended or len(self._limits) >= self._most:
-            why = "the service stops" if self._ended else f"at most {self._most} calls may wait for changes"
+            why = (
+                "the service stops"
+                if self._ended
+                else f"at most {self._most} calls may wait for changes"
+            )
             raise Busy(f"{why}; ask again in a second")
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds) as limit:

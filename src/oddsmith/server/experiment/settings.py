@@ -21,9 +21,10 @@ _POSTGRES = ("postgresql://", "postgres://")
 class Settings:
     """How an experiment is served; see docs/reference/service.md.
 
-    `store` is a file, or the address of a PostgreSQL database. `window` (seconds) closes with `default`, a reward in
-    [0, 1]; without a window rewards are waited for for ever. `start` is a state that `oddsmith fit` made.
-    Without `show_contexts` no answer has a context or a unit: the store has them.
+    `store` is a file, or the address of a PostgreSQL database. `window` (seconds)
+    closes with `default`, a reward in [0, 1]; without a window rewards are waited for
+    for ever. `start` is a state that `oddsmith fit` made. Without `show_contexts` no
+    answer has a context or a unit: the store has them.
     """
 
     store: str
@@ -50,7 +51,8 @@ class Settings:
         return public_address(self.store)
 
     def changed(self, value: Mapping[str, Any], scale: RewardScale) -> "Settings":
-        """These settings with what a `ConfigurationChange` in the log says of them, in the units of `scale`."""
+        """These settings with what a `ConfigurationChange` in the log says of them, in
+        the units of `scale`."""
         default, shadow = scale.reward(value["default_reward"]), value["shadow"]
         return replace(
             self,
@@ -74,11 +76,18 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     folder = file.path.resolve().parent
     store = keys.text("store", f"{file.name}.sqlite")
     if "://" in store and not store.startswith(_POSTGRES):
-        raise InvalidInput(f"service.store must be a file, or postgresql://…; got {store.split('://')[0]}://…")
+        raise InvalidInput(
+            "service.store must be a file, or postgresql://…; got "
+            f"{store.split('://')[0]}://…"
+        )
     named = keys.text("reward_rule", "first", choices=RULES)
     rule: Rule = next(rule for rule in RULES if rule == named)
     late_choices = ("arrives", "rewrites")
-    late: Late = "rewrites" if keys.text("late_reward", "arrives", choices=late_choices) == "rewrites" else "arrives"
+    late: Late = (
+        "rewrites"
+        if keys.text("late_reward", "arrives", choices=late_choices) == "rewrites"
+        else "arrives"
+    )
     window = _optional(keys, "window_s", 1e-3, 1e10)
     low, high = file.reward_scale.low, file.reward_scale.high
     default = keys.number("default_reward", low, low=low, high=high)
@@ -99,9 +108,14 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     )
     keys.close()
     if rule != "first" and window is None:
-        raise InvalidInput(f'service.window_s must be given with reward_rule = "{rule}": rewards count when it closes')
+        raise InvalidInput(
+            f'service.window_s must be given with reward_rule = "{rule}": rewards '
+            "count when it closes"
+        )
     if "default_reward" in keys.values and window is None:
-        raise InvalidInput("service.default_reward must stand beside window_s; got it without")
+        raise InvalidInput(
+            "service.default_reward must stand beside window_s; got it without"
+        )
     return settings
 
 

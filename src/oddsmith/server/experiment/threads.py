@@ -1,4 +1,5 @@
-"""Jobs: what takes minutes, in the background, each in a process of its own, so that decisions do not wait for it."""
+"""Jobs: what takes minutes, in the background, each in a process of its own, so that
+decisions do not wait for it."""
 
 import asyncio
 import os
@@ -29,7 +30,9 @@ class Jobs:
     def __contains__(self, name: tuple[str, str]) -> bool:
         return name in self._tasks
 
-    def begin(self, name: tuple[str, str], job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def begin(
+        self, name: tuple[str, str], job: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         """Begin a job, unless one of this name is under way."""
         if name not in self._tasks:
             self._tasks[name] = task = asyncio.create_task(job())
@@ -48,16 +51,21 @@ class Jobs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def printed(self, module: str, order: bytes, seconds: float) -> bytes:
-        """What a module of ours prints for an order, as a program that may take so many seconds once it has begun."""
+        """What a module of ours prints for an order, as a program that may take so many
+        seconds once it has begun."""
         async with self._alone:
-            path, pipe = os.pathsep.join(part or os.getcwd() for part in sys.path), asyncio.subprocess.PIPE
+            path, pipe = (
+                os.pathsep.join(part or os.getcwd() for part in sys.path),
+                asyncio.subprocess.PIPE,
+            )
             command = sys.executable, "-P", "-m", module
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=pipe,
                 stdout=pipe,
                 env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-                start_new_session=True,  # Ctrl-C reaches this process, which ends the other
+                # Ctrl-C reaches this process, which ends the other
+                start_new_session=True,
             )
             try:
                 printed, _ = await asyncio.wait_for(process.communicate(order), seconds)
@@ -65,9 +73,12 @@ class Jobs:
                 if process.returncode is None:
                     process.kill()
                     await process.communicate()
-                    await asyncio.sleep(0)  # the transport closes itself in the next round of the loop
+                    # the transport closes itself in the next round of the loop
+                    await asyncio.sleep(0)
         if process.returncode:
-            raise JobFailed(f"its process ended with {process.returncode}; see the service's log")
+            raise JobFailed(
+                f"its process ended with {process.returncode}; see the service's log"
+            )
         return printed
 
 
@@ -79,20 +90,26 @@ class Busy(OddsmithError):
 
 
 class LongReads:
-    """Runs at most `at_once` long reads of the process, lets `waiting` more wait, and refuses others.
+    """Runs at most `at_once` long reads of the process, lets `waiting` more wait, and
+    refuses others.
 
     What takes longer than a caller waits is one of its `jobs`.
     """
 
     def __init__(self, at_once: int = 2, waiting: int = 8) -> None:
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="long reads")  # which start when they are needed
+        # which start when they are needed
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="long reads")
         self._most, self._under_way = at_once + waiting, 0
         self.jobs = Jobs()
 
     async def run(self, read: Callable[[], _T]) -> _T:
-        """What a read gives. A caller who goes away leaves it running, and counted, until it ends."""
+        """What a read gives. A caller who goes away leaves it running, and counted,
+        until it ends."""
         if self._under_way >= self._most:
-            raise Busy(f"at most {self._most} long reads may be under way; ask again in a second")
+            raise Busy(
+                f"at most {self._most} long reads may be under way; ask again in a "
+                "second"
+            )
         self._under_way += 1
         future = asyncio.get_running_loop().run_in_executor(self._threads, read)
         future.add_done_callback(self._ended)

@@ -1,4 +1,5 @@
-"""Writer: the queue of one event loop in front of a store. What waits while a batch is written is the next batch."""
+"""Writer: the queue of one event loop in front of a store. What waits while a batch is
+written is the next batch."""
 
 import asyncio
 import time
@@ -25,20 +26,24 @@ _MOST = 50_000  # events that may wait: beyond it, refusing is better than delay
 
 
 class Writes:
-    """What became of the batches that were handed to a store; `last` is the time of the last good one, steady."""
+    """What became of the batches that were handed to a store; `last` is the time of the
+    last good one, steady."""
 
     def __init__(self) -> None:
         self.commits = self.events = self.failures = self.head = 0
         self.seconds = 0.0
         self.last: float | None = None
-        self.buckets = [0] * (len(BUCKETS) + 1)  # how many commits took so long, from hand-over to commit
+        # how many commits took so long, from hand-over to commit
+        self.buckets = [0] * (len(BUCKETS) + 1)
 
 
 class Writer:
-    """Appends for many requests with one hand-over to the store's thread per batch; `written` after each.
+    """Appends for many requests with one hand-over to the store's thread per batch;
+    `written` after each.
 
-    After decisions alone `written` is called a little later, once for many: there is seldom anything to learn from
-    them, but rewards may have come before their decisions.
+    After decisions alone `written` is called a little later, once for many: there is
+    seldom anything to learn from them, but rewards may have come before their
+    decisions.
     """
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
@@ -59,13 +64,17 @@ class Writer:
         """Receipts once the events are on disk."""
         if self._count + len(events) > _MOST:
             self.writes.failures += 1
-            raise StoreFailed(f"the store is too slow: {self._count:,} events are waiting; try again later")
+            raise StoreFailed(
+                f"the store is too slow: {self._count:,} events are waiting; try again "
+                "later"
+            )
         future: asyncio.Future[_Receipts] = self._loop.create_future()
         self._waiting.append((events, future))
         self._count += len(events)
         if not self._busy:
             self._busy = True
-            self._loop.call_soon(self._send)  # all appends of this turn of the loop go together
+            # all appends of this turn of the loop go together
+            self._loop.call_soon(self._send)
         return future
 
     def _send(self) -> None:
@@ -75,7 +84,9 @@ class Writer:
             return
         begun = time.perf_counter()
         try:
-            sent = self._store.append([event for events, _ in batch for event in events])
+            sent = self._store.append(
+                [event for events, _ in batch for event in events]
+            )
         except StoreFailed as error:
             self._fail(batch, error)
             self._loop.call_soon(self._send)
@@ -95,22 +106,36 @@ class Writer:
                 sent.add_done_callback(partial(self._tell, [one], begun, False))
         self._loop.call_soon(self._send)
 
-    def _tell(self, batch: list[_Waiting], begun: float, last: bool, done: "Future[_Receipts]") -> None:
+    def _tell(
+        self, batch: list[_Waiting], begun: float, last: bool, done: "Future[_Receipts]"
+    ) -> None:
         """Hand what the store's thread has done to the event loop."""
         took = time.perf_counter() - begun
-        with suppress(RuntimeError):  # the loop is closed: no request waits for an answer any more
+        # the loop is closed: no request waits for an answer any more
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._answer, batch, took, last, done)
 
-    def _answer(self, batch: list[_Waiting], took: float, last: bool, done: "Future[_Receipts]") -> None:
+    def _answer(
+        self, batch: list[_Waiting], took: float, last: bool, done: "Future[_Receipts]"
+    ) -> None:
         """Resolve the futures of a batch, then send the next one."""
         error = done.exception()
         if error is not None:
             is_ours = isinstance(error, StoreFailed)
-            self._fail(batch, error if is_ours else StoreFailed(f"events could not be written: {error}"))
+            self._fail(
+                batch,
+                error
+                if is_ours
+                else StoreFailed(f"events could not be written: {error}"),
+            )
         else:
             receipts, first = done.result(), 0
             writes = self.writes
-            writes.commits, writes.seconds, writes.last = writes.commits + 1, writes.seconds + took, time.monotonic()
+            writes.commits, writes.seconds, writes.last = (
+                writes.commits + 1,
+                writes.seconds + took,
+                time.monotonic(),
+            )
             writes.buckets[bisect_left(BUCKETS, took)] += 1
             for receipt in receipts:
                 writes.events += receipt.new
@@ -119,7 +144,9 @@ class Writer:
                 if not future.done():
                     future.set_result(receipts[first : first + len(events)])
                 first += len(events)
-            if not all(type(event) is DecisionMade for events, _ in batch for event in events):
+            if not all(
+                type(event) is DecisionMade for events, _ in batch for event in events
+            ):
                 self._call()
             elif self._later is None:
                 self._later = self._loop.call_later(_LATER, self._call)

@@ -1,4 +1,5 @@
-"""The account of one decision: from its lines, in order, where in the log it counts, and with which reward."""
+"""The account of one decision: from its lines, in order, where in the log it counts,
+and with which reward."""
 
 from math import fsum
 from typing import NamedTuple
@@ -9,11 +10,12 @@ __all__ = ["Account", "Count", "Shown"]
 
 
 class Count(NamedTuple):
-    """A step of the fold: the decision made at `made` counts at `position` with `value`.
+    """A step of the fold: the decision made at `made` counts at `position` with
+    `value`.
 
-    With `before`, it has counted already, with that value, and turns into this one. `is_default` says that the value is
-    the default's, `was_default` that the one before was. `time` is that of the line at `position`, `decided` that of
-    the decision.
+    With `before`, it has counted already, with that value, and turns into this one.
+    `is_default` says that the value is the default's, `was_default` that the one before
+    was. `time` is that of the line at `position`, `decided` that of the decision.
     """
 
     position: int
@@ -27,7 +29,8 @@ class Count(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A step of the fold: the decision made at `made`, at this time, was deferred, and activated at `position`."""
+    """A step of the fold: the decision made at `made`, at this time, was deferred, and
+    activated at `position`."""
 
     position: int
     made: int
@@ -46,16 +49,19 @@ class _Turn(NamedTuple):
 class Account:
     """When and with what a decision counts.
 
-    It is *settled* by the line that completes it: the decision itself, its activation if it was deferred, and a reward
-    or default (with the rules "first_at_close" and "sum": the default, which closes the window). That position never
-    changes again. Its *value* is the last correction, else the reward (the first; with "sum" the sum of the parts,
-    within 0 and 1), else the default. Parts are added up in the units of rewards, in which nothing is nothing: on the
-    scale from 0 to 1 that is `zero`.
+    It is *settled* by the line that completes it: the decision itself, its activation
+    if it was deferred, and a reward or default (with the rules "first_at_close" and
+    "sum": the default, which closes the window). That position never changes again. Its
+    *value* is the last correction, else the reward (the first; with "sum" the sum of
+    the parts, within 0 and 1), else the default. Parts are added up in the units of
+    rewards, in which nothing is nothing: on the scale from 0 to 1 that is `zero`.
 
-    A reward that changes the value of a settled decision is late. Where late rewards "rewrite", the decision counts
-    with its value where it was settled, as if it had always been that one. Where they count as they "arrive", it counts
-    there with the value it had then, and turns into another with each late reward, where that stands. A correction
-    always rewrites: the decision counts once, where it was settled, with the corrected value.
+    A reward that changes the value of a settled decision is late. Where late rewards
+    "rewrite", the decision counts with its value where it was settled, as if it had
+    always been that one. Where they count as they "arrive", it counts there with the
+    value it had then, and turns into another with each late reward, where that stands.
+    A correction always rewrites: the decision counts once, where it was settled, with
+    the corrected value.
 
     >>> account = Account("first", "arrives")
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0))
@@ -66,7 +72,18 @@ class Account:
     """
 
     __slots__ = (
-        *("_turns", "activated", "correction", "decided", "default", "deferred", "late", "made", "parts", "rule"),
+        *(
+            "_turns",
+            "activated",
+            "correction",
+            "decided",
+            "default",
+            "deferred",
+            "late",
+            "made",
+            "parts",
+            "rule",
+        ),
         *("settled", "shown", "zero"),
     )
 
@@ -80,12 +97,17 @@ class Account:
         self.default: float | None = None
         self.correction: float | None = None
         self.settled: int = 0
-        self._turns: tuple[_Turn, ...] = ()  # where the value became what, but for corrections
+        # where the value became what, but for corrections
+        self._turns: tuple[_Turn, ...] = ()
 
     def take(self, line: Line) -> None:
         """Take the next line."""
         if line.kind == "decision":
-            self.made, self.decided, self.deferred = line.position, line.time, bool(line.deferred)
+            self.made, self.decided, self.deferred = (
+                line.position,
+                line.time,
+                bool(line.deferred),
+            )
         elif line.kind == "activation":
             self.shown = True
         elif line.kind == "reward" and line.value is not None:
@@ -104,22 +126,51 @@ class Account:
                 self._turns = (*self._turns, now)
 
     def _complete(self) -> bool:
-        has_value = self.default is not None or (self.rule == "first" and bool(self.parts))
+        has_value = self.default is not None or (
+            self.rule == "first" and bool(self.parts)
+        )
         return bool(self.made) and has_value and (self.shown or not self.deferred)
 
     @property
     def counts(self) -> tuple[Count, ...]:
-        """Where and with what the decision counts, as of the lines taken; nowhere before it is settled."""
+        """Where and with what the decision counts, as of the lines taken; nowhere
+        before it is settled."""
         if not self.settled:
             return ()
-        if self.late == "rewrites" or self.correction is not None or len(self._turns) == 1:
+        if (
+            self.late == "rewrites"
+            or self.correction is not None
+            or len(self._turns) == 1
+        ):
             is_default = not self.parts and self.correction is None
             time = self._turns[0].time
-            return (Count(self.settled, self.made, self.value, None, is_default, False, time, self.decided),)
+            return (
+                Count(
+                    self.settled,
+                    self.made,
+                    self.value,
+                    None,
+                    is_default,
+                    False,
+                    time,
+                    self.decided,
+                ),
+            )
         counts: list[Count] = []
         before: tuple[float | None, bool] = (None, False)
         for value, is_default, position, time in self._turns:
-            counts.append(Count(position, self.made, value, before[0], is_default, before[1], time, self.decided))
+            counts.append(
+                Count(
+                    position,
+                    self.made,
+                    value,
+                    before[0],
+                    is_default,
+                    before[1],
+                    time,
+                    self.decided,
+                )
+            )
             before = value, is_default
         return tuple(counts)
 

@@ -1,4 +1,5 @@
-"""Lists of decisions, the newest first, a page at a time: what was drawn, and the account of each."""
+"""Lists of decisions, the newest first, a page at a time: what was drawn, and the
+account of each."""
 
 from collections.abc import Iterator, Sequence
 from math import isnan
@@ -11,12 +12,14 @@ from oddsmith.server.store.protocol import Line, Reading
 __all__ = ["Listed", "Page", "Wanted", "page_of"]
 
 _SEARCHED = 5_000  # decisions that are looked at for one page
-_LINES = 20_000  # of which there may be four to a decision; more are left to the next page
+# of which there may be four to a decision; more are left to the next page
+_LINES = 20_000
 _CHUNK = 2_000  # lines that are read at a time
 
 
 class Wanted(NamedTuple):
-    """Which decisions: at most `limit` before a position; of one `arm`; `rewarded`, or without reward and default."""
+    """Which decisions: at most `limit` before a position; of one `arm`; `rewarded`, or
+    without reward and default."""
 
     before: int | None = None
     limit: int = 50
@@ -30,7 +33,8 @@ class Wanted(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A decision in a list: its line, its account as of the list's position, and what else there is to tell."""
+    """A decision in a list: its line, its account as of the list's position, and what
+    else there is to tell."""
 
     line: Line
     account: Account
@@ -38,7 +42,8 @@ class Listed(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Decisions, the newest first; `before` is where the next page begins, None where there is no more.
+    """Decisions, the newest first; `before` is where the next page begins, None where
+    there is no more.
 
     `searched` is how many decisions were looked at for it.
     """
@@ -56,17 +61,27 @@ class _Found(NamedTuple):
 def page_of(store: Reading, until: int, wanted: Wanted) -> Page:
     """The last decisions before a position, as of the log up to `until`.
 
-    Where some are left out, a page is what was found among 5,000 decisions, maybe nothing: the next one goes on there.
+    Where some are left out, a page is what was found among 5,000 decisions, maybe
+    nothing: the next one goes on there.
     """
     start = until + 1 if wanted.before is None else min(wanted.before, until + 1)
     found, searched, end = list[_Found](), 0, start
-    for lines, is_last in _stretches(store, start, _CHUNK if wanted.chooses else 4 * (wanted.limit + 1)):
-        made = [line for line in lines if line.kind == "decision"][: _SEARCHED - searched]
-        accounts = _accounts(store, [line.id for line in made if wanted.arm in (None, line.arm)], until)
+    for lines, is_last in _stretches(
+        store, start, _CHUNK if wanted.chooses else 4 * (wanted.limit + 1)
+    ):
+        made = [line for line in lines if line.kind == "decision"][
+            : _SEARCHED - searched
+        ]
+        accounts = _accounts(
+            store, [line.id for line in made if wanted.arm in (None, line.arm)], until
+        )
         for line in made:
             searched += 1
             account = accounts.get(line.id)
-            if account is None or wanted.rewarded not in (None, not isnan(account.value)):
+            if account is None or wanted.rewarded not in (
+                None,
+                not isnan(account.value),
+            ):
                 continue
             if len(found) == wanted.limit:
                 return _page(store, found, found[-1].line.position, searched - 1)
@@ -79,8 +94,11 @@ def page_of(store: Reading, until: int, wanted: Wanted) -> Page:
     return _page(store, found, end, searched)
 
 
-def _stretches(store: Reading, before: int, chunk: int) -> Iterator[tuple[list[Line], bool]]:
-    """Lines before a position, the newest first, and whether these are the last; in all not many more than `_LINES`."""
+def _stretches(
+    store: Reading, before: int, chunk: int
+) -> Iterator[tuple[list[Line], bool]]:
+    """Lines before a position, the newest first, and whether these are the last; in all
+    not many more than `_LINES`."""
     taken = 0
     while taken < _LINES:
         lines = store.lines_back(before, chunk)
@@ -95,6 +113,12 @@ def _accounts(store: Reading, ids: Sequence[str], until: int) -> dict[str, Accou
     return accounts
 
 
-def _page(store: Reading, found: Sequence[_Found], before: int | None, searched: int) -> Page:
+def _page(
+    store: Reading, found: Sequence[_Found], before: int | None, searched: int
+) -> Page:
     draws = store.draws([one.line.position for one in found])
-    return Page([Listed(*one, draw) for one, draw in zip(found, draws, strict=True)], before, searched)
+    return Page(
+        [Listed(*one, draw) for one, draw in zip(found, draws, strict=True)],
+        before,
+        searched,
+    )

@@ -1,4 +1,5 @@
-"""Salts: the digests of names and categories in a state, keyed by a secret of the store that it is folded from."""
+"""Salts: the digests of names and categories in a state, keyed by a secret of the store
+that it is folded from."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +22,15 @@ from oddsmith.server.fold.judge import added, gts_inside, judge, pad_to_roster, 
 from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.fold.steps import due_after, sums_at, with_decisions
 from oddsmith.server.store.changes import arms_of
-from oddsmith.server.store.protocol import ContextErased, DamagedSnapshot, Foldable, Line, Reading, Snapshot, Store
+from oddsmith.server.store.protocol import (
+    ContextErased,
+    DamagedSnapshot,
+    Foldable,
+    Line,
+    Reading,
+    Snapshot,
+    Store,
+)
 
 __all__ = [
     "Change",
@@ -45,9 +54,11 @@ __all__ = [
 
 
 def keyed(state: State, secret: bytes) -> State:
-    """The state with its digests keyed by `secret` (16 bytes), wherever it has none yet and no salt.
+    """The state with its digests keyed by `secret` (16 bytes), wherever it has none yet
+    and no salt.
 
-    Who has the state alone can then not try out which words it knows. What was learnt before keeps its digests.
+    Who has the state alone can then not try out which words it knows. What was learnt
+    before keeps its digests.
 
     >>> from oddsmith.contexts.columns import empty_columns
     >>> keyed((empty_columns(), 3), bytes(range(16)))[0].salt[:3]
@@ -55,7 +66,9 @@ def keyed(state: State, secret: bytes) -> State:
     """
     if isinstance(state, Columns | NameTable):
         is_fresh = not len(state.digests) and not state.salt.any()
-        return state._replace(salt=np.frombuffer(secret, np.uint8)) if is_fresh else state
+        return (
+            state._replace(salt=np.frombuffer(secret, np.uint8)) if is_fresh else state
+        )
     if not isinstance(state, tuple):
         return state
     parts = [keyed(part, secret) for part in state]
@@ -71,13 +84,16 @@ _log = logging.getLogger(__name__)
 
 
 class Folded(NamedTuple):
-    """The state after all events up to `position`, and the policy it belongs to (experts may have changed).
+    """The state after all events up to `position`, and the policy it belongs to
+    (experts may have changed).
 
-    `refused` are the positions, of those folded since the start or snapshot, whose reward the policy would not take;
-    where only experts that learn would not, the weights do: they are the fold of what is recorded, which can be proved.
-    `careful`: an expert has raised while it learnt, so that states which are written in place are copied before.
-    `lenient`: contexts may be gone that no snapshot has learnt; experts that learn from them refuse those rewards.
-    `sums` are statistics of the log; None where they are not kept. `secret` keys the digests of experts that join.
+    `refused` are the positions, of those folded since the start or snapshot, whose
+    reward the policy would not take; where only experts that learn would not, the
+    weights do: they are the fold of what is recorded, which can be proved. `careful`:
+    an expert has raised while it learnt, so that states which are written in place are
+    copied before. `lenient`: contexts may be gone that no snapshot has learnt; experts
+    that learn from them refuse those rewards. `sums` are statistics of the log; None
+    where they are not kept. `secret` keys the digests of experts that join.
     """
 
     state: State
@@ -91,7 +107,8 @@ class Folded(NamedTuple):
 
 
 class HalfLearnt(OddsmithError):
-    """An expert raised while it learnt in place: the state may be half written, and is folded anew, carefully."""
+    """An expert raised while it learnt in place: the state may be half written, and is
+    folded anew, carefully."""
 
 
 def restore(
@@ -102,10 +119,12 @@ def restore(
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
 ) -> Folded:
-    """The state up to `until` (the head), from the last snapshot that is still true, or from the beginning.
+    """The state up to `until` (the head), from the last snapshot that is still true, or
+    from the beginning.
 
-    `policy` is the one the store was made with; `change` is needed where experts were added or retired since.
-    `statistics` are folded beside the state, if they are given. Progress is shown on a terminal.
+    `policy` is the one the store was made with; `change` is needed where experts were
+    added or retired since. `statistics` are folded beside the state, if they are given.
+    Progress is shown on a terminal.
     """
     check_policy(policy)
 
@@ -115,50 +134,82 @@ def restore(
     return refold(store, _end(store, until), start_at, change)
 
 
-def refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
-    """The state up to `until`; `start_at` gives a state at or before a position, and 0 is always one it can give.
+def refold(
+    store: Foldable,
+    until: int,
+    start_at: Callable[[int], Folded],
+    change: Change | None,
+) -> Folded:
+    """The state up to `until`; `start_at` gives a state at or before a position, and 0
+    is always one it can give.
 
-    It is asked again, for an earlier one, where later lines rewrote what its state has learnt, and for another where
-    an expert that raised may have left the first half written. What was learnt from contexts that were erased since
-    stays as it is; weights need no contexts, and are folded anew all the same.
+    It is asked again, for an earlier one, where later lines rewrote what its state has
+    learnt, and for another where an expert that raised may have left the first half
+    written. What was learnt from contexts that were erased since stays as it is;
+    weights need no contexts, and are folded anew all the same.
     """
     try:
         return _refold(store, until, start_at, change)
     except HalfLearnt:
-        return _refold(store, until, lambda latest: start_at(latest)._replace(careful=True), change)
+        return _refold(
+            store, until, lambda latest: start_at(latest)._replace(careful=True), change
+        )
 
 
-def recover(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
-    """As `refold`; but where contexts are gone that only a lost snapshot had learnt, the state goes on without them.
+def recover(
+    store: Foldable,
+    until: int,
+    start_at: Callable[[int], Folded],
+    change: Change | None,
+) -> Folded:
+    """As `refold`; but where contexts are gone that only a lost snapshot had learnt,
+    the state goes on without them.
 
-    The weights need none, and are right; experts that learn from contexts refuse those rewards, which are counted.
+    The weights need none, and are right; experts that learn from contexts refuse those
+    rewards, which are counted.
     """
     try:
         return refold(store, until, start_at, change)
     except ContextErased as error:
-        _log.error("%s: experts that learn go on without the rewards of such decisions", error)
-        return refold(store, until, lambda latest: start_at(latest)._replace(lenient=True), change)
+        _log.error(
+            "%s: experts that learn go on without the rewards of such decisions", error
+        )
+        return refold(
+            store, until, lambda latest: start_at(latest)._replace(lenient=True), change
+        )
 
 
-def _refold(store: Foldable, until: int, start_at: Callable[[int], Folded], change: Change | None) -> Folded:
+def _refold(
+    store: Foldable,
+    until: int,
+    start_at: Callable[[int], Folded],
+    change: Change | None,
+) -> Folded:
     start = newest = start_at(until)
     due = latest = due_after(store, start.position, until)
     while due.rewritten:
         start = start_at(due.rewritten - 1)
         due = due_after(store, start.position, until)
     try:
-        steps = progress(with_decisions(store, due.items, start.sums), len(due.items), "restoring")
+        steps = progress(
+            with_decisions(store, due.items, start.sums), len(due.items), "restoring"
+        )
         return settle(start, steps, until, change)
     except ContextErased:
         if due is latest:
             raise
-    learnt = settle(newest, with_decisions(store, latest.items), until, change)  # whose sums are old
+    # whose sums are old
+    learnt = settle(newest, with_decisions(store, latest.items), until, change)
     again = start_at(start.position)  # the other was written into
     plain = judge(again.policy)
     anew = with_decisions(store, due.items, again.sums)
     if plain is None:
-        return learnt._replace(sums=None if again.sums is None else after_steps(again.sums, anew))
-    bare = again._replace(state=again.state._replace(experts=plain.init().experts), policy=plain)
+        return learnt._replace(
+            sums=None if again.sums is None else after_steps(again.sums, anew)
+        )
+    bare = again._replace(
+        state=again.state._replace(experts=plain.init().experts), policy=plain
+    )
     weighed = settle(bare, anew, until, change)
     right = weighed.state._replace(experts=learnt.state.experts)
     return learnt._replace(state=right, refused=weighed.refused, sums=weighed.sums)
@@ -173,19 +224,26 @@ def advance(
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
 ) -> Folded:
-    """The state up to `until` (the head) from one that `restore` or `advance` gave; `policy` is the store's first one.
+    """The state up to `until` (the head) from one that `restore` or `advance` gave;
+    `policy` is the store's first one.
 
-    A policy that learns in place writes into the state it is given. Where a correction rewrote what the state has
-    learnt, the state is left as it is and `restore` gives the new one.
+    A policy that learns in place writes into the state it is given. Where a correction
+    rewrote what the state has learnt, the state is left as it is and `restore` gives
+    the new one.
     """
     end = _end(store, until)
     if end < folded.position:
-        raise InvalidInput(f"until must be at or after the state's position {folded.position}; got {end}")
+        raise InvalidInput(
+            f"until must be at or after the state's position {folded.position}; got "
+            f"{end}"
+        )
     due = due_after(store, folded.position, end)
     if due.rewritten:
         return restore(store, policy, until=end, change=change, statistics=statistics)
     try:
-        return settle(folded, with_decisions(store, due.items, folded.sums), end, change)
+        return settle(
+            folded, with_decisions(store, due.items, folded.sums), end, change
+        )
     except HalfLearnt:
         return restore(store, policy, until=end, change=change, statistics=statistics)
 
@@ -200,7 +258,9 @@ def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
 def snapshot_of(folded: Folded, time: float) -> tuple[Snapshot, bytes]:
     """The state as a snapshot and its content, for `Store.keep`."""
     sums = None if folded.sums is None else folded.sums.to_json()
-    content = pack(folded.policy, folded.state, {"position": folded.position, "sums": sums})
+    content = pack(
+        folded.policy, folded.state, {"position": folded.position, "sums": sums}
+    )
     return Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time), content
 
 
@@ -209,7 +269,9 @@ def _end(store: Reading, until: int | None) -> int:
     if until is None:
         return head
     if not 0 <= until <= head:
-        raise InvalidInput(f"until must be a position of the store, 0 to {head}; got {until}")
+        raise InvalidInput(
+            f"until must be a position of the store, 0 to {head}; got {until}"
+        )
     return until
 
 
@@ -222,7 +284,8 @@ def start_before(
     is_judge: bool = False,
     statistics: StatisticsKind | None = None,
 ) -> Folded:
-    """The newest snapshot at or before `latest`, else the state before any event; of a judge, its part of it."""
+    """The newest snapshot at or before `latest`, else the state before any event; of a
+    judge, its part of it."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
         return begun(store, policy, policy.init(), statistics)
@@ -230,11 +293,27 @@ def start_before(
     try:
         content = store.content(position)
     except InvalidInput:  # another replica has thinned it out
-        return start_before(store, policy, position - 1, change, is_judge=is_judge, statistics=statistics)
+        return start_before(
+            store,
+            policy,
+            position - 1,
+            change,
+            is_judge=is_judge,
+            statistics=statistics,
+        )
     except DamagedSnapshot as error:
         name = store.about.get("experiment", "")
-        _log.error("experiment %s: %s; an older one is used, or the whole log", name, error)
-        return start_before(store, policy, position - 1, change, is_judge=is_judge, statistics=statistics)
+        _log.error(
+            "experiment %s: %s; an older one is used, or the whole log", name, error
+        )
+        return start_before(
+            store,
+            policy,
+            position - 1,
+            change,
+            is_judge=is_judge,
+            statistics=statistics,
+        )
     policy = policy_at(store, policy, position, change)
     source = f"the snapshot at position {position}"
     if is_judge:
@@ -244,13 +323,20 @@ def start_before(
     return begun(store, policy, state)._replace(position=position, sums=sums)
 
 
-def begun(store: Reading, policy: Policy, state: State, statistics: StatisticsKind | None = None) -> Folded:
+def begun(
+    store: Reading,
+    policy: Policy,
+    state: State,
+    statistics: StatisticsKind | None = None,
+) -> Folded:
     """A state before any event, its digests keyed by the store's secret."""
     sums = None if statistics is None else statistics.of(store.about)
     return Folded(keyed(state, store.secret), 0, policy, sums=sums, secret=store.secret)
 
 
-def policy_at(store: Reading, policy: Policy, position: int, change: Change | None) -> Policy:
+def policy_at(
+    store: Reading, policy: Policy, position: int, change: Change | None
+) -> Policy:
     """The policy as it was at a position; `policy` is the store's first one."""
     if change is not None:
         for line in store.changes():
@@ -259,11 +345,14 @@ def policy_at(store: Reading, policy: Policy, position: int, change: Change | No
     return policy
 
 
-def settle(folded: Folded, steps: Iterable[Step], until: int, change: Change | None) -> Folded:
+def settle(
+    folded: Folded, steps: Iterable[Step], until: int, change: Change | None
+) -> Folded:
     """The state after these steps, which are all there is up to `until`.
 
-    Whatever an update raises is a refusal of that reward: the state stays as it was, but for the weights, which follow
-    from what is recorded. A state that may be half written raises `HalfLearnt`, unless the fold is careful.
+    Whatever an update raises is a refusal of that reward: the state stays as it was,
+    but for the weights, which follow from what is recorded. A state that may be half
+    written raises `HalfLearnt`, unless the fold is careful.
     """
     state, policy, refused = folded.state, folded.policy, list(folded.refused)
     sums = None if folded.sums is None else folded.sums.copy()
@@ -273,7 +362,10 @@ def settle(folded: Folded, steps: Iterable[Step], until: int, change: Change | N
             sums.take(step)
         if isinstance(item, Line) and item.of_policy:
             if change is None:
-                changed = f"the policy changed at position {item.position} ({item.kind} {item.id!r})"
+                changed = (
+                    f"the policy changed at position {item.position} ({item.kind} "
+                    f"{item.id!r})"
+                )
                 raise InvalidInput(f"change must be given, for {changed}")
             policy, state = change(policy, state, item)
             state = keyed(state, folded.secret)
@@ -283,10 +375,14 @@ def settle(folded: Folded, steps: Iterable[Step], until: int, change: Change | N
                 refused += [item.position] if is_refused else []
             if sums is not None:
                 sums.learnt(item, decision, policy, state)
-    return folded._replace(state=state, position=until, policy=policy, refused=tuple(refused), sums=sums)
+    return folded._replace(
+        state=state, position=until, policy=policy, refused=tuple(refused), sums=sums
+    )
 
 
-def _after(policy: Policy, state: State, counts: tuple[Count, Decision], folded: Folded) -> tuple[State, bool]:
+def _after(
+    policy: Policy, state: State, counts: tuple[Count, Decision], folded: Folded
+) -> tuple[State, bool]:
     """The state after a decision has counted, and whether its reward was refused."""
     item, decision = counts
     by_number = decision.numbered()
@@ -303,8 +399,12 @@ def _after(policy: Policy, state: State, counts: tuple[Count, Decision], folded:
             raise
         weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
         if weighed is not None and not folded.careful:
-            raise HalfLearnt(f"position {item.position} must be learnt again, carefully: {error}") from error
-        return whole if weighed is None else weighed, not (is_erased and item.before is not None)
+            raise HalfLearnt(
+                f"position {item.position} must be learnt again, carefully: {error}"
+            ) from error
+        return whole if weighed is None else weighed, not (
+            is_erased and item.before is not None
+        )
 
 
 def _learnt(policy: Policy, state: State, decision: Decision, count: Count) -> State:
@@ -313,16 +413,22 @@ def _learnt(policy: Policy, state: State, decision: Decision, count: Count) -> S
     return policy.revise(state, decision, count.before, count.value)
 
 
-def _weighed(policy: Policy, state: State, decision: Decision, count: Count) -> State | None:
-    """The state with its weights alone changed, as they follow from what is recorded: experts refused the reward.
+def _weighed(
+    policy: Policy, state: State, decision: Decision, count: Count
+) -> State | None:
+    """The state with its weights alone changed, as they follow from what is recorded:
+    experts refused the reward.
 
-    None where the weights refuse it, too: they come first, so that experts have written nothing.
+    None where the weights refuse it, too: they come first, so that experts have written
+    nothing.
     """
     plain = judge(policy)
     if plain is None:
         return state
     try:
-        weighed = _learnt(plain, state._replace(experts=plain.init().experts), decision, count)
+        weighed = _learnt(
+            plain, state._replace(experts=plain.init().experts), decision, count
+        )
     except Exception:
         return None
     return weighed._replace(experts=state.experts)
@@ -330,11 +436,16 @@ def _weighed(policy: Policy, state: State, decision: Decision, count: Count) -> 
 
 def copied(folded: Folded) -> Folded:
     """A fold whose state is not written into where the first one's is."""
-    return folded._replace(state=deepcopy(folded.state)) if folded.policy.in_place else folded
+    return (
+        folded._replace(state=deepcopy(folded.state))
+        if folded.policy.in_place
+        else folded
+    )
 
 
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
-    """The change of a policy by its lines; `bench` are the experts that may join, by name. A judge needs none."""
+    """The change of a policy by its lines; `bench` are the experts that may join, by
+    name. A judge needs none."""
 
     def change(policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
         arms = arms_of(line)
@@ -343,25 +454,41 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
         if line.kind == "expert retired":
             return retired(policy, state, line.id)
         if line.value is None or not 0 < line.value < 1:
-            raise InvalidInput(f"share of expert {line.id!r} must be between 0 and 1; got {line.value}")
+            raise InvalidInput(
+                f"share of expert {line.id!r} must be between 0 and 1; got {line.value}"
+            )
         bank = None if bench is None else bench.get(line.id)
         inner = gts_inside(policy)
-        if bench is not None and bank is None and inner is not None and line.id not in inner.experts.names:
+        if (
+            bench is not None
+            and bank is None
+            and inner is not None
+            and line.id not in inner.experts.names
+        ):
             stay = "its table must stay in the policy file, with joins = true"
-            raise BadFile(f"expert {line.id!r} joined at position {line.position}: {stay}; it is not there")
+            raise BadFile(
+                f"expert {line.id!r} joined at position {line.position}: {stay}; it is "
+                "not there"
+            )
         return added(policy, state, line.id, line.value, bank)
 
     return change
 
 
 def restore_judge(store: Reading, policy: Policy, until: int) -> Folded | None:
-    """The judge of a store's first policy and its state at `until`; None where the policy weighs no votes.
+    """The judge of a store's first policy and its state at `until`; None where the
+    policy weighs no votes.
 
-    The same weights as `restore` has, to the last bit; experts that learn are left out, which is most of the work, and
-    contexts that were erased are not missed.
+    The same weights as `restore` has, to the last bit; experts that learn are left out,
+    which is most of the work, and contexts that were erased are not missed.
     """
     first = judge(policy)
     if first is None:
         return None
     change = roster_change()
-    return refold(store, until, lambda latest: start_before(store, first, latest, change, is_judge=True), change)
+    return refold(
+        store,
+        until,
+        lambda latest: start_before(store, first, latest, change, is_judge=True),
+        change,
+    )

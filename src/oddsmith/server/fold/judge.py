@@ -1,8 +1,10 @@
-"""The judge of a policy: its weights, exploration and bounds without its models, and its roster as experts come and go.
+"""The judge of a policy: its weights, exploration and bounds without its models, and
+its roster as experts come and go.
 
-A judge turns recorded votes into odds, bit for bit as the policy did, and learns the same weights from recorded
-advice; it can be written down as a few lines of JSON. The roster only grows: an expert that joins comes last, one that
-retires stays with weight zero. So an older decision's advice is the first part of today's.
+A judge turns recorded votes into odds, bit for bit as the policy did, and learns the
+same weights from recorded advice; it can be written down as a few lines of JSON. The
+roster only grows: an expert that joins comes last, one that retires stays with weight
+zero. So an older decision's advice is the first part of today's.
 """
 
 from dataclasses import replace
@@ -24,14 +26,24 @@ from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.stack import stack
 from oddsmith.policies.bounds import Bounded
 
-__all__ = ["active", "added", "gts_inside", "judge", "judge_from_json", "judge_to_json", "pad_to_roster", "retired"]
+__all__ = [
+    "active",
+    "added",
+    "gts_inside",
+    "judge",
+    "judge_from_json",
+    "judge_to_json",
+    "pad_to_roster",
+    "retired",
+]
 
 Changed: TypeAlias = tuple[Policy, ExpertState]
 _PLAIN = ("eta", "optimism", "share", "discount")
 
 
 def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
-    """The policy of weighted votes, inside its bounds if it has any; None for other kinds."""
+    """The policy of weighted votes, inside its bounds if it has any; None for other
+    kinds."""
     inner = policy.policy if isinstance(policy, Bounded) else policy
     return inner if type(inner) is GeneralizedThompsonSampling else None
 
@@ -49,11 +61,15 @@ def judge(policy: Policy) -> Policy | None:
     inner = gts_inside(policy)
     if inner is None:
         return None
-    return _with_inner(policy, replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)))
+    return _with_inner(
+        policy,
+        replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)),
+    )
 
 
 def judge_to_json(policy: Policy) -> dict[str, Any] | None:
-    """The judge as JSON; None where there is none, or its loss or schedule is the user's own."""
+    """The judge as JSON; None where there is none, or its loss or schedule is the
+    user's own."""
     inner = gts_inside(policy)
     if inner is None:
         return None
@@ -61,13 +77,23 @@ def judge_to_json(policy: Policy) -> dict[str, Any] | None:
     gamma = inner.gamma
     if not losses or not isinstance(gamma, float | PowerSchedule):
         return None
-    plain = {"eta": inner.eta, "optimism": inner.optimism, "share": inner.share, "discount": inner.discount}
+    plain = {
+        "eta": inner.eta,
+        "optimism": inner.optimism,
+        "share": inner.share,
+        "discount": inner.discount,
+    }
     page: dict[str, Any] = plain | {"loss": losses[0], "prior": inner.prior.tolist()}
     page["experts"] = list(inner.experts.names)
-    page["gamma"] = gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
+    page["gamma"] = (
+        gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
+    )
     if isinstance(policy, Bounded):
         bounds = {"floors": policy.floors, "caps": policy.caps}
-        page |= {what: one if isinstance(one, dict) else one.tolist() for what, one in bounds.items()}
+        page |= {
+            what: one if isinstance(one, dict) else one.tolist()
+            for what, one in bounds.items()
+        }
     return page
 
 
@@ -82,18 +108,34 @@ def judge_from_json(page: dict[str, Any]) -> Policy:
     try:
         gamma = page["gamma"]
         settings = {name: page[name] for name in _PLAIN}
-        settings |= {"prior": page["prior"], "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma}
-        inner = GeneralizedThompsonSampling(Answered(page["experts"]), LOSSES[page["loss"]], **settings)
+        settings |= {
+            "prior": page["prior"],
+            "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma,
+        }
+        inner = GeneralizedThompsonSampling(
+            Answered(page["experts"]), LOSSES[page["loss"]], **settings
+        )
     except (KeyError, TypeError) as error:
-        raise InvalidInput(f"a judge must be what `judge_to_json` wrote; got {page!r:.60}, {error!r:.60}") from error
+        raise InvalidInput(
+            f"a judge must be what `judge_to_json` wrote; got {page!r:.60}, "
+            f"{error!r:.60}"
+        ) from error
     return Bounded(inner, page["floors"], page["caps"]) if "floors" in page else inner
 
 
-def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Experts | None = None) -> Changed:
-    """Policy and state with an expert that joins, or comes back, with a share of the weight and of the prior.
+def added(
+    policy: Policy,
+    state: ExpertState,
+    name: str,
+    share: float,
+    bank: Experts | None = None,
+) -> Changed:
+    """Policy and state with an expert that joins, or comes back, with a share of the
+    weight and of the prior.
 
-    `bank` holds this one expert; None for a judge. The others keep their proportions. An expert that is there and
-    has not retired stays as it is, also with no weight left: what becomes of the policy does not depend on the state.
+    `bank` holds this one expert; None for a judge. The others keep their proportions.
+    An expert that is there and has not retired stays as it is, also with no weight
+    left: what becomes of the policy does not depend on the state.
     """
     inner = _required_gts(policy)
     names = list(inner.experts.names)
@@ -105,20 +147,27 @@ def added(policy: Policy, state: ExpertState, name: str, share: float, bank: Exp
         experts, own = _with_sleeper(inner.experts, name, False), state.experts
     else:
         place = len(names)
-        prior, log_weights = np.append(inner.prior, 0.0), np.append(state.log_weights, -np.inf)
+        prior, log_weights = (
+            np.append(inner.prior, 0.0),
+            np.append(state.log_weights, -np.inf),
+        )
         experts, own = _with_expert(inner.experts, state.experts, name, bank)
     log_total = np.log(np.exp(log_weights).sum())  # relative to the leader: at least 0
     log_weights[place] = np.log(share) - np.log1p(-share) + log_total
     prior *= 1 - share
     prior[place] = share
     changed = replace(inner, experts=experts, prior=prior / prior.sum())
-    return _with_inner(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, own)
+    return _with_inner(policy, changed), ExpertState(
+        log_weights - log_weights.max(), state.learnt, own
+    )
 
 
 def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
-    """Policy and state with an expert's weight and prior zero, its mass shared in proportion.
+    """Policy and state with an expert's weight and prior zero, its mass shared in
+    proportion.
 
-    Nothing changes where the expert is unknown, or no other has a prior. Others that have no weight left begin anew.
+    Nothing changes where the expert is unknown, or no other has a prior. Others that
+    have no weight left begin anew.
     """
     inner = _required_gts(policy)
     names = list(inner.experts.names)
@@ -130,8 +179,14 @@ def retired(policy: Policy, state: ExpertState, name: str) -> Changed:
         return policy, state
     if log_weights.max() == -np.inf:
         log_weights = np.log(prior, out=np.full(len(prior), -np.inf), where=prior > 0)
-    changed = replace(inner, prior=prior / prior.sum(), experts=_with_sleeper(inner.experts, name, True))
-    return _with_inner(policy, changed), ExpertState(log_weights - log_weights.max(), state.learnt, state.experts)
+    changed = replace(
+        inner,
+        prior=prior / prior.sum(),
+        experts=_with_sleeper(inner.experts, name, True),
+    )
+    return _with_inner(policy, changed), ExpertState(
+        log_weights - log_weights.max(), state.learnt, state.experts
+    )
 
 
 def active(policy: Policy) -> list[str]:
@@ -143,13 +198,19 @@ def active(policy: Policy) -> list[str]:
     ['warm']
     """
     inner = _required_gts(policy)
-    return [name for name, share in zip(inner.experts.names, inner.prior, strict=True) if share > 0]
+    return [
+        name
+        for name, share in zip(inner.experts.names, inner.prior, strict=True)
+        if share > 0
+    ]
 
 
 def pad_to_roster(decision: Decision, log_weights: Array) -> Decision:
-    """The decision as today's roster reads it: experts that joined after it are asleep in it.
+    """The decision as today's roster reads it: experts that joined after it are asleep
+    in it.
 
-    Sleepers are charged under the weights the decision was drawn with, or where it has none under today's.
+    Sleepers are charged under the weights the decision was drawn with, or where it has
+    none under today's.
 
     >>> early = Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.3]))
     >>> pad_to_roster(early, np.zeros(2)).advice
@@ -159,8 +220,14 @@ def pad_to_roster(decision: Decision, log_weights: Array) -> Decision:
     if advice is None or len(advice) >= len(log_weights):
         return decision
     missing = len(log_weights) - len(advice)
-    drawn_with = log_weights if own is None else np.append(own, np.full(missing, -np.inf))
-    bonus = None if decision.bonus is None else np.append(decision.bonus, np.full(missing, np.nan))
+    drawn_with = (
+        log_weights if own is None else np.append(own, np.full(missing, -np.inf))
+    )
+    bonus = (
+        None
+        if decision.bonus is None
+        else np.append(decision.bonus, np.full(missing, np.nan))
+    )
     padded = np.append(advice, np.full(missing, np.nan))
     return decision._replace(advice=padded, log_weights=drawn_with, bonus=bonus)
 
@@ -168,7 +235,10 @@ def pad_to_roster(decision: Decision, log_weights: Array) -> Decision:
 def _required_gts(policy: Policy) -> GeneralizedThompsonSampling:
     inner = gts_inside(policy)
     if inner is None:
-        raise InvalidInput(f"experts may come and go in a policy of weighted votes only; got {type(policy).__name__}")
+        raise InvalidInput(
+            "experts may come and go in a policy of weighted votes only; got "
+            f"{type(policy).__name__}"
+        )
     return inner
 
 
@@ -180,10 +250,14 @@ def _with_sleeper(experts: Experts, name: str, rests: bool) -> Experts:
     """The bank with an expert that sleeps from now on, or is asked again."""
     if not isinstance(experts, Guarded):
         return experts
-    return experts.with_roster(experts.experts, experts.retired | {name} if rests else experts.retired - {name})
+    return experts.with_roster(
+        experts.experts, experts.retired | {name} if rests else experts.retired - {name}
+    )
 
 
-def _with_expert(experts: Experts, state: State, name: str, bank: Experts | None) -> tuple[Experts, State]:
+def _with_expert(
+    experts: Experts, state: State, name: str, bank: Experts | None
+) -> tuple[Experts, State]:
     """The bank with one more expert at its end, and its state."""
     if isinstance(experts, Guarded):
         inner, own = _with_expert(experts.experts, state, name, bank)
@@ -191,8 +265,12 @@ def _with_expert(experts: Experts, state: State, name: str, bank: Experts | None
     if isinstance(experts, Answered):
         return replace(experts, names=(*experts.names, name)), state
     if bank is None or tuple(bank.names) != (name,):
-        raise InvalidInput(f"expert {name!r} must be there to join, alone in its bank; got {bank and bank.names!r}")
+        raise InvalidInput(
+            f"expert {name!r} must be there to join, alone in its bank; got "
+            f"{bank and bank.names!r}"
+        )
     arms, own = experts.arms, bank.init()
-    if arms is not None and bank.arms is not None and len(bank.arms) < len(arms):  # which came after the beginning
+    # which came after the beginning
+    if arms is not None and bank.arms is not None and len(bank.arms) < len(arms):
         bank, own = bank.with_arms(own, arms)
     return stack(experts, bank), (state, own)

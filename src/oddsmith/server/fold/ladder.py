@@ -1,4 +1,5 @@
-"""Ladder: states of a fold that are kept in memory on the way, dense where they are young."""
+"""Ladder: states of a fold that are kept in memory on the way, dense where they are
+young."""
 
 import numpy as np
 
@@ -13,9 +14,11 @@ _BYTES = 64 * 2**20  # of all of them together; the newest always stays
 
 
 class Ladder:
-    """A fold that must begin anew begins at the newest state here that is early enough: near, and not on disk.
+    """A fold that must begin anew begins at the newest state here that is early enough:
+    near, and not on disk.
 
-    Where contexts are erased it must begin where it would after a restart: then states from before are forgotten.
+    Where contexts are erased it must begin where it would after a restart: then states
+    from before are forgotten.
     """
 
     def __init__(self) -> None:
@@ -24,22 +27,31 @@ class Ladder:
         self._steps = 0
 
     def keep(self, folded: Folded, steps: int) -> None:
-        """Keep a copy of the state that was reached by so many steps since the last call, if it is time for one."""
+        """Keep a copy of the state that was reached by so many steps since the last
+        call, if it is time for one."""
         self._steps += steps
         if self._empty:
             return
-        if self._kept and (self._steps < _STEPS or folded.position <= self._kept[-1].position):
+        if self._kept and (
+            self._steps < _STEPS or folded.position <= self._kept[-1].position
+        ):
             return
         self._steps = 0
         self._kept.append(copied(folded))
         stay = thinned([kept.position for kept in self._kept])
         self._kept = [kept for kept in self._kept if kept.position in stay]
-        while len(self._kept) > 1 and sum(size(kept.state) for kept in self._kept) > _BYTES:
+        while (
+            len(self._kept) > 1
+            and sum(size(kept.state) for kept in self._kept) > _BYTES
+        ):
             del self._kept[0]
 
     def before(self, latest: int) -> Folded | None:
-        """A copy of the newest state at or before a position, to be written into; None if there is none."""
-        found = next((kept for kept in reversed(self._kept) if kept.position <= latest), None)
+        """A copy of the newest state at or before a position, to be written into; None
+        if there is none."""
+        found = next(
+            (kept for kept in reversed(self._kept) if kept.position <= latest), None
+        )
         return None if found is None else copied(found)
 
     def forget(self, for_good: bool) -> None:

@@ -1,4 +1,5 @@
-"""Statistics that are folded beside the state: the steps they are given, and what the fold asks of them."""
+"""Statistics that are folded beside the state: the steps they are given, and what the
+fold asks of them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -12,10 +13,11 @@ __all__ = ["Statistics", "StatisticsKind", "Step", "after_steps"]
 
 
 class Step(NamedTuple):
-    """A step of a fold: a decision that is made, shown or counts, or a change of the policy.
+    """A step of a fold: a decision that is made, shown or counts, or a change of the
+    policy.
 
-    `decision` is the one that counts; `drawn` is what the arm was drawn from, where a decision is made, shown or counts
-    and statistics are kept.
+    `decision` is the one that counts; `drawn` is what the arm was drawn from, where a
+    decision is made, shown or counts and statistics are kept.
     """
 
     item: Count | Shown | Line
@@ -24,7 +26,8 @@ class Step(NamedTuple):
 
 
 class Statistics(Protocol):
-    """Functions of the log up to a position, which are the same live, on replicas, after restarts and corrections."""
+    """Functions of the log up to a position, which are the same live, on replicas,
+    after restarts and corrections."""
 
     def copy(self) -> Self:
         """The same statistics, to go on from."""
@@ -32,7 +35,9 @@ class Statistics(Protocol):
     def take(self, step: Step) -> None:
         """Take the next step of a fold."""
 
-    def learnt(self, count: Count, decision: Decision, policy: Policy, state: State) -> None:
+    def learnt(
+        self, count: Count, decision: Decision, policy: Policy, state: State
+    ) -> None:
         """A decision has counted: the policy, and the state after it."""
 
     def to_json(self) -> dict[str, Any]:
@@ -40,13 +45,15 @@ class Statistics(Protocol):
 
 
 class StatisticsKind(Protocol):
-    """Makes the statistics of a store (see `monitor.sums.Sums`); the fold itself needs none."""
+    """Makes the statistics of a store (see `monitor.sums.Sums`); the fold itself needs
+    none."""
 
     def of(self, about: Mapping[str, Any]) -> Statistics:
         """Statistics before any event, of a store with these facts."""
 
     def read(self, kept: Mapping[str, Any] | None) -> Statistics | None:
-        """The statistics that `to_json` gave; None where there are none, or of another form."""
+        """The statistics that `to_json` gave; None where there are none, or of another
+        form."""
 
 
 _S = TypeVar("_S", bound=Statistics)

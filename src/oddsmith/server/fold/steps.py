@@ -1,4 +1,5 @@
-"""What is due: the steps of a fold that a state does not know, in order, and whether it must begin earlier."""
+"""What is due: the steps of a fold that a state does not know, in order, and whether it
+must begin earlier."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -14,9 +15,11 @@ __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
 
 
 class Due(NamedTuple):
-    """What is to be folded, in order, and the first position that later lines rewrote (0: none).
+    """What is to be folded, in order, and the first position that later lines rewrote
+    (0: none).
 
-    `since` is the first line that rewrites; `waiting` says how many lines there are, and `oldest` when the first came.
+    `since` is the first line that rewrites; `waiting` says how many lines there are,
+    and `oldest` when the first came.
     """
 
     items: "list[Count | Shown | Line]"
@@ -29,12 +32,13 @@ class Due(NamedTuple):
 def due_after(store: Foldable, after: int, until: int) -> Due:
     """What happened in (after, until] that a state at `after` does not know.
 
-    Other kernels round other last bits: where they changed, everything that a state before the change has learnt is
-    learnt again.
+    Other kernels round other last bits: where they changed, everything that a state
+    before the change has learnt is learnt again.
     """
     accounts: dict[str, Account] = {}
     known: dict[str, tuple[Count, ...]] = {}  # what the state has learnt
-    lines: list[Line | Shown] = []  # decisions that were made, shown or corrected, experts that came and went
+    # decisions that were made, shown or corrected, experts that came and went
+    lines: list[Line | Shown] = []
     since, waiting, oldest = None, 0, inf
     is_begun_again = False
     for line in _told(store, after, until):
@@ -56,31 +60,45 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             lines.append(Shown(line.position, account.made, account.decided))
         if line.position <= after and account.settled:
             known[line.id] = account.counts
-        elif since is None and line.id in known and _rewritten(known[line.id], account.counts):
+        elif (
+            since is None
+            and line.id in known
+            and _rewritten(known[line.id], account.counts)
+        ):
             since = line
     counts = {id: account.counts for id, account in accounts.items()}
-    rewritten = min(filter(None, (_rewritten(learnt, counts[id]) for id, learnt in known.items())), default=0)
+    rewritten = min(
+        filter(None, (_rewritten(learnt, counts[id]) for id, learnt in known.items())),
+        default=0,
+    )
     if is_begun_again:
         rewritten = 1
-    return Due(in_order(counts.values(), lines, after), rewritten, since, waiting, oldest)
+    return Due(
+        in_order(counts.values(), lines, after), rewritten, since, waiting, oldest
+    )
 
 
 def in_order(
     counts: Iterable[tuple[Count, ...]], lines: Sequence[Line | Shown], after: int = 0
 ) -> list[Count | Shown | Line]:
     """The steps of a fold after a position, in order."""
-    items: list[Count | Shown | Line] = [count for account in counts for count in account if count.position > after]
-    return sorted([*lines, *items], key=lambda item: item.position)  # a decision comes before it counts
+    items: list[Count | Shown | Line] = [
+        count for account in counts for count in account if count.position > after
+    ]
+    # a decision comes before it counts
+    return sorted([*lines, *items], key=lambda item: item.position)
 
 
 def _rewritten(learnt: tuple[Count, ...], counts: tuple[Count, ...]) -> int:
-    """The first position that counts otherwise than it was learnt; 0 if there is none."""
+    """The first position that counts otherwise than it was learnt; 0 if there is
+    none."""
     pairs = zip_longest(learnt, counts[: len(learnt)])
     return next((was.position for was, now in pairs if was != now), 0)
 
 
 def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
-    """The lines after `after`, preceded by the whole history of the decisions they are about."""
+    """The lines after `after`, preceded by the whole history of the decisions they are
+    about."""
     if after == 0:
         return store.lines(after, until)
     new = list(store.lines(after, until))
@@ -92,9 +110,12 @@ _CHUNK = 500  # decisions in memory at a time
 
 
 def with_decisions(
-    store: Foldable, items: Sequence[Count | Shown | Line], sums: Statistics | None = None
+    store: Foldable,
+    items: Sequence[Count | Shown | Line],
+    sums: Statistics | None = None,
 ) -> Iterator[Step]:
-    """The steps of a fold, with the decisions that were settled, and with what `sums` need, where they are kept."""
+    """The steps of a fold, with the decisions that were settled, and with what `sums`
+    need, where they are kept."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
         made = [item.made for item in chunk if isinstance(item, Count)]
@@ -103,9 +124,15 @@ def with_decisions(
         if sums is None:
             decisions |= zip(made, store.decisions(made), strict=True)
         else:
-            for position, (decision, draw) in zip(made, store.settled(made), strict=True):
+            for position, (decision, draw) in zip(
+                made, store.settled(made), strict=True
+            ):
                 decisions[position], drawn[position] = decision, draw
-            shown = [position for item in chunk if (position := _shown(item)) and position not in drawn]
+            shown = [
+                position
+                for item in chunk
+                if (position := _shown(item)) and position not in drawn
+            ]
             drawn |= zip(shown, store.drawn(shown), strict=True)
         for item in chunk:
             if isinstance(item, Count):
@@ -115,9 +142,13 @@ def with_decisions(
 
 
 def sums_at(
-    store: Reading, position: int, kept: Mapping[str, Any] | None, kind: StatisticsKind | None
+    store: Reading,
+    position: int,
+    kept: Mapping[str, Any] | None,
+    kind: StatisticsKind | None,
 ) -> Statistics | None:
-    """The statistics as a snapshot at this position has kept them; where it has none, or others, from the log.
+    """The statistics as a snapshot at this position has kept them; where it has none,
+    or others, from the log.
 
     Weights on the way are not in the log: there they begin anew.
     """
@@ -127,11 +158,17 @@ def sums_at(
     if sums is not None:
         return sums
     none = kind.of(store.about)
-    return after_steps(none, with_decisions(store, due_after(store, 0, position).items, none))
+    return after_steps(
+        none, with_decisions(store, due_after(store, 0, position).items, none)
+    )
 
 
 def _shown(item: Count | Shown | Line) -> int:
     """The position of the decision that an item shows; 0 if it shows none."""
     if isinstance(item, Shown):
         return item.made
-    return item.position if isinstance(item, Line) and item.kind == "decision" and not item.deferred else 0
+    return (
+        item.position
+        if isinstance(item, Line) and item.kind == "decision" and not item.deferred
+        else 0
+    )

@@ -1,4 +1,5 @@
-"""Connections: how many a server has, from where, what one more may ask for, and when more is read of one."""
+"""Connections: how many a server has, from where, what one more may ask for, and when
+more is read of one."""
 
 from asyncio import Transport
 from collections import Counter
@@ -25,11 +26,13 @@ class Spare(Protocol):
 
 @dataclass
 class Connections:
-    """The connections of one server; when `most` are there, `spare` more may ask whether it lives.
+    """The connections of one server; when `most` are there, `spare` more may ask
+    whether it lives.
 
-    One address (of IPv6 the network, /64) has at most `each` of them: with fewer than `most`, a single stranger cannot
-    take them all. Addresses that are `free`, unless told otherwise those of this machine, have no limit of their own.
-    With `closing` each answer ends its connection, so that clients go elsewhere.
+    One address (of IPv6 the network, /64) has at most `each` of them: with fewer than
+    `most`, a single stranger cannot take them all. Addresses that are `free`, unless
+    told otherwise those of this machine, have no limit of their own. With `closing`
+    each answer ends its connection, so that clients go elsewhere.
     """
 
     most: int = 800  # a process has some 1,000 open files unless its limit is raised
@@ -37,7 +40,8 @@ class Connections:
     spare: int = 16
     free: Callable[[str], bool] = is_loopback
     closing: bool = False
-    refused: Counter[int] = field(default_factory=Counter)  # below the application, by status
+    # below the application, by status
+    refused: Counter[int] = field(default_factory=Counter)
     _by_network: Counter[str] = field(default_factory=Counter)
     _taken: int = 0
     _spares: dict[Spare, None] = field(default_factory=dict)
@@ -48,7 +52,8 @@ class Connections:
         return self._taken
 
     def admit(self, address: str) -> Admission:
-        """What a new connection from there may ask for; it is counted until it leaves, unless it is "none"."""
+        """What a new connection from there may ask for; it is counted until it leaves,
+        unless it is "none"."""
         network = network_of(address)
         if self._by_network[network] >= self.each and not self.free(address):
             return "none"
@@ -59,7 +64,8 @@ class Connections:
         return "all"
 
     def reserve(self, one: Spare) -> None:
-        """Keep a connection for health; the one that was there longest makes room, so that the newest is heard."""
+        """Keep a connection for health; the one that was there longest makes room, so
+        that the newest is heard."""
         if len(self._spares) >= self.spare:
             oldest = next(iter(self._spares))
             del self._spares[oldest]
@@ -77,7 +83,8 @@ class Connections:
 
 
 class Flow(FlowControl):
-    """Reads on only when all that has come is parsed: `rest` holds what is not, and one more piece from the socket."""
+    """Reads on only when all that has come is parsed: `rest` holds what is not, and one
+    more piece from the socket."""
 
     def __init__(self, transport: Transport, rest: bytearray) -> None:
         super().__init__(transport)

@@ -1,4 +1,5 @@
-"""Stores that are looked at: the page and all that can be read, of a store that need not be served, nothing written."""
+"""Stores that are looked at: the page and all that can be read, of a store that need
+not be served, nothing written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +52,8 @@ class _Counted(NamedTuple):
 
 
 class _Bystander(Policy):
-    """In place of a policy that the store does not tell: it counts rewards, and knows nothing else."""
+    """In place of a policy that the store does not tell: it counts rewards, and knows
+    nothing else."""
 
     def init(self, shape: tuple[int, ...] = ()) -> _Counted:
         return _Counted(0)
@@ -59,7 +61,9 @@ class _Bystander(Policy):
     def update(self, state: _Counted, decision: Decision, reward: Any) -> _Counted:
         return _Counted(state.learnt + 1)
 
-    def revise(self, state: _Counted, decision: Decision, before: float, reward: float) -> _Counted:
+    def revise(
+        self, state: _Counted, decision: Decision, before: float, reward: float
+    ) -> _Counted:
         return state
 
 
@@ -69,7 +73,8 @@ def _no_change(policy: Policy, state: Any, _: Line) -> tuple[Policy, Any]:
 
 @dataclass(eq=False)
 class Shown(Opened):
-    """An experiment that is looked at. `by_file`: with the models of its policy file; else by what its store tells."""
+    """An experiment that is looked at. `by_file`: with the models of its policy file;
+    else by what its store tells."""
 
     by_file: bool = False
     writes: ClassVar[bool] = False
@@ -81,7 +86,8 @@ class Shown(Opened):
 
     @property
     def change(self) -> Change:
-        """What experts that come or go, and arms that are added, make of policy and state: a judge needs no models."""
+        """What experts that come or go, and arms that are added, make of policy and
+        state: a judge needs no models."""
         if isinstance(self.policy, _Bystander):
             return _no_change
         return super().change if self.by_file else roster_change()
@@ -92,36 +98,54 @@ class Shown(Opened):
             super().load_expert(name)
 
     def start_before(self, latest: int) -> Folded:
-        """The newest state at or before a position, with its sums; of a judge the weights, of a bystander the count."""
+        """The newest state at or before a position, with its sums; of a judge the
+        weights, of a bystander the count."""
         if self.by_file:
             return super().start_before(latest)
         first = begun(self.store, self.policy, self.policy.init(), Sums)
-        kept = [one.position for one in self.store.snapshots() if one.position <= latest]
+        kept = [
+            one.position for one in self.store.snapshots() if one.position <= latest
+        ]
         if not kept:
             return first
         if isinstance(self.policy, _Bystander):
             start = first._replace(position=kept[-1])
         else:
-            start = start_before(self.store, self.policy, latest, self.change, is_judge=True)
+            start = start_before(
+                self.store, self.policy, latest, self.change, is_judge=True
+            )
         if start.position not in kept:
             return first
-        meta = unpack_meta(self.store.content(start.position), f"the snapshot at position {start.position}")
+        meta = unpack_meta(
+            self.store.content(start.position),
+            f"the snapshot at position {start.position}",
+        )
         sums = sums_at(self.store, start.position, meta.get("sums"), Sums)
         if isinstance(self.policy, _Bystander) and isinstance(sums, Sums):
-            counted = sum(one.rewarded for one in (*sums.arms.by_name.values(), sums.arms.others))
+            counted = sum(
+                one.rewarded for one in (*sums.arms.by_name.values(), sums.arms.others)
+            )
             start = start._replace(state=_Counted(counted))
         return start._replace(sums=sums, secret=self.store.secret)
 
 
 def open_shown(places: Sequence[str], experiment: str | None = None) -> list[Shown]:
-    """What these places hold: files of stores, databases (`experiment` says which of theirs), or policy files."""
+    """What these places hold: files of stores, databases (`experiment` says which of
+    theirs), or policy files."""
     shown: list[Shown] = []
     try:
         for place in places:
-            shown.append(_by_file(Path(place)) if place.endswith(".toml") else _by_store(place, experiment))
+            shown.append(
+                _by_file(Path(place))
+                if place.endswith(".toml")
+                else _by_store(place, experiment)
+            )
         names = [one.file.name for one in shown]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise InvalidInput(f"stores must be of experiments with names of their own; got {twice[0]!r} twice")
+            raise InvalidInput(
+                "stores must be of experiments with names of their own; got "
+                f"{twice[0]!r} twice"
+            )
     except BaseException:
         for one in shown:
             one.store.close()
@@ -130,11 +154,19 @@ def open_shown(places: Sequence[str], experiment: str | None = None) -> list[Sho
 
 
 def show_app(shown: Sequence[Shown]) -> Limits:
-    """The ASGI application that shows these experiments to this machine: what can be read, and no more."""
+    """The ASGI application that shows these experiments to this machine: what can be
+    read, and no more."""
     routes = tuple(route for route in ROUTES if route.method == "GET")
     service = Service(shown, routes)
     app = App(service, PageFiles(page_folder(), docs_page(routes)))
-    return Limits(app, service.begin, service.end, enter=app.enter, drain=service.drain, local=True)
+    return Limits(
+        app,
+        service.begin,
+        service.end,
+        enter=app.enter,
+        drain=service.drain,
+        local=True,
+    )
 
 
 def _by_store(place: str, experiment: str | None) -> Shown:
@@ -143,17 +175,38 @@ def _by_store(place: str, experiment: str | None) -> Shown:
     about = reading.about
     try:
         scale = RewardScale(*about.get("reward", (0.0, 1.0)))
-        policy = _Bystander() if about.get("judge") is None else judge_from_json(about["judge"])
+        policy = (
+            _Bystander()
+            if about.get("judge") is None
+            else judge_from_json(about["judge"])
+        )
         arms = None if about.get("arms") is None else Arms(about["arms"])
     except (InvalidInput, TypeError, KeyError) as error:
         reading.close()
         raise BadFile(f"{place} must say what it is about; {error}") from error
     window, default = about.get("window_s"), about.get("default_reward") or 0.0
-    facts: Any = {"window": window, "default": default, "shadow": bool(about.get("shadow"))}
+    facts: Any = {
+        "window": window,
+        "default": default,
+        "shadow": bool(about.get("shadow")),
+    }
     settings = Settings(place, reading.rule, reading.late, **facts)
     kind = {} if isinstance(policy, _Bystander) else {"policy": {"kind": "gts"}}
-    file = PolicyFile(Path(place), str(about.get("experiment")), arms, None, None, policy, scale, None, kind, {})
-    return Shown(file, arms, settings, policy, _read_only(reading), int(about.get("seed", 0)), {})
+    file = PolicyFile(
+        Path(place),
+        str(about.get("experiment")),
+        arms,
+        None,
+        None,
+        policy,
+        scale,
+        None,
+        kind,
+        {},
+    )
+    return Shown(
+        file, arms, settings, policy, _read_only(reading), int(about.get("seed", 0)), {}
+    )
 
 
 def _by_file(path: Path) -> Shown:
@@ -163,17 +216,26 @@ def _by_file(path: Path) -> Shown:
     reading = open_reader(settings.store, file.name)
     try:
         began = reading.about.get("arms")
-        if began is not None and file.arms is not None and list(file.arms)[: len(began)] == began:
+        if (
+            began is not None
+            and file.arms is not None
+            and list(file.arms)[: len(began)] == began
+        ):
             file = read_policy(path, arms=began)  # it may have gained some since
         policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
         if fingerprint(policy) != reading.fingerprint:
-            raise BadFile(f"{path} must describe the policy that {settings.place} was made with; it is another one")
+            raise BadFile(
+                f"{path} must describe the policy that {settings.place} was made with; "
+                "it is another one"
+            )
     except BaseException:
         reading.close()
         raise
     seed, bench = int(reading.about.get("seed", 0)), dict(file.bench)
     quiet = replace(settings, erase_after_days=None)
-    return Shown(file, file.arms, quiet, policy, _read_only(reading), seed, bench, by_file=True)
+    return Shown(
+        file, file.arms, quiet, policy, _read_only(reading), seed, bench, by_file=True
+    )
 
 
 def _read_only(reading: Reading) -> Any:

@@ -1,4 +1,5 @@
-"""docs_page: the API for people, one page of HTML made from the table of routes, with a form for each call."""
+"""docs_page: the API for people, one page of HTML made from the table of routes, with a
+form for each call."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -68,41 +69,70 @@ def docs_page(routes: "Sequence[Route]") -> bytes:
     """The page of these routes."""
     whole = msgspec.json.decode(document(routes))
     schemas = whole["components"]["schemas"]
-    told = [_Told(route, whole["paths"][route.path][route.method.lower()], schemas) for route in routes]
+    told = [
+        _Told(route, whole["paths"][route.path][route.method.lower()], schemas)
+        for route in routes
+    ]
     rows = [(_link(route), escape(route.summary), _scopes(route)) for route in routes]
     overview = _table(("route", "what it does", "scope of the key"), rows, "All routes")
     sections = "\n".join(_section(one) for one in told)
-    return _PAGE.format(version=escape(__version__), overview=overview, routes=sections).encode()
+    return _PAGE.format(
+        version=escape(__version__), overview=overview, routes=sections
+    ).encode()
 
 
 def _section(told: _Told) -> str:
     """All about one route."""
     route, name = told.route, told.route.name
     parts = [f'<div class="head"><h2 id="{name}-h"><code>{_place(route)}</code></h2>']
-    parts.append(f'<span class="soft small">{_scopes(route)}</span></div><p class="lead">{escape(route.summary)}</p>')
+    parts.append(
+        f'<span class="soft small">{_scopes(route)}</span></div><p '
+        f'class="lead">{escape(route.summary)}</p>'
+    )
     if route.message is not None:
         parts.append(f'<p class="says">{_sentences(route.message)}</p>')
     taken = _taken(told)
     if taken:
         heads = ("field", "what it is", "unless given")
-        rows = [(f"<code>{escape(f.name)}</code>", _about(f), escape(f.default)) for f in taken]
+        rows = [
+            (f"<code>{escape(f.name)}</code>", _about(f), escape(f.default))
+            for f in taken
+        ]
         parts.append(f"<h3>It takes</h3>{_table(heads, rows, f'What {name} takes')}")
     parts.append(f"<h3>Example</h3><pre>{_curl(route)}</pre>")
-    parts += [_answer(told, kind) for kind in (route.answer, route.slate_answer) if kind is not None]
-    refusals = [(status, escape(one["description"])) for status, one in told.operation["responses"].items()]
-    table = _table(("status", "meaning"), [row for row in refusals if row[0] != "200"], f"Refusals of {name}")
+    parts += [
+        _answer(told, kind)
+        for kind in (route.answer, route.slate_answer)
+        if kind is not None
+    ]
+    refusals = [
+        (status, escape(one["description"]))
+        for status, one in told.operation["responses"].items()
+    ]
+    table = _table(
+        ("status", "meaning"),
+        [row for row in refusals if row[0] != "200"],
+        f"Refusals of {name}",
+    )
     parts.append(f"<details><summary>Refusals</summary>{table}</details>")
     parts.append(f"<details><summary>Try it</summary>{_form(told)}</details>")
-    return f'    <section id="{name}" aria-labelledby="{name}-h">\n{"".join(parts)}\n    </section>'
+    return (
+        f'    <section id="{name}" aria-labelledby="{name}-h">\n{"".join(parts)}\n'
+        "    </section>"
+    )
 
 
 def _answer(told: _Told, kind: Any) -> str:
     """What a route answers, of one kind."""
-    heading = "With slots it answers" if kind is told.route.slate_answer else "It answers"
+    heading = (
+        "With slots it answers" if kind is told.route.slate_answer else "It answers"
+    )
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     given = [field._replace(needed=False) for field in fields_of(schema, told.schemas)]
     cells = [(f"<code>{escape(field.name)}</code>", _about(field)) for field in given]
-    table = _table(("field", "what it is"), cells, f"{kind.__name__} of {told.route.name}")
+    table = _table(
+        ("field", "what it is"), cells, f"{kind.__name__} of {told.route.name}"
+    )
     return f'<h3>{heading}</h3><p class="says">{_sentences(kind)}</p>{table}'
 
 
@@ -112,7 +142,10 @@ def _taken(told: _Told) -> list[Field]:
         return []
     if told.route.method == "GET":
         parameters = told.operation.get("parameters", ())
-        return [Field.of(one["name"], one["schema"], told.schemas, needed=one["required"]) for one in parameters]
+        return [
+            Field.of(one["name"], one["schema"], told.schemas, needed=one["required"])
+            for one in parameters
+        ]
     body = told.operation["requestBody"]["content"]["application/json"]["schema"]
     return fields_of(body, told.schemas)
 
@@ -120,16 +153,27 @@ def _taken(told: _Told) -> list[Field]:
 def _form(told: _Told) -> str:
     """A form that makes the call; a script of ours sends it and shows the answer."""
     route, name = told.route, told.route.name
-    head = f'<form class="try" data-method="{route.method}" data-path="{escape(route.path)}">'
+    head = (
+        f'<form class="try" data-method="{route.method}" '
+        f'data-path="{escape(route.path)}">'
+    )
     if route.method == "POST":
         body = next(iter(route.examples.values()), {})
         label = f'<label for="{name}-body">Body</label>'
         text = escape(json.dumps(body, indent=2))
-        inner = f'{label}<textarea id="{name}-body" rows="8" spellcheck="false">{text}</textarea>'
-        inner += '<p class="small look">This is written into the log of the experiment.</p>'
+        inner = (
+            f'{label}<textarea id="{name}-body" rows="8" '
+            f'spellcheck="false">{text}</textarea>'
+        )
+        inner += (
+            '<p class="small look">This is written into the log of the experiment.</p>'
+        )
     else:
         inner = '<div class="row">' + "".join(_inputs(told)) + "</div>"
-    shown = '<p class="small" role="status"></p><pre class="answer" tabindex="0" hidden></pre>'
+    shown = (
+        '<p class="small" role="status"></p><pre class="answer" tabindex="0" '
+        "hidden></pre>"
+    )
     return f"{head}{inner}<button>Send</button></form>{shown}"
 
 
@@ -139,12 +183,20 @@ def _inputs(told: _Told) -> Iterator[str]:
     for one in told.operation.get("parameters", ()):
         name, schema = escape(one["name"]), one["schema"]
         value = str(filled.get(one["name"], ""))
-        choices = schema.get("enum") or (["true", "false"] if schema.get("type") == "boolean" else None)
+        choices = schema.get("enum") or (
+            ["true", "false"] if schema.get("type") == "boolean" else None
+        )
         if choices is None:
             hint = escape(words_of(schema, told.schemas))
-            field = f'<input name="{name}" value="{escape(value)}" placeholder="{hint}" spellcheck="false">'
+            field = (
+                f'<input name="{name}" value="{escape(value)}" placeholder="{hint}" '
+                'spellcheck="false">'
+            )
         else:
-            options = "".join(f"<option{' selected' * (c == value)}>{escape(c)}</option>" for c in ["", *choices])
+            options = "".join(
+                f"<option{' selected' * (c == value)}>{escape(c)}</option>"
+                for c in ["", *choices]
+            )
             field = f'<select name="{name}">{options}</select>'
         yield f"<label>{name} {field}</label>"
 
@@ -155,7 +207,10 @@ def _curl(route: "Route") -> str:
     if route.method == "POST":
         body = next(iter(route.examples.values()), {})
         sent = escape(json.dumps(body), quote=False)
-        return f"curl {_HOST}{route.path}{key} \\\n  -H 'Content-Type: application/json' -d '{sent}'"
+        return (
+            f"curl {_HOST}{route.path}{key} \\\n  -H 'Content-Type: application/json' "
+            f"-d '{sent}'"
+        )
     values = dict(route.examples)
     path = route.path
     for name in [name for name in values if f"{{{name}}}" in path]:
@@ -175,18 +230,25 @@ def _link(route: "Route") -> str:
 def _scopes(route: "Route") -> str:
     if not route.scopes:
         return "no key is needed"
-    return escape(f"scope {' or '.join(sorted(route.scopes | {'admin'}, key=lambda one: (one == 'admin', one)))}")
+    return escape(
+        "scope "
+        f"{' or '.join(sorted(route.scopes | {'admin'}, key=lambda one: (one == 'admin', one)))}"
+    )
 
 
 def _sentences(kind: Any) -> str:
     """What a type of message says of itself; names in it are code."""
     parts = escape(" ".join((kind.__doc__ or "").split()), quote=False).split("`")
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+    return "".join(
+        f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts)
+    )
 
 
 def _about(field: Field) -> str:
     needed = " <strong>Needed.</strong>" if field.needed else ""
-    about = f'<br><span class="soft">{escape(field.about)}</span>' if field.about else ""
+    about = (
+        f'<br><span class="soft">{escape(field.about)}</span>' if field.about else ""
+    )
     return f"{escape(field.kind)}{needed}{about}"
 
 
@@ -194,7 +256,12 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) ->
     """A table of cells that are HTML already; the first is the head of its row."""
     head = "".join(f'<th scope="col">{one}</th>' for one in heads)
     body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in more)}</tr>' for first, *more in rows
+        (
+            "<tr><th "
+            f'scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in more)}</'
+            "tr>"
+        )
+        for first, *more in rows
     )
     title = f'<caption class="unseen">{escape(caption)}</caption>'
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

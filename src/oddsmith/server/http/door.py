@@ -1,7 +1,8 @@
 """Door: the API of another service, translated to our own calls.
 
-A door has paths, keys and refusals in the shapes of its API; what it asks for is done by the handlers of our own
-routes, with our own messages, so that there is one way into the log.
+A door has paths, keys and refusals in the shapes of its API; what it asks for is done
+by the handlers of our own routes, with our own messages, so that there is one way into
+the log.
 """
 
 from abc import ABC, abstractmethod
@@ -40,10 +41,11 @@ class Told(msgspec.Struct):
 
 
 class Visit(NamedTuple):
-    """A call through a door, as its handler is given it beside the experiment (the service, where the route is `each`).
+    """A call through a door, as its handler is given it beside the experiment (the
+    service, where the route is `each`).
 
-    `parameters` are those of the path, and of the door; `message` is the body as the route's type, None where it has
-    none.
+    `parameters` are those of the path, and of the door; `message` is the body as the
+    route's type, None where it has none.
     """
 
     parameters: dict[str, str]
@@ -63,8 +65,12 @@ class Visit(NamedTuple):
         return dict(parse_qsl(self.query.decode("latin-1"), keep_blank_values=True))
 
     def header(self, name: bytes) -> str | None:
-        """The value of a header, by its name in lower case; None where it was not sent."""
-        return next((value.decode("latin-1") for one, value in self.headers if one == name), None)
+        """The value of a header, by its name in lower case; None where it was not
+        sent."""
+        return next(
+            (value.decode("latin-1") for one, value in self.headers if one == name),
+            None,
+        )
 
 
 class Door(ABC):
@@ -73,11 +79,14 @@ class Door(ABC):
     routes: Sequence[Route]
 
     @abstractmethod
-    def find(self, method: str, raw_path: str, query: bytes) -> tuple[Route, dict[str, str]] | Response | None:
-        """The route of a path as it was sent, and its parameters; a refusal; None for a path that is not this API's.
+    def find(
+        self, method: str, raw_path: str, query: bytes
+    ) -> tuple[Route, dict[str, str]] | Response | None:
+        """The route of a path as it was sent, and its parameters; a refusal; None for a
+        path that is not this API's.
 
-        The parameter `experiment` says whose call it is; without it, it is that of the only one, or of the only one
-        that the key is for.
+        The parameter `experiment` says whose call it is; without it, it is that of the
+        only one, or of the only one that the key is for.
         """
 
     @abstractmethod

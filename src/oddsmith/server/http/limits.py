@@ -1,4 +1,5 @@
-"""Limits: the ASGI side of the application. No request is larger than what the service can use (`wire` limits time)."""
+"""Limits: the ASGI side of the application. No request is larger than what the service
+can use (`wire` limits time)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -28,7 +29,9 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 _CLOSE = (b"connection", b"close")
 _LENIENT = 4  # times the limit: a longer body is refused before it has come
 _KEYS = (b"authorization", b"ocp-apim-subscription-key")
-_ONCE = frozenset({b"content-length", b"transfer-encoding", b"host", b"origin", b"expect", *_KEYS})
+_ONCE = frozenset(
+    {b"content-length", b"transfer-encoding", b"host", b"origin", b"expect", *_KEYS}
+)
 
 
 async def _nothing() -> None:
@@ -46,16 +49,19 @@ def _as_it_is(scope: HttpScope) -> HttpScope:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An ASGI application: what is too much is refused before it is read, or while it comes; `app` gets whole bodies.
+    """An ASGI application: what is too much is refused before it is read, or while it
+    comes; `app` gets whole bodies.
 
-    `enter` reads the head alone: it returns what `app` takes beside the body, or an answer for which no body is read.
-    What it returned may have a true `waits`: then it is given up where its caller is gone; `body_bytes`, the limit of
-    its body; and `refused`, which makes answers of refusals. `begin` and `end` are
-    awaited at the start and the end of the server, and `drain` is called when the end is near.
-    `body_bytes` limits the bodies of paths, and `body` those of all others; at most the limit is kept of a body,
-    however it is sent. `target` limits path and query, `headers` and `header_bytes` the rest of the head. `local` is
-    for a service without keys: it serves programs of this machine, but not pages in its browser, so Host, and Origin
-    where there is one, must name it.
+    `enter` reads the head alone: it returns what `app` takes beside the body, or an
+    answer for which no body is read. What it returned may have a true `waits`: then it
+    is given up where its caller is gone; `body_bytes`, the limit of its body; and
+    `refused`, which makes answers of refusals. `begin` and `end` are awaited at the
+    start and the end of the server, and `drain` is called when the end is near.
+    `body_bytes` limits the bodies of paths, and `body` those of all others; at most the
+    limit is kept of a body, however it is sent. `target` limits path and query,
+    `headers` and `header_bytes` the rest of the head. `local` is for a service without
+    keys: it serves programs of this machine, but not pages in its browser, so Host, and
+    Origin where there is one, must name it.
     """
 
     app: Callable[[Any, bytes], Awaitable[Response]]
@@ -78,13 +84,33 @@ class Limits:
         response = await self.respond(scope, receive)
         if response is not None:
             own = {name for name, _ in response.headers}
-            length = [] if response.status == 204 else [(b"content-length", b"%d" % len(response.body))]
-            headers = [*length, *response.headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
-            await send({"type": "http.response.start", "status": response.status, "headers": headers})
-            await send({"type": "http.response.body", "body": b"" if response.status == 304 else response.body})
+            length = (
+                []
+                if response.status == 204
+                else [(b"content-length", b"%d" % len(response.body))]
+            )
+            headers = [
+                *length,
+                *response.headers,
+                *(pair for pair in SAFE_HEADERS if pair[0] not in own),
+            ]
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": response.status,
+                    "headers": headers,
+                }
+            )
+            await send(
+                {
+                    "type": "http.response.body",
+                    "body": b"" if response.status == 304 else response.body,
+                }
+            )
 
     async def respond(self, scope: HttpScope, receive: Receive) -> Response | None:
-        """The answer to one request, without its length and the safe headers; None if the caller is gone."""
+        """The answer to one request, without its length and the safe headers; None if
+        the caller is gone."""
         once: dict[bytes, bytes] = {}
         twice, size = b"", 0
         for name, value in scope["headers"]:
@@ -92,11 +118,14 @@ class Limits:
             if name in _ONCE:
                 twice = name if name in once else twice
                 once[name] = value
-        call = self._refused(scope, size, once) or self.enter(scope)  # the head, then the key, and only then the body
+        # the head, then the key, and only then the body
+        call = self._refused(scope, size, once) or self.enter(scope)
         if isinstance(call, Response):
             call = _without_body(call, once)
         else:
-            limit = getattr(call, "body_bytes", None) or self.body_bytes.get(scope["path"], self.body)
+            limit = getattr(call, "body_bytes", None) or self.body_bytes.get(
+                scope["path"], self.body
+            )
             shape = getattr(call, "refused", Refusal.response)
             try:
                 body = await _gathered(receive, limit, once, twice)
@@ -105,11 +134,18 @@ class Limits:
                 if isinstance(body, Refusal):
                     return shape(body, _CLOSE)
                 answering = self.app(call, body)
-                call = await (_unless_gone(answering, receive) if getattr(call, "waits", False) else answering)
+                call = await (
+                    _unless_gone(answering, receive)
+                    if getattr(call, "waits", False)
+                    else answering
+                )
                 if call is None:
                     return None
             except asyncio.CancelledError:  # the server stops, and waits no longer
-                why = "the service has stopped before this was done; send it again, same id"
+                why = (
+                    "the service has stopped before this was done; send it again, same "
+                    "id"
+                )
                 call = shape(Refusal(503, "stopping", why), _CLOSE)
         response: Response = call
         return response
@@ -120,43 +156,74 @@ class Limits:
         try:
             await self.begin()
         except BaseException as error:
-            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+            await send(
+                {
+                    "type": "lifespan.startup.failed",
+                    "message": f"{type(error).__name__}: {error}",
+                }
+            )
             raise
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _refused(self, scope: HttpScope, size: int, once: Mapping[bytes, bytes]) -> Response | None:
-        """Why the head is too much, or comes from elsewhere; `size` is that of its headers."""
-        target = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
+    def _refused(
+        self, scope: HttpScope, size: int, once: Mapping[bytes, bytes]
+    ) -> Response | None:
+        """Why the head is too much, or comes from elsewhere; `size` is that of its
+        headers."""
+        target = len(scope.get("raw_path") or scope["path"].encode()) + len(
+            scope["query_string"]
+        )
         if target > self.target:
-            return _final(414, "path_too_long", f"path and query must have at most {self.target:,} bytes")
+            return _final(
+                414,
+                "path_too_long",
+                f"path and query must have at most {self.target:,} bytes",
+            )
         if len(scope["headers"]) > self.headers or size > self.header_bytes:
             most = f"{self.headers} headers and {self.header_bytes:,} bytes of them"
-            return _final(431, "headers_too_large", f"a request must have at most {most}")
+            return _final(
+                431, "headers_too_large", f"a request must have at most {most}"
+            )
         if self.local and not _is_local(once.get(b"host"), once.get(b"origin")):
-            here = "a service without keys must be called from this machine, and not by a page of another site"
-            return _final(403, "forbidden", f"{here}; Host or Origin names another place")
+            here = (
+                "a service without keys must be called from this machine, and not by a "
+                "page of another site"
+            )
+            return _final(
+                403, "forbidden", f"{here}; Host or Origin names another place"
+            )
         return None
 
 
-async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes) -> bytes | Refusal | None:
-    """The whole body, or the refusal of the one that the head announces; None if the caller is gone."""
+async def _gathered(
+    receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes
+) -> bytes | Refusal | None:
+    """The whole body, or the refusal of the one that the head announces; None if the
+    caller is gone."""
     if twice:
         return _malformed(f"the header {twice.decode()} must be sent once")
     if (length := once.get(b"content-length")) is not None:
         if b"transfer-encoding" in once:
-            return _malformed("content-length and transfer-encoding must not be sent together")
+            return _malformed(
+                "content-length and transfer-encoding must not be sent together"
+            )
         if not length.isdigit():
             return _malformed("content-length must be a whole number")
         if len(length) > 18 or int(length) > limit:
-            if len(length) <= 18 and int(length) <= _LENIENT * limit and b"expect" not in once:
-                await _drop(
-                    receive
-                )  # most clients look for an answer once all is sent, and else see a broken connection
+            if (
+                len(length) <= 18
+                and int(length) <= _LENIENT * limit
+                and b"expect" not in once
+            ):
+                # most clients look for an answer once all is sent, and else see a
+                # broken connection
+                await _drop(receive)
             return _too_large(limit)
-    whole = bytearray()  # not a list of parts: a million parts of one byte would be 50 MB
+    # not a list of parts: a million parts of one byte would be 50 MB
+    whole = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -169,9 +236,14 @@ async def _gathered(receive: Receive, limit: int, once: Mapping[bytes, bytes], t
         whole += part
 
 
-async def _unless_gone(answering: Awaitable[Response], receive: Receive) -> Response | None:
+async def _unless_gone(
+    answering: Awaitable[Response], receive: Receive
+) -> Response | None:
     """The answer; None as soon as the caller is gone, and then the answering ends."""
-    answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_gone(receive))
+    answer, gone = (
+        asyncio.ensure_future(answering),
+        asyncio.ensure_future(_gone(receive)),
+    )
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
         return answer.result() if answer.done() else None
@@ -188,13 +260,16 @@ async def _gone(receive: Receive) -> None:
 
 async def _drop(receive: Receive) -> None:
     """Wait for the end of a body that is not kept."""
-    while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
+    while (message := await receive())["type"] != "http.disconnect" and message.get(
+        "more_body", False
+    ):
         pass
 
 
 @lru_cache(maxsize=64)
 def _is_local(host: bytes | None, origin: bytes | None) -> bool:
-    """Whether Host, and Origin if a browser sent one, name this machine; a page of another site cannot feign both."""
+    """Whether Host, and Origin if a browser sent one, name this machine; a page of
+    another site cannot feign both."""
     texts = [f"//{(host or b'').decode('latin-1')}"]
     if origin is not None:
         texts.append(origin.decode("latin-1"))
@@ -205,7 +280,8 @@ def _is_local(host: bytes | None, origin: bytes | None) -> bool:
 
 
 def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:
-    """An answer that did not wait for the body; the connection goes on only if the rest of that can be short."""
+    """An answer that did not wait for the body; the connection goes on only if the rest
+    of that can be short."""
     length = once.get(b"content-length", b"0")
     if b"transfer-encoding" not in once and length.isdigit() and len(length) <= 5:
         return response
@@ -221,5 +297,6 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _final(status: int, code: str, why: str) -> Response:
-    """A refusal after which the connection is closed: what is left of the request is never read."""
+    """A refusal after which the connection is closed: what is left of the request is
+    never read."""
     return Refusal(status, code, why).response(_CLOSE)

@@ -1,7 +1,7 @@
 """Log lines of the service: time and level in front, or JSON; and the access log.
 
-Neither has what an exception or a library's warning says: those of experts and drivers may hold a context. Their type
-and place are enough to find the line of code.
+Neither has what an exception or a library's warning says: those of experts and drivers
+may hold a context. Their type and place are enough to find the line of code.
 """
 
 import logging
@@ -22,14 +22,18 @@ from oddsmith.core.errors import BadFile, place_of
 __all__ = ["AccessLine", "AccessLog", "LogFormat", "set_up_logging"]
 
 LogFormat: TypeAlias = Literal["text", "json"]
-_Exception: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
+_Exception: TypeAlias = (
+    "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, "
+    "None, None]"
+)
 _FRAMES = 30  # of an exception that no code expects
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
 
 class _TextLines(logging.Formatter):
-    """2026-11-16T09:00:00.123Z WARNING sentence; one line for each record, whatever it holds."""
+    """2026-11-16T09:00:00.123Z WARNING sentence; one line for each record, whatever it
+    holds."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"{_time(record.created)} {record.levelname} {_words(self, record)}"
@@ -40,12 +44,17 @@ class _TextLines(logging.Formatter):
 
 class _JsonLines(_TextLines):
     def format(self, record: logging.LogRecord) -> str:
-        line = {"time": _time(record.created), "level": record.levelname, "logger": record.name}
+        line = {
+            "time": _time(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+        }
         return _encode(line | {"message": _words(self, record)}).decode()
 
 
 class AccessLine(msgspec.Struct):
-    """One answer in the access log: nothing of the body, the query or the key's token of its request."""
+    """One answer in the access log: nothing of the body, the query or the key's token
+    of its request."""
 
     method: str
     route: str  # the pattern, not the path; empty where there is none
@@ -58,7 +67,8 @@ class AccessLine(msgspec.Struct):
 
 
 def set_up_logging(form: LogFormat) -> None:
-    """Log lines of this process go to standard error, unless it has set up logging itself."""
+    """Log lines of this process go to standard error, unless it has set up logging
+    itself."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
@@ -68,7 +78,8 @@ def set_up_logging(form: LogFormat) -> None:
 
 
 class _OnceEach:
-    """Warnings as log lines, one for each line of code that warns; the words only of the library's own."""
+    """Warnings as log lines, one for each line of code that warns; the words only of
+    the library's own."""
 
     def __init__(self) -> None:
         self._told: set[tuple[type[Warning], str, int]] = set()
@@ -86,37 +97,65 @@ class _OnceEach:
         if (category, filename, lineno) in self._told:
             return
         self._told.add((category, filename, lineno))
-        words = f": {message}" if category.__module__.partition(".")[0] == "oddsmith" else ""
+        words = (
+            f": {message}"
+            if category.__module__.partition(".")[0] == "oddsmith"
+            else ""
+        )
         place = f"{Path(filename).parent.name}/{Path(filename).name}:{lineno}"
-        _log.warning("%s at %s%s; this line's warnings are told once", category.__name__, place, words)
+        _log.warning(
+            "%s at %s%s; this line's warnings are told once",
+            category.__name__,
+            place,
+            words,
+        )
 
 
 class AccessLog:
-    """Writes lines to the end of a file, which is made anew if it was moved away; `-` is standard output.
+    """Writes lines to the end of a file, which is made anew if it was moved away; `-`
+    is standard output.
 
-    Lines that cannot be written are left out, and the log says so once: what is answered does not wait for them.
+    Lines that cannot be written are left out, and the log says so once: what is
+    answered does not wait for them.
     """
 
     def __init__(self, place: str) -> None:
         try:
-            handler = logging.StreamHandler(sys.stdout) if place == "-" else WatchedFileHandler(Path(place))
+            handler = (
+                logging.StreamHandler(sys.stdout)
+                if place == "-"
+                else WatchedFileHandler(Path(place))
+            )
         except OSError as error:
             got = f"{place!r:.120}, {error.strerror}"
-            raise BadFile(f"access-log must be a file that can be written; got {got}") from error
+            raise BadFile(
+                f"access-log must be a file that can be written; got {got}"
+            ) from error
         handler.handleError = _raise  # type: ignore[method-assign, assignment]
         self._place, self._handler, self._failing = place, handler, False
 
     def __call__(self, line: AccessLine) -> None:
         """Write one line."""
-        text = _encode({"time": _time(time.time())} | msgspec.structs.asdict(line)).decode()
+        text = _encode(
+            {"time": _time(time.time())} | msgspec.structs.asdict(line)
+        ).decode()
         try:
-            self._handler.emit(logging.LogRecord("oddsmith.access", logging.INFO, "", 0, text, (), None))
+            self._handler.emit(
+                logging.LogRecord(
+                    "oddsmith.access", logging.INFO, "", 0, text, (), None
+                )
+            )
             if self._failing:
                 _log.info("the access log %s is written again", self._place)
             self._failing = False
-        except (OSError, ValueError) as error:  # a full disk, a folder that is gone, an output that was closed
+        # a full disk, a folder that is gone, an output that was closed
+        except (OSError, ValueError) as error:
             if not self._failing:
-                _log.error("the access log %s cannot be written, its lines are left out: %s", self._place, error)
+                _log.error(
+                    "the access log %s cannot be written, its lines are left out: %s",
+                    self._place,
+                    error,
+                )
             self._failing = True
 
     def close(self) -> None:
@@ -131,7 +170,11 @@ def _raise(_: logging.LogRecord) -> None:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(seconds, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def _words(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -1,7 +1,8 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
-What routes answer is counted by prometheus_client as it happens. All else is looked at in a scrape, which reads no
-store, and written by `families`, one after the other: there may be thousands of experiments.
+What routes answer is counted by prometheus_client as it happens. All else is looked at
+in a scrape, which reads no store, and written by `families`, one after the other: there
+may be thousands of experiments.
 """
 
 import os
@@ -11,11 +12,25 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 import oddsmith
 from oddsmith.core import kernels
-from oddsmith.server.monitor.families import BY_EXPERIMENT, Family, Seen, decided, expert_failures, labels, sync_seconds
+from oddsmith.server.monitor.families import (
+    BY_EXPERIMENT,
+    Family,
+    Seen,
+    decided,
+    expert_failures,
+    labels,
+    sync_seconds,
+)
 from oddsmith.server.monitor.vitals import vitals_of
 
 __all__ = ["Metrics"]
@@ -37,8 +52,16 @@ class Metrics:
         self._service = service
         registry = self._registry = CollectorRegistry()
         names = ("route", "status")
-        self._answers = Counter("oddsmith_answers", "Answers by route and status.", names, registry=registry)
-        self._seconds = Histogram("oddsmith_seconds", "Time to answer.", names[:1], buckets=_BUCKETS, registry=registry)
+        self._answers = Counter(
+            "oddsmith_answers", "Answers by route and status.", names, registry=registry
+        )
+        self._seconds = Histogram(
+            "oddsmith_seconds",
+            "Time to answer.",
+            names[:1],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
         ProcessCollector(registry=registry)
         self.series = cache(self._series)
 
@@ -51,7 +74,8 @@ class Metrics:
         return b"".join(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """The metrics one after the other, so that others may have their turn in between."""
+        """The metrics one after the other, so that others may have their turn in
+        between."""
         yield generate_latest(self._registry)
         for family in self._of_process():
             yield family.text()
@@ -61,7 +85,11 @@ class Metrics:
             if not len(seen) % _PIECE:
                 yield b""
         for name, kind, summary, value in BY_EXPERIMENT:
-            samples = ((one.label, number) for one in seen if (number := value(one)) is not None)
+            samples = (
+                (one.label, number)
+                for one in seen
+                if (number := value(one)) is not None
+            )
             yield Family(name, kind, summary, samples).text()
         yield decided(seen).text()
         yield expert_failures(seen).text()
@@ -69,22 +97,76 @@ class Metrics:
 
     def _of_process(self) -> Iterator[Family]:
         service, room = self._service, self._service.room
-        versions = {"version": oddsmith.__version__, "python": platform.python_version()}
+        versions = {
+            "version": oddsmith.__version__,
+            "python": platform.python_version(),
+        }
         build = labels(*versions.items(), ("kernels", kernels.name()))
-        yield Family("oddsmith_build_info", "gauge", "What is running: always 1.", [(build, 1)])
-        yield Family("oddsmith_stopping", "gauge", "1 from SIGTERM on.", [("", int(service.draining))])
-        yield Family("process_threads", "gauge", "Threads of the process.", [("", _threads())])
-        yield Family("oddsmith_connections", "gauge", "Connections, without those for health.", [("", room.taken)])
-        yield Family("oddsmith_connections_limit", "gauge", "The most there may be.", [("", room.most)])
-        refused = [(labels(("status", status)), times) for status, times in list(room.refused.items())]
-        yield Family("oddsmith_wire_refusals_total", "counter", "Refused below the application.", refused)
-        beyond = [(labels(("key", key)), times) for key, times in list(service.rates.refused.items())]
-        yield Family("oddsmith_rate_refusals_total", "counter", "Calls beyond the rate of a key.", beyond)
+        yield Family(
+            "oddsmith_build_info", "gauge", "What is running: always 1.", [(build, 1)]
+        )
+        yield Family(
+            "oddsmith_stopping",
+            "gauge",
+            "1 from SIGTERM on.",
+            [("", int(service.draining))],
+        )
+        yield Family(
+            "process_threads", "gauge", "Threads of the process.", [("", _threads())]
+        )
+        yield Family(
+            "oddsmith_connections",
+            "gauge",
+            "Connections, without those for health.",
+            [("", room.taken)],
+        )
+        yield Family(
+            "oddsmith_connections_limit",
+            "gauge",
+            "The most there may be.",
+            [("", room.most)],
+        )
+        refused = [
+            (labels(("status", status)), times)
+            for status, times in list(room.refused.items())
+        ]
+        yield Family(
+            "oddsmith_wire_refusals_total",
+            "counter",
+            "Refused below the application.",
+            refused,
+        )
+        beyond = [
+            (labels(("key", key)), times)
+            for key, times in list(service.rates.refused.items())
+        ]
+        yield Family(
+            "oddsmith_rate_refusals_total",
+            "counter",
+            "Calls beyond the rate of a key.",
+            beyond,
+        )
         left = {} if service.ring is None else service.ring.seconds_left(_SOON)
-        ending = [(labels(("key", key)), seconds) for key, seconds in list(left.items())[:_KEYS]]
-        yield Family("oddsmith_key_seconds_left", "gauge", "Time until a key ends, in its last 14 days.", ending)
-        ages = [(labels(("database", place)), age) for place, age in service.hold_ups.ages().items()]
-        yield Family("oddsmith_oldest_transaction_seconds", "gauge", "Age of a server's oldest transaction.", ages)
+        ending = [
+            (labels(("key", key)), seconds)
+            for key, seconds in list(left.items())[:_KEYS]
+        ]
+        yield Family(
+            "oddsmith_key_seconds_left",
+            "gauge",
+            "Time until a key ends, in its last 14 days.",
+            ending,
+        )
+        ages = [
+            (labels(("database", place)), age)
+            for place, age in service.hold_ups.ages().items()
+        ]
+        yield Family(
+            "oddsmith_oldest_transaction_seconds",
+            "gauge",
+            "Age of a server's oldest transaction.",
+            ages,
+        )
 
 
 def _threads() -> int:

@@ -1,4 +1,5 @@
-"""Rates: how many calls a second a key may make, counted by buckets that fill with time."""
+"""Rates: how many calls a second a key may make, counted by buckets that fill with
+time."""
 
 import math
 import re
@@ -21,7 +22,8 @@ _ADDRESSES = 10_000  # of which wrong keys are counted; the oldest is forgotten 
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """So many calls a second in the long run, and `burst` of them at once after a pause."""
+    """So many calls a second in the long run, and `burst` of them at once after a
+    pause."""
 
     per_second: Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
     burst: Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -34,7 +36,8 @@ _GUESSES = Rate(0.1, 20)
 
 
 def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
-    """The rate that a text like 100/s, 30/m or 1000/h stands for; its burst is one second's worth unless given.
+    """The rate that a text like 100/s, 30/m or 1000/h stands for; its burst is one
+    second's worth unless given.
 
     >>> print(read_rate("100/s"), read_rate("30/m", 10), read_rate(None), sep="; ")
     100/s, burst 100; 0.5/s, burst 10; None
@@ -46,14 +49,18 @@ def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
     match = _RATE.fullmatch(text)
     per_second = float(match[1]) / _SECONDS[match[2]] if match else 0.0
     if not per_second:
-        raise InvalidInput(f"rate must be a number above 0 of calls by /s, /m or /h, as in 100/s; got {text!r:.60}")
+        raise InvalidInput(
+            "rate must be a number above 0 of calls by /s, /m or /h, as in 100/s; got "
+            f"{text!r:.60}"
+        )
     if burst is not None and not 1 <= burst <= _MOST:
         raise InvalidInput(f"burst must be 1 to {_MOST:,} calls; got {burst}")
     return Rate(per_second, max(1, int(per_second)) if burst is None else burst)
 
 
 class _Bucket:
-    """Holds up to `burst` calls and gains `per_second`; one batch may overdraw it, and later calls wait for that."""
+    """Holds up to `burst` calls and gains `per_second`; one batch may overdraw it, and
+    later calls wait for that."""
 
     __slots__ = ("_at", "_left", "rate")
 
@@ -61,8 +68,12 @@ class _Bucket:
         self.rate, self._left, self._at = rate, float(rate.burst), now
 
     def take(self, calls: int, now: float, least: float) -> float:
-        """0 and the calls are taken, if `least` are there; else the seconds until they are."""
-        left = min(float(self.rate.burst), self._left + max(0.0, now - self._at) * self.rate.per_second)
+        """0 and the calls are taken, if `least` are there; else the seconds until they
+        are."""
+        left = min(
+            float(self.rate.burst),
+            self._left + max(0.0, now - self._at) * self.rate.per_second,
+        )
         self._left, self._at = left, now
         if left < least:
             return (least - left) / self.rate.per_second
@@ -71,21 +82,28 @@ class _Bucket:
 
 
 class TooMany(OddsmithError):
-    """A key has made more calls than its rate allows; it may call again in `seconds`."""
+    """A key has made more calls than its rate allows; it may call again in
+    `seconds`."""
 
     def __init__(self, rate: Rate, wait: float) -> None:
         self.seconds = max(1, math.ceil(wait))
-        super().__init__(f"calls of this key must be at most {rate}; try again in {self.seconds} s")
+        super().__init__(
+            f"calls of this key must be at most {rate}; try again in {self.seconds} s"
+        )
 
 
 class Rates:
-    """The buckets of all keys of one process, by name; `default` is the rate of keys that have none of their own.
+    """The buckets of all keys of one process, by name; `default` is the rate of keys
+    that have none of their own.
 
-    A call is counted before its body is read, the further entries of a batch once they are known: they may overdraw the
-    bucket if nothing else has, so a batch is never too large for a rate, and at most one is beyond the burst.
+    A call is counted before its body is read, the further entries of a batch once they
+    are known: they may overdraw the bucket if nothing else has, so a batch is never too
+    large for a rate, and at most one is beyond the burst.
     """
 
-    def __init__(self, default: Rate | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, default: Rate | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.default, self._clock = default, clock
         self._buckets: dict[str, _Bucket] = {}
         self.refused: Counter[str] = Counter()  # calls, by the name of their key
@@ -95,7 +113,8 @@ class Rates:
         self._count(name, rate or self.default, 1, 1.0)
 
     def count_entries(self, name: str, rate: Rate | None, entries: int) -> None:
-        """Count what a batch has beside its first entry, which was counted as the call, or raise TooMany."""
+        """Count what a batch has beside its first entry, which was counted as the call,
+        or raise TooMany."""
         self._count(name, rate or self.default, entries - 1, 0.0)
 
     def _count(self, name: str, rate: Rate | None, calls: int, least: float) -> None:
@@ -110,12 +129,16 @@ class Rates:
 
 
 class WrongKeys:
-    """Counts wrong keys by address: beyond `rate`, a refusal closes the connection, so each guess needs a new one.
+    """Counts wrong keys by address: beyond `rate`, a refusal closes the connection, so
+    each guess needs a new one.
 
-    A right key is never refused for its address, which may be that of a proxy. Of IPv6 the first 64 bits count.
+    A right key is never refused for its address, which may be that of a proxy. Of IPv6
+    the first 64 bits count.
     """
 
-    def __init__(self, rate: Rate = _GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, rate: Rate = _GUESSES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rate, self._clock = rate, clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
@@ -131,7 +154,8 @@ class WrongKeys:
 
 
 def network_of(address: str) -> str:
-    """What an address is counted as: itself, or of IPv6 its network (/64), for who has one address there has them all.
+    """What an address is counted as: itself, or of IPv6 its network (/64), for who has
+    one address there has them all.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6")
     ('192.0.2.7', '20010db800010002')

@@ -1,4 +1,5 @@
-"""Response and Refusal: what is sent back, and the one shape of every answer that says no."""
+"""Response and Refusal: what is sent back, and the one shape of every answer that says
+no."""
 
 import json
 from typing import NamedTuple, TypeAlias
@@ -36,4 +37,8 @@ class Refusal(NamedTuple):
             headers.append((b"www-authenticate", b"Bearer"))
         if self.status in (429, 503):
             headers.append((b"retry-after", b"%d" % self.retry_after))
-        return Response(self.status, json.dumps({"error": self.error, "code": self.code}).encode(), headers)
+        return Response(
+            self.status,
+            json.dumps({"error": self.error, "code": self.code}).encode(),
+            headers,
+        )

@@ -9,12 +9,22 @@ from oddsmith.server.http.openapi import JsonSchema
 __all__ = ["Field", "fields_of", "words_of"]
 
 _DEEP = 3  # levels of fields within fields
-_PLAIN = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
-_LENGTHS = {"string": ("minLength", "maxLength", "characters"), "array": ("minItems", "maxItems", "entries")}
+_PLAIN = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "null",
+}
+_LENGTHS = {
+    "string": ("minLength", "maxLength", "characters"),
+    "array": ("minItems", "maxItems", "entries"),
+}
 
 
 class Field(NamedTuple):
-    """A field of a message: its name, with those around it, its kind in words, its default, what is said of it."""
+    """A field of a message: its name, with those around it, its kind in words, its
+    default, what is said of it."""
 
     name: str
     kind: str
@@ -23,24 +33,48 @@ class Field(NamedTuple):
     needed: bool
 
     @classmethod
-    def of(cls, name: str, schema: JsonSchema, schemas: Mapping[str, JsonSchema], *, needed: bool) -> "Field":
+    def of(
+        cls,
+        name: str,
+        schema: JsonSchema,
+        schemas: Mapping[str, JsonSchema],
+        *,
+        needed: bool,
+    ) -> "Field":
         """The field of this schema."""
         default = schema.get("default")
-        shown = "" if default is None or needed or default == 2**63 - 1 else json.dumps(default)  # no end
-        return cls(name, words_of(schema, schemas), shown, str(schema.get("description", "")), needed)
+        # no end
+        shown = (
+            ""
+            if default is None or needed or default == 2**63 - 1
+            else json.dumps(default)
+        )
+        return cls(
+            name,
+            words_of(schema, schemas),
+            shown,
+            str(schema.get("description", "")),
+            needed,
+        )
 
 
 def fields_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> list[Field]:
     """The fields of an object, and those within them behind each.
 
-    >>> page = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": []}
+    >>> page = {
+    ...     "type": "object",
+    ...     "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}},
+    ...     "required": [],
+    ... }
     >>> fields_of(page, {})
     [Field(name='n', kind='whole number, 1 to 9', default='', about='', needed=False)]
     """
     return list(_fields(schema, schemas, "", _DEEP))
 
 
-def _fields(schema: JsonSchema, schemas: Mapping[str, JsonSchema], before: str, deep: int) -> Iterator[Field]:
+def _fields(
+    schema: JsonSchema, schemas: Mapping[str, JsonSchema], before: str, deep: int
+) -> Iterator[Field]:
     whole = _resolved(schema, schemas)
     needed = set(whole.get("required", ())) if not before else set[str]()
     for name, inner in whole.get("properties", {}).items():
@@ -50,8 +84,11 @@ def _fields(schema: JsonSchema, schemas: Mapping[str, JsonSchema], before: str, 
                 yield from _fields(part, schemas, f"{before}{name}{mark}.", deep - 1)
 
 
-def _within(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> Iterator[tuple[JsonSchema, str]]:
-    """The objects with known fields that a value is, or has in it, and how these are written."""
+def _within(
+    schema: JsonSchema, schemas: Mapping[str, JsonSchema]
+) -> Iterator[tuple[JsonSchema, str]]:
+    """The objects with known fields that a value is, or has in it, and how these are
+    written."""
     whole = _resolved(schema, schemas)
     for one in whole.get("anyOf", ()):
         yield from _within(one, schemas)
@@ -66,12 +103,22 @@ def _within(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> Iterator[t
 def words_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> str:
     """What a value may be.
 
-    >>> words_of({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}, {})
+    >>> words_of(
+    ...     {
+    ...         "anyOf": [
+    ...             {"type": "array", "items": {"type": "string"}},
+    ...             {"type": "null"},
+    ...         ]
+    ...     },
+    ...     {},
+    ... )
     'list of text, or null'
     """
     whole: dict[str, Any] = _resolved(schema, schemas)
     if "anyOf" in whole:
-        return ", or ".join(dict.fromkeys(words_of(one, schemas) for one in whole["anyOf"]))
+        return ", or ".join(
+            dict.fromkeys(words_of(one, schemas) for one in whole["anyOf"])
+        )
     if "enum" in whole:
         return " or ".join(json.dumps(one) for one in whole["enum"])
     kind = whole.get("type")
@@ -80,7 +127,11 @@ def words_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> str:
         return f"list of {entries}{_limits(whole, *_LENGTHS['array'])}"
     if kind == "object":
         inner = whole.get("additionalProperties")
-        return f"object of {words_of(inner, schemas)} by name" if isinstance(inner, dict) and inner else "object"
+        return (
+            f"object of {words_of(inner, schemas)} by name"
+            if isinstance(inner, dict) and inner
+            else "object"
+        )
     if kind == "string":
         return f"text{_limits(whole, *_LENGTHS['string'])}"
     low, high = whole.get("minimum"), whole.get("maximum")

@@ -34,9 +34,11 @@ class NotFound(InvalidInput):
 
 
 class Service:
-    """Experiments by name, their metrics, the key ring (None: no keys are needed), and the table of routes.
+    """Experiments by name, their metrics, the key ring (None: no keys are needed), and
+    the table of routes.
 
-    `rate` is that of keys that have none of their own; `room` has the connections of its server.
+    `rate` is that of keys that have none of their own; `room` has the connections of
+    its server.
     """
 
     def __init__(
@@ -49,12 +51,25 @@ class Service:
         rate: Rate | None = None,
         room: Connections | None = None,
     ) -> None:
-        self._opened, self.routes, self.ring, self._clock = opened, routes, ring, clock or Clock()
+        self._opened, self.routes, self.ring, self._clock = (
+            opened,
+            routes,
+            ring,
+            clock or Clock(),
+        )
         self.document = document(routes)  # made once: everybody may ask for it
         self.draining = False
-        self._looking, self._look_again, self._found = asyncio.Lock(), 0.0, dict[str, str]()
+        self._looking, self._look_again, self._found = (
+            asyncio.Lock(),
+            0.0,
+            dict[str, str](),
+        )
         self.experiments: dict[str, Experiment] = {}
-        self.rates, self.wrong_keys, self.room = Rates(rate), WrongKeys(), room or Connections()
+        self.rates, self.wrong_keys, self.room = (
+            Rates(rate),
+            WrongKeys(),
+            room or Connections(),
+        )
         self.hold_ups = HoldUps(self.experiments.values())
         self.metrics = Metrics(self)
         self._restoring: asyncio.Task[None] | None = None
@@ -63,7 +78,9 @@ class Service:
     async def begin(self) -> None:
         """Start restoring all states; `/healthz` answers meanwhile."""
         shared = self._clock, self._long_reads, Alarms(self._clock), self._long_polls
-        self.experiments |= {one.file.name: Experiment(one, *shared) for one in self._opened}
+        self.experiments |= {
+            one.file.name: Experiment(one, *shared) for one in self._opened
+        }
         self._restoring = asyncio.create_task(self._restore_all())
 
     def drain(self) -> None:
@@ -71,10 +88,14 @@ class Service:
         self.draining = True
         self._long_polls.end()
 
-    async def seldom(self, look: "Callable[[Service], Awaitable[dict[str, str]]]") -> dict[str, str]:
-        """What a look has found: that of a moment ago, or a new one, for all that ask meanwhile.
+    async def seldom(
+        self, look: "Callable[[Service], Awaitable[dict[str, str]]]"
+    ) -> dict[str, str]:
+        """What a look has found: that of a moment ago, or a new one, for all that ask
+        meanwhile.
 
-        A look is kept for a second, or twenty times as long as it took, but not longer than five seconds.
+        A look is kept for a second, or twenty times as long as it took, but not longer
+        than five seconds.
         """
         async with self._looking:
             start = monotonic()
@@ -91,12 +112,18 @@ class Service:
         if self._restoring is not None:
             self._restoring.cancel()
             await asyncio.gather(self._restoring, return_exceptions=True)
-        await asyncio.gather(*(experiment.end() for experiment in self.experiments.values()))
+        await asyncio.gather(
+            *(experiment.end() for experiment in self.experiments.values())
+        )
 
     async def _restore_all(self) -> None:
-        """Side by side: an experiment that cannot be restored does not delay the others."""
-        places = asyncio.Semaphore(_AT_ONCE)  # each is restored in one go, while its store is open
-        await asyncio.gather(*(_restore(experiment, places) for experiment in self.experiments.values()))
+        """Side by side: an experiment that cannot be restored does not delay the
+        others."""
+        # each is restored in one go, while its store is open
+        places = asyncio.Semaphore(_AT_ONCE)
+        await asyncio.gather(
+            *(_restore(experiment, places) for experiment in self.experiments.values())
+        )
 
 
 async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
@@ -106,8 +133,11 @@ async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
             async with places:
                 await experiment.begin()
         except Exception as error:
-            is_ours = isinstance(error, StoreFailed | BadFile)  # others may say what is in a context
-            trouble = f"its state cannot be restored: {error if is_ours else place_of(error)}"
+            # others may say what is in a context
+            is_ours = isinstance(error, StoreFailed | BadFile)
+            trouble = (
+                f"its state cannot be restored: {error if is_ours else place_of(error)}"
+            )
             if trouble != experiment.follower.trouble:
                 _log.error("experiment %s is not ready: %s", experiment.name, trouble)
             experiment.follower.trouble = trouble

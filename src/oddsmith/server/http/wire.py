@@ -1,4 +1,5 @@
-"""Connections below the application: uvicorn's, with limits on time, and on what is held before a head is there."""
+"""Connections below the application: uvicorn's, with limits on time, and on what is
+held before a head is there."""
 
 import logging
 from asyncio import TimerHandle, Transport
@@ -7,7 +8,10 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from oddsmith.server.http.connections import Connections, Flow
 from oddsmith.server.http.limits import SAFE_HEADERS, Limits
@@ -19,18 +23,22 @@ HEALTH = frozenset({b"/healthz", b"/readyz", b"/metrics"})
 """The paths that are answered on spare connections."""
 
 _requests = logging.getLogger("uvicorn.error.requests")
-_requests.setLevel(logging.ERROR)  # a line for each broken request lets strangers fill the log: they are counted
+# a line for each broken request lets strangers fill the log: they are counted
+_requests.setLevel(logging.ERROR)
 
 
 class Wire(HttpToolsProtocol):
-    """A connection whose requests must come whole within `request_s` seconds, with heads of bounded size.
+    """A connection whose requests must come whole within `request_s` seconds, with
+    heads of bounded size.
 
-    uvicorn by itself collects headers for as long and as many as they come, and only then asks the application.
-    `head_bytes` limits request line and headers, `message_bytes` a whole request with all that its encoding adds,
-    trailers too. A usual request comes in one piece and sets no timer. At most `depth` requests wait behind the one
-    that is being answered: the connection is closed after the last of them. Of what is sent, `slow_bytes` must be read
-    in `write_s` seconds: who does not read is dropped. `room` says who is let in; a spare connection has `spare_s`
-    seconds for one question about health.
+    uvicorn by itself collects headers for as long and as many as they come, and only
+    then asks the application. `head_bytes` limits request line and headers,
+    `message_bytes` a whole request with all that its encoding adds, trailers too. A
+    usual request comes in one piece and sets no timer. At most `depth` requests wait
+    behind the one that is being answered: the connection is closed after the last of
+    them. Of what is sent, `slow_bytes` must be read in `write_s` seconds: who does not
+    read is dropped. `room` says who is let in; a spare connection has `spare_s` seconds
+    for one question about health.
     """
 
     request_s: ClassVar[float] = 10.0
@@ -39,7 +47,8 @@ class Wire(HttpToolsProtocol):
     slow_bytes: ClassVar[int] = 65_536
     head_bytes: ClassVar[int] = 32_768
     message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte are 6 MiB
-    piece_bytes: ClassVar[int] = 8_192  # in chunks of one byte these are a quarter of a millisecond's work
+    # in chunks of one byte these are a quarter of a millisecond's work
+    piece_bytes: ClassVar[int] = 8_192
     depth: ClassVar[int] = 8
 
     def __init__(self, *args: Any, room: Connections, **more: Any) -> None:
@@ -53,14 +62,20 @@ class Wire(HttpToolsProtocol):
         self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """A new connection; its time runs from now, whether or not it sends anything."""
+        """A new connection; its time runs from now, whether or not it sends
+        anything."""
         super().connection_made(transport)
         self.flow = Flow(transport, self._rest)
         self._address = self.client[0] if self.client else ""
         self._admission = self._room.admit(self._address)
         if self._admission == "none":
-            why = f"at most {self._room.each:,} connections of one address are served at a time"
-            self._refuse(Refusal(503, "busy", f"{why}; close some, or raise --connections-each"))
+            why = (
+                f"at most {self._room.each:,} connections of one address are served at "
+                "a time"
+            )
+            self._refuse(
+                Refusal(503, "busy", f"{why}; close some, or raise --connections-each")
+            )
             return
         if self._admission == "health":
             self._room.reserve(self)
@@ -74,7 +89,8 @@ class Wire(HttpToolsProtocol):
         if self._admission != "none":
             self._room.leave(self, self._address, self._admission)
         self.pipeline.clear()
-        if self._answered is not None:  # uvicorn knows the newest request alone, which may be waiting behind this one
+        # uvicorn knows the newest request alone, which may be waiting behind this one
+        if self._answered is not None:
             self._answered.disconnected = True
             self._answered.message_event.set()
         super().connection_lost(exc)
@@ -86,7 +102,8 @@ class Wire(HttpToolsProtocol):
         self.tasks.add(task)
 
     async def _respond(self, cycle: RequestResponseCycle, app: Limits) -> None:
-        """Answer one request, as `cycle.run_asgi` does: in one piece, whose head is made once for all like it."""
+        """Answer one request, as `cycle.run_asgi` does: in one piece, whose head is
+        made once for all like it."""
         scope: Any = cycle.scope
         receive: Any = cycle.receive
         try:
@@ -102,7 +119,8 @@ class Wire(HttpToolsProtocol):
         head = head_of(response.status, tuple(response.headers), cycle.keep_alive)
         head = head if response.status == 204 else head % len(response.body)
         cycle.response_started = cycle.response_complete = True
-        is_bare = scope["method"] == "HEAD" or response.status == 304  # which have the length of what they leave out
+        # which have the length of what they leave out
+        is_bare = scope["method"] == "HEAD" or response.status == 304
         self.transport.write(head if is_bare else head + response.body)
         cycle.message_event.set()
         if not cycle.keep_alive:
@@ -114,7 +132,8 @@ class Wire(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """More bytes; of many the first piece now, and the next when others, and what it asked for, had their turn."""
+        """More bytes; of many the first piece now, and the next when others, and what
+        it asked for, had their turn."""
         if self._rest:
             self._rest += data
             return
@@ -148,14 +167,27 @@ class Wire(HttpToolsProtocol):
         if self.transport.is_closing() or self._over:
             return
         if self._in_head and self._taken > self.head_bytes:
-            self._refuse(Refusal(431, "headers_too_large", f"a head must have at most {self.head_bytes:,} bytes"))
+            self._refuse(
+                Refusal(
+                    431,
+                    "headers_too_large",
+                    f"a head must have at most {self.head_bytes:,} bytes",
+                )
+            )
         elif self._taken > self.message_bytes:
-            self._refuse(Refusal(413, "too_large", f"a request must have at most {self.message_bytes:,} bytes"))
+            self._refuse(
+                Refusal(
+                    413,
+                    "too_large",
+                    f"a request must have at most {self.message_bytes:,} bytes",
+                )
+            )
         elif self._timer is None and (self._taken or not self._in_head):
             self._timer = self.loop.call_later(self.request_s, self._late)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; a trailer, which comes after the body, is no header and is dropped."""
+        """A header; a trailer, which comes after the body, is no header and is
+        dropped."""
         if self._in_head:
             super().on_header(name, value)
 
@@ -163,7 +195,13 @@ class Wire(HttpToolsProtocol):
         """The head is there; what it asks for waits its turn, unless too many do."""
         spare = self._admission == "health"
         if spare and self.url.partition(b"?")[0] not in HEALTH:
-            self._refuse(Refusal(503, "busy", f"at most {self._room.most:,} connections are served at a time"))
+            self._refuse(
+                Refusal(
+                    503,
+                    "busy",
+                    f"at most {self._room.most:,} connections are served at a time",
+                )
+            )
             self._over = True
         elif len(self.pipeline) >= self.depth:
             self.pipeline[0][0].keep_alive = False  # the last one that is answered
@@ -215,7 +253,8 @@ class Wire(HttpToolsProtocol):
             self._stall = self.loop.call_later(self.write_s, self._stalled)
 
     def _stalled(self) -> None:
-        """Drop a client that has read too little since the last look, else look again later."""
+        """Drop a client that has read too little since the last look, else look again
+        later."""
         self._stall = None
         if self._unsent - self.transport.get_write_buffer_size() < self.slow_bytes:
             self.transport.abort()
@@ -228,7 +267,13 @@ class Wire(HttpToolsProtocol):
             self._stall = None
 
     def _late(self) -> None:
-        self._refuse(Refusal(408, "timeout", f"a request must arrive within {self.request_s:g} seconds"))
+        self._refuse(
+            Refusal(
+                408,
+                "timeout",
+                f"a request must arrive within {self.request_s:g} seconds",
+            )
+        )
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -236,10 +281,12 @@ class Wire(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Send the refusal, count it and close; where an earlier answer is due or half sent, only close."""
+        """Send the refusal, count it and close; where an earlier answer is due or half
+        sent, only close."""
         self._room.refused[refusal.status] += 1
         last = self.cycle
-        free = last is None or (last.response_complete and self._in_head)  # else it was answered before its body came
+        # else it was answered before its body came
+        free = last is None or (last.response_complete and self._in_head)
         if free or not (self._in_head or self.pipeline or last.response_started):
             response = refusal.response()
             head = head_of(response.status, tuple(response.headers), False)
@@ -249,12 +296,18 @@ class Wire(HttpToolsProtocol):
 
 
 @lru_cache(maxsize=256)
-def head_of(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> bytes:
-    """The head of an answer, with a place for the length of its body; one without content (204) has none."""
+def head_of(
+    status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool
+) -> bytes:
+    """The head of an answer, with a place for the length of its body; one without
+    content (204) has none."""
     own = {name for name, _ in headers}
     pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
     pairs += [] if keep_alive or b"connection" in own else [(b"connection", b"close")]
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(), *(b": ".join(pair) for pair in pairs)]
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(),
+        *(b": ".join(pair) for pair in pairs),
+    ]
     if status == 204:
         return b"\r\n".join(lines) + b"\r\n\r\n"
     return b"\r\n".join(lines).replace(b"%", b"%%") + b"\r\ncontent-length: %d\r\n\r\n"
@@ -265,9 +318,15 @@ class _Enough(Exception):
 
 
 def server_config(
-    app: Limits, *, host: str, port: int, room: Connections | None = None, wire: type[Wire] = Wire
+    app: Limits,
+    *,
+    host: str,
+    port: int,
+    room: Connections | None = None,
+    wire: type[Wire] = Wire,
 ) -> uvicorn.Config:
-    """How uvicorn serves us: by `Wire`, without websockets, banner or trust in forwarded addresses.
+    """How uvicorn serves us: by `Wire`, without websockets, banner or trust in
+    forwarded addresses.
 
     What is logged is left to the caller.
     """

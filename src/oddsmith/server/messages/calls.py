@@ -1,4 +1,5 @@
-"""The messages of HTTP as types: they check requests, write answers and describe both in OpenAPI."""
+"""The messages of HTTP as types: they check requests, write answers and describe both
+in OpenAPI."""
 
 from typing import Annotated, Any, Literal
 
@@ -44,18 +45,28 @@ _Name = Annotated[str, Meta(pattern=_NAME)]
 _Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=_TEXT)]
 _Key = Annotated[str, Meta(max_length=LONGEST_ID, pattern=_TEXT)]
 _Arm = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
-_FEATURES = "What is known of the arm: an object, or a list of numbers, of one kind for all arms; null for nothing."
+_FEATURES = (
+    "What is known of the arm: an object, or a list of numbers, of one kind for all "
+    "arms; null for nothing."
+)
 _Features = Annotated[Any, Meta(description=_FEATURES)]
 _Offered = Annotated[
     dict[_Arm, _Features] | list[_Arm | int] | None,
     Meta(
-        description=f"The arms of this call, 1 to {MOST_ARMS:,}: names with their features, or names alone. Needed "
-        "where the policy file has no arms; else some of its arms. A body with arms has at most 1 MiB.",
+        description=(
+            f"The arms of this call, 1 to {MOST_ARMS:,}: names with their features, or "
+            "names alone. Needed where the policy file has no arms; else some of its "
+            "arms. A body with arms has at most 1 MiB."
+        ),
     ),
 ]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
-_AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]  # what is no name is not found: 404
-_AnyId = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_ID, "pattern": _TEXT})]
+# what is no name is not found: 404
+_AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]
+_AnyId = Annotated[
+    str,
+    Meta(extra_json_schema={"minLength": 1, "maxLength": LONGEST_ID, "pattern": _TEXT}),
+]
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -71,14 +82,16 @@ class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class DecisionQuery(Query):
-    """A question about one decision; with `explain`, every expert's vote and weight, and whether they choose well."""
+    """A question about one decision; with `explain`, every expert's vote and weight,
+    and whether they choose well."""
 
     id: _AnyId
     explain: bool = False
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One decision of a batch; `odds` says whether those of all arms are answered, as they are up to 100 arms."""
+    """One decision of a batch; `odds` says whether those of all arms are answered, as
+    they are up to 100 arms."""
 
     context: Any
     arms: _Offered = None
@@ -92,9 +105,11 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class SlotEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A slot of a page: what is known of it, the arms that it may show, and in shadow mode what the incumbent shows.
+    """A slot of a page: what is known of it, the arms that it may show, and in shadow
+    mode what the incumbent shows.
 
-    `features` are joined to the context: an object beside an object, numbers behind numbers.
+    `features` are joined to the context: an object beside an object, numbers behind
+    numbers.
     """
 
     name: _Id
@@ -105,18 +120,25 @@ class SlotEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 _Slots = Annotated[
-    Annotated[int, Meta(ge=1, le=MOST_ARMS)] | Annotated[list[SlotEntry], Meta(min_length=1, max_length=MOST_ARMS)],
+    Annotated[int, Meta(ge=1, le=MOST_ARMS)]
+    | Annotated[list[SlotEntry], Meta(min_length=1, max_length=MOST_ARMS)],
     Meta(
-        description="How many arms to draw, for slots that are named by their numbers, or the slots: the first is "
-        'drawn from all arms, each next one from those left. The context is joined by "slot", the slot\'s number.'
+        description=(
+            "How many arms to draw, for slots that are named by their numbers, or the "
+            "slots: the first is drawn from all arms, each next one from those left. "
+            "The context is joined by "
+            '"slot", the slot\'s number.'
+        )
     ),
 ]
 
 
 class Decide(DecideEntry):
-    """Draw an arm for a context. The same id again gets the first answer; 409 where its arm is not offered now.
+    """Draw an arm for a context. The same id again gets the first answer; 409 where its
+    arm is not offered now.
 
-    With `slots` an arm for each of them, on disk together; `id` is then that of the slate.
+    With `slots` an arm for each of them, on disk together; `id` is then that of the
+    slate.
     """
 
     experiment: _Name | None = None
@@ -124,13 +146,21 @@ class Decide(DecideEntry):
 
     def __len__(self) -> int:
         """How many decisions are asked for."""
-        return 1 if self.slots is None else self.slots if isinstance(self.slots, int) else len(self.slots)
+        return (
+            1
+            if self.slots is None
+            else self.slots
+            if isinstance(self.slots, int)
+            else len(self.slots)
+        )
 
 
 class DecideBatch(_Body):
-    """Many decisions at once, answered in order; one that fails does not harm the others.
+    """Many decisions at once, answered in order; one that fails does not harm the
+    others.
 
-    `arms` are those of all entries that give none of their own. Entries times arms are at most 100,000.
+    `arms` are those of all entries that give none of their own. Entries times arms are
+    at most 100,000.
     """
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
@@ -141,7 +171,8 @@ class DecideBatch(_Body):
 
 
 class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One reward of a batch: of the decision `id`, or of the slot with this name, or number, in a `slate`."""
+    """One reward of a batch: of the decision `id`, or of the slot with this name, or
+    number, in a `slate`."""
 
     id: _Id = ""
     reward: float
@@ -155,20 +186,26 @@ class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         if named == ["slate", "slot"]:
             self.id = slot_id(str(self.slate), str(self.slot))
         elif named != ["id"]:
-            raise ValueError(f"id must be given, or slate and slot in its place; got {' and '.join(named) or 'none'}")
+            raise ValueError(
+                "id must be given, or slate and slot in its place; got "
+                f"{' and '.join(named) or 'none'}"
+            )
 
 
 class RewardGiven(RewardEntry):
-    """The reward of a decision, in the units of [reward]; with the rule "sum", `key` tells its parts apart.
+    """The reward of a decision, in the units of [reward]; with the rule "sum", `key`
+    tells its parts apart.
 
-    A decision is known by its `id`; that of a slot also by the `slate` and the slot's name.
+    A decision is known by its `id`; that of a slot also by the `slate` and the slot's
+    name.
     """
 
     experiment: _Name | None = None
 
 
 class RewardBatch(_Body):
-    """Many rewards at once, answered in order; one that fails does not harm the others."""
+    """Many rewards at once, answered in order; one that fails does not harm the
+    others."""
 
     rewards: Annotated[list[RewardEntry], Meta(min_length=1, max_length=MOST)]
 
@@ -177,7 +214,8 @@ class RewardBatch(_Body):
 
 
 class Correct(_Body):
-    """Another value in place of a decision's reward; `key` names the correction, so that repeating it has no effect."""
+    """Another value in place of a decision's reward; `key` names the correction, so
+    that repeating it has no effect."""
 
     id: _Id
     reward: float
@@ -213,7 +251,8 @@ class _DecisionFacts(msgspec.Struct, kw_only=True):
 
 
 class DecisionAnswer(_DecisionFacts, kw_only=True):
-    """A decision that is on disk: the arm, its exact odds, and the position of the state it was made with.
+    """A decision that is on disk: the arm, its exact odds, and the position of the
+    state it was made with.
 
     `odds` are those of all arms: unless asked for otherwise, up to 100 of them.
     """
@@ -225,7 +264,8 @@ class DecisionAnswer(_DecisionFacts, kw_only=True):
 
 
 class SlotAnswer(DecisionAnswer, kw_only=True):
-    """The decision about a slot, whose number is `slot`; odds are those given the slots before it."""
+    """The decision about a slot, whose number is `slot`; odds are those given the slots
+    before it."""
 
     slot: int
     name: str
@@ -248,8 +288,8 @@ class SlateAnswer(msgspec.Struct):
 class EventAnswer(msgspec.Struct):
     """An event that is on disk; `new` is false for one that was there before.
 
-    `parked` is true for a reward or an activation of an id that no decision has yet: it counts once that is made. A
-    mistyped id stays parked for ever.
+    `parked` is true for a reward or an activation of an id that no decision has yet: it
+    counts once that is made. A mistyped id stays parked for ever.
     """
 
     id: str
@@ -268,15 +308,19 @@ class ErrorAnswer(msgspec.Struct):
     def of(cls, error: BaseException) -> "ErrorAnswer":
         """The answer to an entry of a batch that was refused.
 
-        What is not the entry's fault is raised, and so the whole batch's status: an error that is not ours, and a store
-        that fails, for what was not kept must be sent again.
+        What is not the entry's fault is raised, and so the whole batch's status: an
+        error that is not ours, and a store that fails, for what was not kept must be
+        sent again.
         """
         if not isinstance(error, OddsmithError) or isinstance(error, StoreFailed):
             raise error
         return cls(str(error), "conflict" if isinstance(error, Conflict) else "invalid")
 
 
-_ENTRIES = [{"$ref": f"#/components/schemas/{name}"} for name in ("DecisionAnswer", "EventAnswer", "ErrorAnswer")]
+_ENTRIES = [
+    {"$ref": f"#/components/schemas/{name}"}
+    for name in ("DecisionAnswer", "EventAnswer", "ErrorAnswer")
+]
 
 
 class Results(msgspec.Struct):
@@ -286,7 +330,8 @@ class Results(msgspec.Struct):
 
 
 class DecisionRecord(_DecisionFacts, kw_only=True):
-    """All that the log knows of one decision; with `context_hidden` its context is not shown: it is null."""
+    """All that the log knows of one decision; with `context_hidden` its context is not
+    shown: it is null."""
 
     odds: dict[str, float]
     context: Any
@@ -304,7 +349,8 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
 
 
 class PosteriorAnswer(msgspec.Struct):
-    """How likely each expert is the one to follow, or what is known of arms, after all events up to a position."""
+    """How likely each expert is the one to follow, or what is known of arms, after all
+    events up to a position."""
 
     experiment: str
     position: int

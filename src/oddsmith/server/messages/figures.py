@@ -24,8 +24,8 @@ __all__ = [
 
 
 class SeriesQuery(Query):
-    """A question about sums by time: buckets of 10 seconds for an hour, of 5 minutes for a day, of an hour for a week,
-    or at most 200 for all time.
+    """A question about sums by time: buckets of 10 seconds for an hour, of 5 minutes
+    for a day, of an hour for a week, or at most 200 for all time.
     """
 
     range: Range = "day"
@@ -34,8 +34,8 @@ class SeriesQuery(Query):
 class ArmColumns(msgspec.Struct):
     """Sums of one arm, or of others together, by bucket; rewards in the caller's units.
 
-    `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and `weighted_squares` of its square
-    over those that drew the arm and count.
+    `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and
+    `weighted_squares` of its square over those that drew the arm and count.
     """
 
     drawn: list[int]
@@ -47,10 +47,12 @@ class ArmColumns(msgspec.Struct):
 
 
 class SeriesAnswer(msgspec.Struct):
-    """Sums by time, oldest first, up to the bucket of the newest decision; `t` is when each bucket begins.
+    """Sums by time, oldest first, up to the bucket of the newest decision; `t` is when
+    each bucket begins.
 
-    A decision and its reward stand in the bucket of the decision. `rewards` are decisions that count, `defaults` those
-    of them that count with the default. `arms` are the twenty most drawn ones, `others` the rest, if there is any.
+    A decision and its reward stand in the bucket of the decision. `rewards` are
+    decisions that count, `defaults` those of them that count with the default. `arms`
+    are the twenty most drawn ones, `others` the rest, if there is any.
     """
 
     experiment: str
@@ -67,11 +69,13 @@ class SeriesAnswer(msgspec.Struct):
 
 
 class TargetValue(msgspec.Struct):
-    """What a target would have earned a decision, in the caller's units, over `n` decisions that count.
+    """What a target would have earned a decision, in the caller's units, over `n`
+    decisions that count.
 
-    `kind` is "served" (what was done), "uniform" (even odds over eligible arms), "arm" (always this one; of arms that
-    come with calls where it was offered) or, in shadow mode, "policy". `ess` is what `n` is worth. Where an interval
-    cannot be defended, `refused` says why and there are no numbers.
+    `kind` is "served" (what was done), "uniform" (even odds over eligible arms), "arm"
+    (always this one; of arms that come with calls where it was offered) or, in shadow
+    mode, "policy". `ess` is what `n` is worth. Where an interval cannot be defended,
+    `refused` says why and there are no numbers.
     """
 
     name: str
@@ -96,7 +100,8 @@ class ValuesAnswer(msgspec.Struct):
 
 
 class ServedCheck(msgspec.Struct):
-    """Whether arms follow the logged odds, by bets; `word` is "well", "look" (p ≤ 0.05) or "broken" (p ≤ 0.0001)."""
+    """Whether arms follow the logged odds, by bets; `word` is "well", "look" (p ≤ 0.05)
+    or "broken" (p ≤ 0.0001)."""
 
     n: int
     e_value: float
@@ -106,9 +111,11 @@ class ServedCheck(msgspec.Struct):
 
 
 class ExpertCheck(msgspec.Struct):
-    """Whether an expert's predictions are the mean rewards: bets against it, refuted from an e-value of 20 on.
+    """Whether an expert's predictions are the mean rewards: bets against it, refuted
+    from an e-value of 20 on.
 
-    `loss` is the mean over the `n` rewards of decisions that it was asked for, which other experts need not be.
+    `loss` is the mean over the `n` rewards of decisions that it was asked for, which
+    other experts need not be.
     """
 
     expert: str
@@ -119,7 +126,8 @@ class ExpertCheck(msgspec.Struct):
 
 
 class RewardedCheck(msgspec.Struct):
-    """How many decisions are due (their window has closed; without a window: all), and have a reward of their own."""
+    """How many decisions are due (their window has closed; without a window: all), and
+    have a reward of their own."""
 
     due: int
     rewarded: int
@@ -127,7 +135,8 @@ class RewardedCheck(msgspec.Struct):
 
 
 class OpenWindowsCheck(msgspec.Struct):
-    """Decisions whose window is open (to a bucket), and how many of them count already; `word` is "well" or "look"."""
+    """Decisions whose window is open (to a bucket), and how many of them count already;
+    `word` is "well" or "look"."""
 
     open: int
     counted: int
@@ -136,7 +145,8 @@ class OpenWindowsCheck(msgspec.Struct):
 
 
 class GuaranteeCheck(msgspec.Struct):
-    """What the theory promises about the regret after so many steps; nothing where it does not cover the policy."""
+    """What the theory promises about the regret after so many steps; nothing where it
+    does not cover the policy."""
 
     covered: bool
     sentence: str
@@ -156,7 +166,8 @@ class SwitchCheck(msgspec.Struct):
 
 
 class ChecksAnswer(msgspec.Struct):
-    """Whether all is well: odds, experts, rewards, times, troubles, what the theory promises."""
+    """Whether all is well: odds, experts, rewards, times, troubles, what the theory
+    promises."""
 
     experiment: str
     position: int
@@ -178,7 +189,8 @@ class ChecksAnswer(msgspec.Struct):
 
 
 class HistoryMark(msgspec.Struct):
-    """What happened at a position: "expert added" with a share, "expert retired", "arms added", or a "correction"."""
+    """What happened at a position: "expert added" with a share, "expert retired", "arms
+    added", or a "correction"."""
 
     position: int
     t: float
@@ -188,9 +200,11 @@ class HistoryMark(msgspec.Struct):
 
 
 class PosteriorHistory(msgspec.Struct):
-    """The weight of each expert on the way, at most 200 points; null where it had not joined, or is among `others`.
+    """The weight of each expert on the way, at most 200 points; null where it had not
+    joined, or is among `others`.
 
-    Of many experts the 50 heaviest are told by name. The last point is the state as it is.
+    Of many experts the 50 heaviest are told by name. The last point is the state as it
+    is.
     """
 
     experiment: str

@@ -25,8 +25,8 @@ _POSITION = 2**63 - 1  # the last that a database can hold
 class DecisionsQuery(Query):
     """A page of decisions, the newest first: at most `limit` before a position.
 
-    With `arm` those of one arm; with `reward` those that have none, or some (a default is one). 5,000 decisions are
-    looked at for a page.
+    With `arm` those of one arm; with `reward` those that have none, or some (a default
+    is one). 5,000 decisions are looked at for a page.
     """
 
     before: Annotated[int, Meta(ge=0, le=_POSITION)] = _POSITION
@@ -36,7 +36,8 @@ class DecisionsQuery(Query):
 
 
 class ChangesQuery(Query):
-    """A call that is answered once the state is beyond the position `after`, or when `wait` seconds are over."""
+    """A call that is answered once the state is beyond the position `after`, or when
+    `wait` seconds are over."""
 
     after: Annotated[int, Meta(ge=0, le=_POSITION)] = 0
     wait: Annotated[float, Meta(ge=0, le=25)] = 25.0
@@ -50,7 +51,8 @@ class RewardRange(msgspec.Struct):
 
 
 class ExperimentFacts(msgspec.Struct):
-    """What an experiment is: `arms` is null where they come with calls; `trouble` says why it is not ready."""
+    """What an experiment is: `arms` is null where they come with calls; `trouble` says
+    why it is not ready."""
 
     name: str
     arms: list[str] | None
@@ -68,7 +70,8 @@ class ExperimentFacts(msgspec.Struct):
 
 
 class Experiments(msgspec.Struct):
-    """The experiments that a key may read, the version of the service, and whether it has keys.
+    """The experiments that a key may read, the version of the service, and whether it
+    has keys.
 
     `served` is false where stores are only looked at, by `oddsmith dashboard`.
     """
@@ -80,10 +83,11 @@ class Experiments(msgspec.Struct):
 
 
 class ListedDecision(msgspec.Struct):
-    """A decision in a list: when it was made, what was drawn with which odds, and what it counts with.
+    """A decision in a list: when it was made, what was drawn with which odds, and what
+    it counts with.
 
-    `activated` is null for one that was not deferred. `counts` is null until it counts. `slate` and `slot` are null for
-    one that stands alone.
+    `activated` is null for one that was not deferred. `counts` is null until it counts.
+    `slate` and `slot` are null for one that stands alone.
     """
 
     id: str
@@ -102,7 +106,8 @@ class ListedDecision(msgspec.Struct):
 
 
 class Decisions(msgspec.Struct):
-    """Decisions, the newest first, as of `position`; `before` begins the next page, null where there is none."""
+    """Decisions, the newest first, as of `position`; `before` begins the next page,
+    null where there is none."""
 
     experiment: str
     position: int

@@ -1,4 +1,5 @@
-"""Messages that are not what a route takes, in one sentence: what, got, allowed, what to do next."""
+"""Messages that are not what a route takes, in one sentence: what, got, allowed, what
+to do next."""
 
 import json
 import re
@@ -28,21 +29,32 @@ _KINDS = {
 _WORDS = {repr(pattern)[1:-1]: words for pattern, words in PATTERNS.items()}
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"Expected `([\w| ]+)`, got `\w+`", lambda match: _kinds(match[1])),
-    (r"Expected `str` matching regex '(.*)'", lambda match: _WORDS.get(match[1], f"text like {match[1]}")),
+    (
+        r"Expected `str` matching regex '(.*)'",
+        lambda match: _WORDS.get(match[1], f"text like {match[1]}"),
+    ),
     (
         r"Expected `str` of length (>=|<=) (\d+)",
-        lambda match: f"a string of {_ends(*match.groups(), one='character', many='characters')}",
+        lambda match: (
+            f"a string of {_ends(*match.groups(), one='character', many='characters')}"
+        ),
     ),
     (
         r"Expected `array` of length (>=|<=) (\d+)",
-        lambda match: f"a list of {_ends(*match.groups(), one='entry', many='entries')}",
+        lambda match: (
+            f"a list of {_ends(*match.groups(), one='entry', many='entries')}"
+        ),
     ),
-    (r"Expected `(\w+)` ([<>]=?) (.*)", lambda match: f"{_kinds(match[1])} {match[2]} {match[3]}"),
+    (
+        r"Expected `(\w+)` ([<>]=?) (.*)",
+        lambda match: f"{_kinds(match[1])} {match[2]} {match[3]}",
+    ),
 )
 
 
 def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
-    """The refusal of a `body` that is not a `message`, from the words of msgspec's `error`.
+    """The refusal of a `body` that is not a `message`, from the words of msgspec's
+    `error`.
 
     >>> from oddsmith.server.messages.calls import RewardGiven
     >>> body = b'{"id": "visit-7", "reward": "high"}'
@@ -55,19 +67,30 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
     location = _PLACE.search(error)
     place = location[1] if location else ""
     text = error[: location.start()] if location else error
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(_struct_at(message, place))}
+    types = {
+        field.encode_name: field.type
+        for field in msgspec.structs.fields(_struct_at(message, place))
+    }
     names = ", ".join(types)
     where = f"{place.removeprefix('.')}: " if place else ""
     if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
         return f"{where}{missing[1]} must be given; got none. Fields: {names}"
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
+    if unknown := re.fullmatch(
+        r"Object contains unknown field `(.*)`", text, re.DOTALL
+    ):
         name = unknown[1][:80]
-        return f"{where}{name} is not a field{hint(name, list(types)) or '.'} Allowed: {names}"
+        return (
+            f"{where}{name} is not a field{hint(name, list(types)) or '.'} Allowed: "
+            f"{names}"
+        )
     if " must be given" in text:  # in our own words
         return f"{where}{text}. Fields: {names}"
     what, got = place.removeprefix(".") or "the body", _got(body, place)
     if text.startswith("Invalid enum value"):
-        return f"{what} must be {' or '.join(_choices(types[what.rpartition('.')[2]]))}{got}"
+        return (
+            f"{what} must be "
+            f"{' or '.join(_choices(types[what.rpartition('.')[2]]))}{got}"
+        )
     for form, allowed in _FORMS:
         if match := re.fullmatch(form, text, re.DOTALL):
             return f"{what} must be {allowed(match)}{got}"
@@ -77,37 +100,49 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
 def _struct_at(message: Any, place: str) -> Any:
     """The innermost struct on the way to a place."""
     for name, _ in _STEP.findall(place):
-        types = {field.encode_name: field.type for field in msgspec.structs.fields(message)}
+        types = {
+            field.encode_name: field.type for field in msgspec.structs.fields(message)
+        }
         message = _inside(types.get(name)) or message
     return message
 
 
 def _inside(kind: Any) -> Any:
-    """The struct in a type: itself, or what a list or a choice of types holds; None where there is none."""
+    """The struct in a type: itself, or what a list or a choice of types holds; None
+    where there is none."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
-    return next((found for one in get_args(kind) if (found := _inside(one)) is not None), None)
+    return next(
+        (found for one in get_args(kind) if (found := _inside(one)) is not None), None
+    )
 
 
 def _choices(kind: Any) -> list[str]:
     """The words of a type that allows some, or none of them."""
-    return [word for one in get_args(kind) for word in ([one] if isinstance(one, str) else _choices(one))]
+    return [
+        word
+        for one in get_args(kind)
+        for word in ([one] if isinstance(one, str) else _choices(one))
+    ]
 
 
 def check_keys(body: bytes) -> None:
-    """Refuses JSON in which an object has a key twice: readers differ in which of the two they believe.
+    """Refuses JSON in which an object has a key twice: readers differ in which of the
+    two they believe.
 
     >>> check_keys(b'{"a": [{"b": 1}, {"b": 2}], "b": 3}')
     >>> check_keys(b'{"context": {"hour": 9, "hour": 10}}')
     Traceback (most recent call last):
-    oddsmith.core.errors.InvalidInput: a key must stand once in an object; got 'hour' twice: leave one of them out
+    oddsmith.core.errors.InvalidInput: a key must stand once in an object; got 'hour'
+    twice: leave one of them out
     """
     if b"\\" in body or body.count(b":") != _colons(msgspec.json.decode(body)):
         json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
 
 
 def _colons(value: Any) -> int:
-    """The colons of a value's JSON: one for each of its keys, and those in text; of a key that came twice, one less."""
+    """The colons of a value's JSON: one for each of its keys, and those in text; of a
+    key that came twice, one less."""
     kind = type(value)
     if kind is str:
         return int(value.count(":"))
@@ -116,14 +151,19 @@ def _colons(value: Any) -> int:
     if kind is not dict:
         return 0
     own = len(value) + "".join(value).count(":")
-    return own + sum([_colons(inner) for inner in value.values() if type(inner) not in _BARE])
+    return own + sum(
+        [_colons(inner) for inner in value.values() if type(inner) not in _BARE]
+    )
 
 
 def _once(pairs: list[tuple[str, object]]) -> None:
     names: set[str] = set()
     for name, _ in pairs:
         if name in names:
-            raise InvalidInput(f"a key must stand once in an object; got {name!r:.60} twice: leave one of them out")
+            raise InvalidInput(
+                f"a key must stand once in an object; got {name!r:.60} twice: leave "
+                "one of them out"
+            )
         names.add(name)
 
 
@@ -139,10 +179,16 @@ def _kinds(names: str) -> str:
 def _ends(sign: str, count: str, *, one: str, many: str) -> str:
     """At least, or at most, so many things.
 
-    >>> _ends(">=", "1", one="entry", many="entries"), _ends("<=", "1000", one="entry", many="entries")
+    >>> (
+    ...     _ends(">=", "1", one="entry", many="entries"),
+    ...     _ends("<=", "1000", one="entry", many="entries"),
+    ... )
     ('at least 1 entry', 'at most 1,000 entries')
     """
-    return f"at {'least' if sign == '>=' else 'most'} {int(count):,} {one if count == '1' else many}"
+    return (
+        f"at {'least' if sign == '>=' else 'most'} {int(count):,} "
+        f"{one if count == '1' else many}"
+    )
 
 
 def _got(body: bytes, place: str) -> str:
@@ -151,6 +197,13 @@ def _got(body: bytes, place: str) -> str:
         value: Any = msgspec.json.decode(body)
         for name, number in _STEP.findall(place):
             value = value[name] if name else value[int(number)]
-    except (msgspec.DecodeError, KeyError, IndexError, TypeError, ValueError, RecursionError):
+    except (
+        msgspec.DecodeError,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):
         return ""
     return f"; got {value!r:.60}"

@@ -11,7 +11,8 @@ __all__ = ["ArmCount", "Health", "Stats", "StatsQuery", "Vitals"]
 
 
 class StatsQuery(Query):
-    """A question about counts: of the arms, the most drawn ones first, `skip` are left out and `limit` are told."""
+    """A question about counts: of the arms, the most drawn ones first, `skip` are left
+    out and `limit` are told."""
 
     skip: Annotated[int, Meta(ge=0, le=10_000)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -20,8 +21,9 @@ class StatsQuery(Query):
 class Vitals(msgspec.Struct):
     """How well an experiment writes and learns.
 
-    `lag_events` are committed and not learnt, and the oldest of them waits for `lag_s`; `unsaved` rewards were learnt
-    since the newest snapshot, which is `snapshot_age_s` old. `oldest_transaction_s` is that of a PostgreSQL server.
+    `lag_events` are committed and not learnt, and the oldest of them waits for `lag_s`;
+    `unsaved` rewards were learnt since the newest snapshot, which is `snapshot_age_s`
+    old. `oldest_transaction_s` is that of a PostgreSQL server.
     """
 
     write_trouble: str
@@ -36,7 +38,8 @@ class Vitals(msgspec.Struct):
 
 
 class ArmCount(msgspec.Struct):
-    """How often an arm was drawn, how many of these decisions count, and their mean reward, in the caller's units."""
+    """How often an arm was drawn, how many of these decisions count, and their mean
+    reward, in the caller's units."""
 
     decided: int
     rewarded: int
@@ -46,11 +49,12 @@ class ArmCount(msgspec.Struct):
 class Stats(msgspec.Struct):
     """Counts and positions, for people and dashboards.
 
-    `arms` are what the events up to `position` say, the most drawn ones first: the same on every replica and after
-    every restart. `n_arms` is how many there are to page through; `others` are those that came with calls and were
-    drawn too seldom to be counted by name, all together.
-    `epoch` names the store; it has had this name for the events after position `epoch_after`: not 0 in one that was
-    restored from a backup.
+    `arms` are what the events up to `position` say, the most drawn ones first: the same
+    on every replica and after every restart. `n_arms` is how many there are to page
+    through; `others` are those that came with calls and were drawn too seldom to be
+    counted by name, all together.
+    `epoch` names the store; it has had this name for the events after position
+    `epoch_after`: not 0 in one that was restored from a backup.
     """
 
     experiment: str
@@ -70,7 +74,8 @@ class Stats(msgspec.Struct):
 
 
 class Health(msgspec.Struct, omit_defaults=True):
-    """Whether it is well; each experiment's trouble in a sentence, if there is any, and whether the process stops.
+    """Whether it is well; each experiment's trouble in a sentence, if there is any, and
+    whether the process stops.
 
     `warnings` are about experiments that decide, and learn late.
     """

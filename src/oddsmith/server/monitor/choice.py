@@ -1,4 +1,5 @@
-"""Whether the best predictor has the best policy, in a sentence: by the state of Hedged, or by sums beside GTS's."""
+"""Whether the best predictor has the best policy, in a sentence: by the state of
+Hedged, or by sums beside GTS's."""
 
 import numpy as np
 
@@ -14,7 +15,8 @@ _WHETHER = "Whether the best predictor has the best policy is not told"
 
 
 def choices_sentence(experiment: Experiment) -> str:
-    """The sentence, in the units of rewards; empty where there are no two experts whose votes are weighed.
+    """The sentence, in the units of rewards; empty where there are no two experts whose
+    votes are weighed.
 
     A state that is written in place must be held still by the caller.
     """
@@ -28,8 +30,14 @@ def choices_sentence(experiment: Experiment) -> str:
     names, found = list(gts.experts.names), sums.checks.choices
     predictor = int(now.state.log_weights.argmax())
     if predictor >= MOST:
-        return f"{_WHETHER}: the first {MOST} experts are compared, and {names[predictor]!r} is not one of them."
+        return (
+            f"{_WHETHER}: the first {MOST} experts are compared, and "
+            f"{names[predictor]!r} is not one of them."
+        )
     if sums.checks.counted and not found.n:
-        return f"{_WHETHER}: no votes were recorded with the {sums.checks.counted:,} rewards."
+        return (
+            f"{_WHETHER}: no votes were recorded with the {sums.checks.counted:,} "
+            "rewards."
+        )
     told = found.told(names[:MOST], predictor, gts.prior[:MOST] > 0)
     return str(told.in_units(experiment.scale))

@@ -1,4 +1,5 @@
-"""What the theory promises about a policy: the bound on its regret at this step, as far as it is covered."""
+"""What the theory promises about a policy: the bound on its regret at this step, as far
+as it is covered."""
 
 from collections.abc import Sequence
 from math import log
@@ -21,57 +22,103 @@ __all__ = ["promise"]
 
 _FIRST = "There is a bound from the first decision on."
 _OTHER = (
-    "The theory covers Generalized Thompson Sampling, and Hedged, without bounds on their odds; this is another policy."
+    "The theory covers Generalized Thompson Sampling, and Hedged, without bounds on "
+    "their odds; this is another policy."
 )
 _RATES = (
-    "A mixture of learning rates predicts about as well as the best rate; nothing bounds what its decisions earn less "
-    'than the best expert\'s, for no rate has such a bound where no expert is right. kind = "hedged" has one.'
+    "A mixture of learning rates predicts about as well as the best rate; nothing "
+    "bounds what its decisions earn less "
+    "than the best expert's, for no rate has such a bound where no expert is right. "
+    'kind = "hedged" has one.'
 )
-_NOTHING = "After {steps:,} decisions the bound still says nothing: it is not below one a decision."
+_NOTHING = (
+    "After {steps:,} decisions the bound still says nothing: it is not below one a "
+    "decision."
+)
 
 
-def promise(policy: Policy, arms: Sequence[str] | None, steps: int, *, shadow: bool = False) -> GuaranteeCheck:
-    """The bound after so many decisions, in regret on the scale of rewards from 0 to 1; or why there is none.
+def promise(
+    policy: Policy, arms: Sequence[str] | None, steps: int, *, shadow: bool = False
+) -> GuaranteeCheck:
+    """The bound after so many decisions, in regret on the scale of rewards from 0 to 1;
+    or why there is none.
 
     `shadow`: an incumbent has acted.
     """
     if shadow:
-        return _none("The theory covers decisions that the policy draws; in this log an incumbent has acted.")
+        return _none(
+            "The theory covers decisions that the policy draws; in this log an "
+            "incumbent has acted."
+        )
     if type(policy) is Hedged:
         return _of_hedged(policy, arms, steps)
     if type(policy) is not GeneralizedThompsonSampling:
         return _none(_RATES if type(policy) is RateMixture else _OTHER)
-    if isinstance(policy.experts, Answered):  # a store that is looked at without its policy file
-        unknown = "a store does not tell whether its experts learn: open it by its policy file"
+    # a store that is looked at without its policy file
+    if isinstance(policy.experts, Answered):
+        unknown = (
+            "a store does not tell whether its experts learn: open it by its policy "
+            "file"
+        )
         return _none(f"The theory covers fixed experts, and {unknown}.")
     if policy.experts.learns:
         return _none("The theory covers fixed experts; these learn.")
     if arms is None:
-        return _none("The theory at this place covers fixed arms; these come with calls.")
+        return _none(
+            "The theory at this place covers fixed arms; these come with calls."
+        )
     if policy.optimism or policy.share or policy.discount != 1:
-        return _none("The theory at this place covers optimism 0, share 0 and discount 1; these are others.")
-    paid = float(np.sum(policy.gamma_at(np.arange(1, steps + 1)))) if callable(policy.gamma) else policy.gamma * steps
+        return _none(
+            "The theory at this place covers optimism 0, share 0 and discount 1; these "
+            "are others."
+        )
+    paid = (
+        float(np.sum(policy.gamma_at(np.arange(1, steps + 1))))
+        if callable(policy.gamma)
+        else policy.gamma * steps
+    )
     prior = float(policy.prior[policy.prior > 0].min())
-    about = policy.eta, policy.gamma if isinstance(policy.gamma, float) else None, prior, paid
+    about = (
+        policy.eta,
+        policy.gamma if isinstance(policy.gamma, float) else None,
+        prior,
+        paid,
+    )
     if not steps:
         return GuaranteeCheck(False, _FIRST, None, 0, *about)
     try:
         bound = _bound(policy, len(arms), steps, prior)
     except OddsmithError as error:
-        return GuaranteeCheck(False, f"The theory has no bound for these settings: {error}.", None, steps, *about)
+        return GuaranteeCheck(
+            False,
+            f"The theory has no bound for these settings: {error}.",
+            None,
+            steps,
+            *about,
+        )
     if bound is None:
-        return GuaranteeCheck(False, "The theory has no bound for this schedule of gamma.", None, steps, *about)
+        return GuaranteeCheck(
+            False,
+            "The theory has no bound for this schedule of gamma.",
+            None,
+            steps,
+            *about,
+        )
     sentence = (
-        f"The best expert would have earned at most {bound.bound:,.4g} more than this over {steps:,} decisions, on the "
-        f"scale of rewards from 0 to 1 and in expectation; that {bound.applies}, and rewards come at once."
+        f"The best expert would have earned at most {bound.bound:,.4g} more than this "
+        f"over {steps:,} decisions, on the scale of rewards from 0 to 1 and in "
+        f"expectation; that {bound.applies}, and rewards come at once."
     )
     if bound.bound >= steps:
         sentence = _NOTHING.format(steps=steps)
     return GuaranteeCheck(True, sentence, bound.bound, steps, *about)
 
 
-def _of_hedged(policy: Hedged, arms: Sequence[str] | None, steps: int) -> GuaranteeCheck:
-    """What Hedged promises, also for experts that learn; for arms that come with calls by the number of experts."""
+def _of_hedged(
+    policy: Hedged, arms: Sequence[str] | None, steps: int
+) -> GuaranteeCheck:
+    """What Hedged promises, also for experts that learn; for arms that come with calls
+    by the number of experts."""
     shares = policy.policy.prior[policy.policy.prior > 0]
     prior, members = float(shares.min()), len(shares) + 1
     if not steps:
@@ -79,26 +126,44 @@ def _of_hedged(policy: Hedged, arms: Sequence[str] | None, steps: int) -> Guaran
     choices = members if arms is None else min(members, len(arms))
     bound = hedged_bound(n_arms=choices, steps=steps, prior=prior, trust=policy.trust)
     sentence = (
-        f"The advice of any one expert, followed in the same {steps:,} decisions, would have earned at most "
-        f"{bound.bound:,.4g} more than this, on the scale of rewards from 0 to 1 and in expectation: no expert need be "
-        "right, the rewards of arms are fixed before the draw, and rewards come at once."
+        f"The advice of any one expert, followed in the same {steps:,} decisions, "
+        f"would have earned at most {bound.bound:,.4g} more than this, on the scale of "
+        "rewards from 0 to 1 and in expectation: no expert need be right, the rewards "
+        "of arms are fixed before the draw, and rewards come at once."
     )
     if bound.bound >= steps:
         sentence = _NOTHING.format(steps=steps)
     return GuaranteeCheck(True, sentence, bound.bound, steps, None, None, prior, None)
 
 
-def _bound(policy: GeneralizedThompsonSampling, n_arms: int, steps: int, prior: float) -> Bound | None:
+def _bound(
+    policy: GeneralizedThompsonSampling, n_arms: int, steps: int, prior: float
+) -> Bound | None:
     coefficient = coefficient_at(policy.loss, policy.eta)
     if coefficient.c <= 0:
         return None
     if isinstance(policy.gamma, float):
         if policy.gamma == 0:
-            return gamma_zero_bound(coefficient, n_arms=n_arms, steps=steps, prior=prior)
+            return gamma_zero_bound(
+                coefficient, n_arms=n_arms, steps=steps, prior=prior
+            )
         log_prior = log(1 / prior)
-        return refined_bound(coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=policy.gamma)
-    found, mine = anytime_bound(policy.loss, n_arms=n_arms, steps=steps, prior=prior), policy.gamma
-    if not isinstance(mine, PowerSchedule) or mine.cap != 1 or abs(mine.power - 1 / 3) > 1e-9:
+        return refined_bound(
+            coefficient,
+            n_arms=n_arms,
+            steps=steps,
+            log_prior=log_prior,
+            gamma=policy.gamma,
+        )
+    found, mine = (
+        anytime_bound(policy.loss, n_arms=n_arms, steps=steps, prior=prior),
+        policy.gamma,
+    )
+    if (
+        not isinstance(mine, PowerSchedule)
+        or mine.cap != 1
+        or abs(mine.power - 1 / 3) > 1e-9
+    ):
         return None
     wanted = found.gamma or 0.0, found.eta or 0.0
     return found if np.isclose((mine.scale, policy.eta), wanted).all() else None

@@ -1,4 +1,5 @@
-"""Shadow mode: whether the policy may act in the incumbent's place, and how many more decisions would tell."""
+"""Shadow mode: whether the policy may act in the incumbent's place, and how many more
+decisions would tell."""
 
 import numpy as np
 
@@ -16,19 +17,34 @@ _WIDER = 1.8  # an interval for all times than the normal one, which is planned 
 
 
 def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
-    """A sentence on when it is safe to switch; ready once the policy's interval is above the incumbent's."""
+    """A sentence on when it is safe to switch; ready once the policy's interval is
+    above the incumbent's."""
     target = sums.values.policy()
     theirs, ours, *_ = sums.values.told(sums.named, _LEVEL, shadow=True)
-    if ours.value is None or theirs.value is None or None in (ours.low, ours.high, theirs.low, theirs.high):
+    if (
+        ours.value is None
+        or theirs.value is None
+        or None in (ours.low, ours.high, theirs.low, theirs.high)
+    ):
         why = ours.refused or theirs.refused
         if target.missing > 0:
-            why = f"{why}. Let the incumbent draw every arm now and then, and send its odds (`incumbent_odds`)"
+            why = (
+                f"{why}. Let the incumbent draw every arm now and then, and send its "
+                "odds (`incumbent_odds`)"
+            )
         return SwitchCheck(f"Not yet: {why}.", False)
-    compared = f"the policy would have earned {_shown(ours, scale)} a decision, the incumbent {_shown(theirs, scale)}"
+    compared = (
+        f"the policy would have earned {_shown(ours, scale)} a decision, the incumbent "
+        f"{_shown(theirs, scale)}"
+    )
     if (ours.low or 0.0) > (theirs.high or 0.0):
-        return SwitchCheck(f"It is safe to switch: {compared}, over {ours.n:,} decisions.", True)
+        return SwitchCheck(
+            f"It is safe to switch: {compared}, over {ours.n:,} decisions.", True
+        )
     if (ours.high or 0.0) < (theirs.low or 0.0):
-        return SwitchCheck(f"Do not switch: {compared}, over {ours.n:,} decisions.", False)
+        return SwitchCheck(
+            f"Do not switch: {compared}, over {ours.n:,} decisions.", False
+        )
     return SwitchCheck(f"Not yet: {compared}. {_needed(target, ours, theirs)}", False)
 
 
@@ -37,7 +53,10 @@ def _needed(target: Target, ours: Value, theirs: Value) -> str:
     gap = (ours.value or 0.0) - (theirs.value or 0.0)
     if gap <= 0:
         return "So far it would have been no better."
-    second, value = max(target.squares / target.n, 1.0), min(max(ours.value or 0.0, 1e-6), 1.0)
+    second, value = (
+        max(target.squares / target.n, 1.0),
+        min(max(ours.value or 0.0, 1e-6), 1.0),
+    )
     logger, ours_alone = np.array([1 / second, 1 - 1 / second]), np.array([1.0, 0.0])
     plan = ExplorationPlan(logger, ours_alone, second_moment=value, offset=-(value**2))
     try:
@@ -46,9 +65,14 @@ def _needed(target: Target, ours: Value, theirs: Value) -> str:
         return "No number of decisions like these will tell."
     if needed <= ours.n:
         return "A few more decisions like these should tell."
-    return f"If that is so, about {needed:,} decisions like these will tell; there are {ours.n:,}."
+    return (
+        f"If that is so, about {needed:,} decisions like these will tell; there are "
+        f"{ours.n:,}."
+    )
 
 
 def _shown(one: Value, scale: RewardScale) -> str:
-    value, low, high = (scale.value(number or 0.0) for number in (one.value, one.low, one.high))
+    value, low, high = (
+        scale.value(number or 0.0) for number in (one.value, one.low, one.high)
+    )
     return f"{value:.4g} ({low:.4g} to {high:.4g})"

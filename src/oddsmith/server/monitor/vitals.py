@@ -1,4 +1,5 @@
-"""Vitals: how well experiments write and learn, how far what was learnt is behind, and what holds it up."""
+"""Vitals: how well experiments write and learn, how far what was learnt is behind, and
+what holds it up."""
 
 import asyncio
 from collections.abc import Collection
@@ -13,7 +14,15 @@ from oddsmith.server.messages.stats import Vitals
 from oddsmith.server.store.address import public_address
 from oddsmith.server.store.trouble import HoldUp
 
-__all__ = ["HoldUps", "LIMIT_S", "Lag", "hold_up_of", "lag_of", "lag_warning", "vitals_of"]
+__all__ = [
+    "HoldUps",
+    "LIMIT_S",
+    "Lag",
+    "hold_up_of",
+    "lag_of",
+    "lag_warning",
+    "vitals_of",
+]
 
 LIMIT_S = 30.0
 """Seconds of lag above which `/readyz` says so."""
@@ -22,14 +31,16 @@ _PATIENCE = 2.0
 
 
 class Lag(NamedTuple):
-    """Events that are committed and not learnt, and how long the oldest of them has waited."""
+    """Events that are committed and not learnt, and how long the oldest of them has
+    waited."""
 
     events: int
     seconds: float
 
 
 class HoldUps:
-    """What open transactions keep from experiments, by database, each asked once in `every` seconds at most."""
+    """What open transactions keep from experiments, by database, each asked once in
+    `every` seconds at most."""
 
     def __init__(self, experiments: Collection[Experiment], every: float = 1.0) -> None:
         self._experiments, self.every = experiments, every
@@ -37,13 +48,22 @@ class HoldUps:
         self._by_address: dict[str, HoldUp] = {}
 
     async def look(self) -> None:
-        """Ask every database, all at once; one that does not answer has no hold-up that is known."""
+        """Ask every database, all at once; one that does not answer has no hold-up that
+        is known."""
         async with self._looking:
             if monotonic() < self._looked + self.every:
                 return
-            asked = {one.settings.store: one for one in self._experiments if one.settings.shared}
+            asked = {
+                one.settings.store: one
+                for one in self._experiments
+                if one.settings.shared
+            }
             answers = await asyncio.gather(*map(hold_up_of, asked.values()))
-            self._by_address = {url: found for url, found in zip(asked, answers, strict=True) if found is not None}
+            self._by_address = {
+                url: found
+                for url, found in zip(asked, answers, strict=True)
+                if found is not None
+            }
             self._looked = monotonic()
 
     def of(self, experiment: Experiment) -> HoldUp | None:
@@ -51,7 +71,8 @@ class HoldUps:
         return self._by_address.get(experiment.settings.store)
 
     def ages(self) -> dict[str, float]:
-        """The age of the oldest transaction, by database as people may see its address."""
+        """The age of the oldest transaction, by database as people may see its
+        address."""
         ages: dict[str, float] = {}
         for url, found in self._by_address.items():
             place = public_address(url)
@@ -60,18 +81,25 @@ class HoldUps:
 
 
 async def hold_up_of(experiment: Experiment) -> HoldUp | None:
-    """What an open transaction keeps from an experiment; None where none does, or its database does not answer."""
+    """What an open transaction keeps from an experiment; None where none does, or its
+    database does not answer."""
     with suppress(StoreFailed, TimeoutError):
-        return await asyncio.wait_for(asyncio.to_thread(experiment.store.hold_up), _PATIENCE)
+        return await asyncio.wait_for(
+            asyncio.to_thread(experiment.store.hold_up), _PATIENCE
+        )
     return None
 
 
 def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
-    """The lag of an experiment: of what readers may see, and of what an open transaction keeps from them."""
+    """The lag of an experiment: of what readers may see, and of what an open
+    transaction keeps from them."""
     follower = experiment.follower
-    events, since = (hold_up.unread if hold_up is not None else {}).get(experiment.name, (0, experiment.clock()))
+    events, since = (hold_up.unread if hold_up is not None else {}).get(
+        experiment.name, (0, experiment.clock())
+    )
     seen = follower.behind
-    if experiment.store.gapless:  # then positions tell also what the follower has not looked at yet
+    # then positions tell also what the follower has not looked at yet
+    if experiment.store.gapless:
         seen = max(seen, experiment.writer.writes.head - follower.now.position)
     return Lag(events + seen, max(0.0, experiment.clock() - since, follower.lag_s))
 

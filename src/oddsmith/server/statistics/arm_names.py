@@ -7,21 +7,26 @@ from typing import Any
 __all__ = ["FIXED", "FRESH", "Named"]
 
 FIXED = 50
-"""So many arms of an experiment are all named; of more, and of arms that come with calls, `FRESH` are."""
+"""So many arms of an experiment are all named; of more, and of arms that come with
+calls, `FRESH` are."""
 FRESH = 20
 """Arms that are named because they are drawn most."""
-_FIRST, _LAST = 10, 100  # draws from one look to the next: at first, and after some doublings
-_HALVES = 10  # looks from one halving of what was counted to the next, after the first ones
+# draws from one look to the next: at first, and after some doublings
+_FIRST, _LAST = 10, 100
+# looks from one halving of what was counted to the next, after the first ones
+_HALVES = 10
 
 
 @dataclass(slots=True)
 class Named:
-    """The arms that are named, and the position of the first decision from which on they are.
+    """The arms that are named, and the position of the first decision from which on
+    they are.
 
-    Of few fixed arms all, from the start. Else the twenty that were drawn most lately: looks are taken after 10, 20,
-    40, 80 and then 100 more draws, and what was counted before counts half after each of the first looks, then after
-    every tenth. A look is taken at a line of the log, so all replicas name the same arms; it knows no later draw, so an
-    arm is not named for being lucky.
+    Of few fixed arms all, from the start. Else the twenty that were drawn most lately:
+    looks are taken after 10, 20, 40, 80 and then 100 more draws, and what was counted
+    before counts half after each of the first looks, then after every tenth. A look is
+    taken at a line of the log, so all replicas name the same arms; it knows no later
+    draw, so an arm is not named for being lucky.
 
     >>> named = Named(None)
     >>> for position in range(1, 11):
@@ -48,7 +53,9 @@ class Named:
 
     def copy(self) -> "Named":
         """The same, to go on from."""
-        return Named(self.arms, self.since, dict(self.draws), self.left, self.length, self.looks)
+        return Named(
+            self.arms, self.since, dict(self.draws), self.left, self.length, self.looks
+        )
 
     def become(self, arms: tuple[str, ...]) -> None:
         """The experiment has these arms from now on."""
@@ -67,10 +74,13 @@ class Named:
         is_early = self.length < _LAST
         self.left = self.length = min(2 * self.length, _LAST)
         self.looks += 1
-        top = sorted(self.draws, key=lambda one: -self.draws[one])[:FRESH]  # of equals those first drawn
+        # of equals those first drawn
+        top = sorted(self.draws, key=lambda one: -self.draws[one])[:FRESH]
         self.since = {one: self.since.get(one, position + 1) for one in top}
         if is_early or self.looks % _HALVES == 0:
-            self.draws = {one: times // 2 for one, times in self.draws.items() if times > 1}
+            self.draws = {
+                one: times // 2 for one, times in self.draws.items() if times > 1
+            }
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of it."""

@@ -12,7 +12,8 @@ _NAMED = 10_000  # arms that are counted by name: those that come with calls hav
 
 
 class ArmSum(NamedTuple):
-    """How often an arm was drawn, how many of these decisions have counted, and their rewards in sum, from [0, 1] each.
+    """How often an arm was drawn, how many of these decisions have counted, and their
+    rewards in sum, from [0, 1] each.
 
     `since` is the position from which on its decisions are counted here.
     """
@@ -24,13 +25,19 @@ class ArmSum(NamedTuple):
 
     def plus(self, decided: int, rewarded: int, total: float) -> "ArmSum":
         """This sum with so many more."""
-        return ArmSum(self.since, self.decided + decided, self.rewarded + rewarded, self.total + total)
+        return ArmSum(
+            self.since,
+            self.decided + decided,
+            self.rewarded + rewarded,
+            self.total + total,
+        )
 
 
 @dataclass(slots=True)
 class ArmCounts:
-    """Sums by arm. With more than 10,000 arms the half of them that was drawn least, of equals the older ones, is
-    counted as `others`; so is all that comes later of the decisions that were made before.
+    """Sums by arm. With more than 10,000 arms the half of them that was drawn least, of
+    equals the older ones, is counted as `others`; so is all that comes later of the
+    decisions that were made before.
 
     >>> counts = ArmCounts()
     >>> counts.draw(7, "news")
@@ -57,7 +64,11 @@ class ArmCounts:
 
     def count(self, count: Count, arm: str) -> None:
         """A decision that drew this arm counts."""
-        more = (1, count.value) if count.before is None else (0, count.value - count.before)
+        more = (
+            (1, count.value)
+            if count.before is None
+            else (0, count.value - count.before)
+        )
         known = self.by_name.get(arm)
         if known is None or count.made < known.since:
             self.others = self.others.plus(0, *more)
@@ -77,5 +88,7 @@ class ArmCounts:
     def _forget_rare(self) -> None:
         """Count the rarer half of the arms together."""
         known = self.by_name
-        for arm in sorted(known, key=lambda arm: (known[arm].decided, known[arm].since))[: _NAMED // 2]:
+        for arm in sorted(
+            known, key=lambda arm: (known[arm].decided, known[arm].since)
+        )[: _NAMED // 2]:
             self.others = self.others.plus(*known.pop(arm)[1:])

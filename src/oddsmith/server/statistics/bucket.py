@@ -9,7 +9,8 @@ from oddsmith.server.statistics.arm_names import FRESH, Named
 __all__ = ["Bucket", "Draw", "Row"]
 
 Row: TypeAlias = list[float]
-"""Since which position, then drawn, odds, rewarded, rewards, weighted rewards, their squares: sums of one arm."""
+"""Since which position, then drawn, odds, rewarded, rewards, weighted rewards, their
+squares: sums of one arm."""
 Draw: TypeAlias = tuple[int, str, float]
 """Of a decision the position, the drawn arm and its odds."""
 _COLUMNS = 7
@@ -18,9 +19,11 @@ _ODDS = 2
 
 @dataclass(slots=True)
 class Bucket:
-    """Sums over decisions: `counts` are how many there are, how many count, by a default, and their rewards.
+    """Sums over decisions: `counts` are how many there are, how many count, by a
+    default, and their rewards.
 
-    `looks` says as of when its arms are named, `last` is the last position that one of its decisions was made at.
+    `looks` says as of when its arms are named, `last` is the last position that one of
+    its decisions was made at.
     """
 
     counts: Row = field(default_factory=lambda: [0.0] * 4)
@@ -32,9 +35,17 @@ class Bucket:
     def copy(self) -> "Bucket":
         """The same, to be written into."""
         arms, others = {arm: row.copy() for arm, row in self.arms.items()}, self.others
-        return Bucket(self.counts.copy(), arms, None if others is None else others.copy(), self.looks, self.last)
+        return Bucket(
+            self.counts.copy(),
+            arms,
+            None if others is None else others.copy(),
+            self.looks,
+            self.last,
+        )
 
-    def show(self, draw: Draw, odds: Mapping[str, float], named: Named, position: int) -> None:
+    def show(
+        self, draw: Draw, odds: Mapping[str, float], named: Named, position: int
+    ) -> None:
         """A decision was shown at this position; `odds` are those of all its arms."""
         made, arm, _ = draw
         if self.looks != named.looks:
@@ -52,10 +63,14 @@ class Bucket:
         if rest:
             self._rest()[_ODDS] += rest
 
-    def count(self, draw: Draw, rewards: tuple[float, float | None], defaults: int) -> None:
-        """A decision counts: with a reward, and before with another one (None: it did not count).
+    def count(
+        self, draw: Draw, rewards: tuple[float, float | None], defaults: int
+    ) -> None:
+        """A decision counts: with a reward, and before with another one (None: it did
+        not count).
 
-        `defaults` is 1 where it counts by default from now on, -1 where it no longer does.
+        `defaults` is 1 where it counts by default from now on, -1 where it no longer
+        does.
         """
         made, arm, odds = draw
         reward, before = rewards
@@ -73,8 +88,8 @@ class Bucket:
     def add(self, other: "Bucket", named: Named) -> None:
         """Make this the bucket of both.
 
-        A decision does not say in which of them it was made. So the later rewards of an arm that is named in one of
-        them alone count as others' from now on.
+        A decision does not say in which of them it was made. So the later rewards of an
+        arm that is named in one of them alone count as others' from now on.
         """
         if not named.are_fixed and self.counts[0]:
             after = max(self.last, other.last) + 1
@@ -84,7 +99,10 @@ class Bucket:
             _add(self.arms.setdefault(arm, [0.0] * _COLUMNS), row)
         if other.others is not None:
             _add(self._rest(), other.others)
-        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self.counts = [
+            mine + theirs
+            for mine, theirs in zip(self.counts, other.counts, strict=True)
+        ]
         self.looks, self.last = -1, max(self.last, other.last)
         if not named.are_fixed:
             self._give_up(sorted(self.arms, key=lambda arm: -self.arms[arm][1])[FRESH:])
@@ -100,11 +118,15 @@ class Bucket:
         return self.others
 
     def _name(self, named: Named, position: int) -> None:
-        """Give rows to arms that are named since; those of the least drawn ones make room."""
+        """Give rows to arms that are named since; those of the least drawn ones make
+        room."""
         self.looks = named.looks
         new = [arm for arm in named.since if arm not in self.arms]
         if not named.are_fixed:
-            old = sorted((arm for arm in self.arms if arm not in named.since), key=lambda arm: self.arms[arm][1])
+            old = sorted(
+                (arm for arm in self.arms if arm not in named.since),
+                key=lambda arm: self.arms[arm][1],
+            )
             self._give_up(old[: max(0, len(self.arms) + len(new) - FRESH)])
         since = position if self.counts[0] and not named.are_fixed else 0
         for arm in new:
@@ -116,4 +138,7 @@ class Bucket:
 
 
 def _add(row: Row, other: Row) -> None:
-    row[:] = [max(row[0], other[0]), *(mine + theirs for mine, theirs in zip(row[1:], other[1:], strict=True))]
+    row[:] = [
+        max(row[0], other[0]),
+        *(mine + theirs for mine, theirs in zip(row[1:], other[1:], strict=True)),
+    ]

@@ -1,4 +1,5 @@
-"""Checks: whether arms follow the logged odds, experts predict mean rewards and choose well, and rewards come."""
+"""Checks: whether arms follow the logged odds, experts predict mean rewards and choose
+well, and rewards come."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,9 +18,11 @@ __all__ = ["Checks"]
 
 @dataclass(slots=True)
 class Checks:
-    """Bets against the logged odds and experts, what experts' policies earn; decisions shown, that count, by default.
+    """Bets against the logged odds and experts, what experts' policies earn; decisions
+    shown, that count, by default.
 
-    The times are those of the last decision, the last reward that is no default, and the last count.
+    The times are those of the last decision, the last reward that is no default, and
+    the last count.
     """
 
     bets: StandingBets = field(default_factory=StandingBets)
@@ -42,9 +45,17 @@ class Checks:
         """The same, to go on from."""
         counts = self.looks, self.shown, self.counted, self.defaults
         times = self.last_decision, self.last_reward, self.last_learnt
-        return Checks(self.bets.copy(), self.calibration.copy(), self.choices.copy(), *counts, *times)
+        return Checks(
+            self.bets.copy(),
+            self.calibration.copy(),
+            self.choices.copy(),
+            *counts,
+            *times,
+        )
 
-    def show(self, time: float, arm: str, odds: Mapping[str, float], named: Named) -> None:
+    def show(
+        self, time: float, arm: str, odds: Mapping[str, float], named: Named
+    ) -> None:
         """A decision of this time was shown; `odds` are those of all its arms."""
         if self.looks != named.looks:
             self.looks = named.looks
@@ -67,16 +78,27 @@ class Checks:
         """What a snapshot holds of them."""
         bets = self.bets.settled()
         rest = {name: getattr(self, name) for name in self.__slots__[3:]}
-        known = {"n": bets.n, "shares": bets.shares, "begun": bets.begun, "cash": bets.cash, "peak": bets.peak}
+        known = {
+            "n": bets.n,
+            "shares": bets.shares,
+            "begun": bets.begun,
+            "cash": bets.cash,
+            "peak": bets.peak,
+        }
         known["growth"] = pack_units(bets.growth)
-        experts = {"calibration": self.calibration.to_json(), "choices": self.choices.to_json()}
+        experts = {
+            "calibration": self.calibration.to_json(),
+            "choices": self.choices.to_json(),
+        }
         return rest | {"bets": known} | experts
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Checks":
         """What `to_json` gave."""
         known = dict(given["bets"])
-        growth = unpack_units(known.pop("growth")).reshape(-1, StandingBets().growth.shape[1])
+        growth = unpack_units(known.pop("growth")).reshape(
+            -1, StandingBets().growth.shape[1]
+        )
         bets = StandingBets(growth=growth, **known)
         rest = {name: given[name] for name in cls.__slots__[3:]}
         choices = ChoiceSums.from_json(given["choices"])

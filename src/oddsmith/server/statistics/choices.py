@@ -1,7 +1,9 @@
-"""ChoiceSums: what each expert's policy would earn and lose, by recorded votes over recorded odds, in any order.
+"""ChoiceSums: what each expert's policy would earn and lose, by recorded votes over
+recorded odds, in any order.
 
-They are the four sums of `policies.parts.choices`, in whole units: a reward that turns into another is taken out and
-put in again. What is earned and lost is rounded down, squares are rounded up, so that intervals stay true.
+They are the four sums of `policies.parts.choices`, in whole units: a reward that turns
+into another is taken out and put in again. What is earned and lost is rounded down,
+squares are rounded up, so that intervals stay true.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +23,18 @@ __all__ = ["ChoiceSums", "MOST"]
 MOST = 100
 """Experts that are compared: the first ones."""
 _WAIT = 64  # rewards that are added at once
-_UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]  # 10^8 rewards of the largest weight fit
+# 10^8 rewards of the largest weight fit
+_UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]
 
 
 @dataclass(slots=True)
 class ChoiceSums:
-    """Of n rewards, in units, the sums (4, 1 + N) of the first 100 experts; before them those of one that always slept.
+    """Of n rewards, in units, the sums (4, 1 + N) of the first 100 experts; before them
+    those of one that always slept.
 
-    One that sleeps, or has not joined, would have done as was done: so one that joins begins with the first column.
-    Rewards wait until there are some to be added at once: sums of units do not depend on when. Arrays are not written
-    into.
+    One that sleeps, or has not joined, would have done as was done: so one that joins
+    begins with the first column. Rewards wait until there are some to be added at once:
+    sums of units do not depend on when. Arrays are not written into.
     """
 
     n: int = 0
@@ -47,7 +51,8 @@ class ChoiceSums:
         return ChoiceSums(self.n, self.sums, self.waiting.copy())
 
     def count(self, count: Count, drawn: Drawn) -> None:
-        """A decision counts; without votes, or odds of its arm, it says nothing here."""
+        """A decision counts; without votes, or odds of its arm, it says nothing
+        here."""
         votes, odds = drawn.votes, drawn.odds_drawn
         if votes is None or not odds > 0:
             return
@@ -60,11 +65,14 @@ class ChoiceSums:
             self._settle()
 
     def told(self, names: Sequence[str], predictor: int, present: Bools) -> Choices:
-        """What they say of the policy's first experts; those that are not `present` are never called the best."""
+        """What they say of the policy's first experts; those that are not `present` are
+        never called the best."""
         now = self.copy()
         now._settle()
         sums = _widened(now.sums, len(names))[:, 1 : 1 + len(names)] / _UNITS
-        return choices_of(sums, now.n, names=names, predictor=predictor, present=present)
+        return choices_of(
+            sums, now.n, names=names, predictor=predictor, present=present
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of them."""
@@ -88,7 +96,8 @@ class ChoiceSums:
             row[1 : 1 + len(given)] = given
         odds, rewards, times = (np.array(column)[:, None] for column in columns)
         with np.errstate(over="ignore"):
-            weights = np.where((cast >= 0) & (cast <= 1), cast / odds, 1.0)  # else it slept
+            # else it slept
+            weights = np.where((cast >= 0) & (cast <= 1), cast / odds, 1.0)
         units = sums_of(weights, rewards) * _UNITS
         units[:, :2], units[:, 2:] = np.floor(units[:, :2]), np.ceil(units[:, 2:])
         self.sums = self.sums + (units.astype(np.int64) * times[:, :, None]).sum(axis=0)
@@ -96,6 +105,9 @@ class ChoiceSums:
 
 
 def _widened(sums: Ints, n_experts: int) -> Ints:
-    """The sums of this many experts at least: those that were not asked yet have slept."""
+    """The sums of this many experts at least: those that were not asked yet have
+    slept."""
     more = 1 + n_experts - sums.shape[1]
-    return sums if more <= 0 else np.hstack([sums, np.repeat(sums[:, :1], more, axis=1)])
+    return (
+        sums if more <= 0 else np.hstack([sums, np.repeat(sums[:, :1], more, axis=1)])
+    )

@@ -27,10 +27,11 @@ FORM = "series, values, checks; shares of experts; choices"
 
 @dataclass(slots=True)
 class Sums:
-    """Functions of the log up to a position: the same live, on replicas, after restarts and after corrections.
+    """Functions of the log up to a position: the same live, on replicas, after restarts
+    and after corrections.
 
-    `scale` has the caller's units; `shadow` says that an incumbent has acted. Parts are shared by copies until they are
-    written into.
+    `scale` has the caller's units; `shadow` says that an incumbent has acted. Parts are
+    shared by copies until they are written into.
     """
 
     scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
@@ -51,8 +52,14 @@ class Sums:
     def copy(self) -> "Sums":
         """The same sums, to go on from."""
         named, arms, series = self.named.copy(), self.arms.copy(), self.series.copy()
-        history, values, checks = self.history.copy(), self.values.copy(), self.checks.copy()
-        return Sums(self.scale, named, arms, series, history, values, checks, self.shadow)
+        history, values, checks = (
+            self.history.copy(),
+            self.values.copy(),
+            self.checks.copy(),
+        )
+        return Sums(
+            self.scale, named, arms, series, history, values, checks, self.shadow
+        )
 
     def take(self, step: Step) -> None:
         """Take the next step of a fold."""
@@ -68,12 +75,16 @@ class Sums:
         else:
             self._mark(item)
 
-    def learnt(self, count: Count, decision: Decision, policy: Policy, state: State) -> None:
+    def learnt(
+        self, count: Count, decision: Decision, policy: Policy, state: State
+    ) -> None:
         """A decision has counted: the policy, and the state after it."""
         inner = gts_inside(policy)
         if inner is None:
             return
-        self.history.count(count.position, count.time, lambda: policy.named_posterior(state, None))
+        self.history.count(
+            count.position, count.time, lambda: policy.named_posterior(state, None)
+        )
         self.checks.calibration.count(count, decision, inner.experts.names, inner.loss)
 
     def _show(self, shown: Shown, drawn: Drawn | None) -> None:
@@ -91,9 +102,15 @@ class Sums:
             return
         self.arms.count(count, drawn.arm)
         reward = self.scale.low + (self.scale.high - self.scale.low) * count.value
-        before = None if count.before is None else self.scale.low + (self.scale.high - self.scale.low) * count.before
+        before = (
+            None
+            if count.before is None
+            else self.scale.low + (self.scale.high - self.scale.low) * count.before
+        )
         draw = count.made, drawn.arm, drawn.odds_drawn
-        self.series.count(count.decided, draw, (reward, before), count.is_default - count.was_default)
+        self.series.count(
+            count.decided, draw, (reward, before), count.is_default - count.was_default
+        )
         self.values.count(count, drawn, self._odds(drawn), self.named)
         self.checks.count(count, drawn)
 
@@ -106,7 +123,10 @@ class Sums:
     def _mark(self, line: Line) -> None:
         kind, name, arms = str(line.kind), line.id, arms_of(line)
         if arms is not None:
-            kind, name = "arms added", ", ".join(arm for arm in arms if arm not in (self.named.arms or ()))
+            kind, name = (
+                "arms added",
+                ", ".join(arm for arm in arms if arm not in (self.named.arms or ())),
+            )
             self.named.become(arms)
         self.history.mark(Mark(line.position, line.time, kind, name, line.value))
 
@@ -126,10 +146,29 @@ class Sums:
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None) -> "Sums | None":
-        """The sums that `to_json` gave; None where there are none, or of another form."""
+        """The sums that `to_json` gave; None where there are none, or of another
+        form."""
         if given is None or given.get("form") != FORM:
             return None
-        named, arms = Named.from_json(given["named"]), ArmCounts.from_json(given["arms"])
-        series, history = Series.from_json(given["series"]), History.from_json(given["history"])
-        values, checks = Values.from_json(given["values"]), Checks.from_json(given["checks"])
-        return cls(RewardScale(*given["scale"]), named, arms, series, history, values, checks, given["shadow"])
+        named, arms = (
+            Named.from_json(given["named"]),
+            ArmCounts.from_json(given["arms"]),
+        )
+        series, history = (
+            Series.from_json(given["series"]),
+            History.from_json(given["history"]),
+        )
+        values, checks = (
+            Values.from_json(given["values"]),
+            Checks.from_json(given["checks"]),
+        )
+        return cls(
+            RewardScale(*given["scale"]),
+            named,
+            arms,
+            series,
+            history,
+            values,
+            checks,
+            given["shadow"],
+        )

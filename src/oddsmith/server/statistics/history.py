@@ -1,4 +1,5 @@
-"""History: the weights of experts on the way, at most 200 points, and what happened to experts, arms and rewards."""
+"""History: the weights of experts on the way, at most 200 points, and what happened to
+experts, arms and rewards."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ MOST_NAMED = 50
 
 
 class Point(NamedTuple):
-    """The weights after all events up to a position: of the heaviest experts by name, and of others together."""
+    """The weights after all events up to a position: of the heaviest experts by name,
+    and of others together."""
 
     position: int
     time: float
@@ -24,7 +26,8 @@ class Point(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What happened at a position: an expert was added or retired, arms were added, a reward was corrected.
+    """What happened at a position: an expert was added or retired, arms were added, a
+    reward was corrected.
 
     `share` is the weight that an expert was added with.
     """
@@ -46,12 +49,15 @@ def point_of(position: int, time: float, weights: Mapping[str, float]) -> Point:
         return Point(position, time, dict(weights))
     heaviest = sorted(weights, key=lambda name: -weights[name])[:MOST_NAMED]
     named = {name: weights[name] for name in heaviest}
-    return Point(position, time, named, max(0.0, sum(weights.values()) - sum(named.values())))
+    return Point(
+        position, time, named, max(0.0, sum(weights.values()) - sum(named.values()))
+    )
 
 
 @dataclass(slots=True)
 class History:
-    """Points at every `stride`-th count; when there are 200, every other one is dropped and the stride doubles.
+    """Points at every `stride`-th count; when there are 200, every other one is dropped
+    and the stride doubles.
 
     `last` is the time of the last count.
     """
@@ -64,10 +70,15 @@ class History:
 
     def copy(self) -> "History":
         """The same, to go on from."""
-        return History(self.points.copy(), self.marks.copy(), self.counted, self.stride, self.last)
+        return History(
+            self.points.copy(), self.marks.copy(), self.counted, self.stride, self.last
+        )
 
-    def count(self, position: int, time: float, weights: Callable[[], Mapping[str, float]]) -> None:
-        """A decision counted at this position; `weights` are those of the state after it, by name."""
+    def count(
+        self, position: int, time: float, weights: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """A decision counted at this position; `weights` are those of the state after
+        it, by name."""
         self.counted, self.last = self.counted + 1, max(self.last, time)
         if self.counted % self.stride:
             return
@@ -76,19 +87,31 @@ class History:
             self.points, self.stride = self.points[1::2], 2 * self.stride
 
     def mark(self, mark: Mark) -> None:
-        """Something happened; of corrections, and of what else there is, the last 100 stay."""
+        """Something happened; of corrections, and of what else there is, the last 100
+        stay."""
         is_correction = mark.kind == "correction"
-        alike = [one for one in self.marks if (one.kind == "correction") == is_correction]
+        alike = [
+            one for one in self.marks if (one.kind == "correction") == is_correction
+        ]
         if len(alike) == _MARKS:
             self.marks.remove(alike[0])
         self.marks.append(mark)
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of it; names of experts stand once."""
-        names = list(dict.fromkeys(name for point in self.points for name in point.weights))
-        weights = pack_floats(point.weights.get(name, -1.0) for point in self.points for name in names)
+        names = list(
+            dict.fromkeys(name for point in self.points for name in point.weights)
+        )
+        weights = pack_floats(
+            point.weights.get(name, -1.0) for point in self.points for name in names
+        )
         points = [[point.position, point.time, point.others] for point in self.points]
-        rest = {"marks": self.marks, "counted": self.counted, "stride": self.stride, "last": self.last}
+        rest = {
+            "marks": self.marks,
+            "counted": self.counted,
+            "stride": self.stride,
+            "last": self.last,
+        }
         return {"names": names, "points": points, "weights": weights} | rest
 
     @classmethod
@@ -96,6 +119,16 @@ class History:
         """What `to_json` gave."""
         points, weights = [], iter(unpack_floats(given["weights"]))
         for position, time, others in given["points"]:
-            named = {name: weight for name in given["names"] if (weight := next(weights)) >= 0}
+            named = {
+                name: weight
+                for name in given["names"]
+                if (weight := next(weights)) >= 0
+            }
             points.append(Point(position, time, named, others))
-        return cls(points, [Mark(*one) for one in given["marks"]], given["counted"], given["stride"], given["last"])
+        return cls(
+            points,
+            [Mark(*one) for one in given["marks"]],
+            given["counted"],
+            given["stride"],
+            given["last"],
+        )

@@ -1,8 +1,9 @@
 """Series: sums by time, each decision and its reward in the bucket of its decision.
 
-A decision is written into one bucket, of 10 seconds. Those of the last hour are kept as they are; older ones become
-part of buckets of 5 minutes, which are kept for a day, and of all time; those of the day become part of buckets of an
-hour, which are kept for a week. What is told of a day is then its own buckets and the finer ones in them.
+A decision is written into one bucket, of 10 seconds. Those of the last hour are kept as
+they are; older ones become part of buckets of 5 minutes, which are kept for a day, and
+of all time; those of the day become part of buckets of an hour, which are kept for a
+week. What is told of a day is then its own buckets and the finer ones in them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,9 +28,11 @@ _ALL = 200  # buckets of all time, at most: their width doubles
 
 @dataclass(slots=True)
 class Ring:
-    """Buckets by number; those in `_own` are written into, others are shared with the ring this one is a copy of.
+    """Buckets by number; those in `_own` are written into, others are shared with the
+    ring this one is a copy of.
 
-    So is the dict of them while this is `_shared`: most batches write into one bucket of one ring.
+    So is the dict of them while this is `_shared`: most batches write into one bucket
+    of one ring.
     """
 
     buckets: dict[int, Bucket] = field(default_factory=dict)
@@ -70,7 +73,8 @@ class Ring:
 
 @dataclass(slots=True)
 class Series:
-    """Sums by time; `newest` and `oldest` are the numbers of the last and the first bucket of 10 seconds.
+    """Sums by time; `newest` and `oldest` are the numbers of the last and the first
+    bucket of 10 seconds.
 
     Of all time, a bucket is `each` buckets of 10 seconds wide.
     """
@@ -88,8 +92,16 @@ class Series:
         rings = self.hour.copy(), self.day.copy(), self.week.copy(), self.all.copy()
         return Series(*rings, self.newest, self.oldest, self.each)
 
-    def show(self, time: float, draw: Draw, odds: Mapping[str, float], named: Named, position: int) -> None:
-        """A decision of this time was shown, at this position; `odds` are those of all its arms."""
+    def show(
+        self,
+        time: float,
+        draw: Draw,
+        odds: Mapping[str, float],
+        named: Named,
+        position: int,
+    ) -> None:
+        """A decision of this time was shown, at this position; `odds` are those of all
+        its arms."""
         index = floor(time / _SECONDS)
         if self.newest is None or self.oldest is None:
             self.newest = self.oldest = index
@@ -101,14 +113,21 @@ class Series:
         for ring, place in self._places(index):
             ring.at(place).show(draw, odds, named, position)
 
-    def count(self, time: float, draw: Draw, rewards: tuple[float, float | None], defaults: int) -> None:
+    def count(
+        self,
+        time: float,
+        draw: Draw,
+        rewards: tuple[float, float | None],
+        defaults: int,
+    ) -> None:
         """A decision of this time counts (`Bucket.count`)."""
         for ring, place in self._places(floor(time / _SECONDS)):
             if place in ring.buckets:
                 ring.at(place).count(draw, rewards, defaults)
 
     def told(self, what: Range, named: Named) -> tuple[float, dict[int, Bucket]]:
-        """The seconds of a bucket, and the buckets of a range by number: those without anything are not there."""
+        """The seconds of a bucket, and the buckets of a range by number: those without
+        anything are not there."""
         now = self.copy()
         finer = sorted(now.hour.buckets.items())
         if what == "hour":
@@ -133,10 +152,15 @@ class Series:
         places = [(self.all, index // self.each)]
         if index // _IN_DAY > newest // _IN_DAY - _DAY:
             return [*places, (self.day, index // _IN_DAY)]
-        return [*places, (self.week, index // _HOUR)] if index // _HOUR > newest // _HOUR - _WEEK else places
+        return (
+            [*places, (self.week, index // _HOUR)]
+            if index // _HOUR > newest // _HOUR - _WEEK
+            else places
+        )
 
     def _go_on(self, index: int, named: Named) -> None:
-        """This is the newest bucket from now on: what is too old for an hour becomes part of the day, and so on."""
+        """This is the newest bucket from now on: what is too old for an hour becomes
+        part of the day, and so on."""
         self.newest = index
         self._widen(named)
         old = self.hour.pop_until(index - _HOUR)
@@ -163,4 +187,6 @@ class Series:
     def from_json(cls, given: Mapping[str, Any]) -> "Series":
         """What `to_json` gave."""
         rings = {name: Ring(unpack_buckets(given[name])) for name in RANGES}
-        return cls(**rings, newest=given["newest"], oldest=given["oldest"], each=given["each"])
+        return cls(
+            **rings, newest=given["newest"], oldest=given["oldest"], each=given["each"]
+        )

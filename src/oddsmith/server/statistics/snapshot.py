@@ -1,4 +1,5 @@
-"""Buckets as snapshots hold them: names and positions as JSON, sums as they lie in memory, compressed."""
+"""Buckets as snapshots hold them: names and positions as JSON, sums as they lie in
+memory, compressed."""
 
 import zlib
 from base64 import b64decode, b64encode
@@ -11,7 +12,14 @@ import numpy as np
 from oddsmith.core.arrays import Ints
 from oddsmith.server.statistics.bucket import Bucket, Row
 
-__all__ = ["pack_buckets", "pack_floats", "pack_units", "unpack_buckets", "unpack_floats", "unpack_units"]
+__all__ = [
+    "pack_buckets",
+    "pack_floats",
+    "pack_units",
+    "unpack_buckets",
+    "unpack_floats",
+    "unpack_units",
+]
 
 
 def pack_floats(values: Iterable[float]) -> str:
@@ -25,7 +33,9 @@ def unpack_floats(text: str) -> list[float]:
     >>> unpack_floats(pack_floats([0.1, 2.0]))
     [0.1, 2.0]
     """
-    values: list[float] = np.frombuffer(zlib.decompress(b64decode(text)), dtype="<f8").tolist()
+    values: list[float] = np.frombuffer(
+        zlib.decompress(b64decode(text)), dtype="<f8"
+    ).tolist()
     return values
 
 
@@ -47,7 +57,13 @@ def pack_buckets(buckets: Mapping[int, Bucket]) -> dict[str, Any]:
         for arm in bucket.arms:
             places.setdefault(arm, len(places))
     facts = [
-        [index, one.looks, one.last, one.others is not None, [[places[arm], row[0]] for arm, row in one.arms.items()]]
+        [
+            index,
+            one.looks,
+            one.last,
+            one.others is not None,
+            [[places[arm], row[0]] for arm, row in one.arms.items()],
+        ]
         for index, one in ordered
     ]
     sums = pack_floats(number for _, bucket in ordered for number in _sums(bucket))

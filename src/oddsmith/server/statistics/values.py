@@ -1,9 +1,12 @@
-"""Values: what targets would have earned, by sums from which intervals for all times are made at once.
+"""Values: what targets would have earned, by sums from which intervals for all times
+are made at once.
 
-Targets are the logger itself (`served`), uniform odds over eligible arms, each named arm always, and in shadow mode the
-policy's own odds. Of a decision that counts, with weight w = π(a)/p(a), a target has the bets on w r and on w (1 - r)
-(`evaluation.running`) and those that the mean weight is above 1 (`evaluation.betting`): sums in any order, from which
-a reward that turns into another is taken out. Where w is 0 all of them are known, so only the drawn arm is written.
+Targets are the logger itself (`served`), uniform odds over eligible arms, each named
+arm always, and in shadow mode the policy's own odds. Of a decision that counts, with
+weight w = π(a)/p(a), a target has the bets on w r and on w (1 - r)
+(`evaluation.running`) and those that the mean weight is above 1 (`evaluation.betting`):
+sums in any order, from which a reward that turns into another is taken out. Where w is
+0 all of them are known, so only the drawn arm is written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,11 +38,13 @@ _IF_ZERO: Array = np.log1p(-_RATES * _CENTRES)
 _KNOWN = _BETS.rates * _BETS.centres  # what each row has, beside its logarithm
 _WAIT = 96  # rows that are added at once, at most
 SERVED, UNIFORM, POLICY = "served", "uniform", "policy"
-_Row: TypeAlias = tuple[bool, str, float, float]  # of an arm, its name or the target's, weight and reward
+# of an arm, its name or the target's, weight and reward
+_Row: TypeAlias = tuple[bool, str, float, float]
 
 
 class Value(NamedTuple):
-    """A target's value in [0, 1] with an interval, or a sentence on why there is none; `n` rows are worth `ess`."""
+    """A target's value in [0, 1] with an interval, or a sentence on why there is none;
+    `n` rows are worth `ess`."""
 
     name: str
     kind: str
@@ -53,10 +58,12 @@ class Value(NamedTuple):
 
 @dataclass(slots=True)
 class Target:
-    """The sums of one target over `rows` whose weight is not 0: ln(1 + λ (x - c)) of all its bets, in units, and w r.
+    """The sums of one target over `rows` whose weight is not 0: ln(1 + λ (x - c)) of
+    all its bets, in units, and w r.
 
-    `missing` is the mass on arms that could not be drawn, `squares` Σ E[w² | x]; both are over all `n` rows, which are
-    those of decisions made at position `since` or later.
+    `missing` is the mass on arms that could not be drawn, `squares` Σ E[w² | x]; both
+    are over all `n` rows, which are those of decisions made at position `since` or
+    later.
     """
 
     n: int = 0
@@ -74,33 +81,79 @@ class Target:
 
     def copy(self) -> "Target":
         """The same, to go on from; the array of bets is never written into."""
-        return Target(self.n, self.squares, self.missing, self.rows, self.total, self.since, self.bets)
+        return Target(
+            self.n,
+            self.squares,
+            self.missing,
+            self.rows,
+            self.total,
+            self.since,
+            self.bets,
+        )
 
     def value(self, name: str, kind: str, level: float) -> Value:
-        """The value with its interval, by the rules of `oddsmith evaluate --interval anytime`."""
-        ess = float(self.n) if kind == SERVED else self.n**2 / self.squares if self.squares > 0 else 0.0
+        """The value with its interval, by the rules of `oddsmith evaluate --interval
+        anytime`."""
+        ess = (
+            float(self.n)
+            if kind == SERVED
+            else self.n**2 / self.squares
+            if self.squares > 0
+            else 0.0
+        )
         if self.n < 2:
             few = f"an interval needs at least 2 rows with rewards; got {self.n}"
             return Value(name, kind, self.n, ess, refused=few)
         sums = of_units(self.bets) + (self.n - self.rows) * _IF_ZERO
         grown = float(logsumexp(sums[2 * _B :])) - np.log(len(FRACTIONS))
         missing = self.missing / self.n
-        facts = Diagnostics(self.n, ess, 1.0 / self.n, missing, 1.0 - missing, 0.0, exp(min(700.0, grown)))
+        facts = Diagnostics(
+            self.n,
+            ess,
+            1.0 / self.n,
+            missing,
+            1.0 - missing,
+            0.0,
+            exp(min(700.0, grown)),
+        )
         why = broken(facts, "anytime")
         if why:
             return Value(name, kind, self.n, ess, refused="; ".join(why.values()))
         gains = sums[: 2 * _B].reshape(2, _B) + self.n * _KNOWN
-        low, loss = running_bound(RunningSums(np.full(2, float(self.n)), gains, _BETS), (1 - level) / 2).tolist()
-        return Value(name, kind, self.n, ess, self.total / self.n, min(low, 1.0), max(0.0, 1.0 - loss))
+        low, loss = running_bound(
+            RunningSums(np.full(2, float(self.n)), gains, _BETS), (1 - level) / 2
+        ).tolist()
+        return Value(
+            name,
+            kind,
+            self.n,
+            ess,
+            self.total / self.n,
+            min(low, 1.0),
+            max(0.0, 1.0 - loss),
+        )
 
     def _facts(self) -> tuple[Any, ...]:
-        return self.n, self.squares, self.missing, self.rows, self.total, self.since, self.bets.tolist()
+        return (
+            self.n,
+            self.squares,
+            self.missing,
+            self.rows,
+            self.total,
+            self.since,
+            self.bets.tolist(),
+        )
 
 
 def _logarithms(weights: Array, rewards: Array) -> Ints:
-    """ln(1 + λ (x - c)) of all bets, in units (rows, bets), of rows with these weights and rewards (rows, 1)."""
+    """ln(1 + λ (x - c)) of all bets, in units (rows, bets), of rows with these weights
+    and rewards (rows, 1)."""
     x = np.empty((len(weights), len(_RATES)))
-    x[:, :_B], x[:, _B : 2 * _B], x[:, 2 * _B :] = weights * rewards, weights * (1.0 - rewards), weights
+    x[:, :_B], x[:, _B : 2 * _B], x[:, 2 * _B :] = (
+        weights * rewards,
+        weights * (1.0 - rewards),
+        weights,
+    )
     x -= _CENTRES
     x *= _RATES
     return in_units(np.log1p(x, out=x))
@@ -110,10 +163,13 @@ def _logarithms(weights: Array, rewards: Array) -> Ints:
 class Values:
     """The sums of all targets.
 
-    Rows wait, by target, weight and reward, until there are some to be added at once: units do not depend on when.
+    Rows wait, by target, weight and reward, until there are some to be added at once:
+    units do not depend on when.
     """
 
-    plain: dict[str, Target] = field(default_factory=lambda: {SERVED: Target(), UNIFORM: Target()})
+    plain: dict[str, Target] = field(
+        default_factory=lambda: {SERVED: Target(), UNIFORM: Target()}
+    )
     arms: dict[str, Target] = field(default_factory=dict)
     looks: int = -1
     waiting: dict[_Row, int] = field(default_factory=dict)
@@ -122,17 +178,22 @@ class Values:
     def copy(self) -> "Values":
         """The same, to go on from."""
         self._is_own = False
-        return Values(self.plain, self.arms, self.looks, self.waiting.copy(), _is_own=False)
+        return Values(
+            self.plain, self.arms, self.looks, self.waiting.copy(), _is_own=False
+        )
 
     def _own(self) -> None:
         """Write into targets of one's own from now on."""
         if not self._is_own:
             self.plain, self.arms = (
-                {name: one.copy() for name, one in part.items()} for part in (self.plain, self.arms)
+                {name: one.copy() for name, one in part.items()}
+                for part in (self.plain, self.arms)
             )
             self._is_own = True
 
-    def count(self, count: Count, drawn: Drawn, odds: Mapping[str, float], named: Named) -> None:
+    def count(
+        self, count: Count, drawn: Drawn, odds: Mapping[str, float], named: Named
+    ) -> None:
         """A decision counts; `odds` are those of all its arms, by name."""
         self._own()
         if self.looks != named.looks:
@@ -176,8 +237,13 @@ class Values:
         if not self.waiting:
             return
         self._own()
-        weights, rewards = (np.array([row[at] for row in self.waiting])[:, None] for at in (2, 3))
-        units = _logarithms(weights, rewards) * np.array(list(self.waiting.values()))[:, None]
+        weights, rewards = (
+            np.array([row[at] for row in self.waiting])[:, None] for at in (2, 3)
+        )
+        units = (
+            _logarithms(weights, rewards)
+            * np.array(list(self.waiting.values()))[:, None]
+        )
         places: dict[tuple[bool, str], list[int]] = {}
         for place, row in enumerate(self.waiting):
             places.setdefault(row[:2], []).append(place)
@@ -187,7 +253,8 @@ class Values:
         self.waiting = {}
 
     def told(self, named: Named, level: float, *, shadow: bool) -> Iterator[Value]:
-        """The value of each target: the policy's only in shadow mode, arms in their order."""
+        """The value of each target: the policy's only in shadow mode, arms in their
+        order."""
         now = self.copy()
         now._settle()
         yield now.plain[SERVED].value(SERVED, SERVED, level)
@@ -209,7 +276,9 @@ class Values:
         served.squares = float(served.n)
         return self.plain.get(POLICY, served)
 
-    def _support(self, made: int, drawn: Drawn, odds: Mapping[str, float], named: Named) -> None:
+    def _support(
+        self, made: int, drawn: Drawn, odds: Mapping[str, float], named: Named
+    ) -> None:
         """What the logged odds say about each target, whatever was drawn."""
         able = [True] * len(odds) if drawn.eligible is None else drawn.eligible.tolist()
         share, inverse, barred = 1.0 / drawn.n_eligible, 0.0, 0
@@ -242,8 +311,14 @@ class Values:
         self.arms = {}
         for arm, since in named.since.items():
             known = before.get(arm)
-            fresh = Target(rows, 0.0, float(rows)) if named.are_fixed else Target(since=since)
-            self.arms[arm] = known if known is not None and known.since == since else fresh
+            fresh = (
+                Target(rows, 0.0, float(rows))
+                if named.are_fixed
+                else Target(since=since)
+            )
+            self.arms[arm] = (
+                known if known is not None and known.since == since else fresh
+            )
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of them."""
@@ -252,16 +327,31 @@ class Values:
         targets = [*now.plain.items(), *now.arms.items()]
         facts = [[name, *one._facts()[:-1]] for name, one in targets]
         bets = pack_units(np.array([one.bets for _, one in targets]))
-        return {"targets": facts, "plain": len(now.plain), "bets": bets, "looks": now.looks}
+        return {
+            "targets": facts,
+            "plain": len(now.plain),
+            "bets": bets,
+            "looks": now.looks,
+        }
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Values":
         """What `to_json` gave."""
-        rows = zip(given["targets"], unpack_units(given["bets"]).reshape(-1, len(_RATES)), strict=True)
+        rows = zip(
+            given["targets"],
+            unpack_units(given["bets"]).reshape(-1, len(_RATES)),
+            strict=True,
+        )
         targets: list[tuple[str, Target]] = []
         for (name, n, squares, missing, count, total, since), bets in rows:
-            targets.append((name, Target(n, squares, missing, count, total, since, bets)))
-        return cls(dict(targets[: given["plain"]]), dict(targets[given["plain"] :]), given["looks"])
+            targets.append(
+                (name, Target(n, squares, missing, count, total, since, bets))
+            )
+        return cls(
+            dict(targets[: given["plain"]]),
+            dict(targets[given["plain"] :]),
+            given["looks"],
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Values) and self.to_json() == other.to_json()
@@ -270,14 +360,20 @@ class Values:
 
 
 def _own(drawn: Drawn) -> float:
-    """The weight of the policy's own odds: 1 where it drew itself, 0 where they were not kept."""
+    """The weight of the policy's own odds: 1 where it drew itself, 0 where they were
+    not kept."""
     if not drawn.shadow:
         return 1.0
-    return 0.0 if drawn.own is None else float(drawn.own.odds[drawn.number]) / drawn.odds_drawn
+    return (
+        0.0
+        if drawn.own is None
+        else float(drawn.own.odds[drawn.number]) / drawn.odds_drawn
+    )
 
 
 def _own_support(drawn: Drawn) -> tuple[float, float]:
-    """E[w² | x] of the policy's own odds, and their mass on arms that could not be drawn."""
+    """E[w² | x] of the policy's own odds, and their mass on arms that could not be
+    drawn."""
     if not drawn.shadow:
         return 1.0, 0.0
     if drawn.own is None:

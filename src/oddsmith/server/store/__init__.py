@@ -13,7 +13,15 @@ from oddsmith.server.store.events import (
 from oddsmith.server.store.place import open_reader
 from oddsmith.server.store.postgres.reader import PostgresReader
 from oddsmith.server.store.postgres.store import PostgresStore
-from oddsmith.server.store.protocol import Evidence, Line, Reading, Receipt, Snapshot, Store, Window
+from oddsmith.server.store.protocol import (
+    Evidence,
+    Line,
+    Reading,
+    Receipt,
+    Snapshot,
+    Store,
+    Window,
+)
 from oddsmith.server.store.sqlite.reader import SQLiteReader
 from oddsmith.server.store.sqlite.store import SQLiteStore
 

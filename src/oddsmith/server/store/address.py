@@ -12,14 +12,22 @@ _ADDRESS = re.compile(
 
 
 def public_address(place: str) -> str:
-    """A path as it is; the address of a database without its password and its query, which may hold another.
+    """A path as it is; the address of a database without its password and its query,
+    which may hold another.
 
-    Of an address that is not written as it should be (a password with / or # in it) nothing is shown, for there is no
-    telling where the password ends.
+    Of an address that is not written as it should be (a password with / or # in it)
+    nothing is shown, for there is no telling where the password ends.
 
-    >>> print(public_address("postgresql://ann:secret@db.internal:5432/news?sslpassword=secret"))
+    >>> print(
+    ...     public_address(
+    ...         "postgresql://ann:secret@db.internal:5432/news?sslpassword=secret"
+    ...     )
+    ... )
     postgresql://ann:…@db.internal:5432/news?…
-    >>> print(public_address("postgresql://ann:sec#ret@db/news"), public_address("news.sqlite"))
+    >>> print(
+    ...     public_address("postgresql://ann:sec#ret@db/news"),
+    ...     public_address("news.sqlite"),
+    ... )
     postgresql://… news.sqlite
     """
     if "://" not in place:

@@ -1,4 +1,5 @@
-"""back_up: a store as one file, as of one moment, while a service writes; the file is a store in SQLite itself."""
+"""back_up: a store as one file, as of one moment, while a service writes; the file is a
+store in SQLite itself."""
 
 import json
 import sqlite3
@@ -13,18 +14,31 @@ from oddsmith.server.store.formats import SCHEMAS, tables_of
 from oddsmith.server.store.meta import FORMAT, backup_row, new_epoch
 from oddsmith.server.store.place import is_address, open_reader
 from oddsmith.server.store.postgres.copy import add_experiment, clear_away
-from oddsmith.server.store.postgres.link import Link, make_tables, one_line, server_errors
+from oddsmith.server.store.postgres.link import (
+    Link,
+    make_tables,
+    one_line,
+    server_errors,
+)
 from oddsmith.server.store.protocol import BackupFacts, DamagedSnapshot
 from oddsmith.server.store.reader import StoreReader
 from oddsmith.server.store.sqlite.copy import changing, read_pieces
 from oddsmith.server.store.sqlite.file import Lock, connect, file_facts
 from oddsmith.server.store.sqlite.reader import SQLiteReader
 
-__all__ = ["Contents", "Restored", "back_up", "contents_of", "mark_as_backup", "restore_backup"]
+__all__ = [
+    "Contents",
+    "Restored",
+    "back_up",
+    "contents_of",
+    "mark_as_backup",
+    "restore_backup",
+]
 
 
 class Contents(NamedTuple):
-    """What a store holds: events by kind up to `head`, the last one at `last` (seconds since 1970), its epoch."""
+    """What a store holds: events by kind up to `head`, the last one at `last` (seconds
+    since 1970), its epoch."""
 
     experiment: str | None
     head: int
@@ -34,10 +48,11 @@ class Contents(NamedTuple):
 
 
 def back_up(place: str, out: Path, *, experiment: str | None = None) -> Contents:
-    """Write the store at a place into a new file, which only its owner may read; what the file holds.
+    """Write the store at a place into a new file, which only its owner may read; what
+    the file holds.
 
-    It appears under its name when all of it is on disk. `verify`, `export`, `history` and `doctor` read it as it is; to
-    go on with it, it is restored.
+    It appears under its name when all of it is on disk. `verify`, `export`, `history`
+    and `doctor` read it as it is; to go on with it, it is restored.
     """
     out = Path(out)
     with closing(open_reader(place, experiment)) as reading, new_file(out) as part:
@@ -51,10 +66,16 @@ def back_up(place: str, out: Path, *, experiment: str | None = None) -> Contents
 def mark_as_backup(part: Path, now: float) -> None:
     """Say in a copy, whatever its format, that it is one."""
     with changing(part) as connection:
-        (epochs,) = connection.execute("select value from meta where name = 'epochs'").fetchone()
-        (head,) = connection.execute("select coalesce(max(position), 0) from events").fetchone()
+        (epochs,) = connection.execute(
+            "select value from meta where name = 'epochs'"
+        ).fetchone()
+        (head,) = connection.execute(
+            "select coalesce(max(position), 0) from events"
+        ).fetchone()
         facts = BackupFacts(now, json.loads(epochs)[-1][0], head)
-        connection.execute("insert or replace into meta values (?, ?)", backup_row(facts))
+        connection.execute(
+            "insert or replace into meta values (?, ?)", backup_row(facts)
+        )
 
 
 def contents_of(reading: StoreReader) -> Contents:
@@ -62,11 +83,14 @@ def contents_of(reading: StoreReader) -> Contents:
     head = reading.head()
     last = next((line.time for line in reading.lines(head - 1, head)), None)
     events = {str(kind): count for kind, count in reading.tally().items()}
-    return Contents(reading.about.get("experiment"), head, events, last, reading.epochs[-1][0])
+    return Contents(
+        reading.about.get("experiment"), head, events, last, reading.epochs[-1][0]
+    )
 
 
 class Restored(NamedTuple):
-    """What the new store holds, when its backup was made, and the positions of damaged snapshots, which it lacks."""
+    """What the new store holds, when its backup was made, and the positions of damaged
+    snapshots, which it lacks."""
 
     contents: Contents
     made: float
@@ -74,20 +98,27 @@ class Restored(NamedTuple):
 
 
 def restore_backup(file: Path, to: str, *, experiment: str | None = None) -> Restored:
-    """Make a store of a backup: a new file, or a new experiment of a database (postgresql://…).
+    """Make a store of a backup: a new file, or a new experiment of a database
+    (postgresql://…).
 
-    `experiment` is its name from now on (default: the one it had). The backup is read through and checked first.
+    `experiment` is its name from now on (default: the one it had). The backup is read
+    through and checked first.
     """
     file = Path(file)
     with closing(_checked(file)) as backup:
         name: str | None = experiment or backup.about.get("experiment")
         left_out = _damaged(backup)
-        facts = backup.backup or BackupFacts(time.time(), backup.epochs[-1][0], backup.head())
+        facts = backup.backup or BackupFacts(
+            time.time(), backup.epochs[-1][0], backup.head()
+        )
         meta = backup.meta | _new_facts(backup, facts, name)
         if not is_address(to):
             _into_file(backup, Path(to), meta, left_out)
         elif name is None:
-            raise InvalidInput(f"experiment must be given: {file} does not say its name, and a database holds many")
+            raise InvalidInput(
+                f"experiment must be given: {file} does not say its name, and a "
+                "database holds many"
+            )
         else:
             _into_database(backup, to, name, meta | {"gapless": "false"}, left_out)
     with closing(open_reader(to, name if is_address(to) else None)) as store:
@@ -100,10 +131,16 @@ def _checked(file: Path) -> SQLiteReader:
     try:
         found = file_facts(file)
         if found.broken:
-            raise BadFile(f"{file} is damaged, and nothing was restored: {found.broken:.160}; take another backup")
+            raise BadFile(
+                f"{file} is damaged, and nothing was restored: {found.broken:.160}; "
+                "take another backup"
+            )
         if found.holder is not None:
             use = f"process {found.holder} writes to it"
-            raise BadFile(f"{file} must be a backup, or a store that is not in use; {use}: oddsmith backup copies it")
+            raise BadFile(
+                f"{file} must be a backup, or a store that is not in use; {use}: "
+                "oddsmith backup copies it"
+            )
     except BaseException:
         reader.close()
         raise
@@ -111,7 +148,8 @@ def _checked(file: Path) -> SQLiteReader:
 
 
 def _damaged(backup: SQLiteReader) -> list[int]:
-    """The positions of snapshots that are not what they were; the log is folded in their place."""
+    """The positions of snapshots that are not what they were; the log is folded in
+    their place."""
     damaged = []
     for snapshot in backup.snapshots():
         try:
@@ -121,7 +159,9 @@ def _damaged(backup: SQLiteReader) -> list[int]:
     return damaged
 
 
-def _new_facts(backup: SQLiteReader, facts: BackupFacts, name: str | None) -> dict[str, str]:
+def _new_facts(
+    backup: SQLiteReader, facts: BackupFacts, name: str | None
+) -> dict[str, str]:
     """The rows of `meta` that differ from those of the backup."""
     epochs = json.dumps([*backup.epochs, new_epoch(backup.head())])
     about = backup.about if name is None else backup.about | {"experiment": name}
@@ -129,8 +169,11 @@ def _new_facts(backup: SQLiteReader, facts: BackupFacts, name: str | None) -> di
     return {"epochs": epochs, "about": json.dumps(about)} | dict([backup_row(restored)])
 
 
-def _into_file(backup: SQLiteReader, path: Path, meta: dict[str, str], left_out: list[int]) -> None:
-    for suffix in ("", "-wal", "-journal"):  # a log without its store would be played into the new one
+def _into_file(
+    backup: SQLiteReader, path: Path, meta: dict[str, str], left_out: list[int]
+) -> None:
+    # a log without its store would be played into the new one
+    for suffix in ("", "-wal", "-journal"):
         check_absent(path.with_name(path.name + suffix))
     lock = Lock(path)
     try:
@@ -138,14 +181,21 @@ def _into_file(backup: SQLiteReader, path: Path, meta: dict[str, str], left_out:
             backup.copy(part)
             with changing(part) as connection:
                 connection.execute("begin")
-                connection.executemany("insert or replace into meta values (?, ?)", meta.items())
-                connection.executemany("delete from snapshots where position = ?", ((one,) for one in left_out))
+                connection.executemany(
+                    "insert or replace into meta values (?, ?)", meta.items()
+                )
+                connection.executemany(
+                    "delete from snapshots where position = ?",
+                    ((one,) for one in left_out),
+                )
                 connection.execute("commit")
     finally:
         lock.release()
 
 
-def _into_database(backup: SQLiteReader, url: str, name: str, meta: dict[str, str], left_out: list[int]) -> None:
+def _into_database(
+    backup: SQLiteReader, url: str, name: str, meta: dict[str, str], left_out: list[int]
+) -> None:
     link = Link(url, name)
     try:
         with closing(connect(backup.path, read_only=True)) as source:
@@ -154,7 +204,9 @@ def _into_database(backup: SQLiteReader, url: str, name: str, meta: dict[str, st
         link.close()
 
 
-async def _added(link: Link, source: sqlite3.Connection, meta: dict[str, str], left_out: list[int]) -> None:
+async def _added(
+    link: Link, source: sqlite3.Connection, meta: dict[str, str], left_out: list[int]
+) -> None:
     tables = tables_of(SCHEMAS[FORMAT])
     (head,) = source.execute("select coalesce(max(position), 0) from events").fetchone()
     try:
@@ -165,13 +217,18 @@ async def _added(link: Link, source: sqlite3.Connection, meta: dict[str, str], l
             await clear_away(connection, tables)
             try:
                 pieces = read_pieces(source, tables, left_out)
-                await add_experiment(connection, link.experiment, meta, head=head, pieces=pieces)
+                await add_experiment(
+                    connection, link.experiment, meta, head=head, pieces=pieces
+                )
             except (InvalidInput, sqlite3.Error):
                 await clear_away(connection, tables)
                 raise
         finally:
             connection.terminate()
     except server_errors() as error:
-        raise StoreFailed(f"{link.where} could not be restored: {one_line(error)}; nothing of it is seen") from error
+        raise StoreFailed(
+            f"{link.where} could not be restored: {one_line(error)}; nothing of it is "
+            "seen"
+        ) from error
     except sqlite3.Error as error:
         raise StoreFailed(f"the backup could not be read: {error}") from error

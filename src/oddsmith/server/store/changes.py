@@ -1,6 +1,8 @@
-"""The arms of an experiment that has its own: those its log was begun with, and those that were added, in order.
+"""The arms of an experiment that has its own: those its log was begun with, and those
+that were added, in order.
 
-New arms stand behind the old ones, so that the arms of a decision are the first of those that there are later.
+New arms stand behind the old ones, so that the arms of a decision are the first of
+those that there are later.
 """
 
 import json
@@ -10,11 +12,20 @@ from typing import Any
 from oddsmith.server.store.events import ARMS, KERNELS, SETTINGS
 from oddsmith.server.store.protocol import Line, Reading
 
-__all__ = ["arms_at", "arms_of", "arms_since", "kernels_of", "may_shadow", "setting_of", "window_of"]
+__all__ = [
+    "arms_at",
+    "arms_of",
+    "arms_since",
+    "kernels_of",
+    "may_shadow",
+    "setting_of",
+    "window_of",
+]
 
 
 def arms_of(line: Line) -> tuple[str, ...] | None:
-    """All arms from this line on; None where it is about something else. A damaged one has none."""
+    """All arms from this line on; None where it is about something else. A damaged one
+    has none."""
     if (line.kind, line.id) != ("configuration", ARMS):
         return None
     try:
@@ -25,7 +36,8 @@ def arms_of(line: Line) -> tuple[str, ...] | None:
 
 
 def arms_since(reading: Reading) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The positions from which on there are other arms, in order, with all of them; nothing where calls bring them."""
+    """The positions from which on there are other arms, in order, with all of them;
+    nothing where calls bring them."""
     first = reading.about.get("arms")
     if first is not None:
         yield 0, tuple(first)
@@ -49,7 +61,8 @@ def setting_of(line: Line) -> dict[str, Any]:
 
 
 def kernels_of(reading: Reading) -> str | None:
-    """The arithmetic that the state is folded with: as it was last set, else as the log was begun."""
+    """The arithmetic that the state is folded with: as it was last set, else as the log
+    was begun."""
     changes = reading.of_setting(KERNELS)
     if changes:
         last: str = json.loads(changes[-1].body or "")["value"]
@@ -59,13 +72,21 @@ def kernels_of(reading: Reading) -> str | None:
 
 
 def may_shadow(reading: Reading) -> bool:
-    """Whether an incumbent may have acted: the store was made for it, or was told so later."""
+    """Whether an incumbent may have acted: the store was made for it, or was told so
+    later."""
     changes = reading.of_setting(SETTINGS)
-    return bool(reading.about.get("shadow")) or any(setting_of(line)["shadow"] for line in changes)
+    return bool(reading.about.get("shadow")) or any(
+        setting_of(line)["shadow"] for line in changes
+    )
 
 
 def window_of(reading: Reading) -> float | None:
-    """The seconds after which reward windows close: as they were last set; None where they never do."""
+    """The seconds after which reward windows close: as they were last set; None where
+    they never do."""
     changes = reading.of_setting(SETTINGS)
-    window: float | None = setting_of(changes[-1])["window_s"] if changes else reading.about.get("window_s")
+    window: float | None = (
+        setting_of(changes[-1])["window_s"]
+        if changes
+        else reading.about.get("window_s")
+    )
     return window

@@ -1,7 +1,9 @@
-"""What a store keeps once, by its digest: lists of names, and what was known of arms (rows of features).
+"""What a store keeps once, by its digest: lists of names, and what was known of arms
+(rows of features).
 
-A row of features is mostly known already. So its digest is made from the values, which is much faster than to write
-them as text, and the text is made only where the row has to be written.
+A row of features is mostly known already. So its digest is made from the values, which
+is much faster than to write them as text, and the text is made only where the row has
+to be written.
 """
 
 import json
@@ -15,12 +17,23 @@ import numpy as np
 
 from oddsmith.core.exact_json import encode
 
-__all__ = ["Content", "DIGEST", "FeatureRow", "LEASE", "Leases", "feature_row", "parts_of", "text_of", "written"]
+__all__ = [
+    "Content",
+    "DIGEST",
+    "FeatureRow",
+    "LEASE",
+    "Leases",
+    "feature_row",
+    "parts_of",
+    "text_of",
+    "written",
+]
 
 DIGEST = 16
 """Bytes of a digest."""
 LEASE = 60.0
-"""Seconds in which a row of features that is offered again need not be written again."""
+"""Seconds in which a row of features that is offered again need not be written
+again."""
 
 _MOST = 50_000  # rows whose times are remembered
 _PLAIN = frozenset((float, int, str, bool, type(None)))
@@ -36,7 +49,8 @@ class Content(NamedTuple):
 
 
 class FeatureRow(NamedTuple):
-    """What was known of an arm, its values or already their text, and its digest in hexadecimal."""
+    """What was known of an arm, its values or already their text, and its digest in
+    hexadecimal."""
 
     digest: str
     content: dict[str, Any] | list[Any] | str
@@ -44,7 +58,11 @@ class FeatureRow(NamedTuple):
     @property
     def body(self) -> str:
         """The row as text."""
-        return self.content if isinstance(self.content, str) else written(encode(self.content))
+        return (
+            self.content
+            if isinstance(self.content, str)
+            else written(encode(self.content))
+        )
 
 
 def text_of(body: str) -> Content:
@@ -53,11 +71,15 @@ def text_of(body: str) -> Content:
 
 
 def feature_row(row: Any) -> FeatureRow:
-    """A row with its digest: of its values where they are plain, as those of calls are, else of its text.
+    """A row with its digest: of its values where they are plain, as those of calls are,
+    else of its text.
 
     Whatever cannot be written is refused here.
 
-    >>> feature_row([1.0]).digest == feature_row([1]).digest, feature_row([1.0]).digest == feature_row([1.0]).digest
+    >>> (
+    ...     feature_row([1.0]).digest == feature_row([1]).digest,
+    ...     feature_row([1.0]).digest == feature_row([1.0]).digest,
+    ... )
     (False, True)
     """
     exact = _exact(row)
@@ -68,7 +90,8 @@ def feature_row(row: Any) -> FeatureRow:
 
 
 def _exact(row: Any) -> bytes | None:
-    """Bytes that only equal rows have: as Python writes them, floats alone as they lie in memory.
+    """Bytes that only equal rows have: as Python writes them, floats alone as they lie
+    in memory.
 
     None for what is not numbers and text alone, by name or in a list.
     """
@@ -83,7 +106,9 @@ def _exact(row: Any) -> bytes | None:
     kinds = set(map(type, values))
     if kinds == _FLOATS:
         return repr(names).encode() + array("d", values).tobytes()
-    if not kinds <= _PLAIN or not all(-_WHOLE < value < _WHOLE for value in values if type(value) is int):
+    if not kinds <= _PLAIN or not all(
+        -_WHOLE < value < _WHOLE for value in values if type(value) is int
+    ):
         return None
     return repr((row,)).encode()
 
@@ -91,13 +116,18 @@ def _exact(row: Any) -> bytes | None:
 def parts_of(joined: bytes | None) -> list[str]:
     """The digests, in hexadecimal, that stand side by side."""
     digits = (joined or b"").hex()
-    return [digits[first : first + 2 * DIGEST] for first in range(0, len(digits), 2 * DIGEST)]
+    return [
+        digits[first : first + 2 * DIGEST]
+        for first in range(0, len(digits), 2 * DIGEST)
+    ]
 
 
 class Leases:
-    """The times with which rows of features were written last, by the one that writes; after a failure, none.
+    """The times with which rows of features were written last, by the one that writes;
+    after a failure, none.
 
-    A row's time in the table is more than that of any decision that offered it, less `LEASE`.
+    A row's time in the table is more than that of any decision that offered it, less
+    `LEASE`.
 
     >>> leases, row = Leases(), feature_row({"topic": "sports"})
     >>> [len(leases.due([row], time)) for time in (0.0, 59.0, 60.0, 30.0)]
@@ -108,7 +138,8 @@ class Leases:
         self._times: dict[str, float] = {}
 
     def due(self, rows: Sequence[FeatureRow], time: float) -> list[FeatureRow]:
-        """Which of these rows must be written, now that they are offered at this time."""
+        """Which of these rows must be written, now that they are offered at this
+        time."""
         times = self._times
         due = [row for row in rows if times.get(row.digest, -inf) + LEASE <= time]
         if due:
@@ -119,7 +150,9 @@ class Leases:
 
     def end(self, before: float = inf) -> None:
         """Rows with an earlier time may be gone."""
-        self._times = {digest: time for digest, time in self._times.items() if time >= before}
+        self._times = {
+            digest: time for digest, time in self._times.items() if time >= before
+        }
 
 
 def _listed(value: object) -> object:
@@ -129,5 +162,7 @@ def _listed(value: object) -> object:
     raise TypeError(f"got {type(value).__name__}")
 
 
-written = json.JSONEncoder(allow_nan=False, default=_listed, separators=(",", ":")).encode
+written = json.JSONEncoder(
+    allow_nan=False, default=_listed, separators=(",", ":")
+).encode
 """JSON as stores write it."""

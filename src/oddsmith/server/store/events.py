@@ -1,7 +1,7 @@
 """What can happen: the kinds of events, checked when they are made.
 
-`sender` is the name of the key that sent an event; empty for the service itself. Times are for people and for erasing
-old contexts: no state ever depends on them.
+`sender` is the name of the key that sent an event; empty for the service itself. Times
+are for people and for erasing old contexts: no state ever depends on them.
 """
 
 import json
@@ -33,18 +33,22 @@ __all__ = [
 ]
 
 ARMS = "arms"
-"""The setting of a `ConfigurationChange` that says all arms from there on: those there were, and new ones behind."""
+"""The setting of a `ConfigurationChange` that says all arms from there on: those there
+were, and new ones behind."""
 KERNELS = "kernels"
-"""The setting of a `ConfigurationChange` that names the arithmetic from there on; the state is folded again."""
+"""The setting of a `ConfigurationChange` that names the arithmetic from there on; the
+state is folded again."""
 SETTINGS = "personalizer"
-"""The setting of a `ConfigurationChange` that stands over the policy file from there on; the last one counts."""
+"""The setting of a `ConfigurationChange` that stands over the policy file from there
+on; the last one counts."""
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
 class Draw(NamedTuple):
-    """What a list says of a decision beside its line: the odds of its arm, its unit, and whether an incumbent acted.
+    """What a list says of a decision beside its line: the odds of its arm, its unit,
+    and whether an incumbent acted.
 
     `slate` and `slot` are there where it was made together with others.
     """
@@ -57,7 +61,8 @@ class Draw(NamedTuple):
 
 
 class OwnDraw(NamedTuple):
-    """What the policy would have done where an incumbent acted: the number of the arm, and the odds (K,)."""
+    """What the policy would have done where an incumbent acted: the number of the arm,
+    and the odds (K,)."""
 
     would: int
     odds: Array
@@ -65,12 +70,14 @@ class OwnDraw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """A decision, the position of the state it was made with, and whether it counts only once it is activated.
+    """A decision, the position of the state it was made with, and whether it counts
+    only once it is activated.
 
-    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an incumbent acted: arm and odds are its;
-    `own` is then what the policy would have done.
-    `unit` keeps its decisions: this one is its `turn`, from 1 on. Decisions with one `slate` were made together, each
-    for a `slot`.
+    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an
+    incumbent acted: arm and odds are its; `own` is then what the policy would have
+    done.
+    `unit` keeps its decisions: this one is its `turn`, from 1 on. Decisions with one
+    `slate` were made together, each for a `slot`.
     """
 
     id: str
@@ -88,20 +95,40 @@ class DecisionMade:
     own: OwnDraw | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.id, str) and _ID.fullmatch(self.id) and -1e12 <= self.time <= 1e12):
+        if not (
+            isinstance(self.id, str)
+            and _ID.fullmatch(self.id)
+            and -1e12 <= self.time <= 1e12
+        ):
             _check_name("id", self.id, self.time)  # says what is wrong
-        for what, name, place in (("unit", self.unit, self.turn), ("slate", self.slate, self.slot)):
+        for what, name, place in (
+            ("unit", self.unit, self.turn),
+            ("slate", self.slate, self.slot),
+        ):
             if name is not None:
                 _check_name(what, name)
             if (name is None) != (place is None):
-                raise InvalidInput(f"{what} and its place must be given together; got {name!r:.60} and {place!r}")
-        if not isinstance(self.decision, Decision) or any(a is not None and a.ndim != 1 for a in self.decision[4:8]):
-            raise InvalidInput(f"decision must be a single Decision; got {self.decision!r:.60}")
+                raise InvalidInput(
+                    f"{what} and its place must be given together; got {name!r:.60} "
+                    f"and {place!r}"
+                )
+        if not isinstance(self.decision, Decision) or any(
+            a is not None and a.ndim != 1 for a in self.decision[4:8]
+        ):
+            raise InvalidInput(
+                f"decision must be a single Decision; got {self.decision!r:.60}"
+            )
         if not 0 <= self.seen < 2**63:
             raise InvalidInput(f"seen must be a position, 0 or above; got {self.seen}")
-        if self.votes is not None and self.votes.shape[1:] != self.decision.propensities.shape:
+        if (
+            self.votes is not None
+            and self.votes.shape[1:] != self.decision.propensities.shape
+        ):
             arms = len(self.decision.propensities)
-            raise InvalidInput(f"votes must be ballots over the {arms} arms, (N, {arms}); got shape {self.votes.shape}")
+            raise InvalidInput(
+                f"votes must be ballots over the {arms} arms, (N, {arms}); got shape "
+                f"{self.votes.shape}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +145,8 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The reward of a decision in [0, 1], or with the rule "sum" one part of it, known by its key."""
+    """The reward of a decision in [0, 1], or with the rule "sum" one part of it, known
+    by its key."""
 
     id: str
     value: float
@@ -133,7 +161,8 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class DefaultReward:
-    """The reward window of a decision has closed: `value` counts unless a reward has come, or comes later."""
+    """The reward window of a decision has closed: `value` counts unless a reward has
+    come, or comes later."""
 
     id: str
     value: float
@@ -146,7 +175,8 @@ class DefaultReward:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Another value in place of a decision's reward, as if it had been that from the start; the last one counts.
+    """Another value in place of a decision's reward, as if it had been that from the
+    start; the last one counts.
 
     `key` names the correction, so that repeating the call has no effect.
     """
@@ -164,7 +194,8 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class ExpertChange:
-    """An expert joins with a prior share of the weight, or is retired; `key` names the change."""
+    """An expert joins with a prior share of the weight, or is retired; `key` names the
+    change."""
 
     expert: str
     change: Literal["added", "retired"]
@@ -177,16 +208,22 @@ class ExpertChange:
         _check_name("expert", self.expert, self.time)
         _check_name("key", self.key)
         if self.change not in ("added", "retired"):
-            raise InvalidInput(f"change must be 'added' or 'retired'; got {self.change!r}")
+            raise InvalidInput(
+                f"change must be 'added' or 'retired'; got {self.change!r}"
+            )
         if (self.share is not None) != (self.change == "added"):
-            raise InvalidInput(f"share must be given for an added expert, and only then; got {self.share!r}")
+            raise InvalidInput(
+                "share must be given for an added expert, and only then; got "
+                f"{self.share!r}"
+            )
         if self.share is not None:
             number("share", self.share, low=0, high=1, open_low=True, open_high=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationChange:
-    """A setting of the experiment has another value from here on; `key` names the change."""
+    """A setting of the experiment has another value from here on; `key` names the
+    change."""
 
     setting: str
     value: Json
@@ -203,10 +240,20 @@ class ConfigurationChange:
         try:
             return json.dumps({"value": self.value}, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"value of {self.setting!r} must be JSON; {error}") from error
+            raise InvalidInput(
+                f"value of {self.setting!r} must be JSON; {error}"
+            ) from error
 
 
-Event: TypeAlias = DecisionMade | Activation | Reward | DefaultReward | Correction | ExpertChange | ConfigurationChange
+Event: TypeAlias = (
+    DecisionMade
+    | Activation
+    | Reward
+    | DefaultReward
+    | Correction
+    | ExpertChange
+    | ConfigurationChange
+)
 """Anything a store keeps."""
 
 
@@ -216,7 +263,8 @@ def _check_reward(decision: str, value: float, time: float) -> None:
 
 
 def is_id(text: object) -> bool:
-    """Whether a store can keep this as an id or a name: 1 to 256 characters, without NUL and lone surrogates.
+    """Whether a store can keep this as an id or a name: 1 to 256 characters, without
+    NUL and lone surrogates.
 
     >>> [is_id(text) for text in ("visit/7 é", "", "a" * 257, "\\x00", "\\ud800")]
     [True, False, False, False, False]
@@ -224,7 +272,9 @@ def is_id(text: object) -> bool:
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
-def _check_name(what: str, name: str, time: float = 0.0, *, empty: bool = False) -> None:
+def _check_name(
+    what: str, name: str, time: float = 0.0, *, empty: bool = False
+) -> None:
     """Refuses a name that cannot be kept, and the time of an event that is none."""
     if not (isinstance(name, str) and (_ID.fullmatch(name) or (empty and not name))):
         allowed = f"1 to {LONGEST_ID} characters, without NUL and lone surrogates"

@@ -1,8 +1,10 @@
-"""The table `meta` of a store: its format, the policy and reward rule it was made with, facts of its experiment.
+"""The table `meta` of a store: its format, the policy and reward rule it was made with,
+facts of its experiment.
 
-`secret` keys the digests that states hold of names and categories. `epochs` tells a store from those it was restored
-from: [name, the position after which it began] each, the newest last. `backup` says of which moment a backup is, and in
-a restored store when that was restored.
+`secret` keys the digests that states hold of names and categories. `epochs` tells a
+store from those it was restored from: [name, the position after which it began] each,
+the newest last. `backup` says of which moment a backup is, and in a restored store when
+that was restored.
 """
 
 import json
@@ -38,14 +40,17 @@ FORMAT = "oddsmith store 3"
 UNRELEASED = "oddsmith store 1"  # whose tables do not say so
 _FIRST_RELEASED = 3
 _NEXT = (
-    "Undo the change, or keep this log and begin a new one: another store (or experiment) for the changed policy. "
-    "It may begin with what this one has learnt: oddsmith export STORE --out log.parquet, then "
-    "oddsmith fit log.parquet --policy FILE --out start.npz, and in [service] of FILE a new store and "
-    'start = "start.npz"; see "Another policy, or another gamma" in docs/howto/run-the-service.md'
+    "Undo the change, or keep this log and begin a new one: another store (or "
+    "experiment) for the changed policy. It may begin with what this one has learnt: "
+    "oddsmith export STORE --out log.parquet, then oddsmith fit log.parquet --policy "
+    "FILE --out start.npz, and in [service] of FILE a new store and "
+    'start = "start.npz"; see "Another policy, or another gamma" in '
+    "docs/howto/run-the-service.md"
 )
 _JOINS = (
-    ". Or leave the old models as they are, and let the retrained ones join beside them: a table of experts with "
-    "joins = true (docs/reference/service.md, Experts that join and retire)."
+    ". Or leave the old models as they are, and let the retrained ones join beside "
+    "them: a table of experts with joins = true (docs/reference/service.md, Experts "
+    "that join and retire)."
 )
 
 
@@ -74,39 +79,69 @@ def backup_row(facts: BackupFacts) -> tuple[str, str]:
 def check_rule(rule: str, late: str) -> None:
     """Refuse what is no reward rule."""
     if rule not in RULES:
-        raise InvalidInput(f"rule must be {', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}; got {rule!r}")
+        raise InvalidInput(
+            f"rule must be {', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}; got "
+            f"{rule!r}"
+        )
     if late not in ("arrives", "rewrites"):
         raise InvalidInput(f"late must be 'arrives' or 'rewrites'; got {late!r}")
 
 
 def meta_of(policy: Policy, rule: Rule, late: Late, about: About) -> dict[str, str]:
     """The table `meta` of a new store of this policy and these rules."""
-    own = {"format": FORMAT, "fingerprint": fingerprint(policy), "policy": json.dumps(describe(policy)), "rule": rule}
-    return own | {"late": late} | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
+    own = {
+        "format": FORMAT,
+        "fingerprint": fingerprint(policy),
+        "policy": json.dumps(describe(policy)),
+        "rule": rule,
+    }
+    return (
+        own
+        | {"late": late}
+        | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
+    )
 
 
 def new_meta(mine: Mapping[str, str], *, gapless: bool) -> dict[str, str]:
-    """The table `meta` of a store that is made now: `mine`, and what no other store has."""
-    own = {"secret": secrets.token_hex(16), "epochs": json.dumps([new_epoch(0)]), "gapless": json.dumps(gapless)}
+    """The table `meta` of a store that is made now: `mine`, and what no other store
+    has."""
+    own = {
+        "secret": secrets.token_hex(16),
+        "epochs": json.dumps([new_epoch(0)]),
+        "gapless": json.dumps(gapless),
+    }
     return dict(mine) | own
 
 
 def new_epoch(after: int) -> tuple[str, int]:
-    """A new name for the store from here on, and the position after which it is used."""
+    """A new name for the store from here on, and the position after which it is
+    used."""
     return secrets.token_hex(8), after
 
 
 def check_format(where: object, got: str | None) -> None:
     """Refuse a store of another format."""
     if 0 < number_of(got) < _FIRST_RELEASED:
-        raise BadFile(f"{where} is of format {got!r}, which was never released and is not read: begin a new store")
+        raise BadFile(
+            f"{where} is of format {got!r}, which was never released and is not read: "
+            "begin a new store"
+        )
     if got == FORMAT:
         return
     if steps_from(str(got)):
-        raise BadFile(f"{where} must be of format {FORMAT!r}; got {got!r}: oddsmith upgrade STORE brings it there")
+        raise BadFile(
+            f"{where} must be of format {FORMAT!r}; got {got!r}: oddsmith upgrade "
+            "STORE brings it there"
+        )
     if number_of(got) > number_of(FORMAT):
-        raise BadFile(f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a later one")
-    raise BadFile(f"{where} must be a store of format {FORMAT!r}; {'it is none' if got is None else f'got {got!r}'}")
+        raise BadFile(
+            f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a "
+            "later one"
+        )
+    raise BadFile(
+        f"{where} must be a store of format {FORMAT!r}; "
+        f"{'it is none' if got is None else f'got {got!r}'}"
+    )
 
 
 def number_of(format: str | None) -> int:
@@ -119,18 +154,30 @@ def number_of(format: str | None) -> int:
     return int(match[1]) if match else 0
 
 
-def check_owner(where: object, meta: Mapping[str, str], mine: Mapping[str, str]) -> None:
-    """Refuse the store of another policy or rule, and a backup: its copies would all go on under one name."""
+def check_owner(
+    where: object, meta: Mapping[str, str], mine: Mapping[str, str]
+) -> None:
+    """Refuse the store of another policy or rule, and a backup: its copies would all go
+    on under one name."""
     backup = backup_facts(meta)
     if backup is not None and backup.restored is None:
-        raise BadFile(f"{where} is a backup, which is never written to: oddsmith restore makes a store of it")
+        raise BadFile(
+            f"{where} is a backup, which is never written to: oddsmith restore makes a "
+            "store of it"
+        )
     if meta["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
         joins = _JOINS if ".version was " in changed else ""
         told = f"{where} is the log of another policy: {changed}. {_NEXT}{joins}"
         raise AnotherPolicy(told, json.loads(meta["about"]))
     if meta["rule"] != mine["rule"]:
-        raise BadFile(f"{where} was made with the reward rule {meta['rule']!r}; got {mine['rule']!r}. {_NEXT}")
+        raise BadFile(
+            f"{where} was made with the reward rule {meta['rule']!r}; got "
+            f"{mine['rule']!r}. {_NEXT}"
+        )
     if meta["late"] != mine["late"]:
         was, got = (f"late_reward = {one['late']!r}" for one in (meta, mine))
-        raise BadFile(f"{where} was made with {was}, which says where late rewards count; got {got}. {_NEXT}")
+        raise BadFile(
+            f"{where} was made with {was}, which says where late rewards count; got "
+            f"{got}. {_NEXT}"
+        )

@@ -9,19 +9,24 @@ __all__ = ["is_address", "open_reader"]
 
 
 def open_reader(place: str, experiment: str | None = None) -> StoreReader:
-    """The store at a place: the path of a file, or the address of a database (postgresql://…), which holds many.
+    """The store at a place: the path of a file, or the address of a database
+    (postgresql://…), which holds many.
 
     `experiment` says which one of a database; of a file it is the one it must be of.
     """
     if is_address(place):
         if experiment is None:
-            raise InvalidInput("experiment must be given for a store in a database; got none")
+            raise InvalidInput(
+                "experiment must be given for a store in a database; got none"
+            )
         return PostgresReader(place, experiment=experiment)
     reader = SQLiteReader(place)
     name = reader.about.get("experiment")
     if experiment is not None and experiment != name:
         reader.close()
-        raise InvalidInput(f"{place} must be the store of experiment {experiment!r}; it is of {name!r}")
+        raise InvalidInput(
+            f"{place} must be the store of experiment {experiment!r}; it is of {name!r}"
+        )
     return reader
 
 
@@ -32,6 +37,10 @@ def is_address(place: str) -> bool:
     (True, False)
     """
     scheme, mark, _ = str(place).partition("://")
-    if mark and scheme not in ("postgresql", "postgres"):  # the rest may hold a password
-        raise InvalidInput(f"place must be a file, or postgresql://…; got an address that starts with {scheme}://")
+    # the rest may hold a password
+    if mark and scheme not in ("postgresql", "postgres"):
+        raise InvalidInput(
+            "place must be a file, or postgresql://…; got an address that starts with "
+            f"{scheme}://"
+        )
     return bool(mark)

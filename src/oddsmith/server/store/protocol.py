@@ -1,4 +1,5 @@
-"""The Store protocol: what any place for events must promise, and the light lines it is read by."""
+"""The Store protocol: what any place for events must promise, and the light lines it is
+read by."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -51,11 +52,13 @@ __all__ = [
 
 
 class Drawn(NamedTuple):
-    """The arm of a decision, its number, the odds (K,) of all arms and which were eligible (None: all).
+    """The arm of a decision, its number, the odds (K,) of all arms and which were
+    eligible (None: all).
 
-    `names` are those of arms that came with the call. Where an incumbent acted (`shadow`), arm and odds are its, and
-    `own` is what the policy would have done, if that was kept. `votes` (N,) is what each expert gave the arm, NaN for
-    one that slept; None where votes are not recorded.
+    `names` are those of arms that came with the call. Where an incumbent acted
+    (`shadow`), arm and odds are its, and `own` is what the policy would have done, if
+    that was kept. `votes` (N,) is what each expert gave the arm, NaN for one that
+    slept; None where votes are not recorded.
     """
 
     arm: str
@@ -69,15 +72,31 @@ class Drawn(NamedTuple):
 
     @classmethod
     def of(
-        cls, decision: Decision, own: OwnDraw | None = None, *, shadow: bool = False, votes: Array | None = None
+        cls,
+        decision: Decision,
+        own: OwnDraw | None = None,
+        *,
+        shadow: bool = False,
+        votes: Array | None = None,
     ) -> "Drawn":
         """What a decision was drawn from.
 
-        >>> Drawn.of(Decision(1, None, None, "b", np.array([0.25, 0.75]), index=1)).odds_drawn
+        >>> Drawn.of(
+        ...     Decision(1, None, None, "b", np.array([0.25, 0.75]), index=1)
+        ... ).odds_drawn
         0.75
         """
         mask, names = decision.eligible, decision.arms
-        return cls(str(decision.arm), decision.number, decision.propensities, mask, names, shadow, own, votes)
+        return cls(
+            str(decision.arm),
+            decision.number,
+            decision.propensities,
+            mask,
+            names,
+            shadow,
+            own,
+            votes,
+        )
 
     @property
     def odds_drawn(self) -> float:
@@ -87,7 +106,11 @@ class Drawn(NamedTuple):
     @property
     def n_eligible(self) -> int:
         """How many arms could have been drawn, as far as the caller allowed them."""
-        return len(self.odds) if self.eligible is None else int(np.count_nonzero(self.eligible))
+        return (
+            len(self.odds)
+            if self.eligible is None
+            else int(np.count_nonzero(self.eligible))
+        )
 
 
 class ContextErased(StoreFailed):
@@ -95,13 +118,19 @@ class ContextErased(StoreFailed):
 
 
 class Erased:
-    """The context of a decision after it was erased: to read it is refused; fixed experts never read it."""
+    """The context of a decision after it was erased: to read it is refused; fixed
+    experts never read it."""
 
     def _refuse(self, *_: object) -> NoReturn:
         learns = "a policy that learns from contexts"
-        raise ContextErased(f"contexts must be there for {learns}; this one was erased, and no snapshot is later")
+        raise ContextErased(
+            f"contexts must be there for {learns}; this one was erased, and no "
+            "snapshot is later"
+        )
 
-    __array__ = __contains__ = __getitem__ = __iter__ = __len__ = __float__ = __index__ = _refuse
+    __array__ = __contains__ = __getitem__ = __iter__ = __len__ = __float__ = (
+        __index__
+    ) = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -113,30 +142,46 @@ class Erased:
 
 
 EventKind: TypeAlias = Literal[
-    "decision", "activation", "reward", "default", "correction", "expert added", "expert retired", "configuration"
+    "decision",
+    "activation",
+    "reward",
+    "default",
+    "correction",
+    "expert added",
+    "expert retired",
+    "configuration",
 ]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
 DECISION_KINDS = KINDS[:5]
 """The kinds of events that are about one decision, which `id` names."""
 
 Rule: TypeAlias = Literal["first", "first_at_close", "sum"]
-"""How rewards of one decision make one, and when: the first counts at once; or the first, or the sum of all, counts
-when the window closes, where its absence counts."""
+"""How rewards of one decision make one, and when: the first counts at once; or the
+first, or the sum of all, counts when the window closes, where its absence counts."""
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Late: TypeAlias = Literal["arrives", "rewrites"]
-"""Where a reward after its default counts: where it stands, changing what was learnt; or, rewriting history, there."""
+"""Where a reward after its default counts: where it stands, changing what was learnt;
+or, rewriting history, there."""
 
-_DECISION_EVENTS: tuple[type, ...] = (DecisionMade, Activation, Reward, DefaultReward, Correction)
+_DECISION_EVENTS: tuple[type, ...] = (
+    DecisionMade,
+    Activation,
+    Reward,
+    DefaultReward,
+    Correction,
+)
 _KINDS: dict[type, EventKind] = dict(zip(_DECISION_EVENTS, DECISION_KINDS, strict=True))
 
 
 class Line(NamedTuple):
     """An event without the decision's body: what the bookkeeping of rewards needs.
 
-    `id` is the decision's, or the name of an expert or a setting; `value` a reward, a default, a correction or a prior
-    share; `seen` is the position of the state that a decision was made with; `sender` the name of the key that sent it,
-    None for the service itself; `body` the JSON of what else an event has that is no decision; `arm` what was drawn.
+    `id` is the decision's, or the name of an expert or a setting; `value` a reward, a
+    default, a correction or a prior share; `seen` is the position of the state that a
+    decision was made with; `sender` the name of the key that sent it, None for the
+    service itself; `body` the JSON of what else an event has that is no decision; `arm`
+    what was drawn.
     """
 
     position: int
@@ -159,18 +204,24 @@ class Line(NamedTuple):
     @property
     def of_policy(self) -> bool:
         """Whether the policy changed: an expert came or went, or arms were added."""
-        return self.kind in ("expert added", "expert retired") or (self.kind, self.id) == ("configuration", ARMS)
+        return self.kind in ("expert added", "expert retired") or (
+            self.kind,
+            self.id,
+        ) == ("configuration", ARMS)
 
     @property
     def of_kernels(self) -> bool:
-        """Whether the arithmetic changed, so that the state is folded again from the first event."""
+        """Whether the arithmetic changed, so that the state is folded again from the
+        first event."""
         return (self.kind, self.id) == ("configuration", KERNELS)
 
 
 class Receipt(NamedTuple):
-    """Where an event stands; `new` is False for one that was there before; `refused` says why it is not kept.
+    """Where an event stands; `new` is False for one that was there before; `refused`
+    says why it is not kept.
 
-    `parked` is a reward or an activation whose decision is not in the log yet: it counts once that comes.
+    `parked` is a reward or an activation whose decision is not in the log yet: it
+    counts once that comes.
     """
 
     position: int
@@ -195,7 +246,8 @@ class Snapshot(NamedTuple):
 
 
 class BackupFacts(NamedTuple):
-    """When a backup was made, of which epoch and up to which position; `restored` is when it became a store again."""
+    """When a backup was made, of which epoch and up to which position; `restored` is
+    when it became a store again."""
 
     time: float
     epoch: str
@@ -204,7 +256,8 @@ class BackupFacts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow` where an incumbent acted.
+    """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow`
+    where an incumbent acted.
 
     `own` is what the policy would have done in its place.
     """
@@ -215,7 +268,8 @@ class Evidence(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A reward window: opened by a decision, or by the activation of a deferred one, at this position and time.
+    """A reward window: opened by a decision, or by the activation of a deferred one, at
+    this position and time.
 
     `closed` if a default was written, or with the rule "first" a reward.
     """
@@ -234,7 +288,8 @@ class Foldable(Protocol):
     late: Late
     """Where a reward after its default counts."""
     zero: float
-    """Nothing, in the units of rewards, on the scale from 0 to 1: what a sum of no parts is."""
+    """Nothing, in the units of rewards, on the scale from 0 to 1: what a sum of no
+    parts is."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""
@@ -243,10 +298,12 @@ class Foldable(Protocol):
         """All lines about these decisions up to `until`, in order."""
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        """The decisions made at these positions, in the order asked for; an erased context is `Erased`."""
+        """The decisions made at these positions, in the order asked for; an erased
+        context is `Erased`."""
 
     def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
-        """What the arms of the decisions at these positions were drawn from, in this order; None for a damaged one."""
+        """What the arms of the decisions at these positions were drawn from, in this
+        order; None for a damaged one."""
 
     def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
         """What `decisions` and `drawn` tell of these positions, from one reading."""
@@ -258,7 +315,8 @@ class Reading(Foldable, Protocol):
     about: dict[str, Any]
     """The facts about the experiment that were given when the store was made: JSON."""
     experts: tuple[str, ...] | None
-    """The experts whose predictions the first decisions hold as advice; None where they hold none, or votes."""
+    """The experts whose predictions the first decisions hold as advice; None where they
+    hold none, or votes."""
     fingerprint: str
     """That of the policy it was made with."""
     description: Any
@@ -268,7 +326,8 @@ class Reading(Foldable, Protocol):
     secret: bytes
     """What keys the digests that states hold of names and categories: 16 bytes."""
     epochs: list[tuple[str, int]]
-    """The names that the store has had, and the positions after which: a new one each time it was restored."""
+    """The names that the store has had, and the positions after which: a new one each
+    time it was restored."""
     backup: BackupFacts | None
     """Of a backup, and of what was restored from one; else None."""
 
@@ -276,22 +335,27 @@ class Reading(Foldable, Protocol):
         """The last position that readers may see; 0 if there is none."""
 
     def hold_up(self) -> HoldUp | None:
-        """The oldest transaction that keeps events from readers; None where no transaction can."""
+        """The oldest transaction that keeps events from readers; None where no
+        transaction can."""
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
-        """What the odds of the decisions at these positions were made from, in the order asked for."""
+        """What the odds of the decisions at these positions were made from, in the
+        order asked for."""
 
     def lines_back(self, before: int, limit: int) -> list[Line]:
         """The last lines before a position, the newest first, at most `limit`."""
 
     def draws(self, positions: Sequence[int]) -> list[Draw]:
-        """What a list says of the decisions at these positions, in the order asked for; no context is read."""
+        """What a list says of the decisions at these positions, in the order asked for;
+        no context is read."""
 
     def tally(self) -> dict[EventKind, int]:
-        """How many events there are of each kind, up to the head; what was counted before is not counted again."""
+        """How many events there are of each kind, up to the head; what was counted
+        before is not counted again."""
 
     def changes(self) -> list[Line]:
-        """What changed the policy, in order: experts that came and went, arms that were added."""
+        """What changed the policy, in order: experts that came and went, arms that were
+        added."""
 
     def of_setting(self, setting: str) -> list[Line]:
         """The changes of a setting, in order; the body of each has its value."""
@@ -300,56 +364,71 @@ class Reading(Foldable, Protocol):
         """The decisions of a unit that keeps its own, the first one first."""
 
     def of_slate(self, slate: str) -> list[Line]:
-        """The decisions that were made together for the slots of a slate, in the order of the slots."""
+        """The decisions that were made together for the slots of a slate, in the order
+        of the slots."""
 
     def has_slates(self) -> bool:
         """Whether some decisions were made together, for the slots of a slate."""
 
     def windows(self, after: int, limit: int) -> list[Window]:
-        """The reward windows that opened after a position, in order, at most `limit`."""
+        """The reward windows that opened after a position, in order, at most
+        `limit`."""
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots, oldest first."""
 
     def content(self, position: int) -> bytes:
-        """What was kept as the snapshot at this position; `DamagedSnapshot` where it is no longer what it was."""
+        """What was kept as the snapshot at this position; `DamagedSnapshot` where it is
+        no longer what it was."""
 
     def close(self) -> None:
         """Let go of everything; a store writes what is queued first."""
 
 
 class Store(Reading, Protocol):
-    """The events of one experiment in one total order of positions: above 0, in the order of reading, maybe with gaps.
+    """The events of one experiment in one total order of positions: above 0, in the
+    order of reading, maybe with gaps.
 
     An implementation promises:
 
-    1. What `append` answered is on disk, and survives a power cut. Events that could not be written are not answered,
-       the future raises `StoreFailed`; sending them again is safe.
-    2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of the first and changes nothing;
-       a repeat with another value is refused with `Conflict`. Decisions are known by id alone, and where units keep
-       theirs by unit and turn: the first one counts. Slots of a slate that are appended together are kept together:
-       where the first one was there before, so are all, or they are refused with `Conflict`.
-       A correction of a decision that has no reward and no default is refused with `InvalidInput`. A refused event
-       does not harm the others of its batch. A reward or an activation without its decision is kept, and `parked`.
-    3. Positions only grow in the order in which readers may see them: once a reader has seen `head()`, nothing new
-       appears at or below it. (A sequence number that is handed out before commit does not promise that.)
-    4. Lines and decisions never change. Only contexts can go, by `erase`, and what was known of arms with them.
-    5. It belongs to the policy it was made with, and to one rule for rewards and late ones: others are refused.
-    6. A store that cannot write says so in `write_trouble`, and tries by itself to be well again.
+    1. What `append` answered is on disk, and survives a power cut. Events that could
+       not be written are not answered, the future raises `StoreFailed`; sending them
+       again is safe.
+    2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of
+       the first and changes nothing; a repeat with another value is refused with
+       `Conflict`. Decisions are known by id alone, and where units keep theirs by unit
+       and turn: the first one counts. Slots of a slate that are appended together are
+       kept together: where the first one was there before, so are all, or they are
+       refused with `Conflict`. A correction of a decision that has no reward and no
+       default is refused with `InvalidInput`. A refused event does not harm the others
+       of its batch. A reward or an activation without its decision is kept, and
+       `parked`.
+    3. Positions only grow in the order in which readers may see them: once a reader has
+       seen `head()`, nothing new appears at or below it. (A sequence number that is
+       handed out before commit does not promise that.)
+    4. Lines and decisions never change. Only contexts can go, by `erase`, and what was
+       known of arms with them.
+    5. It belongs to the policy it was made with, and to one rule for rewards and late
+       ones: others are refused.
+    6. A store that cannot write says so in `write_trouble`, and tries by itself to be
+       well again.
     """
 
     @property
     def write_trouble(self) -> str:
-        """Why the last write did not go well, or the next one cannot; empty if all is well. Never waits."""
+        """Why the last write did not go well, or the next one cannot; empty if all is
+        well. Never waits."""
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Receipts in the order of `events`, once all of them are committed, in that order; from any thread."""
+        """Receipts in the order of `events`, once all of them are committed, in that
+        order; from any thread."""
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         """Keep a snapshot; of older ones, `thinned` says which stay."""
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time, and features that no other needs; returns how many."""
+        """Erase the contexts of decisions made before that time, and features that no
+        other needs; returns how many."""
 
 
 class DamagedSnapshot(BadFile):
@@ -364,14 +443,39 @@ def line_of(event: Event, position: int = 0) -> Line:
     """
     sender = event.sender or None
     if isinstance(event, ExpertChange):
-        kind: EventKind = "expert added" if event.change == "added" else "expert retired"
-        return Line(position, kind, event.expert, event.key, event.share, event.time, False, None, sender)
+        kind: EventKind = (
+            "expert added" if event.change == "added" else "expert retired"
+        )
+        return Line(
+            position,
+            kind,
+            event.expert,
+            event.key,
+            event.share,
+            event.time,
+            False,
+            None,
+            sender,
+        )
     if isinstance(event, ConfigurationChange):
         body = event.body()
-        return Line(position, "configuration", event.setting, event.key, None, event.time, False, None, sender, body)
+        return Line(
+            position,
+            "configuration",
+            event.setting,
+            event.key,
+            None,
+            event.time,
+            False,
+            None,
+            sender,
+            body,
+        )
     key, value = getattr(event, "key", ""), getattr(event, "value", None)
     deferred, seen = getattr(event, "deferred", False), getattr(event, "seen", None)
     given = None if value is None else float(value)
     arm = str(event.decision.arm) if isinstance(event, DecisionMade) else None
     facts = deferred, seen, sender, None, arm
-    return Line(position, _KINDS[type(event)], event.id, key, given, float(event.time), *facts)
+    return Line(
+        position, _KINDS[type(event)], event.id, key, given, float(event.time), *facts
+    )

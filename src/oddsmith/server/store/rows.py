@@ -1,8 +1,9 @@
 """The rows of a store: what is written of an event, and how a decision is read back.
 
-A decision is a line of JSON and its numbers as they lie in memory (float64, little-endian): exact as `to_json` is, in
-half the room and half the time. Votes come last. The context is kept apart, so that it can be erased; lists of names
-and the features of arms are kept once, by their digests.
+A decision is a line of JSON and its numbers as they lie in memory (float64,
+little-endian): exact as `to_json` is, in half the room and half the time. Votes come
+last. The context is kept apart, so that it can be erased; lists of names and the
+features of arms are kept once, by their digests.
 """
 
 import json
@@ -16,9 +17,24 @@ from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.core.exact_json import decode, encode
-from oddsmith.server.store.contents import Content, FeatureRow, feature_row, parts_of, text_of, written
+from oddsmith.server.store.contents import (
+    Content,
+    FeatureRow,
+    feature_row,
+    parts_of,
+    text_of,
+    written,
+)
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
-from oddsmith.server.store.protocol import Drawn, Erased, Evidence, Line, Receipt, Rule, line_of
+from oddsmith.server.store.protocol import (
+    Drawn,
+    Erased,
+    Evidence,
+    Line,
+    Receipt,
+    Rule,
+    line_of,
+)
 
 __all__ = [
     "AnotherValue",
@@ -52,16 +68,21 @@ def unpack_votes(form: Form, content: bytes) -> Array:
     """The ballots that `pack_votes` wrote."""
     n_arms, kind = form
     if kind == "f8":
-        return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
+        return (
+            np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(-1, n_arms)
+        )
     if kind == "bits":
         packed = np.frombuffer(content, dtype="u1").reshape(-1, (n_arms + 7) // 8)
         return shared(np.unpackbits(packed, axis=1, count=n_arms).astype(bool))
-    votes: Array = (np.frombuffer(content, dtype=kind)[:, None] == np.arange(n_arms)).astype(np.float64)
+    votes: Array = (
+        np.frombuffer(content, dtype=kind)[:, None] == np.arange(n_arms)
+    ).astype(np.float64)
     return votes
 
 
 def votes_on(arm: int, form: Form, content: bytes) -> Array:
-    """What each expert gives one arm (N,), of the ballots that `pack_votes` wrote; NaN for an expert that slept.
+    """What each expert gives one arm (N,), of the ballots that `pack_votes` wrote; NaN
+    for an expert that slept.
 
     >>> votes_on(1, (2, "u1"), b"\\x01\\xff\\x00")
     array([ 1., nan,  0.])
@@ -89,7 +110,8 @@ _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
 class ContextRow(NamedTuple):
-    """What is erased of a decision: digests of features, and the JSON of the context."""
+    """What is erased of a decision: digests of features, and the JSON of the
+    context."""
 
     features: bytes | None
     body: str | None
@@ -111,22 +133,43 @@ class EventRow(NamedTuple):
 
 
 def row_of(event: Event, rule: Rule) -> EventRow:
-    """What is written of an event; whatever cannot be written, or must not with this rule, is refused here."""
+    """What is written of an event; whatever cannot be written, or must not with this
+    rule, is refused here."""
     if not isinstance(event, DecisionMade):
         if rule != "sum" and isinstance(event, Reward) and event.key:
-            raise InvalidInput("key must be empty where the first reward counts (rule 'sum' adds parts up)")
+            raise InvalidInput(
+                "key must be empty where the first reward counts (rule 'sum' adds "
+                "parts up)"
+            )
         line = line_of(event)
         return EventRow(line, (*line[1:9], None, None, None, None, line.body, None))
     decision = event.decision
-    arrays = {name: values for name, values in zip(_NUMBERS, decision[4:8], strict=True) if values is not None}
-    plain: dict[str, Any] = {"step": decision.step, "eligible": decision.eligible, "arm": decision.arm}
-    plain["index"], plain["numbers"] = decision.index, {name: len(values) for name, values in arrays.items()}
-    numbers = b"".join([np.asarray(values, dtype="<f8").tobytes() for values in arrays.values()])
+    arrays = {
+        name: values
+        for name, values in zip(_NUMBERS, decision[4:8], strict=True)
+        if values is not None
+    }
+    plain: dict[str, Any] = {
+        "step": decision.step,
+        "eligible": decision.eligible,
+        "arm": decision.arm,
+    }
+    plain["index"], plain["numbers"] = (
+        decision.index,
+        {name: len(values) for name, values in arrays.items()},
+    )
+    numbers = b"".join(
+        [np.asarray(values, dtype="<f8").tobytes() for values in arrays.values()]
+    )
     if event.votes is not None:
         plain["votes"], votes = pack_votes(event.votes)
         numbers += votes
     if event.shadow:
-        plain["shadow"] = True if event.own is None else {"would": event.own.would, "odds": event.own.odds}
+        plain["shadow"] = (
+            True
+            if event.own is None
+            else {"would": event.own.would, "odds": event.own.odds}
+        )
     context: ContextRow | None = None
     names: Content | None = None
     features: tuple[FeatureRow, ...] = ()
@@ -137,23 +180,51 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         names, features = _offer(decision, plain)
         if decision.features is not None:
             context = ContextRow(
-                bytes.fromhex("".join(one.digest for one in features)), None if context is None else context.body
+                bytes.fromhex("".join(one.digest for one in features)),
+                None if context is None else context.body,
             )
     try:
         body = written(plain)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"decision must have a step, arm and eligible arms that JSON can hold; {error}") from error
-    line = Line(0, "decision", event.id, "", None, float(event.time), event.deferred, event.seen, event.sender or None)
-    columns = (*line[1:9], event.unit, event.turn, event.slate, event.slot, body, numbers)
+        raise InvalidInput(
+            "decision must have a step, arm and eligible arms that JSON can hold; "
+            f"{error}"
+        ) from error
+    line = Line(
+        0,
+        "decision",
+        event.id,
+        "",
+        None,
+        float(event.time),
+        event.deferred,
+        event.seen,
+        event.sender or None,
+    )
+    columns = (
+        *line[1:9],
+        event.unit,
+        event.turn,
+        event.slate,
+        event.slot,
+        body,
+        numbers,
+    )
     return EventRow(line, columns, context, names, features)
 
 
-def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[FeatureRow, ...]]:
-    """The names of the arms that were offered, and what was known of all of them, or of the drawn one.
+def _offer(
+    decision: Decision, plain: dict[str, Any]
+) -> tuple[Content, tuple[FeatureRow, ...]]:
+    """The names of the arms that were offered, and what was known of all of them, or of
+    the drawn one.
 
-    Of arms that are fixed, what was known lies beside the decision, with the names of those it was known of.
+    Of arms that are fixed, what was known lies beside the decision, with the names of
+    those it was known of.
     """
-    names = text_of(written(list(decision.features if decision.arms is None else decision.arms)))
+    names = text_of(
+        written(list(decision.features if decision.arms is None else decision.arms))
+    )
     plain["arms"] = names.digest
     if decision.features is None:
         return names, ()
@@ -162,7 +233,10 @@ def _offer(decision: Decision, plain: dict[str, Any]) -> tuple[Content, tuple[Fe
         return names, tuple(feature_row(row) for row in decision.features.values())
     known = [arm for arm in decision.arms if arm in decision.features]
     if len(known) != len(decision.arms) and known != [decision.arm]:
-        raise InvalidInput(f"features must be those of all arms or of the drawn one; got {len(known)} of them")
+        raise InvalidInput(
+            f"features must be those of all arms or of the drawn one; got {len(known)} "
+            "of them"
+        )
     plain["features"] = "all" if len(known) == len(decision.arms) else "drawn"
     return names, tuple(feature_row(decision.features[arm]) for arm in known)
 
@@ -180,18 +254,36 @@ class AnotherValue(Conflict):
         super().__init__(self._sentence(first, line.value))
 
     def in_units(self, scale: RewardScale) -> Conflict:
-        """The same in the units that rewards are sent in; shares of the weight have none."""
-        if self.first is None or self.line.value is None or self.line.kind not in ("reward", "default", "correction"):
+        """The same in the units that rewards are sent in; shares of the weight have
+        none."""
+        if (
+            self.first is None
+            or self.line.value is None
+            or self.line.kind not in ("reward", "default", "correction")
+        ):
             return self
-        return Conflict(self._sentence(scale.value(self.first), scale.value(self.line.value)))
+        return Conflict(
+            self._sentence(scale.value(self.first), scale.value(self.line.value))
+        )
 
     def _sentence(self, first: float | None, got: float | None) -> str:
         key = f" with key {self.line.key!r}" if self.line.key else ""
-        return f"{self.line.kind} of {self.line.id!r}{key} must be {first:.12g}, as it was first; got {got:.12g}"
+        return (
+            f"{self.line.kind} of {self.line.id!r}{key} must be {first:.12g}, as it "
+            f"was first; got {got:.12g}"
+        )
 
 
-def repeated(line: Line, position: int, value: float | None, body: str | None, *, parked: bool = False) -> Receipt:
-    """The receipt of a line that was there before, at this position, with this value and body.
+def repeated(
+    line: Line,
+    position: int,
+    value: float | None,
+    body: str | None,
+    *,
+    parked: bool = False,
+) -> Receipt:
+    """The receipt of a line that was there before, at this position, with this value
+    and body.
 
     A decision is known by its id, or its unit, and may come again with another body.
     """
@@ -199,13 +291,21 @@ def repeated(line: Line, position: int, value: float | None, body: str | None, *
         return Receipt(position, False, AnotherValue(line, value), parked)
     if line.kind != "decision" and body != line.body:
         same = f"{line.kind} of {line.id!r} must be {body!s:.80}, as it was first"
-        return Receipt(position, False, Conflict(f"{same}; got {line.body!s:.80}"), parked)
+        return Receipt(
+            position, False, Conflict(f"{same}; got {line.body!s:.80}"), parked
+        )
     return Receipt(position, False, None, parked)
 
 
 def unrewarded(line: Line) -> Receipt:
     """The receipt of a correction that has nothing to correct."""
-    return Receipt(0, False, InvalidInput(f"decision {line.id!r} must have a reward to correct; it has none"))
+    return Receipt(
+        0,
+        False,
+        InvalidInput(
+            f"decision {line.id!r} must have a reward to correct; it has none"
+        ),
+    )
 
 
 class DecisionRow(NamedTuple):
@@ -218,7 +318,14 @@ class DecisionRow(NamedTuple):
     context: str | None
 
     @classmethod
-    def read(cls, body: str, numbers: bytes, there: int, features: bytes | None, context: str | None) -> "DecisionRow":
+    def read(
+        cls,
+        body: str,
+        numbers: bytes,
+        there: int,
+        features: bytes | None,
+        context: str | None,
+    ) -> "DecisionRow":
         """The row of these columns."""
         return cls(json.loads(body), numbers, bool(there), features, context)
 
@@ -228,11 +335,17 @@ def digests_of(row: DecisionRow) -> list[str]:
     return parts_of(row.features)
 
 
-def read_decision(row: DecisionRow, names: Mapping[str, str], features: Mapping[str, str]) -> Decision:
-    """The decision that was written, with its context, or `Erased` in its place; texts are given by their digests."""
+def read_decision(
+    row: DecisionRow, names: Mapping[str, str], features: Mapping[str, str]
+) -> Decision:
+    """The decision that was written, with its context, or `Erased` in its place; texts
+    are given by their digests."""
     plain = dict(row.plain)
     counts, end = plain.pop("numbers"), 0
-    values = np.frombuffer(row.numbers, dtype="<f8", count=sum(counts.values())).astype(np.float64)  # may be written to
+    # may be written to
+    values = np.frombuffer(row.numbers, dtype="<f8", count=sum(counts.values())).astype(
+        np.float64
+    )
     for name, length in counts.items():
         plain[name], end = values[end : end + length], end + length
     plain.pop("votes", None), plain.pop("shadow", None)
@@ -240,15 +353,24 @@ def read_decision(row: DecisionRow, names: Mapping[str, str], features: Mapping[
         plain["eligible"] = np.array(plain["eligible"])
     had, known = plain.pop("context", False), plain.pop("features", None)
     digests = digests_of(row)
-    there = row.there and all(digest in features for digest in digests)  # they may be erased since the row was read
+    # they may be erased since the row was read
+    there = row.there and all(digest in features for digest in digests)
     if "arms" in plain:
         plain["arms"] = tuple(json.loads(names[plain["arms"]]))
     if had:
-        plain["context"] = decode(json.loads(row.context)) if there and row.context is not None else Erased()
+        plain["context"] = (
+            decode(json.loads(row.context))
+            if there and row.context is not None
+            else Erased()
+        )
     if known is not None:
         arms = (plain["arm"],) if known == "drawn" else plain["arms"]
         pairs = zip(arms, digests, strict=there)
-        plain["features"] = {arm: decode(json.loads(features[d])) for arm, d in pairs} if there else Erased()
+        plain["features"] = (
+            {arm: decode(json.loads(features[d])) for arm, d in pairs}
+            if there
+            else Erased()
+        )
     if known == "beside":
         del plain["arms"]
     return Decision(**{"context": None} | plain)
@@ -263,19 +385,34 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     return Evidence(votes, *_shadow(plain))
 
 
-def read_drawn(plain: dict[str, Any] | None, numbers: bytes, names: Mapping[str, str]) -> Drawn | None:
-    """What the arm was drawn from, lists of names given by their digests; None where the row is damaged."""
+def read_drawn(
+    plain: dict[str, Any] | None, numbers: bytes, names: Mapping[str, str]
+) -> Drawn | None:
+    """What the arm was drawn from, lists of names given by their digests; None where
+    the row is damaged."""
     if plain is None:
         return None
     try:
-        odds = np.frombuffer(numbers, dtype="<f8", count=plain["numbers"]["propensities"])
-        mask = None if plain["eligible"] is None else np.array(plain["eligible"], dtype=np.bool_)
+        odds = np.frombuffer(
+            numbers, dtype="<f8", count=plain["numbers"]["propensities"]
+        )
+        mask = (
+            None
+            if plain["eligible"] is None
+            else np.array(plain["eligible"], dtype=np.bool_)
+        )
         number = plain["arm"] if plain["index"] is None else plain["index"]
         is_offer = "arms" in plain and plain.get("features") != "beside"
         offered = tuple(json.loads(names[plain["arms"]])) if is_offer else None
         place, form = range(len(odds))[number], plain.get("votes")
-        votes = None if form is None else votes_on(place, form, _after_numbers(plain, numbers))
-        return Drawn(str(plain["arm"]), place, odds, mask, offered, *_shadow(plain), votes)
+        votes = (
+            None
+            if form is None
+            else votes_on(place, form, _after_numbers(plain, numbers))
+        )
+        return Drawn(
+            str(plain["arm"]), place, odds, mask, offered, *_shadow(plain), votes
+        )
     except (KeyError, ValueError, TypeError, IndexError):
         return None
 
@@ -286,24 +423,28 @@ def _after_numbers(plain: dict[str, Any], numbers: bytes) -> bytes:
 
 
 def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
-    """Whether an incumbent acted, and what the policy would have done, if that was kept."""
+    """Whether an incumbent acted, and what the policy would have done, if that was
+    kept."""
     shadow = plain.get("shadow", False)
     if not isinstance(shadow, dict):
         return bool(shadow), None
-    return True, OwnDraw(int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64))
+    return True, OwnDraw(
+        int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64)
+    )
 
 
 def pack_votes(votes: Array) -> tuple[Form, bytes]:
     """How ballots (N, K) are kept, and their bytes.
 
-    "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert, which share its vote. "f8": all of
-    it as it is.
+    "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert,
+    which share its vote. "f8": all of it as it is.
 
     >>> pack_votes(np.array([[0.0, 1.0], [0.0, 0.0]]))
     ((2, 'u1'), b'\\x01\\xff')
     """
     n_experts, n_arms = votes.shape
-    if n_arms < WHOLE[0][1] and np.count_nonzero(votes) == n_experts:  # as they mostly are: an arm each
+    # as they mostly are: an arm each
+    if n_arms < WHOLE[0][1] and np.count_nonzero(votes) == n_experts:
         places = votes.argmax(axis=1)
         if np.count_nonzero(votes[np.arange(n_experts), places] == 1.0) == n_experts:
             return (n_arms, "u1"), places.astype("u1").tobytes()
@@ -312,7 +453,9 @@ def pack_votes(votes: Array) -> tuple[Form, bytes]:
     if count.max(initial=0) <= 1 and (votes == cast).all():
         for kind, none in WHOLE:
             if n_arms < none:
-                return (n_arms, kind), np.where(count > 0, cast.argmax(axis=1), none).astype(kind).tobytes()
+                return (n_arms, kind), np.where(
+                    count > 0, cast.argmax(axis=1), none
+                ).astype(kind).tobytes()
     if (shared(cast) == votes).all():
         return (n_arms, "bits"), np.packbits(cast, axis=1).tobytes()
     return (n_arms, "f8"), np.asarray(votes, dtype="<f8").tobytes()

@@ -1,4 +1,5 @@
-"""Slates in a store: the id of a slot's decision, what keeps the slots of a slate together, and ids apart."""
+"""Slates in a store: the id of a slot's decision, what keeps the slots of a slate
+together, and ids apart."""
 
 from collections.abc import Sequence
 
@@ -11,25 +12,31 @@ __all__ = ["OfSlate", "asked_as_decision", "not_kept", "places_of_firsts", "slot
 
 
 class OfSlate(InvalidInput):
-    """A reward or an activation has the id of a slate, whose slots have ids of their own."""
+    """A reward or an activation has the id of a slate, whose slots have ids of their
+    own."""
 
 
 def asked_as_decision(slate: str, ids: Sequence[str]) -> InvalidInput:
-    """The refusal of a slate's id where a decision's is asked for, with the ids of its slots.
+    """The refusal of a slate's id where a decision's is asked for, with the ids of its
+    slots.
 
     >>> print(asked_as_decision("page-7", ["page-7#1", "page-7#2"]))
-    id must be that of a decision; got 'page-7', which is a slate: ask for those of its slots, 'page-7#1', 'page-7#2'
+    id must be that of a decision; got 'page-7', which is a slate: ask for those of its
+    slots, 'page-7#1', 'page-7#2'
     """
-    told = ", ".join(repr(id) for id in ids[:10]) + (f" and {len(ids) - 10:,} more" if len(ids) > 10 else "")
+    told = ", ".join(repr(id) for id in ids[:10]) + (
+        f" and {len(ids) - 10:,} more" if len(ids) > 10 else ""
+    )
     had = f"id must be that of a decision; got {slate!r:.140}, which is a slate"
     return InvalidInput(f"{had}: ask for those of its slots, {told}")
 
 
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
-    """For each row that is a further slot of a slate, the place of the row that is its first; else None.
+    """For each row that is a further slot of a slate, the place of the row that is its
+    first; else None.
 
-    A further slot is kept only where the first one is new: else two calls for one slate, of which one has more slots,
-    would become a slate that was never drawn.
+    A further slot is kept only where the first one is new: else two calls for one
+    slate, of which one has more slots, would become a slate that was never drawn.
     """
     firsts: dict[str, int] = {}
     places: list[int | None] = []
@@ -44,13 +51,35 @@ def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
 def not_kept(row: EventRow) -> Receipt:
     """The receipt of a row that is neither written nor there before.
 
-    A slate has its id, or a decision has that of its slate, or the slate was there before, without this slot.
+    A slate has its id, or a decision has that of its slate, or the slate was there
+    before, without this slot.
     """
     line, (slate, slot) = row.line, row.columns[10:12]
     if slot == 1:
-        return Receipt(0, False, Conflict(f"id {slate!r:.140} is that of a decision; ask for slots with another id"))
+        return Receipt(
+            0,
+            False,
+            Conflict(
+                f"id {slate!r:.140} is that of a decision; ask for slots with another "
+                "id"
+            ),
+        )
     if slot is not None:
-        return Receipt(0, False, Conflict(f"slate {slate!r:.80} was decided before, without a slot {slot}"))
+        return Receipt(
+            0,
+            False,
+            Conflict(f"slate {slate!r:.80} was decided before, without a slot {slot}"),
+        )
     if line.kind == "decision":
-        return Receipt(0, False, Conflict(f"id {line.id!r:.140} is that of a slate; ask with another id"))
-    return Receipt(0, False, OfSlate(f"id must be that of a decision; got {line.id!r:.140}, which is a slate"))
+        return Receipt(
+            0,
+            False,
+            Conflict(f"id {line.id!r:.140} is that of a slate; ask with another id"),
+        )
+    return Receipt(
+        0,
+        False,
+        OfSlate(
+            f"id must be that of a decision; got {line.id!r:.140}, which is a slate"
+        ),
+    )

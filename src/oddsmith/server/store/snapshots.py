@@ -6,9 +6,11 @@ __all__ = ["thinned"]
 
 
 def thinned(positions: Sequence[int]) -> set[int]:
-    """Which snapshots stay: one before any event, the two newest, and of others the oldest for each doubling of age.
+    """Which snapshots stay: one before any event, the two newest, and of others the
+    oldest for each doubling of age.
 
-    So there are few of them, and a correction of an old reward still finds one not far before it.
+    So there are few of them, and a correction of an old reward still finds one not far
+    before it.
 
     >>> sorted(thinned([10, 20, 30, 40, 50, 60, 70, 80]))
     [10, 20, 50, 70, 80]
@@ -17,4 +19,8 @@ def thinned(positions: Sequence[int]) -> set[int]:
     oldest: dict[int, int] = {}
     for position in ordered:
         oldest.setdefault((ordered[-1] - position).bit_length(), position)
-    return {*oldest.values(), *ordered[-2:], *(position for position in ordered if position == 0)}
+    return {
+        *oldest.values(),
+        *ordered[-2:],
+        *(position for position in ordered if position == 0),
+    }

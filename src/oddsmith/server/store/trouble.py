@@ -9,10 +9,12 @@ __all__ = ["HoldUp", "WriteTrouble"]
 
 
 class HoldUp(NamedTuple):
-    """The oldest transaction that is open in a database, and the events that readers may not see until it ends.
+    """The oldest transaction that is open in a database, and the events that readers
+    may not see until it ends.
 
-    `holder` names it, in words; `age_s` says how long it is open. `unread` has, by experiment, how many events wait, at
-    most 10,000 of which are counted, and the time of the first.
+    `holder` names it, in words; `age_s` says how long it is open. `unread` has, by
+    experiment, how many events wait, at most 10,000 of which are counted, and the time
+    of the first.
     """
 
     holder: str = ""

@@ -1,4 +1,5 @@
-"""upgrade: a store of an older format becomes one of the current format, in one transaction, with a backup first."""
+"""upgrade: a store of an older format becomes one of the current format, in one
+transaction, with a backup first."""
 
 import asyncio
 import sqlite3
@@ -15,7 +16,14 @@ from oddsmith.server.store.formats import SCHEMAS, Migration, steps_from
 from oddsmith.server.store.meta import check_format
 from oddsmith.server.store.place import is_address
 from oddsmith.server.store.postgres.copy import copy_experiment
-from oddsmith.server.store.postgres.link import FORMAT_LOCK, Connection, connect, database_of, one_line, server_errors
+from oddsmith.server.store.postgres.link import (
+    FORMAT_LOCK,
+    Connection,
+    connect,
+    database_of,
+    one_line,
+    server_errors,
+)
 from oddsmith.server.store.sqlite import file as files
 from oddsmith.server.store.sqlite.copy import copy_file
 
@@ -25,7 +33,8 @@ _BEGIN = "begin immediate"
 
 
 class Upgraded(NamedTuple):
-    """The formats before and after, which are the same where there was nothing to do, and the backups made."""
+    """The formats before and after, which are the same where there was nothing to do,
+    and the backups made."""
 
     was: str
     now: str
@@ -33,16 +42,19 @@ class Upgraded(NamedTuple):
 
 
 def upgrade(place: str, *, backup: Path | None) -> Upgraded:
-    """Bring the store in a file, or all experiments of a database, to the current format.
+    """Bring the store in a file, or all experiments of a database, to the current
+    format.
 
-    `backup` is a new file, or for a database a folder, in which each experiment gets one; None makes none. A store that
-    is in use is refused. Killed at any moment, it has done all of it or nothing.
+    `backup` is a new file, or for a database a folder, in which each experiment gets
+    one; None makes none. A store that is in use is refused. Killed at any moment, it
+    has done all of it or nothing.
     """
     if is_address(place):
         return asyncio.run(_upgrade_database(place, backup))
     path = Path(place)
     files.check_file(path)
-    with closing(files.connect(path, read_only=True)) as reading:  # what is no store is left as it is
+    # what is no store is left as it is
+    with closing(files.connect(path, read_only=True)) as reading:
         _format_of(reading, path)
     lock = files.Lock(path)
     try:
@@ -54,13 +66,17 @@ def upgrade(place: str, *, backup: Path | None) -> Upgraded:
 
 def _format_of(connection: sqlite3.Connection, path: Path) -> str:
     try:
-        row = connection.execute("select value from meta where name = 'format'").fetchone()
+        row = connection.execute(
+            "select value from meta where name = 'format'"
+        ).fetchone()
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
     return str(row[0]) if row else ""
 
 
-def _upgrade_file(connection: sqlite3.Connection, path: Path, backup: Path | None) -> Upgraded:
+def _upgrade_file(
+    connection: sqlite3.Connection, path: Path, backup: Path | None
+) -> Upgraded:
     was = _format_of(connection, path)
     steps = _steps(path, was)
     if not steps:
@@ -72,11 +88,17 @@ def _upgrade_file(connection: sqlite3.Connection, path: Path, backup: Path | Non
     try:
         connection.execute(_BEGIN)
         for action in (action for step in steps for action in step.sqlite):
-            connection.execute(action) if isinstance(action, str) else action(connection)
-        connection.execute("update meta set value = ? where name = 'format'", (steps[-1].to,))
+            connection.execute(action) if isinstance(action, str) else action(
+                connection
+            )
+        connection.execute(
+            "update meta set value = ? where name = 'format'", (steps[-1].to,)
+        )
         connection.execute("commit")
     except sqlite3.Error as error:
-        raise StoreFailed(f"{path} could not be upgraded, and is as it was: {error}") from error
+        raise StoreFailed(
+            f"{path} could not be upgraded, and is as it was: {error}"
+        ) from error
     return Upgraded(was, steps[-1].to, [] if backup is None else [backup])
 
 
@@ -90,7 +112,10 @@ def _steps(where: object, was: str) -> list[Migration]:
 async def _upgrade_database(url: str, folder: Path | None) -> Upgraded:
     where = database_of(url)
     if folder is not None and not folder.is_dir():
-        raise BadFile(f"{folder} must be a folder, for the backups of all experiments of {where}; there is none")
+        raise BadFile(
+            f"{folder} must be a folder, for the backups of all experiments of "
+            f"{where}; there is none"
+        )
     try:
         connection = await connect(url)
         try:
@@ -98,14 +123,26 @@ async def _upgrade_database(url: str, folder: Path | None) -> Upgraded:
         finally:
             connection.terminate()
     except server_errors() as error:
-        raise StoreFailed(f"{where} could not be upgraded, and is as it was: {one_line(error)}") from error
+        raise StoreFailed(
+            f"{where} could not be upgraded, and is as it was: {one_line(error)}"
+        ) from error
 
 
-async def _upgrade_tables(connection: Connection, where: str, folder: Path | None) -> Upgraded:
-    if not await connection.fetchval("select to_regclass('oddsmith.format') is not null"):
-        raise BadFile(f"{where} must have stores; it has none, or of a format that was never released")
+async def _upgrade_tables(
+    connection: Connection, where: str, folder: Path | None
+) -> Upgraded:
+    if not await connection.fetchval(
+        "select to_regclass('oddsmith.format') is not null"
+    ):
+        raise BadFile(
+            f"{where} must have stores; it has none, or of a format that was never "
+            "released"
+        )
     if not await connection.fetchval("select pg_try_advisory_lock($1)", FORMAT_LOCK):
-        raise StoreFailed(f"{where} must not be in use; stop its services and whatever else reads stores there first")
+        raise StoreFailed(
+            f"{where} must not be in use; stop its services and whatever else reads "
+            "stores there first"
+        )
     was: str = await connection.fetchval("select value from format")
     steps = _steps(where, was)
     if not steps:
@@ -113,9 +150,15 @@ async def _upgrade_tables(connection: Connection, where: str, folder: Path | Non
     backups = [] if folder is None else await _back_up_all(connection, folder, was)
     async with connection.transaction():
         for action in (action for step in steps for action in step.postgres):
-            done: Awaitable[object] = connection.execute(action) if isinstance(action, str) else action(connection)
+            done: Awaitable[object] = (
+                connection.execute(action)
+                if isinstance(action, str)
+                else action(connection)
+            )
             await done
-        await connection.execute("update meta set value = $1 where name = 'format'", steps[-1].to)
+        await connection.execute(
+            "update meta set value = $1 where name = 'format'", steps[-1].to
+        )
         await connection.execute("update format set value = $1", steps[-1].to)
     return Upgraded(was, steps[-1].to, backups)
 
@@ -123,7 +166,9 @@ async def _upgrade_tables(connection: Connection, where: str, folder: Path | Non
 async def _back_up_all(connection: Connection, folder: Path, format: str) -> list[Path]:
     """A backup of each experiment, by the tables of their format."""
     backups = []
-    experiments = "select number, name from experiments where name not like '.%' order by name"
+    experiments = (
+        "select number, name from experiments where name not like '.%' order by name"
+    )
     for number, name in await connection.fetch(experiments):
         with new_file(folder / f"{name}.sqlite") as part:
             await copy_experiment(connection, number, part, SCHEMAS[format])

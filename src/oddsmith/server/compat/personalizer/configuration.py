@@ -1,7 +1,9 @@
-"""The service's configuration: what is safe to change goes into the log, and stands over the policy file from there on.
+"""The service's configuration: what is safe to change goes into the log, and stands
+over the policy file from there on.
 
-Reward waits, the default reward, the mode and the retention have effects; what belongs to the store (the aggregation of
-rewards) or to the policy (its exploration) must be as it is; all else has none here, is kept, and given back.
+Reward waits, the default reward, the mode and the retention have effects; what belongs
+to the store (the aggregation of rewards) or to the policy (its exploration) must be as
+it is; all else has none here, is kept, and given back.
 """
 
 import re
@@ -12,7 +14,10 @@ from uuid import uuid4
 import msgspec
 
 from oddsmith.core.errors import InvalidInput
-from oddsmith.server.compat.personalizer.messages import ServiceConfiguration, request_id
+from oddsmith.server.compat.personalizer.messages import (
+    ServiceConfiguration,
+    request_id,
+)
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.http.door import Refused, Visit
@@ -22,21 +27,36 @@ from oddsmith.server.store.events import SETTINGS, ConfigurationChange
 __all__ = ["configuration", "configure", "iso", "seconds_of", "time_span"]
 
 _SPAN = re.compile(r"(-)?(?:(\d+)\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2}(?:\.\d+)?))?")
-_ISO = re.compile(r"(-)?P(?=[\dT])(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_ISO = re.compile(
+    r"(-)?P(?=[\dT])(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
 _UNITS = (86_400.0, 3600.0, 60.0, 1.0)
 
 
 def seconds_of(name: str, text: str) -> float:
-    """The seconds of a duration in either spelling, to the 100 nanoseconds that both can be written with.
+    """The seconds of a duration in either spelling, to the 100 nanoseconds that both
+    can be written with.
 
-    >>> [seconds_of("x", text) for text in ("00:10:00", "1.06:00:00", "PT10M", "P1DT6H", "PT0.5S")]
+    >>> [
+    ...     seconds_of("x", text)
+    ...     for text in ("00:10:00", "1.06:00:00", "PT10M", "P1DT6H", "PT0.5S")
+    ... ]
     [600.0, 108000.0, 600.0, 108000.0, 0.5]
     """
     match = (_SPAN.fullmatch(text) or _ISO.fullmatch(text)) if len(text) <= 40 else None
     if match is None:
-        raise InvalidInput(f"{name} must be a duration such as PT10M or 00:10:00; got {text!r:.60}")
+        raise InvalidInput(
+            f"{name} must be a duration such as PT10M or 00:10:00; got {text!r:.60}"
+        )
     sign, *parts = match.groups()
-    total = round(sum(float(part) * unit for part, unit in zip(parts, _UNITS, strict=True) if part is not None), 7)
+    total = round(
+        sum(
+            float(part) * unit
+            for part, unit in zip(parts, _UNITS, strict=True)
+            if part is not None
+        ),
+        7,
+    )
     return -total if sign else total
 
 
@@ -48,7 +68,10 @@ def time_span(seconds: float) -> str:
     """
     days, hours, minutes, rest = _parts(seconds)
     fraction = f"{rest % 1:.7f}"[1:] if rest % 1 else ""
-    return f"{f'{days}.' if days else ''}{hours:02d}:{minutes:02d}:{int(rest):02d}{fraction}"
+    return (
+        f"{f'{days}.' if days else ''}{hours:02d}:{minutes:02d}:{int(rest):02d}"
+        f"{fraction}"
+    )
 
 
 def iso(seconds: float) -> str:
@@ -61,7 +84,11 @@ def iso(seconds: float) -> str:
     written = f"{rest:.7f}".rstrip("0").removesuffix(".")
     texts = ((hours, f"{hours}H"), (minutes, f"{minutes}M"), (rest, f"{written}S"))
     clock = "".join(text for number, text in texts if number)
-    return f"P{f'{days}D' if days else ''}{f'T{clock}' if clock else ''}" if days or clock else "PT0S"
+    return (
+        f"P{f'{days}D' if days else ''}{f'T{clock}' if clock else ''}"
+        if days or clock
+        else "PT0S"
+    )
 
 
 def _parts(seconds: float) -> tuple[int, int, int, float]:
@@ -77,7 +104,13 @@ _DAY = 86_400.0
 _EXPORT = 300.0
 _OPTIMIZATION = 28 * _DAY
 _FIRST = ("logMirrorEnabled", "logMirrorSasUri")  # what v1.0 has beside what is needed
-_OURS = ("rewardWaitTime", "defaultReward", "rewardAggregation", "explorationPercentage", "logRetentionDays")
+_OURS = (
+    "rewardWaitTime",
+    "defaultReward",
+    "rewardAggregation",
+    "explorationPercentage",
+    "logRetentionDays",
+)
 _APART = (*_OURS, "lastConfigurationEditDate")  # what is not kept as it was said
 _DURATIONS = ("rewardWaitTime", "modelExportFrequency", "autoOptimizationFrequency")
 
@@ -88,8 +121,10 @@ async def configuration(experiment: Experiment, visit: Visit) -> dict[str, Any]:
 
 
 async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
-    """The configuration as it is from now on; a change is an event in the log, which other replicas follow."""
-    async with experiment.changing:  # one after the other, each on what the last one left
+    """The configuration as it is from now on; a change is an event in the log, which
+    other replicas follow."""
+    # one after the other, each on what the last one left
+    async with experiment.changing:
         await experiment.take_settings()
         before = _told(experiment)
         after = before | _asked(visit.message)
@@ -97,7 +132,9 @@ async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
         changed = [name for name in after if after[name] != before.get(name)]
         if changed:
             key = request_id(visit) or uuid4().hex
-            event = ConfigurationChange(SETTINGS, _value(after), experiment.clock(), key, visit.sender)
+            event = ConfigurationChange(
+                SETTINGS, _value(after), experiment.clock(), key, visit.sender
+            )
             await experiment.append(event)
             await experiment.take_settings()
     return _spelt(_told(experiment), visit.parameters["version"])
@@ -106,10 +143,15 @@ async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
 def _told(experiment: Experiment) -> dict[str, Any]:
     """All fields, durations in seconds."""
     settings, line = experiment.settings, experiment.change
-    default, said = round(experiment.scale.value(settings.default), 12), dict[str, Any]()
+    default, said = (
+        round(experiment.scale.value(settings.default), 12),
+        dict[str, Any](),
+    )
     if line is not None:
         default, said = setting_of(line)["default_reward"], setting_of(line)["said"]
-        said["lastConfigurationEditDate"] = datetime.fromtimestamp(line.time, UTC).isoformat().replace("+00:00", "Z")
+        said["lastConfigurationEditDate"] = (
+            datetime.fromtimestamp(line.time, UTC).isoformat().replace("+00:00", "Z")
+        )
     days = settings.erase_after_days
     told: dict[str, Any] = {
         "rewardWaitTime": _FOR_EVER if settings.window is None else settings.window,
@@ -117,7 +159,11 @@ def _told(experiment: Experiment) -> dict[str, Any]:
         "rewardAggregation": "sum" if settings.rule == "sum" else "earliest",
         "explorationPercentage": _exploration(experiment),
         "modelExportFrequency": _EXPORT,
-        "logRetentionDays": -1 if days is None else int(days) if days == int(days) else days,
+        "logRetentionDays": -1
+        if days is None
+        else int(days)
+        if days == int(days)
+        else days,
         "logMirrorEnabled": False,
         "logMirrorSasUri": "",
         "learningMode": "Apprentice" if settings.shadow else "Online",
@@ -131,11 +177,16 @@ def _told(experiment: Experiment) -> dict[str, Any]:
 def _exploration(experiment: Experiment) -> float:
     """The share of draws that are uniform; 0 for policies that explore otherwise."""
     inner = gts_inside(experiment.follower.now.policy)
-    return 0.0 if inner is None else round(float(inner.gamma_at(max(experiment.steps, 1))), 6)
+    return (
+        0.0
+        if inner is None
+        else round(float(inner.gamma_at(max(experiment.steps, 1))), 6)
+    )
 
 
 def _asked(message: ServiceConfiguration) -> dict[str, Any]:
-    """The fields that were sent, durations in seconds; what is left out stays as it is."""
+    """The fields that were sent, durations in seconds; what is left out stays as it
+    is."""
     asked: dict[str, Any] = {
         field.encode_name: value
         for field in msgspec.structs.fields(message)
@@ -145,35 +196,61 @@ def _asked(message: ServiceConfiguration) -> dict[str, Any]:
         if name in asked:
             asked[name] = seconds_of(name, asked[name])
     if "logMirrorSasUri" in asked:
-        asked["logMirrorSasUri"] = asked["logMirrorSasUri"].partition("?")[0]  # what follows is a secret
+        # what follows is a secret
+        asked["logMirrorSasUri"] = asked["logMirrorSasUri"].partition("?")[0]
     return asked
 
 
-def _check(experiment: Experiment, before: dict[str, Any], after: dict[str, Any]) -> None:
+def _check(
+    experiment: Experiment, before: dict[str, Any], after: dict[str, Any]
+) -> None:
     """Refuses what is out of range, or must not change, or not together."""
-    days, wait, default = after["logRetentionDays"], after["rewardWaitTime"], after["defaultReward"]
+    days, wait, default = (
+        after["logRetentionDays"],
+        after["rewardWaitTime"],
+        after["defaultReward"],
+    )
     for name in ("rewardAggregation", "explorationPercentage"):
-        whose = "the store's" if name == "rewardAggregation" else "the policy's: change it in a new policy file"
+        whose = (
+            "the store's"
+            if name == "rewardAggregation"
+            else "the policy's: change it in a new policy file"
+        )
         if after[name] != before[name]:
-            raise InvalidInput(f"{name} must stay {before[name]!r}, for it is {whose}; got {after[name]!r:.60}")
+            raise InvalidInput(
+                f"{name} must stay {before[name]!r}, for it is {whose}; got "
+                f"{after[name]!r:.60}"
+            )
     for name in _DURATIONS:
         if not 0 < after[name] <= _FOR_EVER:
-            raise InvalidInput(f"{name} must be more than 0 and at most {iso(_FOR_EVER)}; got {after[name]:g} s")
+            raise InvalidInput(
+                f"{name} must be more than 0 and at most {iso(_FOR_EVER)}; got "
+                f"{after[name]:g} s"
+            )
     low, high = experiment.scale.low, experiment.scale.high
     if not low <= default <= high:
-        raise InvalidInput(f"defaultReward must be in [{low:g}, {high:g}], the scale of rewards; got {default:g}")
+        raise InvalidInput(
+            f"defaultReward must be in [{low:g}, {high:g}], the scale of rewards; got "
+            f"{default:g}"
+        )
     if not (
-        days == -1 or days >= wait / _DAY + 1 or (days, wait) == (before["logRetentionDays"], before["rewardWaitTime"])
+        days == -1
+        or days >= wait / _DAY + 1
+        or (days, wait) == (before["logRetentionDays"], before["rewardWaitTime"])
     ):
         raise InvalidInput(
-            f"logRetentionDays must be -1, or at least a day more than rewardWaitTime, {wait / _DAY + 1:g}; got {days}"
+            "logRetentionDays must be -1, or at least a day more than rewardWaitTime, "
+            f"{wait / _DAY + 1:g}; got {days}"
         )
     rewards = ("rewardWaitTime", "defaultReward")
-    if after["learningMode"] != before["learningMode"] and any(after[name] != before[name] for name in rewards):
+    if after["learningMode"] != before["learningMode"] and any(
+        after[name] != before[name] for name in rewards
+    ):
         raise Refused(
             400,
             "InvalidLearningModeServiceConfiguration",
-            "learningMode must not change together with rewardWaitTime or defaultReward: change one, then the other",
+            "learningMode must not change together with rewardWaitTime or "
+            "defaultReward: change one, then the other",
         )
 
 
@@ -193,7 +270,11 @@ def _spelt(told: dict[str, Any], version: str) -> dict[str, Any]:
     """The configuration as a version has it."""
     first = version == "v1.0"
     spell = time_span if first else iso
-    needed = [field.encode_name for field in msgspec.structs.fields(ServiceConfiguration) if field.required]
+    needed = [
+        field.encode_name
+        for field in msgspec.structs.fields(ServiceConfiguration)
+        if field.required
+    ]
     return {
         name: spell(value) if name in _DURATIONS else value
         for name, value in told.items()

@@ -1,4 +1,5 @@
-"""The process of an evaluation: an order as JSON on its standard input, the answer on its standard output.
+"""The process of an evaluation: an order as JSON on its standard input, the answer on
+its standard output.
 
 It reads the store by itself, and has a low priority: decisions do not wait for it.
 """
@@ -28,13 +29,23 @@ __all__ = ["CELLS", "answer", "log_between", "main"]
 CELLS = 5_000_000
 """Decisions times actions that one evaluation reads: a matrix of them has 40 MB."""
 _NICE = 10  # a tenth of the service's share of a core that both need
-_UNUSED = ("context", "features", "advice", "bonus", "log_weights", "step", "decision_id", "fingerprint")
+_UNUSED = (
+    "context",
+    "features",
+    "advice",
+    "bonus",
+    "log_weights",
+    "step",
+    "decision_id",
+    "fingerprint",
+)
 
 
 def main() -> None:
     """Answer one order."""
     order = json.load(sys.stdin)
-    signal.setitimer(signal.ITIMER_REAL, order["seconds"])  # also where the service is gone
+    # also where the service is gone
+    signal.setitimer(signal.ITIMER_REAL, order["seconds"])
     _go_last()
     try:
         with closing(open_reader(order["place"], order["experiment"])) as reading:
@@ -59,22 +70,34 @@ def answer(reading: Reading, order: dict[str, Any]) -> dict[str, Any]:
     """The results of an order, with how many decisions they are of."""
     log = log_between(reading, order["start"], order["end"])
     custom = [Candidate(*one) for one in order["policies"]]
-    return {"events": len(log), "policyResults": policy_results(log, custom, RewardScale(*order["reward"]))}
+    return {
+        "events": len(log),
+        "policyResults": policy_results(log, custom, RewardScale(*order["reward"])),
+    }
 
 
 def log_between(reading: Reading, start: float, end: float) -> Log:
-    """The decisions that were made from `start` to `end`, in seconds since 1970, without what they were about."""
+    """The decisions that were made from `start` to `end`, in seconds since 1970,
+    without what they were about."""
     parts: list[Log] = []
     cells = 0
     for part in _parts(reading, np.array([start, end]) * 1e6):
         cells += len(part) * part.n_arms
         if cells > CELLS:
             most = f"{CELLS:,} (decisions times actions)"
-            raise InvalidInput(f"an evaluation must be of at most {most}; got more: choose a shorter time")
+            raise InvalidInput(
+                f"an evaluation must be of at most {most}; got more: choose a shorter "
+                "time"
+            )
         parts.append(part)
     if not parts:
-        times = " to ".join(datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds") for time in (start, end))
-        raise InvalidInput(f"there must be decisions from startTime to endTime; got none from {times}")
+        times = " to ".join(
+            datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+            for time in (start, end)
+        )
+        raise InvalidInput(
+            f"there must be decisions from startTime to endTime; got none from {times}"
+        )
     return Log.concatenated(parts)
 
 
@@ -82,7 +105,9 @@ def _parts(reading: Reading, ends: Any) -> Iterator[Log]:
     """The rows of the store within these times, some thousand at a time."""
     low, high = ends.astype("datetime64[us]")
     for batch, _ in log_batches_of(reading):
-        if batch is not None and len(part := batch[(batch.time >= low) & (batch.time <= high)]):
+        if batch is not None and len(
+            part := batch[(batch.time >= low) & (batch.time <= high)]
+        ):
             yield part.without(*_UNUSED)
 
 

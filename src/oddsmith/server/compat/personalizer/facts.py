@@ -1,6 +1,8 @@
-"""Policy, model, logs and status: what may be read of an experiment, and what cannot be set from outside.
+"""Policy, model, logs and status: what may be read of an experiment, and what cannot be
+set from outside.
 
-A policy is its file, and a model is the fold of the log: who could set either could not prove a decision any more.
+A policy is its file, and a model is the fold of the log: who could set either could not
+prove a decision any more.
 """
 
 import asyncio
@@ -31,10 +33,16 @@ _NEVER = 0.0  # while nothing was learnt, the model is as old as time
 
 
 async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """The policy by its kind, and the fingerprint that snapshots and exports name it by."""
+    """The policy by its kind, and the fingerprint that snapshots and exports name it
+    by."""
     kind, arms = experiment.opened.file.kind, experiment.arms
     offered = "arms of the call" if arms is None else f"{len(arms)} arms"
-    return {"name": kind, "arguments": f"kind {kind}, fingerprint {experiment.store.fingerprint}, {offered}"}
+    return {
+        "name": kind,
+        "arguments": (
+            f"kind {kind}, fingerprint {experiment.store.fingerprint}, {offered}"
+        ),
+    }
 
 
 async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
@@ -44,33 +52,48 @@ async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
 
 async def fixed_policy(experiment: Experiment, _: Visit) -> Response:
     """Refuses another policy."""
-    raise fixed("the policy", f"change {experiment.opened.file.path.name}, and begin a new store")
+    raise fixed(
+        "the policy",
+        f"change {experiment.opened.file.path.name}, and begin a new store",
+    )
 
 
 async def fixed_model(_: Experiment, __: Visit) -> Response:
     """Refuses another model, and none."""
-    raise fixed("the model", "begin a new store, for which `start` in [service] names a state")
+    raise fixed(
+        "the model", "begin a new store, for which `start` in [service] names a state"
+    )
 
 
 def fixed(what: str, instead: str) -> Refused:
     """The refusal of what cannot be set from outside."""
     return Refused(
-        403, "InvalidApiAccess", f"{what} is the fold of the log by the policy file; to change it, {instead}"
+        403,
+        "InvalidApiAccess",
+        f"{what} is the fold of the log by the policy file; to change it, {instead}",
     )
 
 
 async def model(experiment: Experiment, _: Visit) -> Response:
     """The newest state, as `Agent.save` and `oddsmith fit` write it."""
-    async with experiment.follower.learning:  # a state that is written in place is read between two updates
+    # a state that is written in place is read between two updates
+    async with experiment.follower.learning:
         now = experiment.follower.now
-        content = await asyncio.to_thread(pack, now.policy, now.state, {"position": now.position})
+        content = await asyncio.to_thread(
+            pack, now.policy, now.state, {"position": now.position}
+        )
     return Response(200, content, [(b"content-type", b"application/octet-stream")])
 
 
 async def model_properties(experiment: Experiment, _: Visit) -> dict[str, str]:
     """When the log began, and when the last event came that the model knows."""
-    times = await asyncio.to_thread(_learnt, experiment, experiment.follower.now.position)
-    return {name: time_text(time) for name, time in zip(("creationTime", "lastModifiedTime"), times, strict=True)}
+    times = await asyncio.to_thread(
+        _learnt, experiment, experiment.follower.now.position
+    )
+    return {
+        name: time_text(time)
+        for name, time in zip(("creationTime", "lastModifiedTime"), times, strict=True)
+    }
 
 
 async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
@@ -82,7 +105,8 @@ async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
 
 
 async def delete_logs(experiment: Experiment, _: Visit) -> Response:
-    """Erase the contexts of all decisions whose window is closed: those of others are still to be learnt from.
+    """Erase the contexts of all decisions whose window is closed: those of others are
+    still to be learnt from.
 
     A window without an end keeps none of them: else nothing could be erased, ever.
     """
@@ -92,14 +116,21 @@ async def delete_logs(experiment: Experiment, _: Visit) -> Response:
 
 async def status(experiment: Experiment, _: Visit) -> dict[str, str]:
     """That the key is right, and the experiment decides."""
-    return {"service": "oddsmith", "apiStatus": "Valid", "apiStatusMessage": f"experiment {experiment.name} is ready"}
+    return {
+        "service": "oddsmith",
+        "apiStatus": "Valid",
+        "apiStatusMessage": f"experiment {experiment.name} is ready",
+    }
 
 
 def date_range(experiment: Experiment) -> tuple[float, float] | None:
-    """The times of the first and of the last decision in the log; None where there is none."""
+    """The times of the first and of the last decision in the log; None where there is
+    none."""
     store = experiment.store
     head = store.head()
-    first = next((line.time for line in store.lines(0, head) if line.kind == "decision"), None)
+    first = next(
+        (line.time for line in store.lines(0, head) if line.kind == "decision"), None
+    )
     if first is None:
         return None
     before = head + 1
@@ -114,5 +145,7 @@ def date_range(experiment: Experiment) -> tuple[float, float] | None:
 def _learnt(experiment: Experiment, position: int) -> tuple[float, float]:
     """The times of the first event, and of the one at a position."""
     first = next((line.time for line in experiment.store.lines(0, position)), _NEVER)
-    last = next((line.time for line in experiment.store.lines_back(position + 1, 1)), _NEVER)
+    last = next(
+        (line.time for line in experiment.store.lines_back(position + 1, 1)), _NEVER
+    )
     return first, last

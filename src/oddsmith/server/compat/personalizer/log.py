@@ -1,8 +1,10 @@
-"""Azure AI Personalizer's logs, line by line: each line is an event, or named with the reason why it is none.
+"""Azure AI Personalizer's logs, line by line: each line is an event, or named with the
+reason why it is none.
 
-A log is dsjson by tags (`logs/dsjson.py`), years of it from many versions of a service: one broken line must not cost
-the others. What is no event is never passed over in silence. Rewards outside of the scale are no broken lines, but a
-wrong scale: without them a history would be one without its failures, so they stop the reading.
+A log is dsjson by tags (`logs/dsjson.py`), years of it from many versions of a service:
+one broken line must not cost the others. What is no event is never passed over in
+silence. Rewards outside of the scale are no broken lines, but a wrong scale: without
+them a history would be one without its failures, so they stop the reading.
 """
 
 import json
@@ -24,7 +26,15 @@ from oddsmith.logs.dsjson import looks_like, rows_of_event
 from oddsmith.logs.formats import path_of
 from oddsmith.logs.slot_events import are_slots
 
-__all__ = ["PersonalizerEvent", "RewardsOutside", "UNREAD", "Unread", "UnreadKind", "check_rewards", "events"]
+__all__ = [
+    "PersonalizerEvent",
+    "RewardsOutside",
+    "UNREAD",
+    "Unread",
+    "UnreadKind",
+    "check_rewards",
+    "events",
+]
 
 UnreadKind: TypeAlias = Literal["broken", "repeat", "observation", "skipped", "empty"]
 UNREAD: dict[UnreadKind, str] = {
@@ -41,10 +51,12 @@ _LONGEST_ID = 256
 
 
 class PersonalizerEvent(NamedTuple):
-    """A decision and its reward in [0, 1] (None where none is known), from a line (from 1) of a file.
+    """A decision and its reward in [0, 1] (None where none is known), from a line
+    (from 1) of a file.
 
-    `pdrop` is the share of events that were dropped when this one was not. Of an event about several slots there is one
-    for each, with the place from 1 on as `slot`, the EventId as `slate`, and an id made of both.
+    `pdrop` is the share of events that were dropped when this one was not. Of an event
+    about several slots there is one for each, with the place from 1 on as `slot`, the
+    EventId as `slate`, and an id made of both.
     """
 
     file: str
@@ -91,19 +103,25 @@ class _NotRead(Exception):
         super().__init__(why)
 
 
-def events(paths: Sequence[Path | str], scale: RewardScale) -> Generator[PersonalizerEvent | Unread, None, None]:
-    """The lines of these files, in their order; rewards in the units of `scale`. Memory does not grow with the log.
+def events(
+    paths: Sequence[Path | str], scale: RewardScale
+) -> Generator[PersonalizerEvent | Unread, None, None]:
+    """The lines of these files, in their order; rewards in the units of `scale`. Memory
+    does not grow with the log.
 
     The slots of an event follow each other.
-    An EventId that comes again is refused: the first one counts. The first reward outside of the scale raises.
+    An EventId that comes again is refused: the first one counts. The first reward
+    outside of the scale raises.
     """
     return _events([path_of(path) for path in paths], scale)
 
 
 def check_rewards(paths: Sequence[Path | str], scale: RewardScale) -> None:
-    """Raises `RewardsOutside` if an event in these files has a reward outside of the scale; no other line is refused.
+    """Raises `RewardsOutside` if an event in these files has a reward outside of the
+    scale; no other line is refused.
 
-    Only what events cost is looked at, so this takes a small part of the time of reading them, and no memory.
+    Only what events cost is looked at, so this takes a small part of the time of
+    reading them, and no memory.
     """
     first, count, low, high = "", 0, scale.low, scale.high
     for path in [path_of(path) for path in paths]:
@@ -116,7 +134,9 @@ def check_rewards(paths: Sequence[Path | str], scale: RewardScale) -> None:
         raise RewardsOutside(first + more, _units(low, high))
 
 
-def _events(files: Sequence[Path], scale: RewardScale) -> Generator[PersonalizerEvent | Unread, None, None]:
+def _events(
+    files: Sequence[Path], scale: RewardScale
+) -> Generator[PersonalizerEvent | Unread, None, None]:
     with closing(_Ids()) as known:
         for path in files:
             for number, content in _lines(path):
@@ -139,8 +159,13 @@ def _read(
     if values := _beyond(found, scale):
         units = _units(min(scale.low, *values), max(scale.high, *values))
         raise RewardsOutside(f"{file}, line {number}: {_must(values[0], scale)}", units)
-    rewards = [None if one["reward"] is None else scale.reward(one["reward"]) for one in found]
-    return [PersonalizerEvent(file, number, **one | {"reward": r}) for one, r in zip(found, rewards, strict=True)]
+    rewards = [
+        None if one["reward"] is None else scale.reward(one["reward"]) for one in found
+    ]
+    return [
+        PersonalizerEvent(file, number, **one | {"reward": r})
+        for one, r in zip(found, rewards, strict=True)
+    ]
 
 
 def _outside(content: bytes, scale: RewardScale) -> list[float]:
@@ -150,7 +175,11 @@ def _outside(content: bytes, scale: RewardScale) -> list[float]:
         outcomes = event.get("_outcomes")
         parts = (event, *outcomes) if isinstance(outcomes, list) else (event,)
         costs = [one.get("_label_cost") for one in parts if isinstance(one, dict)]
-        if all(scale.low <= -cost <= scale.high for cost in costs if isinstance(cost, int | float)):
+        if all(
+            scale.low <= -cost <= scale.high
+            for cost in costs
+            if isinstance(cost, int | float)
+        ):
             return []
         return _beyond(_found(event)[0], scale)
     except (_NotRead, InvalidInput):
@@ -158,7 +187,11 @@ def _outside(content: bytes, scale: RewardScale) -> list[float]:
 
 
 def _beyond(found: list[dict[str, Any]], scale: RewardScale) -> list[float]:
-    return [r for one in found if (r := one["reward"]) is not None and not scale.low <= r <= scale.high]
+    return [
+        r
+        for one in found
+        if (r := one["reward"]) is not None and not scale.low <= r <= scale.high
+    ]
 
 
 def _must(value: float, scale: RewardScale) -> str:
@@ -171,7 +204,8 @@ def _units(low: float, high: float) -> RewardScale:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, numbered from 1; of one that is too long, as much as shows that."""
+    """The lines of a file, numbered from 1; of one that is too long, as much as shows
+    that."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -199,7 +233,9 @@ def _object(content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _NotRead("broken", f"must be a JSON object; {error!s:.100}") from error
     if not isinstance(value, dict):
-        raise _NotRead("broken", f"must be a JSON object; it is a {type(value).__name__}")
+        raise _NotRead(
+            "broken", f"must be a JSON object; it is a {type(value).__name__}"
+        )
     return value
 
 
@@ -208,15 +244,25 @@ def _refuse(word: str) -> None:
 
 
 def _found(event: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """What an event says of each of its decisions, by the names of `PersonalizerEvent`, and its id."""
+    """What an event says of each of its decisions, by the names of `PersonalizerEvent`,
+    and its id."""
     if not looks_like(event):
         if "RewardValue" in event or ("EventId" in event and "v" in event):
-            raise _NotRead("observation", f"a reward for {event.get('EventId')!r:.60}, without its decision")
-        raise _NotRead("broken", f"must be a decision, with c and a; got keys {list(event)[:6]}")
+            raise _NotRead(
+                "observation",
+                f"a reward for {event.get('EventId')!r:.60}, without its decision",
+            )
+        raise _NotRead(
+            "broken", f"must be a decision, with c and a; got keys {list(event)[:6]}"
+        )
     if event.get("_skipLearn"):
-        raise _NotRead("skipped", "_skipLearn: it was never activated, or is not what was shown")
+        raise _NotRead(
+            "skipped", "_skipLearn: it was never activated, or is not what was shown"
+        )
     pdrop, id = _share(event.get("pdrop")), _id(event)
-    plain = {key: value for key, value in event.items() if key not in ("pdrop", "oddsmith")}
+    plain = {
+        key: value for key, value in event.items() if key not in ("pdrop", "oddsmith")
+    }
     rows, time = rows_of_event(plain), _time(event)
     if not are_slots(event):
         listed = np.isin(np.arange(1, len(rows[0]["eligible"]) + 1), event.get("a", ()))
@@ -228,7 +274,9 @@ def _found(event: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
 def _arms(row: dict[str, Any]) -> dict[str, Any]:
     """The names of the actions, and what is known of them."""
     if "offered" not in row:
-        raise _NotRead("broken", "c must have a _tag for each action, which is its name; got none")
+        raise _NotRead(
+            "broken", "c must have a _tag for each action, which is its name; got none"
+        )
     names = offered(None, row["offered"]).arms
     features = dict(zip(names, row["features"].values(), strict=True))
     return {"arms": names, "features": features if any(features.values()) else None}
@@ -240,15 +288,27 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
         raise _NotRead("broken", "p must be there: the odds of all actions; got none")
     if not row["propensities"][row["arm"]] > 0:
         raise _NotRead("broken", "p must be above 0 for the action that was drawn")
-    drawn = {"arm": row["arm"], "odds": np.asarray(row["propensities"]), "eligible": row["eligible"]}
-    place = {"id": row["decision_id"], "slate": row.get("slate"), "slot": row.get("slot")}
+    drawn = {
+        "arm": row["arm"],
+        "odds": np.asarray(row["propensities"]),
+        "eligible": row["eligible"],
+    }
+    place = {
+        "id": row["decision_id"],
+        "slate": row.get("slate"),
+        "slot": row.get("slot"),
+    }
     return drawn | place | {"context": row["context"], "reward": row["reward"]}
 
 
 def _id(event: dict[str, Any]) -> str:
     id = event.get("EventId")
     text = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
-    if not isinstance(text, str) or not 1 <= len(text) <= _LONGEST_ID or any(_unstorable(one) for one in text):
+    if (
+        not isinstance(text, str)
+        or not 1 <= len(text) <= _LONGEST_ID
+        or any(_unstorable(one) for one in text)
+    ):
         allowed = f"1 to {_LONGEST_ID} characters, without NUL and lone surrogates"
         raise _NotRead("broken", f"EventId must be text of {allowed}; got {id!r:.60}")
     return text
@@ -263,16 +323,30 @@ def _time(event: dict[str, Any]) -> datetime:
     text = event.get("Timestamp")
     try:
         moment = datetime.fromisoformat(text if isinstance(text, str) else "")
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return (
+            moment.replace(tzinfo=UTC)
+            if moment.tzinfo is None
+            else moment.astimezone(UTC)
+        )
     except (ValueError, OverflowError) as error:
-        raise _NotRead("broken", f"Timestamp must be a time like 2021-04-07T16:40:25Z; got {text!r:.60}") from error
+        raise _NotRead(
+            "broken",
+            f"Timestamp must be a time like 2021-04-07T16:40:25Z; got {text!r:.60}",
+        ) from error
 
 
 def _share(pdrop: object) -> float:
     if pdrop is None:
         return 0.0
-    if isinstance(pdrop, bool) or not isinstance(pdrop, int | float) or not 0 <= pdrop < 1:
-        raise _NotRead("broken", f"pdrop must be a share of events, from 0 to below 1; got {pdrop!r:.60}")
+    if (
+        isinstance(pdrop, bool)
+        or not isinstance(pdrop, int | float)
+        or not 0 <= pdrop < 1
+    ):
+        raise _NotRead(
+            "broken",
+            f"pdrop must be a share of events, from 0 to below 1; got {pdrop!r:.60}",
+        )
     return float(pdrop)
 
 
@@ -281,16 +355,25 @@ class _Ids:
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
-        self._connection.executescript("pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -8192")
-        self._connection.execute("create table ids (id text primary key, place text) without rowid")
+        self._connection.executescript(
+            "pragma journal_mode = off; pragma synchronous = off; pragma cache_size = "
+            "-8192"
+        )
+        self._connection.execute(
+            "create table ids (id text primary key, place text) without rowid"
+        )
         self._connection.execute("begin")
 
     def first(self, id: str, file: str, line: int) -> str | None:
         """Where an id was before; None for a new one."""
-        new = self._connection.execute("insert or ignore into ids values (?, ?)", (id, f"{file}, line {line}"))
+        new = self._connection.execute(
+            "insert or ignore into ids values (?, ?)", (id, f"{file}, line {line}")
+        )
         if new.rowcount:
             return None
-        row = self._connection.execute("select place from ids where id = ?", (id,)).fetchone()
+        row = self._connection.execute(
+            "select place from ids where id = ?", (id,)
+        ).fetchone()
         return str(row[0])
 
     def close(self) -> None:

@@ -74,7 +74,8 @@ class Action(msgspec.Struct):
 
 
 class RankRequest(msgspec.Struct, rename="camel"):
-    """What to choose from, in the order in which the program would show it by itself."""
+    """What to choose from, in the order in which the program would show it by
+    itself."""
 
     actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
     context_features: Features | None = None
@@ -161,7 +162,8 @@ class RewardRequest(msgspec.Struct):
 
 
 class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
-    """The configuration of a service, whole; what is null or left out of the rest stays as it is."""
+    """The configuration of a service, whole; what is null or left out of the rest stays
+    as it is."""
 
     reward_wait_time: str
     default_reward: Annotated[float, Meta(ge=-1, le=1)]
@@ -187,16 +189,21 @@ def checked_id(what: str, given: Id) -> str:
     """An id as text; one that cannot be kept is refused."""
     id = text_of(given)
     if not is_id(id):
-        raise InvalidInput(f"{what} must have 1 to {LONGEST_ID} characters, none of them NUL; got {id!r:.60}")
+        raise InvalidInput(
+            f"{what} must have 1 to {LONGEST_ID} characters, none of them NUL; got "
+            f"{id!r:.60}"
+        )
     return id
 
 
 def request_id(visit: Visit) -> str | None:
-    """The id of the request, by which one that is sent again is known; None where there is none that can be kept."""
+    """The id of the request, by which one that is sent again is known; None where there
+    is none that can be kept."""
     sent = visit.header(b"x-ms-client-request-id")
     return sent if is_id(sent) else None
 
 
 def event_id(given: Id | None, visit: Visit) -> str | None:
-    """The id of an event: as it is given, or that of the request, so that one that is sent again is no second event."""
+    """The id of an event: as it is given, or that of the request, so that one that is
+    sent again is no second event."""
     return request_id(visit) if given is None else checked_id("eventId", given)

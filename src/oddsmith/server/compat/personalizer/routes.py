@@ -1,6 +1,8 @@
-"""The routes of Personalizer's API: since which version, and with which code a wrong call is refused.
+"""The routes of Personalizer's API: since which version, and with which code a wrong
+call is refused.
 
-A new route is one entry here and one function, which takes the experiment and a `Visit`.
+A new route is one entry here and one function, which takes the experiment and a
+`Visit`.
 """
 
 from typing import NamedTuple
@@ -18,19 +20,31 @@ from oddsmith.server.http.routes.route import OFFER_BYTES, Route
 
 __all__ = ["TABLE", "VERSIONS", "Way"]
 
-VERSIONS = ("v1.0", "v1.1-preview.1", "v1.1-preview.2", "v1.1-preview.3", "2022-09-01-preview")
-"""The versions in their order; the last one is a parameter of the query, the others stand in the path."""
+VERSIONS = (
+    "v1.0",
+    "v1.1-preview.1",
+    "v1.1-preview.2",
+    "v1.1-preview.3",
+    "2022-09-01-preview",
+)
+"""The versions in their order; the last one is a parameter of the query, the others
+stand in the path."""
 
 _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _REWARD: frozenset[Scope] = frozenset({"reward"})
 _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
-_ASK = {"scopes": _ADMIN, "message": em.EvaluationContract, "code": "InvalidEvaluationContract"}
+_ASK = {
+    "scopes": _ADMIN,
+    "message": em.EvaluationContract,
+    "code": "InvalidEvaluationContract",
+}
 _EVALUATION = "/evaluations/{id}"
 
 
 class Way(NamedTuple):
-    """A route, the number of the first version that has it, and the code of what is wrong with a call."""
+    """A route, the number of the first version that has it, and the code of what is
+    wrong with a call."""
 
     since: int
     code: str
@@ -40,7 +54,18 @@ class Way(NamedTuple):
 def _way(method: str, path: str, handler: object, summary: str, **more: object) -> Way:
     """A way whose bodies may be as long as an offer."""
     since, code = more.pop("since", 0), more.pop("code", "BadRequest")
-    return Way(since, code, Route(method, f"/personalizer{path}", handler, summary, body_bytes=OFFER_BYTES, **more))  # type: ignore[arg-type]
+    return Way(
+        since,  # type: ignore[arg-type]
+        code,  # type: ignore[arg-type]
+        Route(
+            method,
+            f"/personalizer{path}",
+            handler,  # type: ignore[arg-type]
+            summary,
+            body_bytes=OFFER_BYTES,
+            **more,  # type: ignore[arg-type]
+        ),
+    )
 
 
 TABLE: tuple[Way, ...] = (
@@ -101,7 +126,13 @@ TABLE: tuple[Way, ...] = (
         code="InvalidEventIdToActivate",
         since=1,
     ),
-    _way("GET", "/configurations/service", c.configuration, "The configuration.", scopes=_READ),
+    _way(
+        "GET",
+        "/configurations/service",
+        c.configuration,
+        "The configuration.",
+        scopes=_READ,
+    ),
     _way(
         "PUT",
         "/configurations/service",
@@ -113,7 +144,13 @@ TABLE: tuple[Way, ...] = (
     ),
     _way("GET", "/configurations/policy", f.policy, "The policy.", scopes=_READ),
     _way("PUT", "/configurations/policy", f.fixed_policy, "Refused.", scopes=_ADMIN),
-    _way("DELETE", "/configurations/policy", f.delete_policy, "The policy, as it is.", scopes=_ADMIN),
+    _way(
+        "DELETE",
+        "/configurations/policy",
+        f.delete_policy,
+        "The policy, as it is.",
+        scopes=_ADMIN,
+    ),
     _way(
         "POST",
         "/configurations/applyFromEvaluation",
@@ -127,13 +164,29 @@ TABLE: tuple[Way, ...] = (
     _way("GET", "/model", f.model, "The state, as .npz.", scopes=_ADMIN),
     _way("PUT", "/model", f.fixed_model, "Refused.", scopes=_ADMIN),
     _way("DELETE", "/model", f.fixed_model, "Refused.", scopes=_ADMIN),
-    _way("GET", "/model/properties", f.model_properties, "When it learnt.", scopes=_READ),
+    _way(
+        "GET", "/model/properties", f.model_properties, "When it learnt.", scopes=_READ
+    ),
     _way("DELETE", "/logs", f.delete_logs, "Erase contexts.", scopes=_ADMIN),
-    _way("GET", "/logs/properties", f.log_properties, "From when to when.", scopes=_READ),
-    _way("GET", "/status", f.status, "Whether the key is right.", scopes=_DECIDE | _REWARD | _READ),
+    _way(
+        "GET", "/logs/properties", f.log_properties, "From when to when.", scopes=_READ
+    ),
+    _way(
+        "GET",
+        "/status",
+        f.status,
+        "Whether the key is right.",
+        scopes=_DECIDE | _REWARD | _READ,
+    ),
     _way("GET", "/evaluations", v.evaluations, "All evaluations.", scopes=_READ),
     _way("POST", "/evaluations", v.create_evaluation, "Ask about policies.", **_ASK),
     _way("GET", _EVALUATION, v.evaluation, "One evaluation.", scopes=_READ),
     _way("PUT", _EVALUATION, v.put_evaluation, "Ask about policies.", **_ASK),
-    _way("DELETE", _EVALUATION, v.delete_evaluation, "Forget an evaluation.", scopes=_ADMIN),
+    _way(
+        "DELETE",
+        _EVALUATION,
+        v.delete_evaluation,
+        "Forget an evaluation.",
+        scopes=_ADMIN,
+    ),
 )

@@ -15,22 +15,34 @@ def time_text(seconds: float) -> str:
     >>> time_text(1.5)
     '1970-01-01T00:00:01.500Z'
     """
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(seconds, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def seconds_of(what: str, text: str) -> float:
     """The seconds since 1970 that a text says; without a zone it is UTC.
 
-    Ends of time, as programs have them for "always", stay within the years that `time_text` can write.
+    Ends of time, as programs have them for "always", stay within the years that
+    `time_text` can write.
 
-    >>> seconds_of("startTime", "1970-01-01T00:01:00.5000000Z"), seconds_of("startTime", "1970-01-01T01:00:00+01:00")
+    >>> (
+    ...     seconds_of("startTime", "1970-01-01T00:01:00.5000000Z"),
+    ...     seconds_of("startTime", "1970-01-01T01:00:00+01:00"),
+    ... )
     (60.5, 0.0)
     >>> time_text(seconds_of("endTime", "9999-12-31T23:59:59.9999999Z"))
     '9999-12-31T23:59:59.000Z'
     """
     try:
         time = datetime.fromisoformat(text.strip())
-        seconds = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+        seconds = (
+            time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        ).timestamp()
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"{what} must be a time like 2026-11-16T21:00:00Z; got {text!r:.60}") from error
+        raise InvalidInput(
+            f"{what} must be a time like 2026-11-16T21:00:00Z; got {text!r:.60}"
+        ) from error
     return min(max(seconds, _FIRST), _LAST)

@@ -1,9 +1,18 @@
-"""Routes: each file has the handlers of one family and their entries, which are joined here.
+"""Routes: each file has the handlers of one family and their entries, which are joined
+here.
 
 Dispatch, access, limits, OpenAPI and the page of routes are made from `ROUTES`.
 """
 
-from oddsmith.server.http.routes import checks, decide, decisions, experts, figures, rewards, status
+from oddsmith.server.http.routes import (
+    checks,
+    decide,
+    decisions,
+    experts,
+    figures,
+    rewards,
+    status,
+)
 from oddsmith.server.http.routes.route import Route
 
 __all__ = ["ROUTES"]

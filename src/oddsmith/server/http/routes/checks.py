@@ -1,4 +1,5 @@
-"""Whether an experiment is well: its odds, experts, rewards and troubles, by sums that are folded beside its state."""
+"""Whether an experiment is well: its odds, experts, rewards and troubles, by sums that
+are folded beside its state."""
 
 from collections.abc import Collection
 
@@ -30,12 +31,15 @@ _ALPHA, _DECISIVE = 0.05, 0.0001
 async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
     """Whether all is well."""
     hold_up = await hold_up_of(experiment) if experiment.settings.shared else None
-    async with experiment.follower.learning:  # a state that is written in place is read between two updates
+    # a state that is written in place is read between two updates
+    async with experiment.follower.learning:
         follower, weights = experiment.follower, experiment.weights()
         sums, now = follower.sums, follower.now
         choices = choices_sentence(experiment)
     found, calibrated = sums.checks, _calibration(sums, weights)
-    retired = () if gts_inside(now.policy) is None else set(weights) - set(active(now.policy))
+    retired = (
+        () if gts_inside(now.policy) is None else set(weights) - set(active(now.policy))
+    )
     failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
     return f.ChecksAnswer(
         experiment.name,
@@ -52,7 +56,11 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         follower.trouble,
         experiment.store.write_trouble,
         lag_warning(experiment, hold_up),
-        {name: total for name, kinds in failures.items() if (total := sum(kinds.values()))},
+        {
+            name: total
+            for name, kinds in failures.items()
+            if (total := sum(kinds.values()))
+        },
         promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
         switch_of(sums, experiment.scale) if experiment.settings.shadow else None,
     )
@@ -64,26 +72,42 @@ def _served(standing: Standing) -> f.ServedCheck:
         return f.ServedCheck(0, 1.0, 1.0, "well", "No decision was shown yet.")
     shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
     if p_value > _ALPHA:
-        sentence = f"Nothing in {n:,} decisions says that arms do not follow the logged odds ({shown})."
+        sentence = (
+            f"Nothing in {n:,} decisions says that arms do not follow the logged odds "
+            f"({shown})."
+        )
         return f.ServedCheck(n, e_value, p_value, "well", sentence)
-    claim = "Arms do not follow" if p_value <= _DECISIVE else "There is evidence that arms do not follow"
+    claim = (
+        "Arms do not follow"
+        if p_value <= _DECISIVE
+        else "There is evidence that arms do not follow"
+    )
     often = f" in about {strength:.0%} of decisions" if strength < 0.9 else ""
     sentence = f"{claim} the logged odds ({shown}): it looks as if {suspect}{often}."
-    return f.ServedCheck(n, e_value, p_value, "broken" if p_value <= _DECISIVE else "look", sentence)
+    return f.ServedCheck(
+        n, e_value, p_value, "broken" if p_value <= _DECISIVE else "look", sentence
+    )
 
 
 def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
     """What the rewards say about each expert, the heaviest first."""
-    told = sorted(sums.checks.calibration.told(), key=lambda one: -weights.get(one.expert, 0.0))
-    return [f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]]
+    told = sorted(
+        sums.checks.calibration.told(), key=lambda one: -weights.get(one.expert, 0.0)
+    )
+    return [
+        f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]
+    ]
 
 
-def _calibration_sentence(told: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()) -> str:
+def _calibration_sentence(
+    told: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()
+) -> str:
     """How many experts are refuted, and whether the one of least mean loss is.
 
-    Losses over other rewards cannot be compared, but sleeping now and then must not hide the best expert: those asked
-    for at least half as many rewards as the one asked most are compared, and the others are counted. Retired experts
-    are not compared with those that act.
+    Losses over other rewards cannot be compared, but sleeping now and then must not
+    hide the best expert: those asked for at least half as many rewards as the one asked
+    most are compared, and the others are counted. Retired experts are not compared with
+    those that act.
     """
     if not told:
         return "No expert has been scored yet."
@@ -95,19 +119,38 @@ def _calibration_sentence(told: list[f.ExpertCheck], counted: int, retired: Coll
     over = f" over {best.n:,} of {most:,}" if best.n < most else ""
     fate = "is refuted" if best.refuted else "is consistent with the rewards"
     seldom = counted_things(len(acting) - len(compared), "expert", "was were")
-    rest = f"; {seldom} asked for less than half as many, too few to compare" if len(compared) < len(acting) else ""
+    rest = (
+        f"; {seldom} asked for less than half as many, too few to compare"
+        if len(compared) < len(acting)
+        else ""
+    )
     return (
-        f"{sum(one.refuted for one in told)} of {len(told)} {experts} other means than {counted:,} rewards have "
-        f"(each at level {_ALPHA:g}); the best, {best.expert} with mean loss {best.loss:.4g}{over}, {fate}{rest}."
+        f"{sum(one.refuted for one in told)} of {len(told)} {experts} other means than "
+        f"{counted:,} rewards have (each at level {_ALPHA:g}); the best, {best.expert} "
+        f"with mean loss {best.loss:.4g}{over}, {fate}{rest}."
     )
 
 
 def _rewarded(sums: Sums, window: float | None) -> f.RewardedCheck:
-    """Of the decisions whose window had closed by the last event, how many have a reward of their own."""
+    """Of the decisions whose window had closed by the last event, how many have a
+    reward of their own."""
     found = sums.checks
     still = young(sums, window)
-    due, rewarded = found.shown - still.shown, found.counted - found.defaults - still.rewarded
+    due, rewarded = (
+        found.shown - still.shown,
+        found.counted - found.defaults - still.rewarded,
+    )
     return f.RewardedCheck(due, rewarded, rewarded / due if due > 0 else None)
 
 
-ROUTES = (Route("GET", "/v1/checks", checks, "Whether all is well.", READ, m.Query, f.ChecksAnswer),)
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/checks",
+        checks,
+        "Whether all is well.",
+        READ,
+        m.Query,
+        f.ChecksAnswer,
+    ),
+)

@@ -1,4 +1,5 @@
-"""Routes of decisions that were made: a page of them, and one with all that the log knows of it."""
+"""Routes of decisions that were made: a page of them, and one with all that the log
+knows of it."""
 
 import asyncio
 from functools import partial
@@ -42,11 +43,16 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
     """The record of one decision."""
     read = partial(record_of, experiment, query.id, query.explain)
     run = experiment.long_reads.run if query.explain else asyncio.to_thread
-    record = await run(read) if is_id(query.id) else None  # to SQLite, what follows a NUL is not there
+    # to SQLite, what follows a NUL is not there
+    record = await run(read) if is_id(query.id) else None
     if record is None:
-        if is_id(query.id) and (slots := await asyncio.to_thread(experiment.store.of_slate, query.id)):
+        if is_id(query.id) and (
+            slots := await asyncio.to_thread(experiment.store.of_slate, query.id)
+        ):
             raise asked_as_decision(query.id, [line.id for line in slots])
-        raise NotFound(f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}")
+        raise NotFound(
+            f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}"
+        )
     if query.explain:
         async with experiment.follower.learning:
             record.choices_sentence = choices_sentence(experiment)
@@ -73,7 +79,8 @@ def _row(experiment: Experiment, one: Listed) -> lm.ListedDecision:
         draw.shadow,
         bool(line.deferred),
         account.shown if line.deferred else None,
-        draw.unit if experiment.settings.show_contexts else None,  # who it is for is part of what is hidden
+        # who it is for is part of what is hidden
+        draw.unit if experiment.settings.show_contexts else None,
         draw.slate,
         draw.slot,
     )
@@ -89,7 +96,8 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
-    """All that the log knows of a decision; with `explain`, the state it was made with is folded again."""
+    """All that the log knows of a decision; with `explain`, the state it was made with
+    is folded again."""
     store = experiment.store
     lines = store.history([id], EVERYTHING)
     made = next((line for line in lines if line.kind == "decision"), None)
@@ -98,11 +106,18 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     account = Account(store.rule, store.late, store.zero)
     for line in lines:
         account.take(line)
-    decision, evidence = store.decisions([made.position])[0], store.evidence([made.position])[0]
+    decision, evidence = (
+        store.decisions([made.position])[0],
+        store.evidence([made.position])[0],
+    )
     (draw,) = store.draws([made.position])
     context, eligible, votes = decision.context, decision.eligible, evidence.votes
     arms, hidden = experiment.names_of(decision), not experiment.settings.show_contexts
-    names = None if eligible is None else [arm for arm, free in zip(arms, eligible, strict=True) if free]
+    names = (
+        None
+        if eligible is None
+        else [arm for arm, free in zip(arms, eligible, strict=True) if free]
+    )
     return DecisionRecord(
         id=made.id,
         experiment=experiment.name,
@@ -112,7 +127,11 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         step=decision.step,
         position=made.position,
         seen=made.seen or 0,
-        context=None if hidden else "erased" if isinstance(context, Erased) else encode(context),
+        context=None
+        if hidden
+        else "erased"
+        if isinstance(context, Erased)
+        else encode(context),
         context_hidden=hidden,
         eligible=names,
         shadow=evidence.shadow,
@@ -122,7 +141,9 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         slate=draw.slate,
         slot=draw.slot,
         events=[_event(experiment, line) for line in lines],
-        experts=_experts(experiment, decision, votes, made) if explain and votes is not None else msgspec.UNSET,
+        experts=_experts(experiment, decision, votes, made)
+        if explain and votes is not None
+        else msgspec.UNSET,
     )
 
 
@@ -138,7 +159,9 @@ def _event(experiment: Experiment, line: Line) -> dict[str, object]:
     }
 
 
-def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Line) -> list[dict[str, object]]:
+def _experts(
+    experiment: Experiment, decision: Decision, votes: Array, made: Line
+) -> list[dict[str, object]]:
     """Each expert's vote and its weight in the vote, the heaviest first."""
     folded = restore_judge(experiment.store, experiment.opened.policy, made.seen or 0)
     judged = None if folded is None else gts_inside(folded.policy)
@@ -146,13 +169,26 @@ def _experts(experiment: Experiment, decision: Decision, votes: Array, made: Lin
         return []  # votes are kept of policies that weigh them
     names = judged.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
-    predictions = np.full(len(names), np.nan) if decision.advice is None else decision.advice
+    predictions = (
+        np.full(len(names), np.nan) if decision.advice is None else decision.advice
+    )
     arms = experiment.names_of(decision)
     rows = []
     for i in np.argsort(-weights, kind="stable").tolist():
-        chosen = {arm: float(part) for arm, part in zip(arms, votes[i], strict=True) if part > 0}
+        chosen = {
+            arm: float(part)
+            for arm, part in zip(arms, votes[i], strict=True)
+            if part > 0
+        }
         predicted = None if predictions[i] != predictions[i] else float(predictions[i])
-        rows.append({"expert": names[i], "weight": float(weights[i]), "votes": chosen, "predicted": predicted})
+        rows.append(
+            {
+                "expert": names[i],
+                "weight": float(weights[i]),
+                "votes": chosen,
+                "predicted": predicted,
+            }
+        )
     return rows
 
 

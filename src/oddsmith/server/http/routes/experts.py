@@ -1,4 +1,5 @@
-"""Routes of experts: joining and retiring, and the weight of each, now and on the way."""
+"""Routes of experts: joining and retiring, and the weight of each, now and on the
+way."""
 
 import asyncio
 import logging
@@ -23,51 +24,96 @@ _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
 
 
-async def experts(experiment: Experiment, message: m.RosterChange, sender: str) -> m.EventAnswer:
+async def experts(
+    experiment: Experiment, message: m.RosterChange, sender: str
+) -> m.EventAnswer:
     """An expert joins or retires: answered once the state knows it."""
     if (message.share is None) == (message.change == "added"):
         got = "none" if message.share is None else f"{message.share:g}"
-        raise InvalidInput(f"share must be given for an expert that is added, and only then; got {got}")
-    event = ExpertChange(message.expert, message.change, experiment.clock(), message.key, message.share, sender)
+        raise InvalidInput(
+            f"share must be given for an expert that is added, and only then; got {got}"
+        )
+    event = ExpertChange(
+        message.expert,
+        message.change,
+        experiment.clock(),
+        message.key,
+        message.share,
+        sender,
+    )
     line = line_of(event)
-    async with experiment.changing:  # one after the other, each on the state that the last one left
-        if not any(earlier[1:4] == line[1:4] for earlier in await asyncio.to_thread(experiment.store.changes)):
+    # one after the other, each on the state that the last one left
+    async with experiment.changing:
+        if not any(
+            earlier[1:4] == line[1:4]
+            for earlier in await asyncio.to_thread(experiment.store.changes)
+        ):
             await known(experiment, await asyncio.to_thread(experiment.store.head))
             await _check_change(experiment, message)
             now = experiment.follower.now
-            experiment.opened.change(now.policy, now.state, line)  # what cannot be folded must not get into the log
+            # what cannot be folded must not get into the log
+            experiment.opened.change(now.policy, now.state, line)
         receipt = await experiment.append(event)
         await known(experiment, receipt.position)
-    if receipt.new and (message.expert in active(experiment.follower.now.policy)) != (message.change == "added"):
-        raise Conflict(f"expert {message.expert!r} was changed by another request meanwhile: this one has no effect")
+    if receipt.new and (message.expert in active(experiment.follower.now.policy)) != (
+        message.change == "added"
+    ):
+        raise Conflict(
+            f"expert {message.expert!r} was changed by another request meanwhile: this "
+            "one has no effect"
+        )
     if receipt.new:
-        share = "" if message.share is None else f" with {message.share:g} of the weight"
-        _log.info("experiment %s: expert %s is %s%s", experiment.name, message.expert, message.change, share)
+        share = (
+            "" if message.share is None else f" with {message.share:g} of the weight"
+        )
+        _log.info(
+            "experiment %s: expert %s is %s%s",
+            experiment.name,
+            message.expert,
+            message.change,
+            share,
+        )
     return kept(message.expert, receipt)
 
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
     """How likely each expert is the one to follow, or what is known of arms."""
-    async with experiment.follower.learning:  # a state that is written in place is read between two updates
+    # a state that is written in place is read between two updates
+    async with experiment.follower.learning:
         now, by_name = experiment.follower.now, experiment.posterior()
-    retired = [] if gts_inside(now.policy) is None else [name for name in by_name if name not in active(now.policy)]
-    return m.PosteriorAnswer(experiment.name, now.position, now.state.learnt, by_name, retired)
+    retired = (
+        []
+        if gts_inside(now.policy) is None
+        else [name for name in by_name if name not in active(now.policy)]
+    )
+    return m.PosteriorAnswer(
+        experiment.name, now.position, now.state.learnt, by_name, retired
+    )
 
 
-async def known(experiment: Experiment, position: int, patience: float = _PATIENCE) -> None:
+async def known(
+    experiment: Experiment, position: int, patience: float = _PATIENCE
+) -> None:
     """Wait until the state knows all events up to a position."""
     try:
         async with asyncio.timeout(patience):
             await experiment.follower.reached(position)
     except TimeoutError as error:
         trouble = experiment.follower.trouble or "it is busy"
-        raise StoreFailed(f"the state does not know position {position} yet: {trouble}") from error
+        raise StoreFailed(
+            f"the state does not know position {position} yet: {trouble}"
+        ) from error
 
 
 async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:
     """The weight of each expert on the way."""
-    async with experiment.follower.learning:  # a state that is written in place is read between two updates
-        sums, now, weights = experiment.follower.sums, experiment.follower.now, experiment.weights()
+    # a state that is written in place is read between two updates
+    async with experiment.follower.learning:
+        sums, now, weights = (
+            experiment.follower.sums,
+            experiment.follower.now,
+            experiment.weights(),
+        )
     points = _points(sums, now.position, weights)
     names = _heaviest(points)
     rest = [_left(point, names) for point in points]
@@ -91,7 +137,8 @@ def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Poi
 
 
 def _heaviest(points: list[Point]) -> list[str]:
-    """The experts that are, or were, heaviest: by the last weight, then by the largest."""
+    """The experts that are, or were, heaviest: by the last weight, then by the
+    largest."""
     top: dict[str, tuple[float, float]] = {}
     for point in points:
         for name, weight in point.weights.items():
@@ -109,25 +156,38 @@ def _left(point: Point, names: list[str]) -> float | None:
 
 
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:
-    """Refuses what would have no effect: adding an expert twice, retiring one that is not there, or the last one."""
+    """Refuses what would have no effect: adding an expert twice, retiring one that is
+    not there, or the last one."""
     weights, there = experiment.weights(), active(experiment.follower.now.policy)
     if message.change == "retired":
         if message.expert not in weights:
             meant = hint(message.expert, weights)
-            raise InvalidInput(f"expert must be one of {list(weights)[:8]}; got {message.expert!r:.60}{meant}")
+            raise InvalidInput(
+                f"expert must be one of {list(weights)[:8]}; got "
+                f"{message.expert!r:.60}{meant}"
+            )
         if message.expert not in there:
-            raise Conflict(f"expert must be there to be retired; got {message.expert!r}, which is not")
+            raise Conflict(
+                f"expert must be there to be retired; got {message.expert!r}, which is "
+                "not"
+            )
         if len(there) == 1:
             raise Conflict(f"expert must not be the last one; got {message.expert!r}")
         return
     if message.expert in there:
-        raise Conflict(f"expert must not be there yet, or retire first; got {message.expert!r}, which is there")
+        raise Conflict(
+            f"expert must not be there yet, or retire first; got {message.expert!r}, "
+            "which is there"
+        )
     if message.expert not in weights:
         await asyncio.to_thread(experiment.opened.reread)
         if message.expert not in experiment.opened.bench:
             bench = ", ".join(experiment.opened.bench) or "which is empty"
             meant = hint(message.expert, experiment.opened.bench)
-            raise InvalidInput(f"expert must be on the policy file's bench, {bench}; got {message.expert!r:.60}{meant}")
+            raise InvalidInput(
+                f"expert must be on the policy file's bench, {bench}; got "
+                f"{message.expert!r:.60}{meant}"
+            )
 
 
 ROUTES = (
@@ -140,9 +200,24 @@ ROUTES = (
         m.RosterChange,
         m.EventAnswer,
         CHANGES,
-        examples={"A new model joins": {"expert": "model-b", "change": "added", "share": 0.1, "key": "2026-11-16"}},
+        examples={
+            "A new model joins": {
+                "expert": "model-b",
+                "change": "added",
+                "share": 0.1,
+                "key": "2026-11-16",
+            }
+        },
     ),
-    Route("GET", "/v1/posterior", posterior, "The weight of each expert.", READ, m.Query, m.PosteriorAnswer),
+    Route(
+        "GET",
+        "/v1/posterior",
+        posterior,
+        "The weight of each expert.",
+        READ,
+        m.Query,
+        m.PosteriorAnswer,
+    ),
     Route(
         "GET",
         "/v1/posterior/history",

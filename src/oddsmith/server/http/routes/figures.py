@@ -1,4 +1,5 @@
-"""What pages show of an experiment: answers made from the sums that are folded beside its state."""
+"""What pages show of an experiment: answers made from the sums that are folded beside
+its state."""
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.server.experiment.experiment import Experiment
@@ -20,7 +21,11 @@ async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer
     """Sums by time, in all and by arm."""
     sums, position = experiment.follower.sums, experiment.follower.now.position
     width, buckets = sums.series.told(query.range, sums.named)
-    numbers = range(min(buckets), (sums.series.newest or 0) * 10 // round(width) + 1) if buckets else range(0)
+    numbers = (
+        range(min(buckets), (sums.series.newest or 0) * 10 // round(width) + 1)
+        if buckets
+        else range(0)
+    )
     rows = [buckets.get(number) or Bucket() for number in numbers]
     names = _most_drawn(rows)
     rest = [_others(bucket, names) for bucket in rows]
@@ -34,7 +39,10 @@ async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer
         [int(bucket.counts[1]) for bucket in rows],
         [int(bucket.counts[2]) for bucket in rows],
         [bucket.counts[3] for bucket in rows],
-        {name: _columns([bucket.arms.get(name, _EMPTY) for bucket in rows]) for name in names},
+        {
+            name: _columns([bucket.arms.get(name, _EMPTY) for bucket in rows])
+            for name in names
+        },
         _columns(rest) if any(row is not _EMPTY for row in rest) else None,
     )
 
@@ -66,14 +74,21 @@ async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
     found = list(sums.values.told(sums.named, _LEVEL, shadow=sums.shadow))
     told = [_told(one, experiment.scale) for one in found]
     still = open_windows(sums, experiment.settings)
-    sentence = f"{_worth(told)} {still.sentence}" if still.word != "well" else _worth(told)
+    sentence = (
+        f"{_worth(told)} {still.sentence}" if still.word != "well" else _worth(told)
+    )
     return f.ValuesAnswer(experiment.name, position, _LEVEL, "anytime", told, sentence)
 
 
 def _told(one: Value, scale: RewardScale) -> f.TargetValue:
     """A value in the caller's units."""
-    value, low, high = (None if number is None else scale.value(number) for number in (one.value, one.low, one.high))
-    return f.TargetValue(one.name, one.kind, value, low, high, one.n, one.ess, one.refused)
+    value, low, high = (
+        None if number is None else scale.value(number)
+        for number in (one.value, one.low, one.high)
+    )
+    return f.TargetValue(
+        one.name, one.kind, value, low, high, one.n, one.ess, one.refused
+    )
 
 
 def _worth(told: list[f.TargetValue]) -> str:
@@ -82,14 +97,27 @@ def _worth(told: list[f.TargetValue]) -> str:
     served, ours = by_kind[SERVED], by_kind.get(POLICY)
     if served.refused is not None:
         return f"Nothing can be said yet: {served.refused}."
-    first = f"What was served earned {_shown(served)} a decision, over {served.n:,} decisions"
-    other, what = (ours, "the policy in its place") if ours is not None else (by_kind[UNIFORM], "even odds")
+    first = (
+        f"What was served earned {_shown(served)} a decision, over {served.n:,} "
+        "decisions"
+    )
+    other, what = (
+        (ours, "the policy in its place")
+        if ours is not None
+        else (by_kind[UNIFORM], "even odds")
+    )
     if other.refused is not None:
-        return f"{first}; what {what} would have earned cannot be told: {other.refused}."
+        return (
+            f"{first}; what {what} would have earned cannot be told: {other.refused}."
+        )
     second = f"{first}; {what} would have earned {_shown(other)}"
     if _above(served, other):
         return f"{second}: less."
-    return f"{second}: more." if _above(other, served) else f"{second}: that they differ cannot be told yet."
+    return (
+        f"{second}: more."
+        if _above(other, served)
+        else f"{second}: that they differ cannot be told yet."
+    )
 
 
 def _shown(one: f.TargetValue) -> str:
@@ -111,5 +139,13 @@ ROUTES = (
         f.SeriesAnswer,
         examples={"range": "day"},
     ),
-    Route("GET", "/v1/values", values, "What it is worth, and what else would be.", READ, m.Query, f.ValuesAnswer),
+    Route(
+        "GET",
+        "/v1/values",
+        values,
+        "What it is worth, and what else would be.",
+        READ,
+        m.Query,
+        f.ValuesAnswer,
+    ),
 )

@@ -1,8 +1,17 @@
-"""Routes of rewards: a reward, many of them, corrections, and decisions that were shown."""
+"""Routes of rewards: a reward, many of them, corrections, and decisions that were
+shown."""
 
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.http.routes.route import ADMIN, BATCH_BYTES, CHANGES, DECIDE, REWARD, WRITES, Route
+from oddsmith.server.http.routes.route import (
+    ADMIN,
+    BATCH_BYTES,
+    CHANGES,
+    DECIDE,
+    REWARD,
+    WRITES,
+    Route,
+)
 from oddsmith.server.http.routes.slates import activate_slate, missed, with_slots
 from oddsmith.server.messages import calls as m
 from oddsmith.server.store.events import Activation, Correction, Reward
@@ -12,7 +21,9 @@ from oddsmith.server.store.slates import OfSlate
 __all__ = ["ROUTES", "activate", "correct", "kept", "reward", "reward_batch"]
 
 
-async def reward(experiment: Experiment, message: m.RewardGiven, sender: str) -> m.EventAnswer:
+async def reward(
+    experiment: Experiment, message: m.RewardGiven, sender: str
+) -> m.EventAnswer:
     """Keep a reward."""
     event = _reward(experiment, message, sender)
     for refusal in (await missed(experiment, [message])).values():
@@ -20,7 +31,9 @@ async def reward(experiment: Experiment, message: m.RewardGiven, sender: str) ->
     return await _about_decision(experiment, event)
 
 
-async def reward_batch(experiment: Experiment, message: m.RewardBatch, sender: str) -> m.Results:
+async def reward_batch(
+    experiment: Experiment, message: m.RewardBatch, sender: str
+) -> m.Results:
     """Keep many rewards; each entry is answered for itself."""
     events: list[Reward | InvalidInput] = []
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
@@ -36,22 +49,32 @@ async def reward_batch(experiment: Experiment, message: m.RewardBatch, sender: s
     receipts = iter(await experiment.writer.append(good) if good else ())
     return m.Results(
         [
-            await _entry(experiment, one, next(receipts)) if isinstance(one, Reward) else m.ErrorAnswer.of(one)
+            await _entry(experiment, one, next(receipts))
+            if isinstance(one, Reward)
+            else m.ErrorAnswer.of(one)
             for one in events
         ]
     )
 
 
-async def activate(experiment: Experiment, message: m.Activate, sender: str) -> m.EventAnswer:
+async def activate(
+    experiment: Experiment, message: m.Activate, sender: str
+) -> m.EventAnswer:
     """A deferred decision was shown, or all of a slate."""
     if message.slate is not None and message.id is None:
         return await activate_slate(experiment, message.slate, sender)
     if message.id is None or message.slate is not None:
-        raise InvalidInput(f"id or slate must be given; got {'both' if message.id else 'none'}")
-    return await _about_decision(experiment, Activation(message.id, experiment.clock(), sender))
+        raise InvalidInput(
+            f"id or slate must be given; got {'both' if message.id else 'none'}"
+        )
+    return await _about_decision(
+        experiment, Activation(message.id, experiment.clock(), sender)
+    )
 
 
-async def correct(experiment: Experiment, message: m.Correct, sender: str) -> m.EventAnswer:
+async def correct(
+    experiment: Experiment, message: m.Correct, sender: str
+) -> m.EventAnswer:
     """Keep a correction; the state follows once it is folded anew."""
     value = _scaled(experiment, message.reward)
     event = Correction(message.id, value, experiment.clock(), message.key, sender)
@@ -66,24 +89,40 @@ async def correct(experiment: Experiment, message: m.Correct, sender: str) -> m.
 
 def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Reward:
     if message.key and experiment.settings.rule != "sum":
-        raise InvalidInput("key must be left out where the first reward counts (reward_rule = 'sum' adds parts up)")
-    return Reward(message.id, _scaled(experiment, message.reward), experiment.clock(), message.key, sender)
+        raise InvalidInput(
+            "key must be left out where the first reward counts (reward_rule = 'sum' "
+            "adds parts up)"
+        )
+    return Reward(
+        message.id,
+        _scaled(experiment, message.reward),
+        experiment.clock(),
+        message.key,
+        sender,
+    )
 
 
 def _scaled(experiment: Experiment, reward: float) -> float:
     low, high = experiment.scale.low, experiment.scale.high
     if not low <= reward <= high:
-        raise InvalidInput(f"reward must be in [{low:.12g}, {high:.12g}]; got {reward:.12g}")
+        raise InvalidInput(
+            f"reward must be in [{low:.12g}, {high:.12g}]; got {reward:.12g}"
+        )
     return experiment.scale.reward(reward)
 
 
 def _check_in_reach(id: str, lost: set[str]) -> None:
     """What cannot be folded must not get into the log."""
     if id in lost:
-        raise InvalidInput(f"id must be of a decision whose context experts can learn from; that of {id!r} is erased")
+        raise InvalidInput(
+            "id must be of a decision whose context experts can learn from; that of "
+            f"{id!r} is erased"
+        )
 
 
-async def _about_decision(experiment: Experiment, event: Reward | Activation) -> m.EventAnswer:
+async def _about_decision(
+    experiment: Experiment, event: Reward | Activation
+) -> m.EventAnswer:
     """Keep what is about a decision, which may come later; a slate is none."""
     _check_in_reach(event.id, await experiment.unlearnable_ids([event.id]))
     try:
@@ -92,7 +131,9 @@ async def _about_decision(experiment: Experiment, event: Reward | Activation) ->
         raise await with_slots(experiment, error, event.id) from error
 
 
-async def _entry(experiment: Experiment, event: Reward, receipt: Receipt) -> m.EventAnswer | m.ErrorAnswer:
+async def _entry(
+    experiment: Experiment, event: Reward, receipt: Receipt
+) -> m.EventAnswer | m.ErrorAnswer:
     if isinstance(receipt.refused, OfSlate):
         return m.ErrorAnswer.of(await with_slots(experiment, receipt.refused, event.id))
     if receipt.refused is not None:
@@ -129,7 +170,14 @@ ROUTES = (
         m.Results,
         WRITES,
         BATCH_BYTES,
-        examples={"Two rewards": {"rewards": [{"id": "visit-7", "reward": 1}, {"id": "visit-8", "reward": 0}]}},
+        examples={
+            "Two rewards": {
+                "rewards": [
+                    {"id": "visit-7", "reward": 1},
+                    {"id": "visit-8", "reward": 0},
+                ]
+            }
+        },
     ),
     Route(
         "POST",
@@ -140,7 +188,10 @@ ROUTES = (
         m.Activate,
         m.EventAnswer,
         WRITES,
-        examples={"It was shown": {"id": "visit-7"}, "All slots were shown": {"slate": "page-7"}},
+        examples={
+            "It was shown": {"id": "visit-7"},
+            "All slots were shown": {"slate": "page-7"},
+        },
     ),
     Route(
         "POST",
@@ -151,6 +202,8 @@ ROUTES = (
         m.Correct,
         m.EventAnswer,
         CHANGES,
-        examples={"It was sent back": {"id": "visit-7", "reward": 0, "key": "return-31"}},
+        examples={
+            "It was sent back": {"id": "visit-7", "reward": 0, "key": "return-31"}
+        },
     ),
 )

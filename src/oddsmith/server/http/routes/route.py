@@ -1,4 +1,5 @@
-"""Route: one method and path of the service, with its handler, messages, scopes, limits and examples."""
+"""Route: one method and path of the service, with its handler, messages, scopes, limits
+and examples."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -41,14 +42,17 @@ ADMIN: frozenset[Scope] = frozenset({"admin"})
 class Route(NamedTuple):
     """One method and path; `statuses` are those of its refusals.
 
-    With a `message`, `handler` takes the experiment and the message: path and query of a GET; the body of a POST, and
-    then the sender, the name of its key, which goes with every event. Without one it takes the service and the key. It
-    returns an `answer` (None: what is not JSON), or a `Response`. A key needs one of the `scopes`, or admin; without
-    scopes no key is needed. `path` may end in one {parameter}. `each`: without a message, a key for some experiments is
-    enough, and the answer is about these. `waits`: the call is held open, and given up where the caller is gone.
-    `status` is that of an answer that is no `Response`. A route of a `door` has handlers of another form, see `Visit`.
-    A message with `slots` is for the `slate_handler`, which returns a `slate_answer`. `examples` are bodies of a
-    POST by what they show; path and query of a GET that takes more than the experiment.
+    With a `message`, `handler` takes the experiment and the message: path and query of
+    a GET; the body of a POST, and then the sender, the name of its key, which goes with
+    every event. Without one it takes the service and the key. It returns an `answer`
+    (None: what is not JSON), or a `Response`. A key needs one of the `scopes`, or
+    admin; without scopes no key is needed. `path` may end in one {parameter}. `each`:
+    without a message, a key for some experiments is enough, and the answer is about
+    these. `waits`: the call is held open, and given up where the caller is gone.
+    `status` is that of an answer that is no `Response`. A route of a `door` has
+    handlers of another form, see `Visit`. A message with `slots` is for the
+    `slate_handler`, which returns a `slate_answer`. `examples` are bodies of a POST by
+    what they show; path and query of a GET that takes more than the experiment.
     """
 
     method: str

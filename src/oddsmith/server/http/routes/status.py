@@ -22,23 +22,46 @@ from oddsmith.server.messages import stats as sm
 from oddsmith.server.monitor.vitals import lag_warning, vitals_of
 from oddsmith.server.statistics import ArmSum
 
-__all__ = ["ROUTES", "changes", "experiments", "health", "metrics", "openapi", "ready", "stats"]
+__all__ = [
+    "ROUTES",
+    "changes",
+    "experiments",
+    "health",
+    "metrics",
+    "openapi",
+    "ready",
+    "stats",
+]
 
 _GLANCE = 0.5  # seconds that a look at counts waits for it
 
 
 async def experiments(service: Service, key: Key) -> lm.Experiments:
     """The experiments that a key may read."""
-    readable = [one for name, one in service.experiments.items() if key.may("read", name)]
+    readable = [
+        one for name, one in service.experiments.items() if key.may("read", name)
+    ]
     served = all(one.opened.writes for one in service.experiments.values())
-    return lm.Experiments([_facts(one) for one in readable], __version__, service.ring is not None, served)
+    return lm.Experiments(
+        [_facts(one) for one in readable], __version__, service.ring is not None, served
+    )
 
 
 def _facts(experiment: Experiment) -> lm.ExperimentFacts:
-    settings, scale, follower = experiment.settings, experiment.scale, experiment.follower
+    settings, scale, follower = (
+        experiment.settings,
+        experiment.scale,
+        experiment.follower,
+    )
     policy, arms = follower.now.policy, experiment.arms
     bank = follower.now.experts
-    names = active(policy) if gts_inside(policy) is not None else [] if bank is None else list(bank.names)
+    names = (
+        active(policy)
+        if gts_inside(policy) is not None
+        else []
+        if bank is None
+        else list(bank.names)
+    )
     return lm.ExperimentFacts(
         experiment.name,
         None if arms is None else list(arms),
@@ -59,18 +82,33 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
 async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
     """Counts and positions."""
     store = experiment.store
-    events, head, hold_up = await experiment.long_reads.run(lambda: (store.tally(), store.head(), store.hold_up()))
-    with suppress(StoreFailed):  # its own decisions are there, unless the state is far behind
+    events, head, hold_up = await experiment.long_reads.run(
+        lambda: (store.tally(), store.head(), store.hold_up())
+    )
+    # its own decisions are there, unless the state is far behind
+    with suppress(StoreFailed):
         await known(experiment, head, patience=_GLANCE)
     follower, guard = experiment.follower, experiment.follower.now.experts
     sums = follower.sums
     by_arm = dict.fromkeys(experiment.arms or (), ArmSum()) | sums.arms.by_name
-    ranked = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)  # of equals those first drawn
-    arms = {arm: _arm_count(experiment, by_arm[arm]) for arm in ranked[query.skip : query.skip + query.limit]}
+    # of equals those first drawn
+    ranked = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)
+    arms = {
+        arm: _arm_count(experiment, by_arm[arm])
+        for arm in ranked[query.skip : query.skip + query.limit]
+    }
     failures = guard.failures() if isinstance(guard, Guarded) else {}
-    reasons = {name: why[:200] for name, why in guard.reasons().items()} if isinstance(guard, Guarded) else {}
+    reasons = (
+        {name: why[:200] for name, why in guard.reasons().items()}
+        if isinstance(guard, Guarded)
+        else {}
+    )
     judged: dict[str, dict[str, object]] = {
-        name: {"weight": weight, "failures": failures.get(name, {}), "reason": reasons.get(name)}
+        name: {
+            "weight": weight,
+            "failures": failures.get(name, {}),
+            "reason": reasons.get(name),
+        }
         for name, weight in experiment.weights().items()
     }
     return sm.Stats(
@@ -96,10 +134,16 @@ def _arm_count(experiment: Experiment, one: ArmSum) -> sm.ArmCount:
 
 
 async def changes(experiment: Experiment, query: lm.ChangesQuery) -> lm.Changes:
-    """Where log and state are, once the state has moved on; the database is asked once, at the end."""
+    """Where log and state are, once the state has moved on; the database is asked once,
+    at the end."""
     if experiment.follower.now.position <= query.after and query.wait:
-        await experiment.long_polls.wait(partial(experiment.follower.moved, query.after), query.wait)
-    head, position = await asyncio.to_thread(experiment.store.head), experiment.follower.now.position
+        await experiment.long_polls.wait(
+            partial(experiment.follower.moved, query.after), query.wait
+        )
+    head, position = (
+        await asyncio.to_thread(experiment.store.head),
+        experiment.follower.now.position,
+    )
     return lm.Changes(experiment.name, max(head, position), position)
 
 
@@ -109,8 +153,13 @@ async def metrics(service: Service, _: Key) -> Response:
     parts = []
     for part in service.metrics.parts():
         parts.append(part)
-        await asyncio.sleep(0)  # there may be 2,000 experiments: others have their turn between two metrics
-    return Response(200, b"".join(parts), [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+        # there may be 2,000 experiments: others have their turn between two metrics
+        await asyncio.sleep(0)
+    return Response(
+        200,
+        b"".join(parts),
+        [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")],
+    )
 
 
 async def health(_: Service, __: Key) -> sm.Health:
@@ -119,12 +168,19 @@ async def health(_: Service, __: Key) -> sm.Health:
 
 
 async def ready(service: Service, key: Key) -> sm.Health | Response:
-    """Whether every experiment can decide; why not, and which, for a key that may read it."""
+    """Whether every experiment can decide; why not, and which, for a key that may read
+    it."""
     # anybody may ask, as often as they like; who has a key is told what is so now
-    troubles = await service.seldom(_troubles) if key is STRANGER else await _troubles(service)
-    told = {name: trouble for name, trouble in troubles.items() if key.may("read", name)}
+    troubles = (
+        await service.seldom(_troubles) if key is STRANGER else await _troubles(service)
+    )
+    told = {
+        name: trouble for name, trouble in troubles.items() if key.may("read", name)
+    }
     warnings = {} if key is STRANGER else await _warnings(service, key)
-    answer = sm.Health(not troubles and not service.draining, told, service.draining, warnings)
+    answer = sm.Health(
+        not troubles and not service.draining, told, service.draining, warnings
+    )
     return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
 
 
@@ -135,15 +191,23 @@ async def openapi(service: Service, _: Key) -> Response:
 
 async def _troubles(service: Service) -> dict[str, str]:
     """What keeps experiments from deciding, by name."""
-    sentences = {name: await _trouble(experiment) for name, experiment in service.experiments.items()}
+    sentences = {
+        name: await _trouble(experiment)
+        for name, experiment in service.experiments.items()
+    }
     return {name: trouble for name, trouble in sentences.items() if trouble}
 
 
 async def _warnings(service: Service, key: Key) -> dict[str, str]:
     """What does not keep experiments from deciding, and should not last, by name."""
     await service.hold_ups.look()
-    readable = {name: one for name, one in service.experiments.items() if key.may("read", name)}
-    sentences = {name: lag_warning(one, service.hold_ups.of(one)) for name, one in readable.items()}
+    readable = {
+        name: one for name, one in service.experiments.items() if key.may("read", name)
+    }
+    sentences = {
+        name: lag_warning(one, service.hold_ups.of(one))
+        for name, one in readable.items()
+    }
     return {name: warning for name, warning in sentences.items() if warning}
 
 
@@ -152,7 +216,9 @@ async def _trouble(experiment: Experiment) -> str:
     if experiment.follower.trouble:
         return experiment.follower.trouble
     try:
-        read = asyncio.to_thread(lambda: (experiment.store.head(), experiment.store.write_trouble))
+        read = asyncio.to_thread(
+            lambda: (experiment.store.head(), experiment.store.write_trouble)
+        )
         _, trouble = await asyncio.wait_for(read, 2.0)
     except (StoreFailed, TimeoutError) as error:
         return f"its store does not answer: {error}"
@@ -160,8 +226,25 @@ async def _trouble(experiment: Experiment) -> str:
 
 
 ROUTES = (
-    Route("GET", "/v1/experiments", experiments, "The experiments.", READ, answer=lm.Experiments, each=True),
-    Route("GET", "/v1/stats", stats, "Counts and positions.", READ, sm.StatsQuery, sm.Stats, examples={"limit": 10}),
+    Route(
+        "GET",
+        "/v1/experiments",
+        experiments,
+        "The experiments.",
+        READ,
+        answer=lm.Experiments,
+        each=True,
+    ),
+    Route(
+        "GET",
+        "/v1/stats",
+        stats,
+        "Counts and positions.",
+        READ,
+        sm.StatsQuery,
+        sm.Stats,
+        examples={"limit": 10},
+    ),
     Route(
         "GET",
         "/v1/changes",
@@ -175,6 +258,12 @@ ROUTES = (
     ),
     Route("GET", "/metrics", metrics, "Metrics in the format of Prometheus.", READ),
     Route("GET", "/healthz", health, "Whether the process lives.", answer=sm.Health),
-    Route("GET", "/readyz", ready, "Whether every experiment can decide.", answer=sm.Health),
+    Route(
+        "GET",
+        "/readyz",
+        ready,
+        "Whether every experiment can decide.",
+        answer=sm.Health,
+    ),
     Route("GET", "/openapi.json", openapi, "All routes, for programs."),
 )

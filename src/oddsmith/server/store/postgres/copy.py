@@ -1,4 +1,5 @@
-"""An experiment of a database as a file, and back: its rows in pieces, with their positions."""
+"""An experiment of a database as a file, and back: its rows in pieces, with their
+positions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -17,22 +18,34 @@ __all__ = ["add_experiment", "check_new", "clear_away", "copy_experiment"]
 
 _PIECE = 250  # rows in memory at a time; of snapshots, which are large, one
 _PATIENCE = 60.0  # seconds for a piece
-_UNFINISHED = ".restoring-"  # begins the name of an experiment that is being restored: no other can have such a name
-_RESTORING = 0x6F646473  # the first half of the lock that a restore holds, with the experiment's number as the second
+# begins the name of an experiment that is being restored: no other can have such a name
+_UNFINISHED = ".restoring-"
+# the first half of the lock that a restore holds, with the experiment's number as the
+# second
+_RESTORING = 0x6F646473
 
 
-async def copy_experiment(connection: Connection, number: int, part: Path, schema: Path) -> None:
-    """Write the rows of an experiment, as of now, into an empty file with the tables of this schema.
+async def copy_experiment(
+    connection: Connection, number: int, part: Path, schema: Path
+) -> None:
+    """Write the rows of an experiment, as of now, into an empty file with the tables of
+    this schema.
 
-    They are read in one transaction that sees one moment and locks nothing; of the events, those below the window of
-    finished transactions, so that what is not there yet comes after what is.
+    They are read in one transaction that sees one moment and locks nothing; of the
+    events, those below the window of finished transactions, so that what is not there
+    yet comes after what is.
     """
     await connection.execute("begin isolation level repeatable read read only")
-    await connection.execute("set local enable_sort = off")  # by the index, whatever the server thinks of the tables
+    # by the index, whatever the server thinks of the tables
+    await connection.execute("set local enable_sort = off")
     border = await connection.fetchval(
-        f"select (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << {PLACES}", number
+        f"select (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << "
+        f"{PLACES}",
+        number,
     )
-    meta = await connection.fetch("select name, value from meta where experiment = $1", number)
+    meta = await connection.fetch(
+        "select name, value from meta where experiment = $1", number
+    )
     count = "select count(*) from events where experiment = $1 and position < $2"
     total = await connection.fetchval(count, number, border)
     with closing(Bar("backing up")) as bar, fill(part, schema) as target:
@@ -42,7 +55,9 @@ async def copy_experiment(connection: Connection, number: int, part: Path, schem
             marks = ", ".join("?" * len(table.columns))
             async with aclosing(_pieces(connection, number, table, border)) as pieces:
                 async for rows in pieces:
-                    target.executemany(f"insert into {table.name} values ({marks})", map(tuple, rows))
+                    target.executemany(
+                        f"insert into {table.name} values ({marks})", map(tuple, rows)
+                    )
                     done += len(rows) if table.name == "events" else 0
                     bar.reach(done, total)
     await connection.execute("rollback")
@@ -51,10 +66,14 @@ async def copy_experiment(connection: Connection, number: int, part: Path, schem
 async def _pieces(
     connection: Connection, number: int, table: Table, border: int
 ) -> AsyncGenerator[Sequence[tuple[Any, ...]], None]:
-    """The rows of a table that belong to events below the border, in the order of its key, few at a time."""
+    """The rows of a table that belong to events below the border, in the order of its
+    key, few at a time."""
     columns, key = ", ".join(table.columns), ", ".join(table.key)
     below = f"and position < {border} " if "position" in table.columns else ""
-    query = f"select {columns} from {table.name} where experiment = {number} {below}order by {key}"
+    query = (
+        f"select {columns} from {table.name} where experiment = {number} {below}order "
+        f"by {key}"
+    )
     await connection.execute(f"declare piece_{table.name} no scroll cursor for {query}")
     limit = 1 if table.name == "snapshots" else _PIECE
     while True:
@@ -68,25 +87,39 @@ async def _pieces(
 
 
 async def add_experiment(
-    connection: Connection, name: str, meta: Mapping[str, str], *, head: int, pieces: Iterable[Piece]
+    connection: Connection,
+    name: str,
+    meta: Mapping[str, str],
+    *,
+    head: int,
+    pieces: Iterable[Piece],
 ) -> None:
-    """Make an experiment of rows, with their positions; those to come will be above `head`.
+    """Make an experiment of rows, with their positions; those to come will be above
+    `head`.
 
-    It gets its name when all of it is there. Pieces are transactions of their own: one long one would keep the learners
-    of all experiments in the database waiting.
+    It gets its name when all of it is there. Pieces are transactions of their own: one
+    long one would keep the learners of all experiments in the database waiting.
     """
     await check_new(connection, name)
     hidden = f"{_UNFINISHED}{token_hex(8)}"
     async with connection.transaction():
-        number = await connection.fetchval("insert into experiments (name) values ($1) returning number", hidden)
+        number = await connection.fetchval(
+            "insert into experiments (name) values ($1) returning number", hidden
+        )
         await connection.execute("select pg_advisory_lock($1, $2)", _RESTORING, number)
     for table, rows in pieces:
         async with asyncio.timeout(_PATIENCE):
             await _write(connection, number, table, rows)
     async with connection.transaction():
         await check_new(connection, name)
-        await connection.executemany("insert into meta values ($1, $2, $3)", [(number, *pair) for pair in meta.items()])
-        shift = "greatest(0, $2::bigint + 1 - pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
+        await connection.executemany(
+            "insert into meta values ($1, $2, $3)",
+            [(number, *pair) for pair in meta.items()],
+        )
+        shift = (
+            "greatest(0, $2::bigint + 1 - "
+            "pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
+        )
         query = f"update experiments set name = $3, shift = {shift} where number = $1"
         await connection.execute(query, number, head >> PLACES, name)
 
@@ -94,23 +127,44 @@ async def add_experiment(
 async def check_new(connection: Connection, name: str) -> None:
     """Refuse the name of an experiment that is there."""
     if await connection.fetchval("select true from experiments where name = $1", name):
-        raise InvalidInput(f"experiment must be a new one of the database; there is a {name!r} already")
+        raise InvalidInput(
+            f"experiment must be a new one of the database; there is a {name!r} already"
+        )
 
 
-async def _write(connection: Connection, number: int, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+async def _write(
+    connection: Connection, number: int, table: Table, rows: Sequence[tuple[Any, ...]]
+) -> None:
     """Write rows of a file into a table of the database."""
     flags = [i for i, column in enumerate(table.columns) if column == "deferred"]
-    records = [(number, *(bool(value) if i in flags else value for i, value in enumerate(row))) for row in rows]
+    records = [
+        (number, *(bool(value) if i in flags else value for i, value in enumerate(row)))
+        for row in rows
+    ]
     columns = ["experiment", *table.columns]
-    await connection.copy_records_to_table(table.name, schema_name="oddsmith", columns=columns, records=records)
+    await connection.copy_records_to_table(
+        table.name, schema_name="oddsmith", columns=columns, records=records
+    )
 
 
 async def clear_away(connection: Connection, tables: Sequence[Table]) -> None:
-    """Delete what restores have left that were killed, or that failed on this connection."""
-    left = await connection.fetch("select number from experiments where starts_with(name, $1)", _UNFINISHED)
+    """Delete what restores have left that were killed, or that failed on this
+    connection."""
+    left = await connection.fetch(
+        "select number from experiments where starts_with(name, $1)", _UNFINISHED
+    )
     for (number,) in left:
-        if await connection.fetchval("select pg_try_advisory_lock($1, $2)", _RESTORING, number):  # its holder is gone
+        # its holder is gone
+        if await connection.fetchval(
+            "select pg_try_advisory_lock($1, $2)", _RESTORING, number
+        ):
             for table in tables:
-                await connection.execute(f"delete from {table.name} where experiment = $1", number)
-            await connection.execute("delete from experiments where number = $1", number)
-            await connection.execute("select pg_advisory_unlock($1, $2)", _RESTORING, number)
+                await connection.execute(
+                    f"delete from {table.name} where experiment = $1", number
+                )
+            await connection.execute(
+                "delete from experiments where number = $1", number
+            )
+            await connection.execute(
+                "select pg_advisory_unlock($1, $2)", _RESTORING, number
+            )

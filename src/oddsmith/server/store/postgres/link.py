@@ -1,4 +1,5 @@
-"""The link of a store to its PostgreSQL server: a thread with an event loop, connections, and checks of both ends."""
+"""The link of a store to its PostgreSQL server: a thread with an event loop,
+connections, and checks of both ends."""
 
 import asyncio
 import re
@@ -13,7 +14,13 @@ from urllib.parse import urlsplit
 
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed, import_extra
 from oddsmith.server.store.address import public_address
-from oddsmith.server.store.meta import FORMAT, UNRELEASED, check_format, check_owner, new_meta
+from oddsmith.server.store.meta import (
+    FORMAT,
+    UNRELEASED,
+    check_format,
+    check_owner,
+    new_meta,
+)
 
 __all__ = [
     "Connection",
@@ -36,21 +43,28 @@ __all__ = [
 
 PATIENCE = 2.0  # seconds to wait for a server that does not answer
 PLACES = 20  # bits of a position that are the place in its transaction
-SHIFT = "(select shift from experiments where number = $1)"  # of an experiment: see schema.sql
+# of an experiment: see schema.sql
+SHIFT = "(select shift from experiments where number = $1)"
 SESSION = {
     "application_name": "oddsmith",
     "default_transaction_isolation": "read committed",
-    "enable_seqscan": "off",  # each statement has its index; a plan made while a table was small would read all of it
+    # each statement has its index; a plan made while a table was small would read all
+    # of it
+    "enable_seqscan": "off",
     "search_path": "oddsmith",
     "synchronous_commit": "on",  # off loses the last commits when the server dies
 }
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 _READERS = 4
-_UNREADABLE = "url must be an address like postgresql://user@host:5432/name; this one cannot be read"
+_UNREADABLE = (
+    "url must be an address like postgresql://user@host:5432/name; this one cannot be "
+    "read"
+)
 _SCHEMA_LOCK = 0x6F6464736D697468  # any number that no other program locks
 FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections, and had alone by an upgrade
 
-_KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}  # beside the number of the experiment
+# beside the number of the experiment
+_KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}
 
 T = TypeVar("T")
 
@@ -63,27 +77,40 @@ class Connection(Protocol):
     def is_closed(self) -> bool: ...
     def terminate(self) -> None: ...
     async def execute(self, query: str, *values: object) -> str: ...
-    async def executemany(self, query: str, rows: Iterable[tuple[object, ...]]) -> None: ...
+    async def executemany(
+        self, query: str, rows: Iterable[tuple[object, ...]]
+    ) -> None: ...
     async def fetch(self, query: str, *values: object) -> list[tuple[Any, ...]]: ...
     async def fetchval(self, query: str, *values: object) -> Any: ...
     async def copy_records_to_table(
-        self, table: str, *, schema_name: str, columns: Sequence[str], records: Iterable[tuple[object, ...]]
+        self,
+        table: str,
+        *,
+        schema_name: str,
+        columns: Sequence[str],
+        records: Iterable[tuple[object, ...]],
     ) -> str: ...
     async def close(self, *, timeout: float) -> None: ...
 
 
 class Link:
-    """Runs coroutines for other threads; hands out connections; `where` names the experiment without any password."""
+    """Runs coroutines for other threads; hands out connections; `where` names the
+    experiment without any password."""
 
     def __init__(self, url: str, experiment: str) -> None:
         address = database_of(url)
         if not isinstance(experiment, str) or not _NAME.fullmatch(experiment):
-            raise InvalidInput(f"experiment must match {_NAME.pattern}; got {experiment!r:.80}")
+            raise InvalidInput(
+                f"experiment must match {_NAME.pattern}; got {experiment!r:.80}"
+            )
         self._driver, self._url, self.experiment = _driver(), url, experiment
         self.where = f"experiment {experiment!r} in {address}"
-        self.format_is_checked = False  # once it was, each new connection checks that it still is the same
+        # once it was, each new connection checks that it still is the same
+        self.format_is_checked = False
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name=f"link of {experiment}", daemon=True)
+        self._thread = threading.Thread(
+            target=self.loop.run_forever, name=f"link of {experiment}", daemon=True
+        )
         self._thread.start()
         self._closed = False
         self._pool = self.run(self._make_pool())
@@ -99,19 +126,28 @@ class Link:
             raise StoreFailed(f"{self.where} cannot be used: it is closed") from error
 
     async def connect(self) -> Connection:
-        """A connection of one's own; while there is one, the tables are not upgraded."""
+        """A connection of one's own; while there is one, the tables are not
+        upgraded."""
         connection = await connect(self._url)
         try:
-            if not await connection.fetchval("select pg_try_advisory_lock_shared($1)", FORMAT_LOCK):
-                raise StoreFailed(f"{self.where} is being upgraded: ask again when that is done")
+            if not await connection.fetchval(
+                "select pg_try_advisory_lock_shared($1)", FORMAT_LOCK
+            ):
+                raise StoreFailed(
+                    f"{self.where} is being upgraded: ask again when that is done"
+                )
             if self.format_is_checked:
-                check_format(self.where, await connection.fetchval("select value from format"))
+                check_format(
+                    self.where, await connection.fetchval("select value from format")
+                )
         except BaseException:
             connection.terminate()
             raise
         return connection
 
-    def read(self, query: str, *values: object, patience: float = 10.0) -> list[tuple[Any, ...]]:
+    def read(
+        self, query: str, *values: object, patience: float = 10.0
+    ) -> list[tuple[Any, ...]]:
         """The rows that a statement gives, on one of a few connections."""
         return self.run(self._fetch(query, values, patience))
 
@@ -126,7 +162,9 @@ class Link:
         self._thread.join()
         self.loop.close()
 
-    async def _fetch(self, query: str, values: tuple[object, ...], patience: float) -> list[tuple[Any, ...]]:
+    async def _fetch(
+        self, query: str, values: tuple[object, ...], patience: float
+    ) -> list[tuple[Any, ...]]:
         try:
             async with asyncio.timeout(patience):
                 connection = await self._pool.acquire(timeout=PATIENCE)
@@ -139,7 +177,9 @@ class Link:
                 finally:
                     await self._pool.release(connection)
         except server_errors() as error:
-            raise StoreFailed(f"{self.where} could not be read: {one_line(error)}") from error
+            raise StoreFailed(
+                f"{self.where} could not be read: {one_line(error)}"
+            ) from error
 
     async def _make_pool(self) -> Any:
         async def _reset(_: Connection) -> None:
@@ -148,7 +188,9 @@ class Link:
         async def _connect(*_: object, **__: object) -> Connection:
             return await self.connect()
 
-        return await self._driver.create_pool(self._url, min_size=0, max_size=_READERS, reset=_reset, connect=_connect)
+        return await self._driver.create_pool(
+            self._url, min_size=0, max_size=_READERS, reset=_reset, connect=_connect
+        )
 
     async def _end(self) -> None:
         try:
@@ -173,30 +215,44 @@ def database_of(url: str) -> str:
     except ValueError as error:
         raise InvalidInput(_UNREADABLE) from error
     if parts.scheme not in ("postgresql", "postgres"):
-        raise InvalidInput(f"url must begin with postgresql://; got {parts.scheme!r:.40}")
+        raise InvalidInput(
+            f"url must begin with postgresql://; got {parts.scheme!r:.40}"
+        )
     return public_address(url)
 
 
 async def connect(url: str) -> Connection:
     """A connection, whatever the tables there are of."""
     try:
-        connection: Connection = await _driver().connect(url, timeout=PATIENCE, server_settings=SESSION)
+        connection: Connection = await _driver().connect(
+            url, timeout=PATIENCE, server_settings=SESSION
+        )
         return connection
-    except (ValueError, OverflowError) as error:  # its words may hold part of a password
+    # its words may hold part of a password
+    except (ValueError, OverflowError) as error:
         raise InvalidInput(_UNREADABLE) from error
 
 
-async def create_or_check_owner(connection: Connection, link: Link, mine: Mapping[str, str]) -> int:
-    """The number of the experiment: a new one, with `mine` in its table `meta`, or one whose owner is the same."""
+async def create_or_check_owner(
+    connection: Connection, link: Link, mine: Mapping[str, str]
+) -> int:
+    """The number of the experiment: a new one, with `mine` in its table `meta`, or one
+    whose owner is the same."""
     async with connection.transaction():
         await make_tables(connection, link.where)
         name = link.experiment
-        number: int | None = await connection.fetchval("select number from experiments where name = $1", name)
+        number: int | None = await connection.fetchval(
+            "select number from experiments where name = $1", name
+        )
         if number is not None:
-            theirs = await connection.fetch("select name, value from meta where experiment = $1", number)
+            theirs = await connection.fetch(
+                "select name, value from meta where experiment = $1", number
+            )
             check_owner(link.where, dict(theirs), mine)
             return number
-        number = await connection.fetchval("insert into experiments (name) values ($1) returning number", name)
+        number = await connection.fetchval(
+            "insert into experiments (name) values ($1) returning number", name
+        )
         rows = [(number, *pair) for pair in new_meta(mine, gapless=False).items()]
         await connection.executemany("insert into meta values ($1, $2, $3)", rows)
     assert number is not None
@@ -204,61 +260,107 @@ async def create_or_check_owner(connection: Connection, link: Link, mine: Mappin
 
 
 async def make_tables(connection: Connection, where: str) -> None:
-    """Make the tables in a transaction if they are not there; refuse those of another format."""
-    await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)  # one replica makes them
-    if not await connection.fetchval("select to_regclass('oddsmith.snapshots') is not null"):
+    """Make the tables in a transaction if they are not there; refuse those of another
+    format."""
+    # one replica makes them
+    await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)
+    if not await connection.fetchval(
+        "select to_regclass('oddsmith.snapshots') is not null"
+    ):
         await connection.execute(Path(__file__).with_name("schema.sql").read_text())
         await connection.execute("insert into format values ($1)", FORMAT)
-    has_format = await connection.fetchval("select to_regclass('oddsmith.format') is not null")
-    check_format(where, await connection.fetchval("select value from format") if has_format else UNRELEASED)
+    has_format = await connection.fetchval(
+        "select to_regclass('oddsmith.format') is not null"
+    )
+    check_format(
+        where,
+        await connection.fetchval("select value from format")
+        if has_format
+        else UNRELEASED,
+    )
 
 
-async def hold_kernels(connection: Connection, where: str, experiment: int, own: str) -> None:
-    """Lock the kernels of this replica while its connection lasts; refuse to write beside replicas with others.
+async def hold_kernels(
+    connection: Connection, where: str, experiment: int, own: str
+) -> None:
+    """Lock the kernels of this replica while its connection lasts; refuse to write
+    beside replicas with others.
 
-    Each replica shares a lock of (experiment, its kernels). Where another replica holds the lock of other kernels,
-    that one cannot be had alone.
+    Each replica shares a lock of (experiment, its kernels). Where another replica holds
+    the lock of other kernels, that one cannot be had alone.
     """
-    await connection.execute("select pg_advisory_lock_shared($1, $2)", experiment, _KERNEL_LOCKS[own])
+    await connection.execute(
+        "select pg_advisory_lock_shared($1, $2)", experiment, _KERNEL_LOCKS[own]
+    )
     for other, number in _KERNEL_LOCKS.items():
         if other == own:
             continue
-        if not await connection.fetchval("select pg_try_advisory_lock($1, $2)", experiment, number):
+        if not await connection.fetchval(
+            "select pg_try_advisory_lock($1, $2)", experiment, number
+        ):
             raise BadFile(
-                f"{where} is served by a replica with {other} kernels; this one has {own}. Replicas must have the "
-                f"same kernels: set ODDSMITH_KERNELS={other}, or stop the others first"
+                f"{where} is served by a replica with {other} kernels; this one has "
+                f"{own}. Replicas must have the same kernels: set "
+                f"ODDSMITH_KERNELS={other}, or stop the others first"
             )
-        await connection.execute("select pg_advisory_unlock($1, $2)", experiment, number)
+        await connection.execute(
+            "select pg_advisory_unlock($1, $2)", experiment, number
+        )
 
 
-async def check_server(connection: Connection, where: str, experiment: int, answered: int) -> None:
-    """Refuse a server that could lose events, or give positions below those that are taken or were answered."""
+async def check_server(
+    connection: Connection, where: str, experiment: int, answered: int
+) -> None:
+    """Refuse a server that could lose events, or give positions below those that are
+    taken or were answered."""
     if connection.get_server_version()[0] < 13:
-        raise BadFile(f"{where} must be on PostgreSQL 13 or later; got {connection.get_server_version()[0]}")
+        raise BadFile(
+            f"{where} must be on PostgreSQL 13 or later; got "
+            f"{connection.get_server_version()[0]}"
+        )
     for name, wanted in (("fsync", "on"), ("server_encoding", "UTF8")):
-        if (setting := await connection.fetchval("select current_setting($1)", name)) != wanted:
-            raise BadFile(f"{where} must be on a server with {name} = {wanted}; got {setting}")
-    last = await connection.fetchval("select coalesce(max(position), 0) from events where experiment = $1", experiment)
-    coming = await connection.fetchval("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        if (
+            setting := await connection.fetchval("select current_setting($1)", name)
+        ) != wanted:
+            raise BadFile(
+                f"{where} must be on a server with {name} = {wanted}; got {setting}"
+            )
+    last = await connection.fetchval(
+        "select coalesce(max(position), 0) from events where experiment = $1",
+        experiment,
+    )
+    coming = await connection.fetchval(
+        "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+    )
     coming += await connection.fetchval(f"select coalesce({SHIFT}, 0)", experiment)
     if last >> PLACES >= coming:
         raise BadFile(
-            f"{where} holds events of transaction {last >> PLACES}, and the server is at {coming}: it was copied here "
-            "from a server that was further on, and new events would stand before old ones; move stores by "
-            "oddsmith backup and oddsmith restore"
+            f"{where} holds events of transaction {last >> PLACES}, and the server is "
+            f"at {coming}: it was copied here from a server that was further on, and "
+            "new events would stand before old ones; move stores by oddsmith backup "
+            "and oddsmith restore"
         )
     if last < answered:
-        raise BadFile(f"{where} has lost events that were answered: it ends at {last}, and {answered} was answered")
+        raise BadFile(
+            f"{where} has lost events that were answered: it ends at {last}, and "
+            f"{answered} was answered"
+        )
 
 
 def server_errors() -> tuple[type[Exception], ...]:
     """The errors of a server, or of the way to it."""
     driver = _driver()
-    return (OSError, driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
+    return (
+        OSError,
+        driver.PostgresError,
+        driver.InterfaceError,
+        driver.InternalClientError,
+    )
 
 
 def retryable_errors() -> tuple[type[Exception], ...]:
-    """Two transactions in each other's way: the one that was broken up may be tried again."""
+    """Two transactions in each other's way: the one that was broken up may be tried
+    again."""
     return (_driver().DeadlockDetectedError, _driver().SerializationError)
 
 

@@ -1,8 +1,11 @@
-"""PostgresReader: what an experiment's store holds, read by the window of finished transactions.
+"""PostgresReader: what an experiment's store holds, read by the window of finished
+transactions.
 
-Transactions get their numbers when they begin to write, and finish in any order. A reader of "all that is new since the
-last row I saw" would miss for ever what was begun before that row and finished after it. So a reader sees only rows of
-transactions older than every one that is still running (`pg_snapshot_xmin`): below that line nothing can come any more.
+Transactions get their numbers when they begin to write, and finish in any order. A
+reader of "all that is new since the last row I saw" would miss for ever what was begun
+before that row and finished after it. So a reader sees only rows of transactions older
+than every one that is still running (`pg_snapshot_xmin`): below that line nothing can
+come any more.
 """
 
 import time
@@ -15,7 +18,13 @@ from oddsmith.core.names import hint
 from oddsmith.server.store.formats import SCHEMAS
 from oddsmith.server.store.meta import FORMAT, UNRELEASED, check_format
 from oddsmith.server.store.postgres.copy import copy_experiment
-from oddsmith.server.store.postgres.link import PLACES, SHIFT, Link, one_line, server_errors
+from oddsmith.server.store.postgres.link import (
+    PLACES,
+    SHIFT,
+    Link,
+    one_line,
+    server_errors,
+)
 from oddsmith.server.store.protocol import DECISION_KINDS
 from oddsmith.server.store.reader import Queries, StoreReader
 from oddsmith.server.store.trouble import HoldUp
@@ -44,7 +53,8 @@ _Read: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 
 class OldestTransaction:
-    """Looks for the oldest open transaction; how old it is where the server does not say, by when it was first seen."""
+    """Looks for the oldest open transaction; how old it is where the server does not
+    say, by when it was first seen."""
 
     def __init__(self) -> None:
         self._number, self._since = "", 0.0
@@ -58,15 +68,24 @@ class OldestTransaction:
         if number != self._number:
             self._number, self._since = number, now
         seen_s = now - self._since
-        holder = " ".join(f"the {kind} of user {owner} in database {place} ({name})".split())
-        unread = {experiment: (count, first) for experiment, count, first in read(_UNREAD, patience=2.0)}
+        holder = " ".join(
+            f"the {kind} of user {owner} in database {place} ({name})".split()
+        )
+        unread = {
+            experiment: (count, first)
+            for experiment, count, first in read(_UNREAD, patience=2.0)
+        }
         return HoldUp(holder, max(0.0, seen_s if age_s is None else age_s), unread)
 
 
-_FINISHED = f"position < (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << {PLACES}"
+_FINISHED = (
+    f"position < (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << "
+    f"{PLACES}"
+)
 _LINE = (
-    "position, kind, found.id, key, value, time, deferred, seen, sender, "
-    "case kind when 'decision' then null else body end, case kind when 'decision' then body::json ->> 'arm' end"
+    "position, kind, found.id, key, value, time, deferred, seen, sender, case kind "
+    "when 'decision' then null else body end, case kind when 'decision' then "
+    "body::json ->> 'arm' end"
 )
 
 
@@ -74,45 +93,94 @@ class PostgresReader(StoreReader):
     """The reading half of a store; needs neither the policy nor the right to write."""
 
     queries = Queries(  # $1 is the number of the experiment
-        head=f"select coalesce(max(position), 0) from events where experiment = $1 and {_FINISHED}",
-        lines=f"select {_LINE} from events found where experiment = $1 and position > $2 and position <= $3 "
-        f"and {_FINISHED} order by position limit $4",
-        lines_back=f"select {_LINE} from events found where experiment = $1 and position < $2 "
-        f"and {_FINISHED} order by position desc limit $3",
-        history=f"select {_LINE} from unnest($2::text[]) as asked (id) cross join lateral (select * from events e "
-        "where experiment = $1 and e.id = asked.id offset 0) found "  # by id, then by position: not the other way
-        f"where position <= $3 and kind in {DECISION_KINDS}",
-        decisions="select e.position, e.body, e.numbers, c.position is not null, c.features, c.body from events e "
-        "left join contexts c on c.experiment = $1 and c.time = e.time and c.position = e.position "
-        "where e.experiment = $1 and e.position = any($2) and e.kind = 'decision' and e.body is not null",
+        head=(
+            "select coalesce(max(position), 0) from events where experiment = $1 and "
+            f"{_FINISHED}"
+        ),
+        lines=(
+            f"select {_LINE} from events found where experiment = $1 and position > $2 "
+            f"and position <= $3 and {_FINISHED} order by position limit $4"
+        ),
+        lines_back=(
+            f"select {_LINE} from events found where experiment = $1 and position < $2 "
+            f"and {_FINISHED} order by position desc limit $3"
+        ),
+        history=(
+            f"select {_LINE} from unnest($2::text[]) as asked (id) cross join lateral "
+            "(select * from events e "
+            # by id, then by position: not the other way
+            "where experiment = $1 and e.id = asked.id offset 0) found where position "
+            f"<= $3 and kind in {DECISION_KINDS}"
+        ),
+        decisions=(
+            "select e.position, e.body, e.numbers, c.position is not null, c.features, "
+            "c.body from events e left join contexts c on c.experiment = $1 and c.time "
+            "= e.time and c.position = e.position where e.experiment = $1 and "
+            "e.position = any($2) and e.kind = 'decision' and e.body is not null"
+        ),
         evidence="select position, body, numbers from events where experiment = $1 "
         "and position = any($2) and kind = 'decision' and body is not null",
-        draws="select position, unit, body::json ->> 'shadow' is not null, substring(numbers from "
-        "8 * coalesce(body::json ->> 'index', body::json ->> 'arm')::integer + 1 for 8), slate, slot from events "
-        "where experiment = $1 and position = any($2) and kind = 'decision' and body is not null",
-        names="select digest, body from names where experiment = $1 and digest = any($2)",
-        features="select digest, body from features where experiment = $1 and digest = any($2)",
-        tally="select kind, count(*) from events where experiment = $1 and position <= $2 group by kind",
-        tally_on="select kind, count(*) from events where experiment = $1 and position > $2 and position <= $3 "
-        "group by kind",
-        changes=f"select {_LINE} from events found where experiment = $1 "
-        "and kind in ('expert added', 'expert retired', 'configuration') and (kind <> 'configuration' or id = 'arms') "
-        f"and {_FINISHED} order by position",
-        of_setting=f"select {_LINE} from events found where experiment = $1 and id = $2 and kind = 'configuration' "
-        f"and {_FINISHED} order by position",
-        of_unit=f"select {_LINE} from events found where experiment = $1 and unit = $2 order by turn",
-        of_slate=f"select {_LINE} from events found where experiment = $1 and slate = $2 order by slot",
-        has_slates=f"select exists (select from events where experiment = $1 and slate is not null and {_FINISHED})",
-        windows="select position, id, time, exists (select from events e where e.experiment = $1 "
-        "and e.id = o.id and e.kind = any($2)) from events o where experiment = $1 and position > $3 and case kind "
-        "when 'decision' then not deferred or exists (select from events a where a.experiment = $1 and a.id = o.id "
-        "and a.kind = 'activation' and a.position < o.position) "
-        "when 'activation' then exists (select from events d where d.experiment = $1 and d.id = o.id "
-        "and d.kind = 'decision' and d.deferred and d.position < o.position) else false end "
-        f"and {_FINISHED} order by position limit $4",
-        snapshots="select position, fingerprint, format, time from snapshots where experiment = $1 order by position",
-        content="select position, fingerprint, format, time, digest, content from snapshots where experiment = $1 "
-        "and position = $2",
+        draws=(
+            "select position, unit, body::json ->> 'shadow' is not null, "
+            "substring(numbers from 8 * coalesce(body::json ->> 'index', body::json "
+            "->> 'arm')::integer + 1 for 8), slate, slot from events where experiment "
+            "= $1 and position = any($2) and kind = 'decision' and body is not null"
+        ),
+        names=(
+            "select digest, body from names where experiment = $1 and digest = any($2)"
+        ),
+        features=(
+            "select digest, body from features where experiment = $1 and digest = "
+            "any($2)"
+        ),
+        tally=(
+            "select kind, count(*) from events where experiment = $1 and position <= "
+            "$2 group by kind"
+        ),
+        tally_on=(
+            "select kind, count(*) from events where experiment = $1 and position > $2 "
+            "and position <= $3 group by kind"
+        ),
+        changes=(
+            f"select {_LINE} from events found where experiment = $1 and kind in "
+            "('expert added', 'expert retired', 'configuration') and (kind <> "
+            f"'configuration' or id = 'arms') and {_FINISHED} order by position"
+        ),
+        of_setting=(
+            f"select {_LINE} from events found where experiment = $1 and id = $2 and "
+            f"kind = 'configuration' and {_FINISHED} order by position"
+        ),
+        of_unit=(
+            f"select {_LINE} from events found where experiment = $1 and unit = $2 "
+            "order by turn"
+        ),
+        of_slate=(
+            f"select {_LINE} from events found where experiment = $1 and slate = $2 "
+            "order by slot"
+        ),
+        has_slates=(
+            "select exists (select from events where experiment = $1 and slate is not "
+            f"null and {_FINISHED})"
+        ),
+        windows=(
+            "select position, id, time, exists (select from events e where "
+            "e.experiment = $1 and e.id = o.id and e.kind = any($2)) from events o "
+            "where experiment = $1 and position > $3 and case kind when 'decision' "
+            "then not deferred or exists (select from events a where a.experiment = "
+            "$1 and a.id = o.id and a.kind = 'activation' and a.position < "
+            "o.position) when 'activation' then exists (select from events d where "
+            "d.experiment = $1 and d.id = o.id and d.kind = 'decision' and d.deferred "
+            f"and d.position < o.position) else false end and {_FINISHED} order by "
+            "position limit $4"
+        ),
+        snapshots=(
+            "select position, fingerprint, format, time from snapshots where "
+            "experiment = $1 order by position"
+        ),
+        content=(
+            "select position, fingerprint, format, time, digest, content from "
+            "snapshots where experiment = $1 and position = $2"
+        ),
     )
 
     def __init__(self, url: str, *, experiment: str) -> None:
@@ -121,19 +189,36 @@ class PostgresReader(StoreReader):
     def _open(self, link: Link) -> None:
         self._link, self._oldest = link, OldestTransaction()
         try:
-            if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][0]:
+            if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][
+                0
+            ]:
                 raise BadFile(f"{link.where} must be a store; the database has none")
-            has_format = link.read("select to_regclass('oddsmith.format') is not null")[0][0]
-            found = link.read("select value from format")[0][0] if has_format else UNRELEASED
+            has_format = link.read("select to_regclass('oddsmith.format') is not null")[
+                0
+            ][0]
+            found = (
+                link.read("select value from format")[0][0]
+                if has_format
+                else UNRELEASED
+            )
             check_format(link.where, found)
             link.format_is_checked = True
-            query = "select number, m.name, value from experiments e join meta m on experiment = number"
+            query = (
+                "select number, m.name, value from experiments e join meta m on "
+                "experiment = number"
+            )
             rows = link.read(f"{query} where e.name = $1", link.experiment)
             if not rows:
-                there = link.read("select name from experiments where name not like '.%' order by name")
+                there = link.read(
+                    "select name from experiments where name not like '.%' order by "
+                    "name"
+                )
                 names = [name for (name,) in there]
                 listed, meant = ", ".join(names) or "none", hint(link.experiment, names)
-                raise InvalidInput(f"experiment must be one of the database, {listed}; got {link.experiment!r}{meant}")
+                raise InvalidInput(
+                    f"experiment must be one of the database, {listed}; got "
+                    f"{link.experiment!r}{meant}"
+                )
             self.introduce(link.where, {name: value for _, name, value in rows})
         except BaseException:
             link.close()
@@ -141,7 +226,8 @@ class PostgresReader(StoreReader):
         self._number: int = rows[0][0]
 
     def hold_up(self) -> HoldUp:
-        """The oldest transaction that is open on the server, and what it keeps from readers."""
+        """The oldest transaction that is open on the server, and what it keeps from
+        readers."""
         return self._oldest.look(self._link.read)
 
     def close(self) -> None:
@@ -160,7 +246,11 @@ class PostgresReader(StoreReader):
             finally:
                 connection.terminate()
         except server_errors() as error:
-            raise StoreFailed(f"{self._link.where} could not be read: {one_line(error)}") from error
+            raise StoreFailed(
+                f"{self._link.where} could not be read: {one_line(error)}"
+            ) from error
 
-    def _read(self, query: str, *values: object, patience: float = 10.0) -> list[tuple[Any, ...]]:
+    def _read(
+        self, query: str, *values: object, patience: float = 10.0
+    ) -> list[tuple[Any, ...]]:
         return self._link.read(query, self._number, *values, patience=patience)

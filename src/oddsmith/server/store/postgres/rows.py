@@ -1,8 +1,10 @@
-"""How rows get into a PostgresStore, once: one statement for a whole group, so that it is one transaction.
+"""How rows get into a PostgresStore, once: one statement for a whole group, so that it
+is one transaction.
 
-Rows go in sorted by what makes them unique, so that two replicas that write the same events wait for each other in one
-order and do not block each other for ever. Their positions are those of the order in which they were given. Further
-slots of a slate go in behind its first one, if that is new. An id is that of a slate or of a decision.
+Rows go in sorted by what makes them unique, so that two replicas that write the same
+events wait for each other in one order and do not block each other for ever. Their
+positions are those of the order in which they were given. Further slots of a slate go
+in behind its first one, if that is new. An id is that of a slate or of a decision.
 """
 
 from collections.abc import Iterator, Sequence
@@ -84,22 +86,38 @@ cross join lateral (
 ) found
 """
 
-_REWARDED = "select distinct id from events where experiment = $1 and id = any($2) and kind in ('reward', 'default')"
+_REWARDED = (
+    "select distinct id from events where experiment = $1 and id = any($2) and kind in "
+    "('reward', 'default')"
+)
 
 
-async def write(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> list[Receipt]:
+async def write(
+    connection: Connection, experiment: int, rows: Sequence[EventRow]
+) -> list[Receipt]:
     """Write the rows that are not there yet; returns the receipts of all."""
-    receipts: dict[int, Receipt] = {i: unrewarded(rows[i].line) for i in await _idle(connection, experiment, rows)}
+    receipts: dict[int, Receipt] = {
+        i: unrewarded(rows[i].line) for i in await _idle(connection, experiment, rows)
+    }
     given = [i for i in range(len(rows)) if i not in receipts]
     if given:
-        await _write_contents(connection, experiment, [rows[i] for i in given])  # harmless without their decisions
+        # harmless without their decisions
+        await _write_contents(connection, experiment, [rows[i] for i in given])
         made = _decided_before(rows)
         chosen = [rows[i] for i in given]
-        firsts = [None if place is None else place + 1 for place in places_of_firsts(chosen)]
+        firsts = [
+            None if place is None else place + 1 for place in places_of_firsts(chosen)
+        ]
         columns = map(list, zip(*(_columns(row) for row in chosen), strict=True))
-        for position, alone in await connection.fetch(_WRITE, experiment, *columns, firsts):
+        for position, alone in await connection.fetch(
+            _WRITE, experiment, *columns, firsts
+        ):
             i = given[position % 2**PLACES - 1]
-            receipts[i] = Receipt(position, True, parked=alone and rows[i].line.kind in EARLY and i not in made)
+            receipts[i] = Receipt(
+                position,
+                True,
+                parked=alone and rows[i].line.kind in EARLY and i not in made,
+            )
     old = [i for i in given if i not in receipts]
     if old:
         names = [rows[i].known_by for i in old]
@@ -108,12 +126,17 @@ async def write(connection: Connection, experiment: int, rows: Sequence[EventRow
         ):
             line = rows[old[place - 1]].line
             parked = alone and line.kind in EARLY
-            receipts[old[place - 1]] = repeated(line, position, value, body, parked=parked)
-    return [receipts[i] if i in receipts else not_kept(rows[i]) for i in range(len(rows))]
+            receipts[old[place - 1]] = repeated(
+                line, position, value, body, parked=parked
+            )
+    return [
+        receipts[i] if i in receipts else not_kept(rows[i]) for i in range(len(rows))
+    ]
 
 
 def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
-    """The rows in groups for one statement each; a slate, which has at most 1,000 slots, is not cut."""
+    """The rows in groups for one statement each; a slate, which has at most 1,000
+    slots, is not cut."""
     while len(rows) > GROUP:
         end = GROUP
         while end > GROUP // 2 and (rows[end].columns[11] or 1) > 1:
@@ -123,8 +146,11 @@ def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
     yield rows
 
 
-async def _write_contents(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> None:
-    """Write the lists of names and the features that these rows refer to, as far as they are not there yet."""
+async def _write_contents(
+    connection: Connection, experiment: int, rows: Sequence[EventRow]
+) -> None:
+    """Write the lists of names and the features that these rows refer to, as far as
+    they are not there yet."""
     names = {row.names.digest: row.names.body for row in rows if row.names is not None}
     if not names:
         return
@@ -134,7 +160,10 @@ async def _write_contents(connection: Connection, experiment: int, rows: Sequenc
         for one in row.features:
             earlier, _ = features.get(one.digest, (row.line.time, ""))
             features[one.digest] = max(earlier, row.line.time), one.body
-    times, bodies = [time for time, _ in features.values()], [body for _, body in features.values()]
+    times, bodies = (
+        [time for time, _ in features.values()],
+        [body for _, body in features.values()],
+    )
     await connection.fetch(_FEATURES, experiment, list(features), times, bodies)
 
 
@@ -144,7 +173,8 @@ def _columns(row: EventRow) -> tuple[object, ...]:
 
 
 def _decided_before(rows: Sequence[EventRow]) -> set[int]:
-    """Which rows come after their decision in the same group: one statement does not see what it writes."""
+    """Which rows come after their decision in the same group: one statement does not
+    see what it writes."""
     decided: set[str] = set()
     places = set()
     for i, row in enumerate(rows):
@@ -155,12 +185,17 @@ def _decided_before(rows: Sequence[EventRow]) -> set[int]:
     return places
 
 
-async def _idle(connection: Connection, experiment: int, rows: Sequence[EventRow]) -> list[int]:
-    """Which rows correct a decision that has no reward, neither in the store nor before them in the group."""
+async def _idle(
+    connection: Connection, experiment: int, rows: Sequence[EventRow]
+) -> list[int]:
+    """Which rows correct a decision that has no reward, neither in the store nor before
+    them in the group."""
     ids = {row.line.id for row in rows if row.line.kind == "correction"}
     if not ids:
         return []
-    rewarded = {id for (id,) in await connection.fetch(_REWARDED, experiment, list(ids))}
+    rewarded = {
+        id for (id,) in await connection.fetch(_REWARDED, experiment, list(ids))
+    }
     idle = []
     for i, row in enumerate(rows):
         if row.line.kind in ("reward", "default"):

@@ -1,4 +1,5 @@
-"""PostgresStore: events in a PostgreSQL database that several replicas write, each in groups over one connection."""
+"""PostgresStore: events in a PostgreSQL database that several replicas write, each in
+groups over one connection."""
 
 import asyncio
 import threading
@@ -35,28 +36,34 @@ from oddsmith.server.store.trouble import WriteTrouble
 __all__ = ["PostgresStore"]
 
 _ATTEMPTS = 5  # at a group that a deadlock with another program broke up
-_PAUSES = (0.05, 1.0)  # seconds from one vain attempt to connect to the next: the first, the longest
+# seconds from one vain attempt to connect to the next: the first, the longest
+_PAUSES = (0.05, 1.0)
 _PROBE = "update experiments set name = name where number = $1"
 
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
 
 class PostgresStore(PostgresReader):
-    """One experiment's store in a database that many experiments, processes and machines may share.
+    """One experiment's store in a database that many experiments, processes and
+    machines may share.
 
-    Whatever is queued while the last group was being written is the next group: one statement, one transaction, one
-    commit. Receipts come after the commit, with `synchronous_commit` on. Positions are not dense: they are the number
-    of the transaction times 2²⁰ plus the place in it, and a position may be answered a moment before `head` reaches it.
+    Whatever is queued while the last group was being written is the next group: one
+    statement, one transaction, one commit. Receipts come after the commit, with
+    `synchronous_commit` on. Positions are not dense: they are the number of the
+    transaction times 2²⁰ plus the place in it, and a position may be answered a moment
+    before `head` reaches it.
 
-    When the server does not answer, callers get `StoreFailed` within two seconds; the next call connects again. Without
-    calls an attempt is made every second, until a write goes well.
+    When the server does not answer, callers get `StoreFailed` within two seconds; the
+    next call connects again. Without calls an attempt is made every second, until a
+    write goes well.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
     >>> PostgresStore("postgresql://localhost/news", policy, experiment="Front page")
     Traceback (most recent call last):
-    oddsmith.core.errors.InvalidInput: experiment must match [a-z0-9_-]{1,64}; got 'Front page'
+    oddsmith.core.errors.InvalidInput: experiment must match [a-z0-9_-]{1,64}; got
+    'Front page'
     """
 
     def __init__(
@@ -99,7 +106,9 @@ class PostgresStore(PostgresReader):
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
             if self._closed:
-                raise StoreFailed(f"{self._link.where} takes no more events: it is closed")
+                raise StoreFailed(
+                    f"{self._link.where} takes no more events: it is closed"
+                )
             self._enter((rows, future))
         return future
 
@@ -107,34 +116,50 @@ class PostgresStore(PostgresReader):
         """Keep a snapshot, and thin out the older ones."""
         head = self.head()
         if not 0 <= snapshot.position <= head:
-            raise InvalidInput(f"a snapshot must be of a position up to {head}; got {snapshot.position}")
-        known = {kept.position for kept in self.snapshots()}  # another replica's newer one is not ours to thin out
+            raise InvalidInput(
+                f"a snapshot must be of a position up to {head}; got "
+                f"{snapshot.position}"
+            )
+        # another replica's newer one is not ours to thin out
+        known = {kept.position for kept in self.snapshots()}
         query = (
-            "with gone as (delete from snapshots where experiment = $1 and position = any($2)) "
-            "insert into snapshots values ($1, $3, $4, $5, $6, $7, $8) on conflict (experiment, position) do update "
-            "set fingerprint = excluded.fingerprint, format = excluded.format, time = excluded.time, "
+            "with gone as (delete from snapshots where experiment = $1 and position = "
+            "any($2)) insert into snapshots values ($1, $3, $4, $5, $6, $7, $8) on "
+            "conflict (experiment, position) do update set fingerprint = "
+            "excluded.fingerprint, format = excluded.format, time = excluded.time, "
             "digest = excluded.digest, content = excluded.content"
         )
         gone = known - thinned([snapshot.position, *known]) - {snapshot.position}
-        self._read(query, sorted(gone), *snapshot, snapshot_digest(snapshot, content), content, patience=60)
+        self._read(
+            query,
+            sorted(gone),
+            *snapshot,
+            snapshot_digest(snapshot, content),
+            content,
+            patience=60,
+        )
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time; returns how many.
 
-        The server overwrites their bytes when it uses the room again; its write-ahead log and backups are its own.
+        The server overwrites their bytes when it uses the room again; its write-ahead
+        log and backups are its own.
         """
         erased = self._erase("contexts", "time, position", before)
-        self._erase("features", "digest", before)  # after what needs them, so that what is there can be read
+        # after what needs them, so that what is there can be read
+        self._erase("features", "digest", before)
         return erased
 
     def _erase(self, table: str, key: str, before: float) -> int:
         """Delete old rows in short transactions, which readers wait for.
 
-        A row that another replica gives a later time meanwhile is looked at again, and stays.
+        A row that another replica gives a later time meanwhile is looked at again, and
+        stays.
         """
         query = (
-            f"with gone as (delete from {table} where experiment = $1 and time < $2 and ({key}) in (select {key} "
-            f"from {table} where experiment = $1 and time < $2 limit $3) returning 1) select count(*) from gone"
+            f"with gone as (delete from {table} where experiment = $1 and time < $2 "
+            f"and ({key}) in (select {key} from {table} where experiment = $1 and time "
+            "< $2 limit $3) returning 1) select count(*) from gone"
         )
         erased = 0
         while count := self._read(query, before, GROUP, patience=60)[0][0]:
@@ -152,14 +177,17 @@ class PostgresStore(PostgresReader):
     async def _begin(self, link: Link, mine: dict[str, str]) -> None:
         """Connect for the first time."""
         try:
-            async with asyncio.timeout(15 * PATIENCE):  # another replica may be making the tables
+            # another replica may be making the tables
+            async with asyncio.timeout(15 * PATIENCE):
                 self._connection = await link.connect()
                 number = await create_or_check_owner(self._connection, link, mine)
                 await check_server(self._connection, link.where, number, 0)
                 await self._hold_kernels(link, number)
         except server_errors() as error:
             self._drop()
-            raise StoreFailed(f"{link.where} cannot be opened: {one_line(error)}") from error
+            raise StoreFailed(
+                f"{link.where} cannot be opened: {one_line(error)}"
+            ) from error
         except BaseException:
             self._drop()
             raise
@@ -179,7 +207,11 @@ class PostgresStore(PostgresReader):
         while group := self._taken():
             rows = [row for rows, _ in group for row in rows]
             try:
-                receipts = [receipt for part in groups_of(rows) for receipt in await self._write(part)]
+                receipts = [
+                    receipt
+                    for part in groups_of(rows)
+                    for receipt in await self._write(part)
+                ]
             except Exception as error:  # also for entries that were queued meanwhile
                 self._drop()
                 self._fail(group, error)
@@ -190,11 +222,14 @@ class PostgresStore(PostgresReader):
                 future.set_result(tuple(islice(answers, len(rows))))
 
     def _taken(self, limit: int = GROUP) -> list[_Entry]:
-        """The next group: entries with up to `limit` rows in sum, or one entry with more."""
+        """The next group: entries with up to `limit` rows in sum, or one entry with
+        more."""
         group: list[_Entry] = []
         with self._entry:
             size = 0
-            while self._waiting and (not group or size + len(self._waiting[0][0]) <= limit):
+            while self._waiting and (
+                not group or size + len(self._waiting[0][0]) <= limit
+            ):
                 rows, future = self._waiting.popleft()
                 if future.set_running_or_notify_cancel():
                     group.append((rows, future))
@@ -203,7 +238,9 @@ class PostgresStore(PostgresReader):
         return group
 
     def _fail(self, group: list[_Entry], error: Exception) -> None:
-        failure = StoreFailed(f"{self._link.where} could not be written: {one_line(error)}")
+        failure = StoreFailed(
+            f"{self._link.where} could not be written: {one_line(error)}"
+        )
         failure.__cause__ = error
         self._trouble.become(one_line(error))
         if self._attempt is None:
@@ -216,7 +253,8 @@ class PostgresStore(PostgresReader):
                 future.set_exception(failure)
 
     def _try(self) -> None:
-        """An entry without rows, if the last write failed: it tells whether the store can be written."""
+        """An entry without rows, if the last write failed: it tells whether the store
+        can be written."""
         self._attempt = None
         with self._entry:
             if self._trouble.text and not self._closed:
@@ -233,23 +271,32 @@ class PostgresStore(PostgresReader):
                         return []
                     receipts = await write(connection, self._number, rows)
                     break
-                except retryable_errors():  # safe to repeat: nothing was kept, and an event is kept once
+                # safe to repeat: nothing was kept, and an event is kept once
+                except retryable_errors():
                     if attempt == _ATTEMPTS - 1:
                         raise
         self.commits += 1
-        self._answered = max(self._answered, *(receipt.position for receipt in receipts))
+        self._answered = max(
+            self._answered, *(receipt.position for receipt in receipts)
+        )
         return receipts
 
     async def _connected(self) -> Connection:
-        """The writing connection, made anew where it was lost, unless that failed a moment ago."""
+        """The writing connection, made anew where it was lost, unless that failed a
+        moment ago."""
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         now = self._link.loop.time()
         if now < self._again:
-            raise StoreFailed(f"there is no connection, and the next attempt is in {self._again - now:.2f} s")
+            raise StoreFailed(
+                "there is no connection, and the next attempt is in "
+                f"{self._again - now:.2f} s"
+            )
         try:
             self._connection = await self._link.connect()
-            await check_server(self._connection, self._link.where, self._number, self._answered)
+            await check_server(
+                self._connection, self._link.where, self._number, self._answered
+            )
             await self._hold_kernels(self._link, self._number)
         except BaseException:  # also when it took too long
             self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])

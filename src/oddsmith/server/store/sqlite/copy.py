@@ -1,4 +1,5 @@
-"""Whole stores as files: a copy as of one moment while a service writes, or a new file that is filled row by row."""
+"""Whole stores as files: a copy as of one moment while a service writes, or a new file
+that is filled row by row."""
 
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
@@ -19,14 +20,20 @@ _ROWS = 250  # in memory at a time; of snapshots, which are large, one
 def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
     """Copy a database as of now into an empty file.
 
-    The copy is read in one transaction: a writer goes on beside it, into its write-ahead log, and the copy does not
-    begin anew with each of its commits, as it would from step to step.
+    The copy is read in one transaction: a writer goes on beside it, into its
+    write-ahead log, and the copy does not begin anew with each of its commits, as it
+    would from step to step.
     """
     try:
         source.execute(_BEGIN)
-        source.execute("select count(*) from sqlite_master").fetchone()  # from here on it sees one moment
+        # from here on it sees one moment
+        source.execute("select count(*) from sqlite_master").fetchone()
         with closing(Bar(what)) as bar, changing(part) as target:
-            source.backup(target, pages=_PAGES, progress=lambda _, left, total: bar.reach(total - left, total))
+            source.backup(
+                target,
+                pages=_PAGES,
+                progress=lambda _, left, total: bar.reach(total - left, total),
+            )
     except sqlite3.Error as error:
         raise StoreFailed(f"the store could not be copied: {error}") from error
     finally:
@@ -44,13 +51,19 @@ def fill(part: Path, schema: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("commit")
 
 
-def read_pieces(source: sqlite3.Connection, tables: Sequence[Table], left_out: Collection[int]) -> Iterator[Piece]:
-    """All rows of these tables, few at a time, in the order of their keys, without the snapshots at some positions."""
+def read_pieces(
+    source: sqlite3.Connection, tables: Sequence[Table], left_out: Collection[int]
+) -> Iterator[Piece]:
+    """All rows of these tables, few at a time, in the order of their keys, without the
+    snapshots at some positions."""
     (total,) = source.execute("select count(*) from events").fetchone()
     done = 0
     with closing(Bar("restoring")) as bar:
         for table in tables:
-            query = f"select {', '.join(table.columns)} from {table.name} order by {', '.join(table.key)}"
+            query = (
+                f"select {', '.join(table.columns)} from {table.name} order by "
+                f"{', '.join(table.key)}"
+            )
             cursor = source.execute(query)
             large = table.name == "snapshots"
             while rows := cursor.fetchmany(1 if large else _ROWS):
@@ -62,12 +75,16 @@ def read_pieces(source: sqlite3.Connection, tables: Sequence[Table], left_out: C
 
 @contextmanager
 def changing(part: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a file that has no name yet: it is one file at the end, and nothing is synced on the way."""
-    with closing(sqlite3.connect(part, isolation_level=None, check_same_thread=False)) as connection:
+    """A connection to a file that has no name yet: it is one file at the end, and
+    nothing is synced on the way."""
+    with closing(
+        sqlite3.connect(part, isolation_level=None, check_same_thread=False)
+    ) as connection:
         try:
             connection.execute("pragma synchronous = off")
             connection.execute("pragma secure_delete = on")
             yield connection
-            connection.execute("pragma journal_mode = delete")  # a copy of one with a write-ahead log asks for one, too
+            # a copy of one with a write-ahead log asks for one, too
+            connection.execute("pragma journal_mode = delete")
         except sqlite3.Error as error:
             raise StoreFailed(f"the copy could not be written: {error}") from error

@@ -1,4 +1,5 @@
-"""The file of a SQLiteStore: its lock against a second process, its connections, and its owner."""
+"""The file of a SQLiteStore: its lock against a second process, its connections, and
+its owner."""
 
 import os
 import shutil
@@ -27,7 +28,8 @@ __all__ = [
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether no file can be made beside this one, as SQLite does to read a write-ahead log.
+    """Whether no file can be made beside this one, as SQLite does to read a write-ahead
+    log.
 
     >>> is_read_only(Path("folder that is not there") / "store")
     True
@@ -38,11 +40,14 @@ def is_read_only(path: Path) -> bool:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection that writes nothing into the store.
 
-    Where nothing can be written, SQLite reads the write-ahead log of a live writer by the index that lies beside it;
-    a file without either is read as it is. A log without its index is never passed over: that is refused.
+    Where nothing can be written, SQLite reads the write-ahead log of a live writer by
+    the index that lies beside it; a file without either is read as it is. A log without
+    its index is never passed over: that is refused.
     """
     if not is_read_only(path):
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.execute("pragma query_only = on")
         except BaseException:
@@ -54,8 +59,9 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     if index.exists() or (log.exists() and log.stat().st_size):
         raise StoreFailed(
-            f"{path} must be readable with {log.name} beside it, which holds its last events, and its folder is "
-            f"read-only: copy both files to a folder that can be written to, and read the copy"
+            f"{path} must be readable with {log.name} beside it, which holds its last "
+            "events, and its folder is read-only: copy both files to a folder that "
+            "can be written to, and read the copy"
         )
     return _opened(path, "immutable=1")
 
@@ -63,7 +69,9 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
     """A connection that has read: SQLite opens files when it first needs them."""
     address = f"file:{quote(str(path.resolve()))}?{mode}"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False
+    )
     try:
         connection.execute("select count(*) from sqlite_master").fetchone()
     except BaseException:
@@ -76,7 +84,8 @@ SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
 
 
 class Lock:
-    """The right to a store's file, held until released or until the process ends, however it ends."""
+    """The right to a store's file, held until released or until the process ends,
+    however it ends."""
 
     def __init__(self, path: Path) -> None:
         import fcntl
@@ -103,7 +112,8 @@ class Lock:
 
 
 class FileFacts(NamedTuple):
-    """A store's file: its bytes, those of its write-ahead log and those free on its disk; its writer; its damage.
+    """A store's file: its bytes, those of its write-ahead log and those free on its
+    disk; its writer; its damage.
 
     `read_only` where nothing can be written beside it.
     """
@@ -128,7 +138,9 @@ def file_facts(path: Path) -> FileFacts:
     log_size = beside.stat().st_size if beside.exists() else 0
     free = shutil.disk_usage(path.parent).free
     broken = None if report == "ok" else report
-    return FileFacts(path.stat().st_size, log_size, free, _holder(path), broken, is_read_only(path))
+    return FileFacts(
+        path.stat().st_size, log_size, free, _holder(path), broken, is_read_only(path)
+    )
 
 
 def _holder(path: Path) -> str | None:
@@ -157,13 +169,19 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     try:
         if read_only:
             return connect_to_read(path)
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False
+        )
         try:
             mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
             if mode != "wal":
-                raise StoreFailed(f"{path} must be on a disk that allows a write-ahead log; SQLite chose {mode!r}")
+                raise StoreFailed(
+                    f"{path} must be on a disk that allows a write-ahead log; SQLite "
+                    f"chose {mode!r}"
+                )
             connection.execute(f"pragma synchronous = {SYNCHRONOUS}")
-            connection.execute("pragma secure_delete = on")  # what is erased is overwritten
+            # what is erased is overwritten
+            connection.execute("pragma secure_delete = on")
         except BaseException:
             connection.close()
             raise
@@ -177,23 +195,37 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 def check_file(path: Path) -> None:
     """Refuses a place where there is no file."""
     if not path.is_file():
-        raise BadFile(f"{path} must be a store; {'it is a folder' if path.is_dir() else 'there is no such file'}")
+        raise BadFile(
+            f"{path} must be a store; "
+            f"{'it is a folder' if path.is_dir() else 'there is no such file'}"
+        )
 
 
-def create_or_check_owner(connection: sqlite3.Connection, path: Path, mine: dict[str, str]) -> None:
-    """Make a new file a store with `mine` in its table `meta`; refuse a store of another owner."""
+def create_or_check_owner(
+    connection: sqlite3.Connection, path: Path, mine: dict[str, str]
+) -> None:
+    """Make a new file a store with `mine` in its table `meta`; refuse a store of
+    another owner."""
     if _tables(connection):
         check_owner(path, meta(connection, path), mine)
         return
-    connection.executescript(f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}")
-    connection.executemany("insert into meta values (?, ?)", new_meta(mine, gapless=True).items())
+    connection.executescript(
+        f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}"
+    )
+    connection.executemany(
+        "insert into meta values (?, ?)", new_meta(mine, gapless=True).items()
+    )
     connection.execute("commit")
 
 
 def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
     """The table `meta` of a store."""
     try:
-        rows = dict(connection.execute("select name, value from meta")) if "meta" in _tables(connection) else {}
+        rows = (
+            dict(connection.execute("select name, value from meta"))
+            if "meta" in _tables(connection)
+            else {}
+        )
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
     check_format(path, rows.get("format"))
@@ -201,4 +233,9 @@ def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+    return {
+        name
+        for (name,) in connection.execute(
+            "select name from sqlite_master where type = 'table'"
+        )
+    }

@@ -1,4 +1,5 @@
-"""OpenStores: how many stores of a process have their files open, and for how long after their last call."""
+"""OpenStores: how many stores of a process have their files open, and for how long
+after their last call."""
 
 import resource
 import threading
@@ -11,7 +12,9 @@ from oddsmith.core.errors import StoreFailed
 
 __all__ = ["OpenStores", "Rests", "room_for_stores"]
 
-_FILES = 6  # of a store: its lock, its index, and the file and the write-ahead log for each of two connections
+# of a store: its lock, its index, and the file and the write-ahead log for each of two
+# connections
+_FILES = 6
 _OTHER_FILES = 860  # connections, those of health, and what Python has open
 _FEWEST, _MOST = 16, 512  # each has a thread
 _PATIENCE = 10.0  # seconds that a store waits for another one to rest
@@ -30,13 +33,18 @@ class Rests(Protocol):
 
 
 class OpenStores:
-    """At most `most` stores are open: the least recently called one rests first, and all after `idle_s` without a call.
+    """At most `most` stores are open: the least recently called one rests first, and
+    all after `idle_s` without a call.
 
-    `openers` are threads for those who must not wait. With no store open there is nothing that wakes.
+    `openers` are threads for those who must not wait. With no store open there is
+    nothing that wakes.
     """
 
     def __init__(
-        self, most: int | None = None, idle_s: float = 10.0, clock: Callable[[], float] = time.monotonic
+        self,
+        most: int | None = None,
+        idle_s: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.most, self.clock = most or room_for_stores(), clock
         self.openers = ThreadPoolExecutor(_OPENERS, thread_name_prefix="store opener")
@@ -51,7 +59,8 @@ class OpenStores:
         return len(self._open)
 
     def enter(self, store: Rests) -> None:
-        """Take a place for a store that is about to be opened, if need be that of another one."""
+        """Take a place for a store that is about to be opened, if need be that of
+        another one."""
         end = time.monotonic() + _PATIENCE
         while not self._take(store):
             idle = self._idle()
@@ -59,7 +68,8 @@ class OpenStores:
                 continue
             if time.monotonic() > end:
                 raise StoreFailed(
-                    f"at most {self.most} stores may be open at a time, and all are busy; try again later"
+                    f"at most {self.most} stores may be open at a time, and all are "
+                    "busy; try again later"
                 )
             with self._changed:
                 self._changed.wait(0.05)
@@ -73,7 +83,11 @@ class OpenStores:
     def rest_idle(self) -> int:
         """Let stores rest that were not called for a while; returns how many."""
         border = self.clock() - self._idle_s
-        due = [store for store in self._idle() if (since := store.idle_since) is not None and since <= border]
+        due = [
+            store
+            for store in self._idle()
+            if (since := store.idle_since) is not None and since <= border
+        ]
         return sum(store.rest() for store in due)
 
     def _take(self, store: Rests) -> bool:
@@ -82,14 +96,20 @@ class OpenStores:
                 return False
             self._open.add(store)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="resting stores", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._watch, name="resting stores", daemon=True
+                )
                 self._thread.start()
             return True
 
     def _idle(self) -> list[Rests]:
         """Stores that can rest, the least recently called first."""
         with self._changed:
-            times = [(since, store) for store in self._open if (since := store.idle_since) is not None]
+            times = [
+                (since, store)
+                for store in self._open
+                if (since := store.idle_since) is not None
+            ]
         return [store for _, store in sorted(times, key=lambda one: one[0])]
 
     def _watch(self) -> None:
@@ -104,10 +124,15 @@ class OpenStores:
 
 
 def room_for_stores() -> int:
-    """How many stores may be open at the process's limit of files, beside the connections of a service.
+    """How many stores may be open at the process's limit of files, beside the
+    connections of a service.
 
     >>> 16 <= room_for_stores() <= 512
     True
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST if files == resource.RLIM_INFINITY else min(_MOST, max(_FEWEST, (files - _OTHER_FILES) // _FILES))
+    return (
+        _MOST
+        if files == resource.RLIM_INFINITY
+        else min(_MOST, max(_FEWEST, (files - _OTHER_FILES) // _FILES))
+    )

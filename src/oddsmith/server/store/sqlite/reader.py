@@ -1,4 +1,5 @@
-"""SQLiteReader: what a store in one file holds; it can be read while a service writes."""
+"""SQLiteReader: what a store in one file holds; it can be read while a service
+writes."""
 
 import json
 import sqlite3
@@ -16,9 +17,9 @@ from oddsmith.server.store.sqlite.file import check_file, connect, meta
 __all__ = ["SQLiteReader"]
 
 _LINE = (
-    "position, kind, id, key, value, time, deferred, seen, sender, "
-    "iif(kind = 'decision', null, body), "
-    "iif(kind = 'decision' and json_valid(body), cast(json_extract(body, '$.arm') as text), null)"
+    "position, kind, id, key, value, time, deferred, seen, sender, iif(kind = "
+    "'decision', null, body), iif(kind = 'decision' and json_valid(body), "
+    "cast(json_extract(body, '$.arm') as text), null)"
 )
 
 
@@ -27,36 +28,78 @@ class SQLiteReader(StoreReader):
 
     queries = Queries(
         head="select coalesce(max(position), 0) from events",
-        lines=f"select {_LINE} from events where position > ? and position <= ? order by position limit ?",
-        lines_back=f"select {_LINE} from events where position < ? order by position desc limit ?",
-        history=f"select {_LINE} from events where id in (select value from json_each(?)) and position <= ? "
-        f"and kind in {DECISION_KINDS}",
-        decisions="select e.position, e.body, e.numbers, c.position is not null, c.features, c.body from events e "
-        "left join contexts c on c.time = e.time and c.position = e.position "
-        "where e.position in (select value from json_each(?)) and e.kind = 'decision' and e.body is not null",
-        evidence="select position, body, numbers from events where position in (select value from json_each(?)) "
-        "and kind = 'decision' and body is not null",
-        draws="select position, unit, json_extract(body, '$.shadow') is not null, substr(numbers, "
-        "8 * coalesce(json_extract(body, '$.index'), json_extract(body, '$.arm')) + 1, 8), slate, slot from events "
-        "where position in (select value from json_each(?)) and kind = 'decision' and body is not null",
-        names="select digest, body from names where digest in (select value from json_each(?))",
-        features="select digest, body from features where digest in (select value from json_each(?))",
-        tally="select kind, count(*) from events where +position <= ? group by kind",  # by an index: rows are long
-        tally_on="select kind, count(*) from events where position > ? and position <= ? group by kind",
-        changes=f"select {_LINE} from events where kind in ('expert added', 'expert retired', 'configuration') "
-        "and (kind <> 'configuration' or id = 'arms') order by position",
-        of_setting=f"select {_LINE} from events where id = ? and kind = 'configuration' order by position",
+        lines=(
+            f"select {_LINE} from events where position > ? and position <= ? order by "
+            "position limit ?"
+        ),
+        lines_back=(
+            f"select {_LINE} from events where position < ? order by position desc "
+            "limit ?"
+        ),
+        history=(
+            f"select {_LINE} from events where id in (select value from json_each(?)) "
+            f"and position <= ? and kind in {DECISION_KINDS}"
+        ),
+        decisions=(
+            "select e.position, e.body, e.numbers, c.position is not null, c.features, "
+            "c.body from events e left join contexts c on c.time = e.time and "
+            "c.position = e.position where e.position in (select value from "
+            "json_each(?)) and e.kind = 'decision' and e.body is not null"
+        ),
+        evidence=(
+            "select position, body, numbers from events where position in (select "
+            "value from json_each(?)) and kind = 'decision' and body is not null"
+        ),
+        draws=(
+            "select position, unit, json_extract(body, '$.shadow') is not null, "
+            "substr(numbers, 8 * coalesce(json_extract(body, '$.index'), "
+            "json_extract(body, '$.arm')) + 1, 8), slate, slot from events where "
+            "position in (select value from json_each(?)) and kind = 'decision' and "
+            "body is not null"
+        ),
+        names=(
+            "select digest, body from names where digest in (select value from "
+            "json_each(?))"
+        ),
+        features=(
+            "select digest, body from features where digest in (select value from "
+            "json_each(?))"
+        ),
+        # by an index: rows are long
+        tally="select kind, count(*) from events where +position <= ? group by kind",
+        tally_on=(
+            "select kind, count(*) from events where position > ? and position <= ? "
+            "group by kind"
+        ),
+        changes=(
+            f"select {_LINE} from events where kind in ('expert added', 'expert "
+            "retired', 'configuration') and (kind <> 'configuration' or id = 'arms') "
+            "order by position"
+        ),
+        of_setting=(
+            f"select {_LINE} from events where id = ? and kind = 'configuration' order "
+            "by position"
+        ),
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
         of_slate=f"select {_LINE} from events where slate = ? order by slot",
         has_slates="select exists (select 1 from events where slate is not null)",
-        windows="select position, id, time, exists (select 1 from events e where e.id = o.id "
-        "and e.kind in (select value from json_each(?))) from events o where position > ? and case kind "
-        "when 'decision' then not deferred or exists (select 1 from events a where a.id = o.id "
-        "and a.kind = 'activation' and a.position < o.position) "
-        "when 'activation' then exists (select 1 from events d where d.id = o.id and d.kind = 'decision' "
-        "and d.deferred and d.position < o.position) else false end order by position limit ?",
-        snapshots="select position, fingerprint, format, time from snapshots order by position",
-        content="select position, fingerprint, format, time, digest, content from snapshots where position = ?",
+        windows=(
+            "select position, id, time, exists (select 1 from events e where e.id = "
+            "o.id and e.kind in (select value from json_each(?))) from events o where "
+            "position > ? and case kind when 'decision' then not deferred or exists "
+            "(select 1 from events a where a.id = o.id and a.kind = 'activation' and "
+            "a.position < o.position) when 'activation' then exists (select 1 from "
+            "events d where d.id = o.id and d.kind = 'decision' and d.deferred and "
+            "d.position < o.position) else false end order by position limit ?"
+        ),
+        snapshots=(
+            "select position, fingerprint, format, time from snapshots order by "
+            "position"
+        ),
+        content=(
+            "select position, fingerprint, format, time, digest, content from "
+            "snapshots where position = ?"
+        ),
     )
 
     def __init__(self, path: str | Path) -> None:
@@ -71,7 +114,8 @@ class SQLiteReader(StoreReader):
         self._reader = threading.Lock()
 
     def close(self) -> None:
-        """Let go of the file after the last read: SQLite does not survive a connection that is closed during one."""
+        """Let go of the file after the last read: SQLite does not survive a connection
+        that is closed during one."""
         with self._reader:
             self._reading.close()
 
@@ -80,9 +124,13 @@ class SQLiteReader(StoreReader):
         with closing(connect(self.path, read_only=True)) as source:
             copy_file(source, part, "copying")
 
-    def _read(self, query: str, *values: object, patience: float = 0.0) -> list[tuple[Any, ...]]:
+    def _read(
+        self, query: str, *values: object, patience: float = 0.0
+    ) -> list[tuple[Any, ...]]:
         """The rows that a statement gives; a file needs no patience."""
-        plain = [json.dumps(value) if isinstance(value, list) else value for value in values]
+        plain = [
+            json.dumps(value) if isinstance(value, list) else value for value in values
+        ]
         try:
             with self._reader:
                 return self._reading.execute(query, plain).fetchall()

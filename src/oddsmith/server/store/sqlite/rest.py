@@ -23,11 +23,15 @@ __all__ = ["RestingStore"]
 
 _Receipts: TypeAlias = tuple[Receipt, ...]
 _Signature: TypeAlias = tuple[tuple[int, ...] | None, ...]
-_OLDEST = "select min(time) from (select min(time) as time from contexts union all select min(time) from features)"
+_OLDEST = (
+    "select min(time) from (select min(time) as time from contexts union all select "
+    "min(time) from features)"
+)
 
 
 class _Rested(NamedTuple):
-    """A store as it was when it went to rest: the last position, the oldest context, what its files looked like."""
+    """A store as it was when it went to rest: the last position, the oldest context,
+    what its files looked like."""
 
     head: int
     oldest: float
@@ -35,24 +39,30 @@ class _Rested(NamedTuple):
 
 
 class RestingStore(StoreReader):
-    """A store whose files, thread and lock are given back after a while without a call, and taken again by the next.
+    """A store whose files, thread and lock are given back after a while without a call,
+    and taken again by the next.
 
-    `make` opens it. When it is opened again it must be the same store, with all that was answered; what is not is
-    refused until the right one is back. So is a file that another process has taken meanwhile. `append` never waits for
-    the files: they are opened in another thread.
+    `make` opens it. When it is opened again it must be the same store, with all that
+    was answered; what is not is refused until the right one is back. So is a file that
+    another process has taken meanwhile. `append` never waits for the files: they are
+    opened in another thread.
     """
 
     queries = SQLiteReader.queries
     append: Callable[[Sequence[Event]], "Future[_Receipts]"]
-    """As `Store.append`: that of the open store itself, and `append_later` at all other times."""
+    """As `Store.append`: that of the open store itself, and `append_later` at all other
+    times."""
 
-    def __init__(self, path: str | Path, make: Callable[[], SQLiteStore], stores: OpenStores) -> None:
+    def __init__(
+        self, path: str | Path, make: Callable[[], SQLiteStore], stores: OpenStores
+    ) -> None:
         self.path = Path(path)
         self._make, self._stores = make, stores
         self._state = threading.Condition()
         self._inner: SQLiteStore | None = None
         self._users, self._used, self._commits = 0, 0.0, 0
-        self._is_moving = self._is_closed = False  # being opened or closed; closed for good
+        # being opened or closed; closed for good
+        self._is_moving = self._is_closed = False
         self._waiting: list[tuple[Sequence[Event], Future[_Receipts]]] = []
         self._rested: _Rested | None = None
         self.append = self.append_later
@@ -76,7 +86,8 @@ class RestingStore(StoreReader):
         return "" if inner is None else inner.write_trouble
 
     def append_later(self, events: Sequence[Event]) -> "Future[_Receipts]":
-        """Receipts in the order of `events`, once the store is open and they are on disk."""
+        """Receipts in the order of `events`, once the store is open and they are on
+        disk."""
         for event in events:
             row_of(event, self.rule)  # what cannot be written is refused at once
         future: Future[_Receipts] = Future()
@@ -89,7 +100,8 @@ class RestingStore(StoreReader):
         return future
 
     def head(self) -> int:
-        """The last position; a store at rest need not be opened to tell, while its files are as they were."""
+        """The last position; a store at rest need not be opened to tell, while its
+        files are as they were."""
         rested = self._as_it_was()
         return super().head() if rested is None else rested.head
 
@@ -99,7 +111,8 @@ class RestingStore(StoreReader):
             inner.keep(snapshot, content)
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time; it is not opened where there are none."""
+        """Erase the contexts of decisions made before that time; it is not opened where
+        there are none."""
         rested = self._as_it_was()
         if rested is not None and before <= rested.oldest:
             return 0
@@ -112,19 +125,23 @@ class RestingStore(StoreReader):
             inner.copy(part)
 
     def rest(self) -> bool:
-        """Write what is queued and let go of the files, if it is idle; returns whether it did."""
+        """Write what is queued and let go of the files, if it is idle; returns whether
+        it did."""
         with self._state:
             inner = self._inner
             if inner is None or self.idle_since is None:
                 return False
             self._is_moving, self.append = True, self.append_later
         try:
-            inner.append([]).result()  # after all that is queued; a store that cannot write stays open, and tells
+            # after all that is queued; a store that cannot write stays open, and tells
+            inner.append([]).result()
             head, ((oldest,),) = inner.answered, inner._read(_OLDEST)
             inner.close()
             if inner.answered > head:  # an event came just before
                 oldest = -inf
-            self._rested = _Rested(inner.answered, inf if oldest is None else oldest, _signature(self.path))
+            self._rested = _Rested(
+                inner.answered, inf if oldest is None else oldest, _signature(self.path)
+            )
         except StoreFailed:
             self._moved(inner)
             return False
@@ -153,14 +170,21 @@ class RestingStore(StoreReader):
                 self._users -= 1
                 self._used = self._stores.clock()
 
-    def _read(self, query: str, *values: object, patience: float = 0.0) -> list[tuple[Any, ...]]:
+    def _read(
+        self, query: str, *values: object, patience: float = 0.0
+    ) -> list[tuple[Any, ...]]:
         with self.awake() as inner:
             return inner._read(query, *values)
 
     def _as_it_was(self) -> _Rested | None:
-        """What is known of a store at rest, while its files are as they were; else None."""
+        """What is known of a store at rest, while its files are as they were; else
+        None."""
         rested = self._rested
-        is_same = self._inner is None and rested is not None and _signature(self.path) == rested.signature
+        is_same = (
+            self._inner is None
+            and rested is not None
+            and _signature(self.path) == rested.signature
+        )
         return rested if is_same else None
 
     def _open(self) -> SQLiteStore:
@@ -176,7 +200,11 @@ class RestingStore(StoreReader):
         try:
             self._stores.enter(self)
             try:
-                inner = self._make() if self._rested is None else self._make_again(self._rested)
+                inner = (
+                    self._make()
+                    if self._rested is None
+                    else self._make_again(self._rested)
+                )
                 inner._append_closed = self.append_later  # type: ignore[method-assign]  # for who comes just then
             except BaseException:
                 self._stores.leave(self)
@@ -195,7 +223,8 @@ class RestingStore(StoreReader):
 
     def _make_again(self, rested: _Rested) -> SQLiteStore:
         try:
-            if _signature(self.path)[:1] != rested.signature[:1]:  # opening it to write would make a new store of it
+            # opening it to write would make a new store of it
+            if _signature(self.path)[:1] != rested.signature[:1]:
                 with SQLiteReader(self.path) as reader:
                     self._check(reader, rested)
             inner = self._make()
@@ -212,18 +241,24 @@ class RestingStore(StoreReader):
         if (found.secret, found.epochs) != (self.secret, self.epochs):
             raise self._refusal("another store has taken its place")
         if (head := found.head()) < rested.head:
-            raise self._refusal(f"it ends at position {head}, and {rested.head} was answered")
+            raise self._refusal(
+                f"it ends at position {head}, and {rested.head} was answered"
+            )
 
     def _refusal(self, why: str) -> StoreFailed:
         next_step = "put it back, or restart to go on with what is there"
-        return StoreFailed(f"{self.path} must be the store that was opened; {why}: {next_step}")
+        return StoreFailed(
+            f"{self.path} must be the store that was opened; {why}: {next_step}"
+        )
 
     def _append_waiting(self) -> None:
         try:
             with self.awake() as inner, self._state:
                 for events, future in self._taken():
                     try:
-                        inner.append(events).add_done_callback(partial(_hand_on, future))
+                        inner.append(events).add_done_callback(
+                            partial(_hand_on, future)
+                        )
                     except Exception as error:
                         future.set_exception(error)
                 self.append = inner.append
@@ -249,7 +284,8 @@ def _hand_on(future: "Future[_Receipts]", done: "Future[_Receipts]") -> None:
 
 
 def _signature(path: Path) -> _Signature:
-    """What changes when a store's file, or its write-ahead log, is written or replaced."""
+    """What changes when a store's file, or its write-ahead log, is written or
+    replaced."""
     return _stamp(path), _stamp(path.with_name(path.name + "-wal"))
 
 

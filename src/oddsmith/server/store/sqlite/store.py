@@ -1,4 +1,5 @@
-"""What the file of a SQLiteStore has of a row that comes again, and what is erased; inside a transaction."""
+"""What the file of a SQLiteStore has of a row that comes again, and what is erased;
+inside a transaction."""
 
 import json
 import os
@@ -29,12 +30,16 @@ from oddsmith.server.store.sqlite.writer import NUMBER, PATIENCE, WritePath, is_
 
 __all__ = ["SQLiteStore", "erase", "has", "receipt_again"]
 
-_NEAREST = "select features from contexts where time >= ? and time < ? and features is not null"
+_NEAREST = (
+    "select features from contexts where time >= ? and time < ? and features is not "
+    "null"
+)
 _NEEDED = "update features set time = ? where digest = ? and time < ?"
 
 
 def erase(connection: sqlite3.Connection, before: float) -> int:
-    """Erase contexts from before that time, and features that no other needs, inside a transaction; returns how many.
+    """Erase contexts from before that time, and features that no other needs, inside a
+    transaction; returns how many.
 
     Those whose time is earlier may have been offered again, within their lease.
     """
@@ -45,15 +50,20 @@ def erase(connection: sqlite3.Connection, before: float) -> int:
     return connection.execute("delete from contexts where time < ?", (before,)).rowcount
 
 
-def receipt_again(connection: sqlite3.Connection, row: EventRow, *, parked: bool) -> Receipt:
-    """The receipt of a row that was there before: with its id, or for its unit or its slate."""
+def receipt_again(
+    connection: sqlite3.Connection, row: EventRow, *, parked: bool
+) -> Receipt:
+    """The receipt of a row that was there before: with its id, or for its unit or its
+    slate."""
     line, known = row.line, row.known_by
     for where, names in (
         ("id = ? and kind = ? and key = ?", known[:3]),
         ("unit = ? and turn = ?", known[3:5]),
         ("slate = ? and slot = ?", known[5:]),
     ):
-        found = connection.execute(f"select position, value, body from events where {where}", names).fetchone()
+        found = connection.execute(
+            f"select position, value, body from events where {where}", names
+        ).fetchone()
         if found is not None:
             return repeated(line, *found, parked=parked)
     return not_kept(row)
@@ -61,20 +71,26 @@ def receipt_again(connection: sqlite3.Connection, row: EventRow, *, parked: bool
 
 def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
     """Whether there is an event of one of these kinds about a decision."""
-    query = f"select 1 from events where id = ? and kind in ({', '.join('?' * len(kinds))}) limit 1"
+    query = (
+        "select 1 from events where id = ? and kind in "
+        f"({', '.join('?' * len(kinds))}) limit 1"
+    )
     return connection.execute(query, (decision, *kinds)).fetchone() is not None
 
 
 _PAUSE = 0.05  # seconds between two attempts at emptying a log that is being read
-_COLUMNS = "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, body, numbers"
+_COLUMNS = (
+    "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, "
+    "body, numbers"
+)
 _INSERT = (
-    f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    "on conflict do nothing returning position"
+    f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "?) on conflict do nothing returning position"
 )
 _SLATE = "select 1 from events where slate = ? limit 1"
 _FEATURES = (
-    "insert into features values (?, ?, ?) on conflict (digest) do update set time = excluded.time "
-    "where excluded.time > time"
+    "insert into features values (?, ?, ?) on conflict (digest) do update set time = "
+    "excluded.time where excluded.time > time"
 )
 _POSITION = itemgetter(0)  # of a receipt
 
@@ -91,21 +107,27 @@ class _Begun(NamedTuple):
 class SQLiteStore(SQLiteReader):
     """A store in one file, for one process: a second one is refused.
 
-    Whatever is queued while the last group was being written is the next group: one commit, one sync to disk, for all
-    of it. If no write is running, the caller inserts and the writer thread only commits: for one busy thread, such as
-    an event loop, that is half the work. Receipts come after the commit. A disk
-    that fails, or is full, fails what could not be written; `write_trouble` says so, and the store tries by itself to
-    be well again. The thread looks once a second whether the file is still in its place.
+    Whatever is queued while the last group was being written is the next group: one
+    commit, one sync to disk, for all of it. If no write is running, the caller inserts
+    and the writer thread only commits: for one busy thread, such as an event loop, that
+    is half the work. Receipts come after the commit. A disk that fails, or is full,
+    fails what could not be written; `write_trouble` says so, and the store tries by
+    itself to be well again. The thread looks once a second whether the file is still in
+    its place.
 
     >>> from tempfile import TemporaryDirectory
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> from oddsmith.server.store.events import Reward
     >>> policy = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
-    >>> with TemporaryDirectory() as folder, SQLiteStore(f"{folder}/events.sqlite", policy) as store:
+    >>> with (
+    ...     TemporaryDirectory() as folder,
+    ...     SQLiteStore(f"{folder}/events.sqlite", policy) as store,
+    ... ):
     ...     reward = Reward("a", 1.0, time=0.0)
     ...     store.append([reward, reward, Reward("a", 0.0, time=1.0)]).result()[:2]
-    (Receipt(position=1, new=True, refused=None, parked=True), Receipt(position=1, new=False, ...))
+    (Receipt(position=1, new=True, refused=None, parked=True), Receipt(position=1,
+    new=False, ...))
     """
 
     def __init__(
@@ -122,13 +144,17 @@ class SQLiteStore(SQLiteReader):
         path = Path(path)
         with ExitStack() as undo:
             undo.callback(Lock(path).release)
-            self._writing = undo.enter_context(closing(WritePath(path, meta_of(policy, rule, late, about or {}))))
+            self._writing = undo.enter_context(
+                closing(WritePath(path, meta_of(policy, rule, late, about or {})))
+            )
             super().__init__(path)
             self._files = undo.pop_all()
         self._entry = threading.Lock()
         self._outstanding = 0  # entries in the queue or being written
         self._queue: SimpleQueue[_Entry | _Begun | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._write_on, name=f"writer of {self.path.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._write_on, name=f"writer of {self.path.name}", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -155,7 +181,9 @@ class SQLiteStore(SQLiteReader):
                 return self._append_closed(events)
             if self._writing.told.text:
                 self._writing.check()
-            is_free = self._outstanding == 0 and self._writing.lock.acquire(blocking=False)
+            is_free = self._outstanding == 0 and self._writing.lock.acquire(
+                blocking=False
+            )
             if not is_free or not self._begin(rows, future):
                 self._outstanding += 1
                 self._queue.put((rows, future))
@@ -164,9 +192,17 @@ class SQLiteStore(SQLiteReader):
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         """Keep a snapshot, and thin out the older ones."""
         if not 0 <= snapshot.position <= self.head():
-            raise InvalidInput(f"a snapshot must be of a position up to {self.head()}; got {snapshot.position}")
-        stay = thinned([snapshot.position, *(kept.position for kept in self.snapshots())])
-        gone = "delete from snapshots where position not in (select value from json_each(?))"
+            raise InvalidInput(
+                f"a snapshot must be of a position up to {self.head()}; got "
+                f"{snapshot.position}"
+            )
+        stay = thinned(
+            [snapshot.position, *(kept.position for kept in self.snapshots())]
+        )
+        gone = (
+            "delete from snapshots where position not in (select value from "
+            "json_each(?))"
+        )
         self._change(
             (
                 "insert or replace into snapshots values (?, ?, ?, ?, ?, ?)",
@@ -176,7 +212,8 @@ class SQLiteStore(SQLiteReader):
         )
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time, on disk too; returns how many."""
+        """Erase the contexts of decisions made before that time, on disk too; returns
+        how many."""
         with self._writing.transaction() as connection:
             erased = erase(connection, before)
             self._writing.leases.end(before)
@@ -184,17 +221,26 @@ class SQLiteStore(SQLiteReader):
         while self._is_read():  # the write-ahead log still holds them
             if time.monotonic() > end:
                 reason = "is being read by another program"
-                raise StoreFailed(f"{self.path} {reason}: contexts are still on disk, erase again")
+                raise StoreFailed(
+                    f"{self.path} {reason}: contexts are still on disk, erase again"
+                )
             time.sleep(_PAUSE)  # writers go on meanwhile
         return erased
 
     def _is_read(self) -> bool:
-        """Empty the write-ahead log; whether another program's reading was in the way."""
+        """Empty the write-ahead log; whether another program's reading was in the
+        way."""
         try:
             with self._writing.lock, self._reader:
-                return bool(self._writing.connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0])
+                return bool(
+                    self._writing.connection.execute(
+                        "pragma wal_checkpoint(truncate)"
+                    ).fetchone()[0]
+                )
         except sqlite3.Error as error:
-            raise StoreFailed(f"{self.path} still holds contexts on disk, erase again: {error}") from error
+            raise StoreFailed(
+                f"{self.path} still holds contexts on disk, erase again: {error}"
+            ) from error
 
     def close(self) -> None:
         """Write what is queued, then let go of the file."""
@@ -224,22 +270,39 @@ class SQLiteStore(SQLiteReader):
             for entry in waiting:
                 if isinstance(entry, _Begun):
                     self._finish(entry)
-            entries = [entry for entry in waiting if entry is not None and not isinstance(entry, _Begun)]
-            group = [(rows, future) for rows, future in entries if future.set_running_or_notify_cancel()]
+            entries = [
+                entry
+                for entry in waiting
+                if entry is not None and not isinstance(entry, _Begun)
+            ]
+            group = [
+                (rows, future)
+                for rows, future in entries
+                if future.set_running_or_notify_cancel()
+            ]
             if group:
                 self._write(group)
             with self._entry:
                 self._outstanding -= len(waiting) - (not going)
             is_idle = going and not waiting
-            pause = self._writing.look(self._reader) if is_idle or self._writing.told.text else 1.0
+            pause = (
+                self._writing.look(self._reader)
+                if is_idle or self._writing.told.text
+                else 1.0
+            )
 
-    def _begin(self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]") -> bool:
-        """Insert in the caller's thread, which holds the right to write; the writer's thread commits.
+    def _begin(
+        self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]"
+    ) -> bool:
+        """Insert in the caller's thread, which holds the right to write; the writer's
+        thread commits.
 
-        Returns whether that is settled: another program's lock is waited for in the writer's thread.
+        Returns whether that is settled: another program's lock is waited for in the
+        writer's thread.
         """
         try:
-            if self._writing.told.text:  # a snapshot that failed may have let go of the right just now
+            # a snapshot that failed may have let go of the right just now
+            if self._writing.told.text:
                 self._writing.check()
             self._writing.connection.execute("begin immediate")
         except BaseException as error:
@@ -256,7 +319,9 @@ class SQLiteStore(SQLiteReader):
         self._queue.put(_Begun(receipts, future))
         return True
 
-    def _give_up(self, future: "Future[tuple[Receipt, ...]]", error: BaseException) -> bool:
+    def _give_up(
+        self, future: "Future[tuple[Receipt, ...]]", error: BaseException
+    ) -> bool:
         """Fail a write that this thread began, and give the right to write back."""
         failure = self._writing.failed(error)
         self._writing.lock.release()
@@ -269,10 +334,13 @@ class SQLiteStore(SQLiteReader):
             self._writing.commits += 1
             if (
                 self._writing.told.text
-                or tuple(map(NUMBER, map(os.stat, self._writing.names))) != self._writing.numbers
+                or tuple(map(NUMBER, map(os.stat, self._writing.names)))
+                != self._writing.numbers
             ):
                 self._writing.settle()
-            self._writing.answered = max([self._writing.answered, *map(_POSITION, begun.receipts)])
+            self._writing.answered = max(
+                [self._writing.answered, *map(_POSITION, begun.receipts)]
+            )
         except BaseException as error:
             begun.future.set_exception(self._writing.failed(error))
         else:
@@ -283,17 +351,22 @@ class SQLiteStore(SQLiteReader):
     def _write(self, group: list[_Entry]) -> None:
         try:
             with self._writing.transaction() as connection:
-                answers = [_insert(connection, rows, self._writing.leases) for rows, _ in group]
+                answers = [
+                    _insert(connection, rows, self._writing.leases) for rows, _ in group
+                ]
         except Exception as error:
             for _, future in group:
                 future.set_exception(error)
             return
         for (_, future), receipts in zip(group, answers, strict=True):
-            self._writing.answered = max([self._writing.answered, *map(_POSITION, receipts)])
+            self._writing.answered = max(
+                [self._writing.answered, *map(_POSITION, receipts)]
+            )
             future.set_result(receipts)
 
     def _change(self, *statements: tuple[str, tuple[object, ...]]) -> int:
-        """Run statements in one transaction; returns how many rows the last one changed."""
+        """Run statements in one transaction; returns how many rows the last one
+        changed."""
         changed = 0
         with self._writing.transaction() as connection:
             for statement in statements:
@@ -301,13 +374,18 @@ class SQLiteStore(SQLiteReader):
         return changed
 
 
-def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Leases) -> tuple[Receipt, ...]:
+def _insert(
+    connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Leases
+) -> tuple[Receipt, ...]:
     """Write the rows that are not there yet, inside a transaction."""
     receipts: list[Receipt] = []
-    known: set[str] = set()  # slates whose first slot is not new: all were there before, or are refused
+    # slates whose first slot is not new: all were there before, or are refused
+    known: set[str] = set()
     for row in rows:
         line, slate, slot = row.line, *row.columns[10:12]
-        if line.kind == "correction" and not has(connection, line.id, "reward", "default"):
+        if line.kind == "correction" and not has(
+            connection, line.id, "reward", "default"
+        ):
             receipts.append(unrewarded(line))
             continue
         parked = line.kind in EARLY and not has(connection, line.id, "decision")
@@ -315,7 +393,11 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Le
         is_taken = slot == 1 and has(connection, slate, "decision")
         if slot is None and (parked or line.kind == "decision"):
             is_taken = connection.execute(_SLATE, (line.id,)).fetchone() is not None
-        written = None if is_known or is_taken else connection.execute(_INSERT, row.columns).fetchone()
+        written = (
+            None
+            if is_known or is_taken
+            else connection.execute(_INSERT, row.columns).fetchone()
+        )
         if slot == 1:
             (known.add if written is None else known.discard)(slate)
         if written is None:
@@ -326,7 +408,12 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Le
         if row.names is not None:
             connection.execute("insert or ignore into names values (?, ?)", row.names)
             due = leases.due(row.features, line.time)
-            connection.executemany(_FEATURES, ((one.digest, line.time, one.body) for one in due))
+            connection.executemany(
+                _FEATURES, ((one.digest, line.time, one.body) for one in due)
+            )
         if row.context is not None:
-            connection.execute("insert into contexts values (?, ?, null, ?, ?)", (line.time, position, *row.context))
+            connection.execute(
+                "insert into contexts values (?, ?, null, ?, ?)",
+                (line.time, position, *row.context),
+            )
     return tuple(receipts)

@@ -1,4 +1,5 @@
-"""WritePath: the connection that writes a store's file; what broke it is known, told, and mended where that is safe."""
+"""WritePath: the connection that writes a store's file; what broke it is known, told,
+and mended where that is safe."""
 
 import os
 import sqlite3
@@ -16,27 +17,37 @@ from oddsmith.server.store.trouble import WriteTrouble
 
 __all__ = ["NUMBER", "PATIENCE", "WritePath", "displacement", "is_busy"]
 
-NUMBER = attrgetter("st_dev", "st_ino")  # of a file: its name may become that of another
+# of a file: its name may become that of another
+NUMBER = attrgetter("st_dev", "st_ino")
 PATIENCE = 2.0  # seconds to wait for the lock of another program
-PAUSES = (0.05, 5.0)  # seconds from one attempt to be well again to the next: the first, the longest
+# seconds from one attempt to be well again to the next: the first, the longest
+PAUSES = (0.05, 5.0)
 
-_OF_THE_DATA = {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG}
-_PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}  # after which the same connection may go on
+_OF_THE_DATA = {
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_TOOBIG,
+}
+# after which the same connection may go on
+_PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SOON = 0.01  # seconds
-_PROBE = "x" * 65536  # needs as much room as many events: one line may find some on a full disk
+# needs as much room as many events: one line may find some on a full disk
+_PROBE = "x" * 65536
 
 
 class WritePath:
-    """The connection that writes, the right to use it (`lock`), and what is wrong with it.
+    """The connection that writes, the right to use it (`lock`), and what is wrong with
+    it.
 
-    A write that fails leaves one of three faults. A full disk or another program's lock passes: the same connection
-    goes on. After any other error of the disk the connection is closed, for what the system still holds of a failed
-    sync need not be what the disk holds: a new one puts all that was answered into the file, syncs it and counts it. A
-    file that is damaged, or has lost what was answered, stays refused.
+    A write that fails leaves one of three faults. A full disk or another program's lock
+    passes: the same connection goes on. After any other error of the disk the
+    connection is closed, for what the system still holds of a failed sync need not be
+    what the disk holds: a new one puts all that was answered into the file, syncs it
+    and counts it. A file that is damaged, or has lost what was answered, stays refused.
 
-    Apart from that, the file must be where it was: a store that was deleted or replaced could still be written, and
-    all of it would be gone with the process.
+    Apart from that, the file must be where it was: a store that was deleted or replaced
+    could still be written, and all of it would be gone with the process.
     """
 
     def __init__(self, path: Path, mine: dict[str, str]) -> None:
@@ -45,7 +56,8 @@ class WritePath:
         try:
             create_or_check_owner(self.connection, path, mine)
             self.answered = self._head()
-            self.names = str(path), f"{path.resolve()}-wal"  # a link may point elsewhere one day
+            # a link may point elsewhere one day
+            self.names = str(path), f"{path.resolve()}-wal"
             self.numbers = tuple(map(NUMBER, map(os.stat, self.names)))
         except BaseException as error:
             self.connection.close()
@@ -57,18 +69,21 @@ class WritePath:
         self.commits, self.leases = 0, Leases()
         self.told, self._telling = WriteTrouble(path), threading.Lock()
         self._fault, self._displaced = "", ""
-        self._is_suspect = self._is_final = self._is_closed = False  # make it anew; never try again; let go of
+        # make it anew; never try again; let go of
+        self._is_suspect = self._is_final = self._is_closed = False
         self._pause, self._due = 0.0, 0.0
         try:
             self._sync_anew()
-        except (sqlite3.Error, StoreFailed) as error:  # opened all the same: it can be read
+        # opened all the same: it can be read
+        except (sqlite3.Error, StoreFailed) as error:
             self.failed(error)
 
     @property
     def trouble(self) -> str:
         """What keeps it from writing, as far as is known now; empty if nothing does.
 
-        SQLite removes the write-ahead log as the last connection is closed: from then on nothing is looked for.
+        SQLite removes the write-ahead log as the last connection is closed: from then
+        on nothing is looked for.
         """
         with self._telling:
             if self._is_closed:
@@ -124,10 +139,14 @@ class WritePath:
             self.connection.execute("pragma busy_timeout = 0")
 
     def commit(self) -> None:
-        """What was begun is on disk, in the file that is found there after a restart."""
+        """What was begun is on disk, in the file that is found there after a
+        restart."""
         self.connection.execute("commit")
         self.commits += 1
-        if self.told.text or tuple(map(NUMBER, map(os.stat, self.names))) != self.numbers:
+        if (
+            self.told.text
+            or tuple(map(NUMBER, map(os.stat, self.names))) != self.numbers
+        ):
             self.settle()
 
     def settle(self) -> None:
@@ -151,10 +170,12 @@ class WritePath:
         return error
 
     def look(self, reading: threading.Lock) -> float:
-        """Look for trouble, and try to be well again if it is time to; returns the seconds until the next look.
+        """Look for trouble, and try to be well again if it is time to; returns the
+        seconds until the next look.
 
-        `reading` is the lock of the connection that reads. The right to write is never waited for: a caller may have
-        it for a write that the thread which looks has to commit.
+        `reading` is the lock of the connection that reads. The right to write is never
+        waited for: a caller may have it for a write that the thread which looks has to
+        commit.
         """
         if not self.trouble or self._displaced or self._is_final:
             return 1.0
@@ -165,7 +186,9 @@ class WritePath:
                 if self._is_suspect:
                     self._open_again(reading)
                 with self._whole() as connection:
-                    connection.execute("insert into meta values ('probe', ?)", (_PROBE,))
+                    connection.execute(
+                        "insert into meta values ('probe', ?)", (_PROBE,)
+                    )
                     connection.execute("delete from meta where name = 'probe'")
             except Exception as error:  # whatever it is, it is tried again
                 self._judge(error)
@@ -192,13 +215,16 @@ class WritePath:
             return
         self._fault = str(error)
         if code in _DAMAGE:
-            self._fault = f"{error}; restore a backup, or see what oddsmith doctor says of it"
+            self._fault = (
+                f"{error}; restore a backup, or see what oddsmith doctor says of it"
+            )
             self._is_suspect = self._is_final = True
         elif code not in _PASSING:
             self._is_suspect = True
 
     def _open_again(self, reading: threading.Lock) -> None:
-        """Another connection. That which reads stays open, so what failed is not taken for written by a recovery."""
+        """Another connection. That which reads stays open, so what failed is not taken
+        for written by a recovery."""
         with suppress(sqlite3.Error):
             self.connection.close()
         self.connection = connect(self.path)
@@ -206,41 +232,59 @@ class WritePath:
             self._sync_anew()
         if (head := self._head()) < self.answered:
             lost = f"it ends at position {head}, and {self.answered} was answered"
-            raise BadFile(f"it has lost events that were answered: {lost}; restore a backup")
+            raise BadFile(
+                f"it has lost events that were answered: {lost}; restore a backup"
+            )
         self._is_suspect = False
 
     def _sync_anew(self) -> None:
         """Put what the write-ahead log holds into the file, and sync it there.
 
-        After a failed sync the system may take for written what is not on the disk; whatever comes after that in the
-        log would be lost with it in a power cut.
+        After a failed sync the system may take for written what is not on the disk;
+        whatever comes after that in the log would be lost with it in a power cut.
         """
         with self.patience():
-            (held, *_) = self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+            (held, *_) = self.connection.execute(
+                "pragma wal_checkpoint(truncate)"
+            ).fetchone()
         if held:
-            self._fault, self._is_suspect = "another program reads it, and the write-ahead log cannot be emptied", True
+            self._fault, self._is_suspect = (
+                "another program reads it, and the write-ahead log cannot be emptied",
+                True,
+            )
             raise StoreFailed(self._fault)
 
     def _head(self) -> int:
-        (head,) = self.connection.execute("select coalesce(max(position), 0) from events").fetchone()
+        (head,) = self.connection.execute(
+            "select coalesce(max(position), 0) from events"
+        ).fetchone()
         return int(head)
 
 
 def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
-    """What became of the files of an open store, if they are not where they were; else empty."""
+    """What became of the files of an open store, if they are not where they were; else
+    empty."""
     for name, number in zip(names, numbers, strict=True):
         try:
             if NUMBER(os.stat(name)) == number:
                 continue
             found = "another file has taken its place"
         except OSError as error:
-            found = "it was deleted or moved away" if isinstance(error, FileNotFoundError) else str(error.strerror)
-        return f"{name} must be the file that was opened; {found}: put it back, or restart to go on with what is there"
+            found = (
+                "it was deleted or moved away"
+                if isinstance(error, FileNotFoundError)
+                else str(error.strerror)
+            )
+        return (
+            f"{name} must be the file that was opened; {found}: put it back, or "
+            "restart to go on with what is there"
+        )
     return ""
 
 
 def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
-    """Put the write-ahead log of an open store out of the way of a file that took the store's place, and back again.
+    """Put the write-ahead log of an open store out of the way of a file that took the
+    store's place, and back again.
 
     SQLite takes the log that it finds beside a file for that file's own, and its index.
     """
@@ -250,7 +294,11 @@ def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
         if NUMBER(os.stat(name)) != numbers[0]:
             moves = [(log, f"{log}.displaced"), (index, f"{index}.displaced")]
         else:
-            moves = [] if os.path.exists(log) else [(f"{log}.displaced", log), (f"{index}.displaced", index)]
+            moves = (
+                []
+                if os.path.exists(log)
+                else [(f"{log}.displaced", log), (f"{index}.displaced", index)]
+            )
         if moves and NUMBER(os.stat(moves[0][0])) == numbers[1]:
             for before, after in moves:
                 os.rename(before, after)
