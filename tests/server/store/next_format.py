@@ -27,7 +27,7 @@ from oddsmith.server.store.upgrade import upgrade
 
 __all__ = ["NEXT", "install", "shorter"]
 
-NEXT = "oddsmith store 3"
+NEXT = "oddsmith store 4"
 _COLUMN = "alter table events add column cost {}"
 
 
