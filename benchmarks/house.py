@@ -11,10 +11,12 @@ import ast
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
@@ -295,9 +297,63 @@ def _command(words: list[str], main: Callable[[list[str]], object]) -> Walk:
         return trace.walk()
 
 
+def layout(trees: dict[Path, ast.Module]) -> dict[str, float]:
+    """Entries and layers of the package, the size of its core, and what imports load.
+
+    The core is the package `core`; before there was one, all that GTS imports.
+    """
+    names = {path.relative_to(SOURCE).parts[0] for path in trees}
+    contracts = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())
+    rules = contracts["tool"]["importlinter"]["contracts"]
+    gts = "oddsmith.core.gts"
+    if not (SOURCE / "core").exists():
+        gts = "oddsmith.policies.gts"
+    loaded = _loaded(gts)
+    core = [path for path in trees if path.parent == SOURCE / "core"]
+    if not core:
+        core = [SOURCE.parent / f"{name.replace('.', '/')}.py" for name in loaded]
+        core = [path for path in core if path.exists()]
+    times = sorted(_import_seconds("import oddsmith") for _ in range(11))
+    numpy_times = sorted(_import_seconds("import numpy") for _ in range(11))
+    agent_times = sorted(
+        _import_seconds("import oddsmith; oddsmith.Agent") for _ in range(11)
+    )
+    return {
+        "entries": len(names - {"__init__.py"}),
+        "layers": len(
+            next(rule["layers"] for rule in rules if rule["type"] == "layers")
+        ),
+        "modules of the core": len(core),
+        "lines of the core": sum(len(path.read_text().splitlines()) for path in core),
+        "modules that GTS loads": len(loaded),
+        "modules that import oddsmith loads": len(_loaded("oddsmith")),
+        "import oddsmith, ms (numpy included)": round(1000 * times[5], 1),
+        "oddsmith.Agent, ms (numpy included)": round(1000 * agent_times[5], 1),
+        "import numpy, ms": round(1000 * numpy_times[5], 1),
+    }
+
+
+def _loaded(module: str) -> list[str]:
+    """The modules of ours that a fresh process has loaded after an import, packages without code left out."""
+    code = f"import sys, {module}; print(*[m for m in sys.modules if m.startswith('oddsmith')])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def _import_seconds(statement: str) -> float:
+    """The seconds that a statement takes in a fresh process, with cached bytecode."""
+    code = f"import time; a = time.perf_counter(); {statement}; print(time.perf_counter() - a)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
 def measure() -> dict[str, float]:
     """All numbers by name."""
-    found: dict[str, float] = sizes(sources())
+    found: dict[str, float] = layout(sources()) | sizes(sources())
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         walks = library_walks() | service_walks(Path(one))
         walks |= {
