@@ -1,12 +1,15 @@
 """Sweeps: equal tables on every engine, resumed after kill -9, honest about what they
 cannot tell apart."""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ import oddsmith as od
 from lab.sweeping import cells
 from oddsmith.core import kernels
 from oddsmith.lab import Cell, grid, simulate, sweep
+from oddsmith.lab.study import Study, read_study
 from oddsmith.lab.worlds import Bernoulli, TableWorld, World
 
 
@@ -160,11 +164,11 @@ class Fickle(TableWorld):
 
 
 class Plain(World):
-    """A world that is no dataclass: known by its class alone."""
+    """A world that is no dataclass."""
 
     n_arms = 2
 
-    def __init__(self, mean: float) -> None:
+    def __init__(self, mean: object) -> None:
         self.mean = mean
 
     def context(self, step: int, runs: int, rng: Any, history: Any = None) -> Any:
@@ -179,11 +183,107 @@ TWO = np.array([[[0.2, 0.8], [0.6, 0.4]]])
 
 def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
     policy = od.GeneralizedThompsonSampling(od.TableExperts(TWO), gamma=0.0)
+    keys = {
+        grid({"p": policy}, {"w": Plain(mean)}, steps=3)[0].key()
+        for mean in (0.1, 0.2, 0.1)
+    }
+    assert len(keys) == 2
     with pytest.raises(
         od.errors.NotPortable,
-        match="must be a dataclass, known by its fields; got Plain",
+        match=r"got a _thread.lock \(the world 'w', attribute mean of Plain\)",
     ):
-        sweep(grid({"p": policy}, {"w": Plain(0.1)}, steps=3), tmp_path)
+        sweep(grid({"p": policy}, {"w": Plain(Lock())}, steps=3), tmp_path)
+
+
+MINE = """
+import numpy as np
+import oddsmith as od
+
+RATE = 0.9
+
+
+class Fixed(od.Policy):
+    reads_context = False
+
+    def init(self, shape=()):
+        return shape
+
+    def odds(self, state, context, *, eligible=None, step=None):
+        return od.Odds(np.tile([RATE, 1 - RATE], (*state, 1)))
+
+    def update(self, state, decision, reward):
+        return state
+
+
+def make(arms):
+    return Fixed()
+"""
+STUDY = """
+steps = 40
+runs = 2
+[worlds.w]
+kind = "table"
+means = [[0.9, 0.1]]
+experts = [[[0.9, 0.1]]]
+[policies.own]
+kind = "python"
+factory = "mine_of_sweep:make"
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's module that can be edited and imported again."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "mine_of_sweep.py"
+    path.write_text(MINE)
+    (tmp_path / "study.toml").write_text(STUDY)
+    yield path
+    sys.modules.pop("mine_of_sweep", None)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+    sys.modules.pop("mine_of_sweep", None)
+    importlib.invalidate_caches()
+
+
+def test_an_edited_policy_is_computed_again(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def regret(out: str) -> float:
+        policies = {"own": importlib.import_module("mine_of_sweep").make(None)}
+        worlds = {"w": TableWorld(np.array([[0.9, 0.1]]))}
+        cells = grid(policies, worlds, seeds=(0, 1), steps=40)
+        table = sweep(cells, own.parent / out, engine="serial")
+        return float(np.sum(table["regret"].to_numpy()))
+
+    before = regret("out")
+    assert regret("out") == before
+    edit(own, "import numpy as np", "# a comment\nimport numpy as np")
+    assert regret("out") == before
+    assert capsys.readouterr().err == ""
+    edit(own, "RATE = 0.9", "RATE = 0.1")
+    assert regret("out") == pytest.approx(9 * before) == regret("fresh")
+    assert capsys.readouterr().err == (
+        "2 finished cells are computed again, because this changed: "
+        "mine_of_sweep.RATE\n"
+    )
+
+
+def test_an_edited_policy_of_an_experiment_file_is_computed_again(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(out: str) -> tuple[tuple[str, ...], ...]:
+        study = read_study(own.parent / "study.toml")
+        assert isinstance(study, Study)
+        return study.run(own.parent / out, engine="serial").table.rows
+
+    before = rows("out")
+    edit(own, "RATE, 1 - RATE", "1 - RATE, RATE")
+    assert rows("out") == rows("fresh") != before
+    assert "changed: mine_of_sweep.Fixed.odds\n" in capsys.readouterr().err
 
 
 def test_seeds_may_be_read_once_and_names_must_differ(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 a sweep can be resumed."""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.core.errors import InvalidInput, NotPortable, NoVersion, import_extra
+from oddsmith.core.errors import InvalidInput, NoVersion, import_extra
 from oddsmith.core.policy import Policy
+from oddsmith.files.dependencies import changed_parts, dependencies
 from oddsmith.files.disk import replacing
-from oddsmith.files.fingerprint import describe, opaque, source_digest
+from oddsmith.files.fingerprint import source_digest
 from oddsmith.lab.delays import Delay
 from oddsmith.lab.simulate import check_seed, simulate
 from oddsmith.lab.worlds.world import Noise, World
@@ -26,6 +29,10 @@ __all__ = ["Cell", "grid", "sweep"]
 # steps of each run that are written down, from 1 to the last, evenly on a log scale
 _POINTS = 25
 _ORDER = ("world", "policy", "seed", "run", "step")
+# metadata of a cell's file
+_NAME = b"cell"
+_PARTS = b"parts"
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,25 +49,35 @@ class Cell:
     delay: int | Delay = 0
     noise: Noise | None = None
 
-    def key(self) -> str:
-        """A hash of everything the result depends on."""
+    @property
+    def name(self) -> str:
+        """The policy, world and seed."""
+        return f"{self.policy} in {self.world}, seed {self.seed}"
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """The digest of everything the result depends on, by name: settings, the user's
+        own code and data, packages and the source of oddsmith."""
         if self.plays.unversioned:
             raise NoVersion(
                 f"policy {self.policy!r} must tell its models apart; give ModelExperts "
                 "a version"
             )
-        if (
-            kind := opaque([self.plays, self.where, self.delay, self.noise])
-        ) is not None:
-            raise NotPortable(
-                "everything in a sweep must be a dataclass, known by its fields; got "
-                f"{kind}"
-            )
-        described = [
-            source_digest(),
-            *(describe(getattr(self, field.name)) for field in fields(self)),
-        ]
-        return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]
+        settings = {
+            f"the policy {self.policy!r}": self.plays,
+            f"the world {self.world!r}": self.where,
+            "delay": self.delay,
+            "noise": self.noise,
+            "seed": self.seed,
+            "steps": self.steps,
+            "runs": self.runs,
+        }
+        return {"oddsmith": source_digest()} | dependencies(settings)
+
+    def key(self) -> str:
+        """A hash of everything the result depends on."""
+        content = json.dumps([self.name, self.parts], sort_keys=True)
+        return sha256(content.encode()).hexdigest()[:32]
 
 
 def grid(
@@ -96,8 +113,10 @@ def sweep(
 
     One row for each run and each of some 25 steps: policy, world, seed, run, step, and
     the regret and reward so far. Every finished cell is a file in out/cells, named by a
-    hash of its settings: started again, a sweep does only what is missing. The rows are
-    sorted, and the same whatever the engine and the number of workers.
+    hash of its settings and of your own code that it runs: started again, a sweep does
+    only what is missing, and says on standard error which cells are computed again
+    because something changed. The rows are sorted, and the same whatever the engine and
+    the number of workers.
     """
     found = list(cells)
     if not found:
@@ -125,12 +144,16 @@ def sweep(
         if (table := _finished(folder / f"{key}.parquet")) is not None
     }
     missing = [i for i in range(len(found)) if i not in tables]
+    _report_changes([found[i] for i in missing], folder)
     results = each(play, [found[i] for i in missing], engine=engine, workers=workers)
     for place, columns in progress(results, len(missing), "cells"):
-        table = _arrow().table(columns)
-        _write(table, folder / f"{keys[missing[place]]}.parquet")
-        tables[missing[place]] = table
-    whole = _arrow().concat_tables([tables[i] for i in range(len(found))])
+        i = missing[place]
+        about = {_NAME: found[i].name, _PARTS: json.dumps(found[i].parts)}
+        table = _arrow().table(columns).replace_schema_metadata(about)
+        _write(table, folder / f"{keys[i]}.parquet")
+        tables[i] = table
+    bare = [tables[i].replace_schema_metadata(None) for i in range(len(found))]
+    whole = _arrow().concat_tables(bare)
     whole = whole.sort_by([(name, "ascending") for name in _ORDER])
     _write(whole, Path(out) / "table.parquet")
     return whole
@@ -162,6 +185,44 @@ def play(cell: Cell) -> dict[str, object]:
         "regret": regret,
         "reward": reward,
     }
+
+
+def _report_changes(cells: list[Cell], folder: Path) -> None:
+    """Say which finished cells are computed again, and because of what."""
+    earlier = _earlier_parts(folder)
+    stale = [cell for cell in cells if cell.name in earlier]
+    if not stale:
+        return
+    changes: dict[str, None] = {}
+    for cell in stale:
+        names = min(
+            (changed_parts(parts, cell.parts) for parts in earlier[cell.name]), key=len
+        )
+        # a second function of one name has a number
+        changes |= dict.fromkeys(name.partition("#")[0] for name in names)
+    names = list(changes)
+    listed = ", ".join(names[:_MOST_NAMES])
+    more = len(names) - _MOST_NAMES
+    rest = f" and {more} more" if more > 0 else ""
+    print(
+        f"{len(stale)} finished cells are computed again, because this changed: "
+        f"{listed}{rest}",
+        file=sys.stderr,
+    )
+
+
+def _earlier_parts(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """What the finished cells in a folder depended on, by the name of the cell."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for path in folder.glob("*.parquet"):
+        try:
+            about = _arrow("pyarrow.parquet").read_schema(path).metadata or {}
+        except (OSError, ValueError):  # no whole file
+            continue
+        if _NAME in about and _PARTS in about:
+            parts = json.loads(about[_PARTS])
+            found.setdefault(about[_NAME].decode(), []).append(parts)
+    return found
 
 
 def _finished(path: Path) -> Any:
