@@ -20,6 +20,14 @@ import oddsmith
 ARMS = ("sports", "politics", "tech")
 # one try, which a proxy ends at once
 HASTY: dict[str, Any] = {"timeout": 30.0, "retries": 0}
+# what happens to the tries of a page's decision, and then to those of its activation
+FATES: dict[str, list[str]] = {
+    "heard": [],
+    "unsent": ["before", "before"],
+    "lost": ["after", "after"],
+    "retried": ["after", "through"],
+    "late": ["through", "before", "after"],
+}
 _EXPERTS = """
 [experts.lines]
 kind = "linear"
@@ -188,6 +196,17 @@ class SteeredProxy(FlakyProxy):
 
     def _fate(self) -> str:
         return self.fate
+
+
+class FatedProxy(SteeredProxy):
+    """A proxy whose next requests have these fates; all others go through."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.fates: list[str] = []
+
+    def _fate(self) -> str:
+        return self.fates.pop(0) if self.fates else "through"
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

@@ -157,28 +157,38 @@ def test_a_deferred_fallback_counts_once_the_caller_activates_it(served: Any) ->
             client.decide([0.5, 1.0], id="mine", deferred=True, fallback="tech")
 
 
-def test_an_id_of_the_callers_stays_and_what_the_service_has_for_it_is_not_overruled(
-    served: Any, caplog: pytest.LogCaptureFixture
+def test_a_fallback_has_an_id_of_its_own_and_is_the_answer_for_the_callers(
+    served: Any,
 ) -> None:
     with line_to(served, "ids") as (proxy, client, near, _):
-        proxy.fate = "before"
-        assert client.decide([0.5, 1.0], id="unheard", fallback="tech").id == "unheard"
         proxy.fate = "after"
-        lost = client.decide(
-            [0.5, 1.0], id="decided", fallback="tech", eligible=["tech", "sports"]
-        )
-        assert (lost.id, lost.fallback) == ("decided", True)
+        ask: dict[str, Any] = {"id": "decided", "fallback": "tech"}
+        lost = client.decide([0.5, 1.0], **ask)
+        assert lost.fallback
+        assert lost.id != "decided"
         proxy.fate = "through"
-        assert client.report() == Reported(sent=1, waiting=0, refused=1, dropped=0)
-        assert (
-            "'decided' is not in the log: its id has another decision there"
-            in caplog.text
-        )
-        client.reward("decided", 1)
-        client.reward("unheard", 1)
-        assert near.decision("unheard")["shadow"]
-        record = near.decision("decided")
-        assert (record["shadow"], record["counts_since"]) == (False, None)
+        assert client.decide([0.5, 1.0], **ask) == lost._replace(new=False)
+        with pytest.raises(od.Conflict, match="not allowed now"):
+            client.decide(
+                [0.5, 1.0], id="decided", fallback="sports", eligible=["sports"]
+            )
+        assert client.report() == Reported(sent=1, waiting=0, refused=0, dropped=0)
+        assert near.decision(lost.id)["shadow"]
+        # another client hears of it: it may have been shown or not
+        again = near.decide([0.5, 1.0], **ask)
+        assert (again.id, again.new, again.fallback) == ("decided", False, False)
+        near.reward("decided", 1)
+        assert near.decision("decided")["counts_since"] is None
+
+
+def test_a_decision_that_was_shown_is_shown_again_while_the_service_is_down(
+    served: Any,
+) -> None:
+    with line_to(served, "ids") as (proxy, client, _, _):
+        shown = client.decide([0.5, 1.0], id="shown", fallback="tech")
+        proxy.fate = "before"
+        again = client.decide([0.5, 1.0], id="shown", fallback="tech")
+        assert again == shown._replace(new=False)
 
 
 def test_units_keep_what_the_service_has_for_them(served: Any) -> None:

@@ -176,26 +176,22 @@ def test_a_deferred_page_counts_once_the_caller_activates_it(served: Any) -> Non
             client.decide_slate({}, id="mine", **ask)
 
 
-def test_what_the_service_has_for_an_id_is_not_overruled(
-    served: Any, caplog: pytest.LogCaptureFixture
+def test_a_page_has_an_id_of_its_own_and_is_the_answer_for_the_callers(
+    served: Any,
 ) -> None:
     ask: dict[str, Any] = {"arms": ["hat", "coat", "boots"], "slots": 2}
     with line_to(served, "ids") as (proxy, client, near, _):
         kept = near.decide_slate({}, id="kept", **ask)
         proxy.fate = "before"
         others = [one.arm for one in kept.slots][::-1]
-        assert (
-            client.decide_slate({}, id="kept", fallback=others, **ask).slate == "kept"
-        )
-        assert (
-            client.decide_slate({}, id="mine", fallback=others, **ask).slate == "mine"
-        )
+        page = client.decide_slate({}, id="kept", fallback=others, **ask)
+        assert [one.arm for one in page.slots] == others
+        assert page.slate != "kept"
         proxy.fate = "through"
-        assert client.report() == Reported(sent=1, waiting=0, refused=1, dropped=0)
-        assert (
-            "the slate of fallback 'kept' is not in the log: its id has another "
-            "decision there"
-        ) in caplog.text
+        again = client.decide_slate({}, id="kept", fallback=others, **ask)
+        assert again == page._replace(new=False)
+        assert client.report() == Reported(sent=1, waiting=0, refused=0, dropped=0)
+        assert all(near.decision(one.id)["shadow"] for one in page.slots)
 
 
 @pytest.mark.parametrize(

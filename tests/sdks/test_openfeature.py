@@ -7,12 +7,15 @@ import re
 import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from client.serving import FATES, FatedProxy
+from oddsmith.client import tries
 from oddsmith.server.http.keys import create
 from server.flag_files import all_kinds, flag
 from server.served import Elsewhere, process, wait
@@ -188,11 +191,11 @@ def test_a_tracked_event_is_the_reward_and_is_learnt(
         flags.track("purchase", who("tracked-2"), tracking.TrackingEventDetails(0.25))
         wait(lambda: learnt() == before + 2)
         assert counts(served, "banner", ids["tracked-1"]) == (
-            ["decision", "reward"],
+            ["decision", "activation", "reward"],
             1.0,
         )
         assert counts(served, "banner", ids["tracked-2"]) == (
-            ["decision", "reward"],
+            ["decision", "activation", "reward"],
             0.25,
         )
         with caplog.at_level(logging.WARNING):
@@ -276,6 +279,56 @@ def test_deferred_decisions_count_once_something_is_tracked(served: Elsewhere) -
         )
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_reward_is_learnt_only_for_what_a_unit_was_shown(
+    served: Elsewhere, deferred: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two evaluations, of which the answers may be lost or of the wrong kind, and an
+    event in this process or another one, after the first or the second."""
+    monkeypatch.setattr(tries, "_FIRST", 1e-3)
+    url = f"http://127.0.0.1:{served.port}"
+    fates = FATES | {"mismatch": []}
+    shown: dict[str, bool] = {}  # whether the event is about an arm of the service
+    with FatedProxy(url).running() as proxy:
+        assert isinstance(proxy, FatedProxy)
+        another = ours(url)
+        with client(ours(proxy.url, deferred=deferred)) as flags:
+            for case in product(fates, fates, (1, 2), (False, True)):
+                *pages, when, elsewhere = case
+                unit = f"{deferred} {case}"
+                event = "purchase", who(unit), tracking.TrackingEventDetails(1.0)
+                event[2].add("flag", "banner")
+                for page, fate in enumerate(pages, 1):
+                    kind = "boolean" if fate == "mismatch" else "string"
+                    proxy.fates[:] = fates[fate]
+                    ask = getattr(flags, f"get_{kind}_details")
+                    found = ask(
+                        "banner", True if kind == "boolean" else "none", who(unit)
+                    )
+                    proxy.fates.clear()
+                    assert (found.error_code is None) == (
+                        fate not in ("unsent", "lost", "mismatch")
+                    )
+                    if page == when:
+                        (another.track if elsewhere else flags.track)(*event)
+                        # a process that heard nothing knows of no later page
+                        given = [*pages[: page if elsewhere else 0], fate]
+                        shown[unit] = not set(given) <= {"unsent", "lost", "mismatch"}
+            assert flags.provider._client.report()[1:] == (0, 0, 0)
+        another.shutdown()
+    learnt = 0
+    for unit, is_arm in shown.items():
+        body = {"context": {"targetingKey": unit}}
+        path = f"{url}/ofrep/v1/evaluate/flags/banner?deferred=true"
+        facts = httpx.post(path, json=body, timeout=60).json()["metadata"]
+        happened, _ = counts(served, "banner", facts["decision_id"])
+        rewarded = {"activation", "reward"} <= set(happened)
+        assert is_arm or not rewarded, unit
+        learnt += rewarded
+    assert learnt > len(shown) / 8
+
+
 def test_all_flags_at_once_are_those_of_the_sdk(served: Elsewhere) -> None:
     url = f"http://127.0.0.1:{served.port}"
     body = {"context": {"targetingKey": "everything"}}
@@ -307,7 +360,9 @@ def test_the_page_says_how(served: Elsewhere, tmp_path: Path) -> None:
             assert found.error_code is None
             events = counts(served, "checkout", found.flag_metadata["decision_id"])
             assert events == (
-                (["decision", "reward"], 1.0) if found.value else (["decision"], None)
+                (["decision", "activation", "reward"], 1.0)
+                if found.value
+                else (["decision", "activation"], None)
             )
     finally:
         api.shutdown()

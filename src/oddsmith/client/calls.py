@@ -71,7 +71,8 @@ class Calls(Sending):
         sticky experiment. A `deferred` decision counts once it is activated. In shadow
         mode `incumbent` is the arm that acts, drawn with `incumbent_odds` (or 1). Where
         the service is down, `fallback` is answered: an arm, or one drawn from a dict of
-        odds; it is reported later as an incumbent's decision (`report`).
+        odds; it is reported later as an incumbent's decision (`report`). A fallback has
+        an id of its own: send rewards with the `id` of the answer.
         """
         # a unit's decision has an id of its own
         own = new_id() if unit is None else None
@@ -88,6 +89,7 @@ class Calls(Sending):
             "incumbent_odds": incumbent_odds,
         }
         fields |= {"arms": offered_json(arms)}
+        allowed = fields["arms"] if eligible is None else eligible
         if fallback is None:
             return self._post("/v1/decide", fields, ServedDecision)
         if incumbent is not None or incumbent_odds is not None:
@@ -96,14 +98,12 @@ class Calls(Sending):
                 "shown"
             )
         _check_unheard(id, deferred)
-        shown = read_fallback(
-            fallback,
-            fields["arms"] if eligible is None else eligible,  # type: ignore[arg-type]
-        )
-        steps = self._asked(fields, partial(one_of, ServedDecision))
+        shown = read_fallback(fallback, allowed)  # type: ignore[arg-type]
         return self._heard_or(
-            steps,
-            lambda: self._fall_back(shown, fields, id or new_id()),
+            self._asked(fields, partial(one_of, ServedDecision)),
+            lambda: self._fall_back(shown, fields, new_id()),
+            self.answers.find(ServedDecision, id, allowed),  # type: ignore[arg-type]
+            id,
             None if deferred else lambda one: {"id": one.id},
         )
 
@@ -139,15 +139,16 @@ class Calls(Sending):
             "slots": slots_json(slots),
             "deferred": deferred or None,
         }
+        allowed = fields["arms"] if eligible is None else eligible
         if fallback is None:
             return self._send("/v1/decide", given(fields), read_slate)
         _check_unheard(id, deferred)
-        allowed = fields["arms"] if eligible is None else eligible
         shown = read_slate_fallback(fallback, fields["slots"], allowed)  # type: ignore[arg-type]
-        steps = self._asked(fields, read_slate)
         return self._heard_or(
-            steps,
-            lambda: self._fall_back_slate(shown, fields, id or new_id()),
+            self._asked(fields, read_slate),
+            lambda: self._fall_back_slate(shown, fields, new_id()),
+            self.answers.find(ServedSlate, id, allowed),  # type: ignore[arg-type]
+            id,
             None if deferred else lambda one: {"slate": one.slate},
         )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from oddsmith.agent.slate import slot_id
 from oddsmith.client.answers import ServedDecision, ServedSlate, StoredEvent, one_of
 from oddsmith.client.bodies import given, written
-from oddsmith.client.fallback import DOWN, Fallback
+from oddsmith.client.fallback import DOWN, Fallback, FirstAnswers, is_fallback
 from oddsmith.client.outbox import Kind, Outbox, Reported
 from oddsmith.client.tries import Patience, Request, Steps, persist
 from oddsmith.core.errors import ServiceError
@@ -17,6 +17,7 @@ from oddsmith.core.errors import ServiceError
 __all__ = ["Sending"]
 
 T = TypeVar("T")
+A = TypeVar("A", ServedDecision, ServedSlate)
 
 # tries after the first, about a second of pauses, where there is a fallback and
 # `retries` is None
@@ -31,45 +32,55 @@ class Sending:
     experiment: str | None
     patience: Patience
     outbox: Outbox = field(default_factory=Outbox)
+    answers: FirstAnswers = field(default_factory=FirstAnswers)
 
     def _heard_or(
         self,
-        steps: Steps[T],
-        fall_back: Callable[[], T],
-        shown: Callable[[T], dict[str, object]] | None,
-    ) -> Steps[T]:
-        """The answer to what was asked as deferred, activated by what `shown` says of
-        it; else the fallback.
+        steps: Steps[A],
+        fall_back: Callable[[], A],
+        earlier: A | None,
+        id: str | None,
+        activation: Callable[[A], dict[str, object]] | None,
+    ) -> Steps[A]:
+        """Return the answer to a deferred request, and activate it; else the `earlier`
+        answer for the id; else the fallback.
 
-        A request without an answer may have been decided. What it decided was not
-        shown, so it must not count: it is never activated.
+        A request without an answer may have been decided. That decision was not shown,
+        so it must never count. Under an `id` of the caller's, an answer that is not new
+        may be such a decision: it is not activated here. The call that made it has
+        done so if it was shown.
         """
         end = self.patience.clock() + self.patience.timeout
+        if earlier is not None and is_fallback(earlier):
+            return earlier
         try:
             answer = yield from steps
         except ServiceError as error:
             if error.status not in DOWN:
                 raise
-            return fall_back()
-        if shown is not None:
-            left = replace(
-                self.patience, timeout=max(1e-3, end - self.patience.clock())
-            )
-            about = shown(answer)
-            try:
-                yield from persist(self._request("/v1/activate", about), dict, left)
-            except ServiceError:  # it was shown all the same
-                self.outbox.keep(
-                    "activation",
-                    str(about.get("id", about.get("slate"))),
-                    written(about),
-                )
+            answer = fall_back() if earlier is None else earlier
+            self.answers.add(id, answer)
+            return answer
+        self.answers.add(id, answer)
+        if activation is None or (id is not None and not answer.new):
+            return answer
+        left = max(1e-3, end - self.patience.clock())
+        yield from self.activate_now(activation(answer), left)
         return answer
+
+    def activate_now(self, about: Mapping[str, object], timeout: float) -> Steps[None]:
+        """Activate a decision that is shown now; what cannot be sent waits."""
+        patience = replace(self.patience, timeout=timeout)
+        try:
+            yield from persist(self._request("/v1/activate", about), dict, patience)
+        except ServiceError:
+            id = str(about.get("id", about.get("slate")))
+            self.outbox.keep("activation", id, written(about))
 
     def _fall_back(
         self, fallback: Fallback, fields: Mapping[str, object], id: str
     ) -> ServedDecision:
-        """The decision that was made here, under an id of its own, to be reported."""
+        """The decision that was made here, under a new id, to be reported."""
         report = {**fields, "id": id, "unit": None, "odds": False}
         report |= {"incumbent": fallback.arm, "incumbent_odds": fallback.odds}
         self.outbox.keep("decision", id, written(given(report)))
@@ -165,21 +176,22 @@ class Sending:
         patience: Patience | None = None,
     ) -> Steps[T]:
         steps = persist(self._request(path, fields), read, patience or self.patience)
-        return self._then_report(steps) if self.outbox else steps
+        return self.then_report(steps)
 
-    def _request(self, path: str, fields: dict[str, object]) -> Request:
+    def _request(self, path: str, fields: Mapping[str, object]) -> Request:
         about: dict[str, object] = (
             {} if self.experiment is None else {"experiment": self.experiment}
         )
-        return Request("POST", path, written(about | fields))
+        return Request("POST", path, written(about | dict(fields)))
 
-    def _then_report(self, steps: Steps[T]) -> Steps[T]:
+    def then_report(self, steps: Steps[T]) -> Steps[T]:
         """A call, and after its answer a part of what is to be reported: one request,
         tried once."""
+        waits = bool(self.outbox)
         answer = yield from steps
-        yield from self.outbox.send(
-            self.experiment, replace(self.patience, retries=0), chunks=1
-        )
+        if waits:
+            hasty = replace(self.patience, retries=0)
+            yield from self.outbox.send(self.experiment, hasty, chunks=1)
         return answer
 
     def _get(self, path: str, read: Callable[[Any], T], **asked: object) -> Steps[T]:

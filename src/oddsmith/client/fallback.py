@@ -2,18 +2,32 @@
 does not answer."""
 
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from math import isclose
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from oddsmith.agent.slate import Slot, slots_of
+from oddsmith.client.answers import ServedDecision, ServedSlate
 from oddsmith.core.arrays import number
-from oddsmith.core.errors import InvalidInput
+from oddsmith.core.errors import Conflict, InvalidInput
 
-__all__ = ["DOWN", "Fallback", "read_fallback", "read_slate_fallback"]
+__all__ = [
+    "DOWN",
+    "Fallback",
+    "FirstAnswers",
+    "is_fallback",
+    "read_fallback",
+    "read_slate_fallback",
+]
 
 DOWN = frozenset({0, 502, 503, 504, 507})
 """Statuses of a service that does not answer; 0 is no answer at all."""
+
+
+_MOST = 1_000  # ids whose first answer is remembered
+A = TypeVar("A", ServedDecision, ServedSlate)
 
 
 class Fallback(NamedTuple):
@@ -21,6 +35,55 @@ class Fallback(NamedTuple):
 
     arm: str
     odds: dict[str, float]
+
+
+class FirstAnswers:
+    """The first answers for ids of the caller's, the last 1,000 of them.
+
+    The same id again gets the first answer. After a fallback the service is not asked:
+    rewards that were sent for this id meanwhile may be those of the fallback. A
+    decision that was shown is shown again where the service does not answer. Safe to
+    use from threads.
+    """
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, ServedDecision | ServedSlate] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, id: str | None, answer: ServedDecision | ServedSlate) -> None:
+        """Remember the first answer for an id of the caller's."""
+        if id is None:
+            return
+        with self._lock:
+            self._answers.setdefault(id, answer._replace(new=False))
+            if len(self._answers) > _MOST:
+                self._answers.popitem(last=False)
+
+    def find(
+        self, kind: type[A], id: str | None, allowed: Collection[str] | None
+    ) -> A | None:
+        """The first answer for an id, or None; one whose arm is not allowed now is
+        refused."""
+        with self._lock:
+            answer = self._answers.get(id or "")
+        if not isinstance(answer, kind):
+            return None
+        for decision in _decisions(answer):
+            if allowed is not None and decision.arm not in allowed:
+                raise Conflict(
+                    f"id {id!r:.140} was answered with arm {decision.arm!r:.60}, which "
+                    "is not allowed now; allow it, or ask with another id"
+                )
+        return answer
+
+
+def is_fallback(answer: ServedDecision | ServedSlate) -> bool:
+    """Whether the answer was made by the client."""
+    return any(decision.fallback for decision in _decisions(answer))
+
+
+def _decisions(answer: ServedDecision | ServedSlate) -> list[ServedDecision]:
+    return answer.slots if isinstance(answer, ServedSlate) else [answer]
 
 
 def read_fallback(

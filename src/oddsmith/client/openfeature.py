@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -48,11 +49,11 @@ except MissingExtra:  # which is said where one is made
 
 
 class _Shown(NamedTuple):
-    """A flag's decision of a unit, and whether it has to be activated."""
+    """A flag's decision of a unit, and whether it counts already."""
 
     experiment: str
     id: str
-    deferred: bool
+    counts: bool
 
 
 class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
@@ -60,12 +61,13 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
     docs/howto/feature-flags.md.
 
     A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an
-    exposure: its decision counts. With `deferred` it counts once something is tracked.
-    `track` sends a reward, `details.value` or 1, to the decisions that the unit was
-    given here; of an event among `exposures` it sends no reward, only that they were
-    shown. Where `events` are given, those of other names are passed over. Attributes of
-    the details: `flag` names the only flag that is meant, `key` a part of a reward that
-    is summed up.
+    exposure: its decision counts once its answer is here. With `deferred` it counts
+    once something is tracked. `track` sends a reward, `details.value` or 1, to the
+    decisions that the unit was given here; of an event among `exposures` it sends no
+    reward, only that they were shown. A flag whose last evaluation for the unit failed
+    showed the default of the program and gets nothing. Where `events` are given, those
+    of other names are passed over. Attributes of the details: `flag` names the only
+    flag that is meant, `key` a part of a reward that is summed up.
     """
 
     def __init__(
@@ -89,7 +91,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         self._client = Client(url, key=key, timeout=timeout, retries=retries)
         self._deferred, self._exposures = deferred, frozenset(exposures)
         self._events = None if events is None else frozenset(events) | self._exposures
-        self._shown: OrderedDict[str, dict[str, _Shown]] = OrderedDict()
+        # by unit and flag; None after the default of the program
+        self._shown: OrderedDict[str, dict[str, _Shown | None]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get_metadata(self) -> Any:
@@ -155,7 +158,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         what fails is a line in the log.
 
         A unit that was not given one here, but in another process, is looked up where
-        `flag` is named: it keeps its decision.
+        `flag` is named: it keeps its decision. That must count already: whether it was
+        shown is known to the other process only.
         """
         if self._events is not None and tracking_event_name not in self._events:
             return
@@ -171,49 +175,83 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             else value
         )
         try:
-            for shown in self._meant(evaluation_context, more.get("flag")):
-                self._send(shown, reward, str(more.get("key", "")))
+            unit = self._unit_of(evaluation_context)
+            for shown in self._meant(unit, evaluation_context, more.get("flag")):
+                self._send(unit, shown, reward, str(more.get("key", "")))
         # of a visitor's purchase nothing may be lost for this
         except Exception as error:
             _log.warning(
                 "event %r could not be tracked: %s", tracking_event_name, error
             )
 
-    def _send(self, shown: _Shown, reward: float | None, key: str) -> None:
+    def _send(self, unit: str, shown: _Shown, reward: float | None, key: str) -> None:
         calls = Calls(shown.experiment, self._client._calls.patience)
-        if shown.deferred:
+        if not shown.counts:
             self._client._drive(calls.activate(shown.id))
+            self._remember(unit, shown.experiment, shown._replace(counts=True))
         if reward is not None:
             self._client._drive(calls.reward(shown.id, reward, key=key))
 
-    def _meant(self, context: "EvaluationContext | None", flag: object) -> list[_Shown]:
+    def _meant(
+        self, unit: str, context: "EvaluationContext | None", flag: object
+    ) -> list[_Shown]:
         """The decisions of the unit that an event is about."""
-        unit = self._unit_of(context)
         with self._lock:
             by_flag = dict(self._shown.get(unit, {}))
         if flag is None and by_flag:
-            return list(by_flag.values())
+            return [shown for shown in by_flag.values() if shown is not None]
         if not isinstance(flag, str):
             raise InvalidInput(
                 f"unit {unit!r:.60} was given no flag here; name it: "
                 "details.add('flag', …)"
             )
-        if flag in by_flag:
-            return [by_flag[flag]]
-        calls = Calls(flag, self._client._calls.patience)
-        kept = self._client._drive(
-            calls.decide(_flat_context(context), unit=unit, deferred=True)
-        )
-        if kept.new:  # it is never activated
-            raise InvalidInput(f"unit {unit!r:.60} was never given flag {flag!r:.60}")
-        return [_Shown(flag, kept.id, True)]
+        shown = by_flag[flag] if flag in by_flag else self._look_up(flag, context)
+        if shown is None:
+            raise InvalidInput(
+                f"unit {unit!r:.60} was last given the default of flag {flag!r:.60}, "
+                "which is not an arm of the service"
+            )
+        return [shown]
+
+    def _look_up(self, flag: str, context: "EvaluationContext | None") -> _Shown:
+        """The decision of a unit that another process was given."""
+        facts = self._asked(flag, context)["metadata"]
+        if not facts["counts"]:  # perhaps its answer was lost
+            raise InvalidInput(
+                f"unit {self._unit_of(context)!r:.60} was never given flag "
+                f"{flag!r:.60}, or its exposure was not tracked where it was"
+            )
+        return _Shown(facts["experiment"], facts["decision_id"], True)
 
     def _resolve(
         self, flag: str, context: "EvaluationContext | None", kind: Any
     ) -> Any:
         unit = self._unit_of(context)
         try:
-            answer = self._asked(flag, context, deferred=self._deferred)
+            answer, shown = self._evaluate(flag, context, kind)
+        except Exception:  # the SDK then shows the default
+            self._remember(unit, flag, None)
+            raise
+        self._remember(unit, flag, shown)
+        facts = {
+            name: value
+            for name, value in answer["metadata"].items()
+            if name != "counts"
+        }
+        reason = self._answers.Reason(answer["reason"])
+        return self._answers.FlagResolutionDetails(
+            value=answer["value"],
+            reason=reason,
+            variant=answer["variant"],
+            flag_metadata=facts,
+        )
+
+    def _evaluate(
+        self, flag: str, context: "EvaluationContext | None", kind: Any
+    ) -> tuple[dict[str, Any], _Shown]:
+        """The answer about a flag, with a value of this kind, and its decision."""
+        try:
+            answer = self._asked(flag, context)
         except InvalidInput as error:
             raise self._errors.InvalidContextError(str(error)) from error
         except ServiceError as error:
@@ -225,27 +263,30 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             raise wrong(str(error)) from error
         except OddsmithError as error:
             raise self._errors.GeneralError(str(error)) from error
-        value, facts = answer["value"], answer["metadata"]
+        value = answer["value"]
         if kind is float and type(value) is int:
-            value = float(value)
+            value = answer["value"] = float(value)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self._errors.TypeMismatchError(
                 f"flag {flag!r:.60} has values like {value!r:.60}"
             )
-        self._remember(
-            unit,
-            flag,
-            _Shown(facts["experiment"], facts["decision_id"], self._deferred),
-        )
-        reason = self._answers.Reason(answer["reason"])
-        return self._answers.FlagResolutionDetails(
-            value=value, reason=reason, variant=answer["variant"], flag_metadata=facts
-        )
+        facts = answer["metadata"]
+        shown = _Shown(facts["experiment"], facts["decision_id"], facts["counts"])
+        return answer, shown if self._deferred else self._activated(shown)
 
-    def _asked(
-        self, flag: str, context: "EvaluationContext | None", *, deferred: bool
-    ) -> dict[str, Any]:
-        """What the service answers of a flag."""
+    def _activated(self, shown: _Shown) -> _Shown:
+        """The decision, which counts: its value is here, and will be shown."""
+        if not shown.counts:
+            calls = self._client._calls
+            about = {"experiment": shown.experiment, "id": shown.id}
+            # its context is erased: the unit keeps its arm, which cannot count any more
+            with suppress(InvalidInput):
+                self._client._drive(calls.activate_now(about, calls.patience.timeout))
+        return shown._replace(counts=True)
+
+    def _asked(self, flag: str, context: "EvaluationContext | None") -> dict[str, Any]:
+        """The service's answer about a flag, whose decision is deferred: an answer that
+        is lost is not shown."""
         body = written(
             {
                 "context": _flat_context(context)
@@ -253,10 +294,10 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             }
         )
         path = f"/ofrep/v1/evaluate/flags/{quote(flag, safe='')}"
-        request = Request(
-            "POST", path, body, {"deferred": "true"} if deferred else None
-        )
-        return self._client._drive(persist(request, dict, self._client._calls.patience))
+        request = Request("POST", path, body, {"deferred": "true"})
+        calls = self._client._calls
+        steps = persist(request, dict[str, Any], calls.patience)
+        return self._client._drive(calls.then_report(steps))
 
     def _unit_of(self, context: "EvaluationContext | None") -> str:
         """The unit, which an evaluation and an event must have."""
@@ -266,7 +307,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             raise self._errors.TargetingKeyMissingError(what)
         return str(unit)
 
-    def _remember(self, unit: str, flag: str, shown: _Shown) -> None:
+    def _remember(self, unit: str, flag: str, shown: _Shown | None) -> None:
         with self._lock:
             self._shown.setdefault(unit, {})[flag] = shown
             self._shown.move_to_end(unit)

@@ -154,15 +154,6 @@ class Outbox:
     def _settle(self, number: int, one: _Kept, result: dict[str, Any]) -> None:
         """An entry has its answer: it is in the log, or will not be."""
         why = result.get("error", "")
-        if one.kind in ("decision", "slate") and not why:
-            report = json.loads(one.entry)
-            pairs = zip(
-                report.get("slots", [report]),
-                result.get("slots", [result]),
-                strict=True,
-            )
-            if other := [kept["arm"] for told, kept in pairs if not _same(told, kept)]:
-                why = f"its id has another decision there, of arm {other[0]!r}"
         if why:
             _log.warning(
                 "the %s of fallback %r is not in the log: %s", one.kind, one.id, why
@@ -172,11 +163,6 @@ class Outbox:
                 self._bytes -= len(one.entry)
             self._refused += bool(why)
             self._sent += not why
-
-
-def _same(told: dict[str, Any], kept: dict[str, Any]) -> bool:
-    arm = told["incumbent"]
-    return (kept["arm"], kept["propensity"]) == (arm, told["incumbent_odds"][arm])
 
 
 def _request(entries: Sequence[_Kept], experiment: str | None) -> Request:

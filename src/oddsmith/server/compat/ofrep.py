@@ -45,12 +45,12 @@ class EvaluationRequest(msgspec.Struct):
 
 class Evaluation(Told):
     """A flag's value: that of the arm, which is its variant; `metadata` has the
-    decision's id and its odds."""
+    decision's id and its odds, and for `deferred=true` whether it counts already."""
 
     key: str
     value: Any
     variant: str
-    metadata: dict[str, str | float]
+    metadata: dict[str, str | float | bool]
     reason: Literal["SPLIT"] = "SPLIT"
 
     @property
@@ -88,7 +88,10 @@ async def evaluate(service: Service, visit: Visit) -> Evaluation:
             f"there is no flag {name!r:.80}"
             + ("" if experiment is None else f": {why}")
         )
-    return await _evaluated(experiment, visit, deferred=deferred)
+    answer = await _evaluated(experiment, visit, deferred=deferred)
+    if deferred:
+        answer.metadata["counts"] = await _counts(experiment, answer.id)
+    return answer
 
 
 async def evaluate_all(service: Service, visit: Visit) -> Response:
@@ -157,13 +160,18 @@ async def _evaluated(
 
 async def _activate(experiment: Experiment, id: str, sender: str) -> None:
     """The decision counts from now on, if it was deferred and did not."""
+    if await _counts(experiment, id):
+        return
+    # its context is erased: the unit keeps its arm, and it cannot count any more
+    with suppress(InvalidInput):
+        await rewards.activate(experiment, Activate(id=id), sender)
+
+
+async def _counts(experiment: Experiment, id: str) -> bool:
+    """Whether a decision was not deferred, or is activated."""
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
-    if any(line.deferred for line in lines) and all(
-        line.kind != "activation" for line in lines
-    ):
-        # its context is erased: the unit keeps its arm, and it cannot count any more
-        with suppress(InvalidInput):
-            await rewards.activate(experiment, Activate(id=id), sender)
+    deferred = any(line.deferred for line in lines)
+    return not deferred or any(line.kind == "activation" for line in lines)
 
 
 def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
