@@ -76,17 +76,17 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "a propensity of 0": (
         "log.csv",
         CSV + "1,0,0\n",
-        r"column propensity, row 2: must be in \(0, 1\]; got 0.0",
+        r"column propensity, row 2: must be in \[1e-12, 1\]; got 0.0",
     ),
     "a percentage": (
         "log.csv",
         CSV + "1,0,50\n",
-        r"column propensity, row 2: must be in \(0, 1\]; got 50.0",
+        r"column propensity, row 2: must be in \[1e-12, 1\]; got 50.0",
     ),
     "a missing propensity": (
         "log.csv",
         CSV + "1,0,\n",
-        r"column propensity, row 2: must be in \(0, 1\]; got nan",
+        r"column propensity, row 2: must be in \[1e-12, 1\]; got nan",
     ),
     "a missing arm": (
         "log.csv",
@@ -154,7 +154,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "odds 0 of the drawn": (
         "log.jsonl",
         lists([0.0, 1.0]),
-        "column propensities, row 0: must be above 0 for the arm",
+        "column propensities, row 0: must be at least 1e-12 for the arm",
     ),
     "slots": (
         "log.dsjson",

@@ -137,7 +137,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "odds of none": (
         two(p=[0.0, 1.0], _label_probability=0.0),
         "broken",
-        "p must be above 0",
+        "p must be at least 1e-12",
     ),
     "odds as text": (two(p=["a", "b"]), "broken", "p must be numbers"),
     "an action": (two(a=[1, 3]), "broken", "a must be numbers of actions from 1 to 2"),

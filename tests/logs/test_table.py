@@ -134,11 +134,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an impossible arm": (
         {"arm": [0, 0], "propensities": [[0, 1], [1, 0]]},
-        "column propensities, row 0: must be above 0",
+        "column propensities, row 0: must be at least 1e-12",
     ),
     "zero propensity": (
         {"propensity": [0, 0.5], "propensities": None},
-        r"column propensity, row 0: must be in \(0, 1\]",
+        r"column propensity, row 0: must be in \[1e-12, 1\]",
     ),
     "another propensity": (
         {"propensity": [0.5, 0.9]},

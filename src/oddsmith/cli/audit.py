@@ -219,6 +219,11 @@ def _export(asked: argparse.Namespace) -> str:
         if counts.without
         else []
     )
+    if counts.impossible:
+        lines.append(
+            f"{counts.impossible:,} with a propensity below 1e-12, which no log may "
+            "have: left out"
+        )
     if (low, high) != (0, 1):
         lines.append(
             f"rewards are in 0 to 1; add --reward {low:g} {high:g} to have answers in "

@@ -10,6 +10,8 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["RewardScale", "binarize"]
 
+_LARGEST = 1e100  # squares of values, and sums of them, are still numbers
+
 
 @dataclass(frozen=True)
 class RewardScale:
@@ -26,8 +28,8 @@ class RewardScale:
     high: float
 
     def __post_init__(self) -> None:
-        number("low", self.low, low=-np.inf, high=np.inf)
-        number("high", self.high, low=-np.inf, high=np.inf)
+        number("low", self.low, low=-_LARGEST, high=_LARGEST)
+        number("high", self.high, low=-_LARGEST, high=_LARGEST)
         if not self.low < self.high:
             raise InvalidInput(
                 f"low must be below high; got low={self.low!r}, high={self.high!r}"

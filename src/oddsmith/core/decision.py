@@ -18,6 +18,7 @@ from oddsmith.core.offer import Offer, OfferBatch
 __all__ = [
     "Context",
     "Decision",
+    "LEAST_PROPENSITY",
     "Odds",
     "State",
     "Step",
@@ -32,6 +33,14 @@ Context: TypeAlias = Any
 State: TypeAlias = Any
 """A NamedTuple tree of arrays and ints, made by `init`; a policy's has a field
 `learnt`, the number of rewards."""
+
+LEAST_PROPENSITY = 1e-12
+"""The least propensity of a drawn arm that any input may state.
+
+Estimates divide by it and by its square: 1e12 and 1e24 are exact enough in float64,
+where 1e-160 squared is 0. A generator with 53 bits draws such an arm once in 10^12
+decisions, so a smaller number is a mistake of the sender.
+"""
 
 Step: TypeAlias = int | Ints | None
 """The number of a decision, from 1 on; one for each row of a batch; None where it is

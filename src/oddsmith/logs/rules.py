@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.core.arrays import Array, Bools, Ints
+from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.core.errors import BrokenLog, InvalidInput
 from oddsmith.logs.offers import check_features, check_offers
 from oddsmith.logs.slates import check_slates, slate_column, slot_column
@@ -109,7 +110,8 @@ def drawn(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
 
 
 _ROUNDING = 1e-9  # by which sums of odds may miss 1
-_REWARD, _PROPENSITY = "must be in [0, 1], or NaN", "must be in (0, 1]"
+_REWARD = "must be in [0, 1], or NaN"
+_PROPENSITY = f"must be in [{LEAST_PROPENSITY:g}, 1]"
 _NEXT = {
     _REWARD: (
         ": say what the lowest and the highest are, commands by --reward LOW HIGH, "
@@ -123,7 +125,10 @@ _NEXT = {
 _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
     "arm": (lambda a: a >= 0, "must be 0 or more"),
     "reward": (lambda r: ~((r < 0) | (r > 1)), _REWARD),
-    "propensity": (lambda p: (p > 0) & (p <= 1 + _ROUNDING), _PROPENSITY),
+    "propensity": (
+        lambda p: (p >= LEAST_PROPENSITY) & (p <= 1 + _ROUNDING),
+        _PROPENSITY,
+    ),
     "step": (lambda s: s >= 0, "must be 0 or more"),
     "advice": (
         lambda f: ~np.isinf(f).any(axis=1),
@@ -151,7 +156,10 @@ def _check_odds(log: "Log", propensities: Array) -> None:
     _require("propensities", np.abs(total - 1) <= 1e-6, total, "must sum to 1")
     of_arm = drawn(propensities, log.arm)
     _require(
-        "propensities", of_arm > 0, of_arm, "must be above 0 for the arm that was drawn"
+        "propensities",
+        of_arm >= LEAST_PROPENSITY,
+        of_arm,
+        f"must be at least {LEAST_PROPENSITY:g} for the arm that was drawn",
     )
     if log.propensity is not None:
         same = np.abs(log.propensity - of_arm) <= 1e-9
@@ -289,12 +297,8 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
     moments = np.empty(len(array), dtype="datetime64[us]")
     for row, one in enumerate(value):
         try:
-            moment = (
-                one
-                if isinstance(one, datetime)
-                else datetime.fromisoformat(one if isinstance(one, str) else "")
-            )
-        except (TypeError, ValueError) as error:
+            moments[row] = _moment(one)
+        except (TypeError, ValueError, OverflowError) as error:
             way = (
                 "write it so, or leave the column out: columns={'time': ''}, --columns "
                 "time="
@@ -304,7 +308,15 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
                 row,
                 f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}: {way}",
             ) from error
-        moments[row] = (
-            moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-        )
     return moments
+
+
+def _moment(value: object) -> datetime:
+    """The time in UTC, of a datetime or of its text."""
+    if isinstance(value, datetime):
+        moment = value
+    else:
+        moment = datetime.fromisoformat(value if isinstance(value, str) else "")
+    if moment.tzinfo is None:
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None)

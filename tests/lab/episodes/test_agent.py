@@ -207,7 +207,7 @@ def test_a_log_is_checked() -> None:
         (
             {},
             [[[0.5, 0.5], [0.0, 1.0]]],
-            r"odds of drawn actions must be in \(0, 1\]; got 0",
+            r"odds of drawn actions must be in \[1e-12, 1\]; got 0",
         ),
         ({}, [[[0.5, 0.6], [0.9, 0.1]]], "sum to 1"),
     ]

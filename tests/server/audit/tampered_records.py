@@ -55,15 +55,8 @@ def arm_and_odds_of_an_incumbent_that_was_none(c: sqlite3.Connection) -> None:
     rewrite(c, nth(c), index=other, arm=ARMS[other], eligible=None, shadow=True)
 
 
-@tampering(STRICT)
-def arm_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> None:
-    """What the policy would have done is not there."""
-    arm_and_odds_of_an_incumbent_that_was_none(c)
-    about(c, shadow=True)
-
-
 @tampering(LIVES)
-def odds_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> None:
+def odds_of_an_incumbent_that_was_none(c: sqlite3.Connection) -> None:
     content, number = numbers(c, nth(c)), body_of(c, nth(c))["index"]
     shadow = {
         "would": number,
@@ -72,7 +65,6 @@ def odds_of_an_incumbent_in_a_store_that_may_have_one(c: sqlite3.Connection) -> 
     np.frombuffer(content, dtype="<f8", count=3)[:] = np.eye(3)[number]
     put_numbers(c, nth(c), bytes(content))
     rewrite(c, nth(c), shadow=shadow)
-    about(c, shadow=True)
 
 
 @tampering(PLAIN)

@@ -69,8 +69,11 @@ def test_what_was_served_follows(tmp_path: Path, kind: str, rule: Rule) -> None:
     assert 0 < shadows < 60
     assert verdict.holds
     assert not verdict.misses
-    said = {"an incumbent acted, and no fact of the store says so": shadows}
-    drawn = (120 - shadows, 120 - shadows, said)
+    drawn: tuple[int, int, dict[str, int]] = (
+        120,
+        120,
+        {},
+    )  # of incumbents, what the policy would have done
     events = verdict.events
     levels = {
         "events": (events, events, {}),
@@ -301,10 +304,13 @@ def test_places_are_files_of_the_right_experiment(tmp_path: Path) -> None:
         open_reader("redis://user:secret@host/0")
 
 
-def test_in_the_shadow_our_own_draw_and_odds_are_checked(tmp_path: Path) -> None:
-    """Where the store may have incumbents, all of its records follow; our arm or odds
-    changed are found."""
-    service = Served(tmp_path / "s", policy(), shadow=True)
+@pytest.mark.parametrize("shadow", [True, False])
+def test_where_an_incumbent_acted_our_own_draw_and_odds_are_checked(
+    tmp_path: Path, shadow: bool
+) -> None:
+    """In shadow mode, and where a client has fallen back: all records follow; our arm
+    or odds changed are found."""
+    service = Served(tmp_path / "s", policy(), shadow=shadow)
     for i in range(6):
         service.decide(f"d{i}", [0.4, 0.2], incumbent=i % 3)
     service.store.close()

@@ -1,6 +1,7 @@
 """What is special about a server that several processes share: its order, its locks,
 and its troubles."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import oddsmith as od
+from oddsmith.server.audit import doctor, verify
 from oddsmith.server.fold.fold import restore, save_snapshot
 from oddsmith.server.store import (
     DecisionMade,
@@ -43,6 +45,29 @@ ROW = (
     "pg_current_xact_id()::text::bigint << 20, 'reward', $2::text, '', 1.0, 0.0, "
     "false, null"
 )
+
+
+def test_commands_count_events_and_name_the_replicas(
+    server: Server, experiment: str
+) -> None:
+    """Positions of a database are far apart, and the lock is no file."""
+    about: dict[str, Any] = {"experiment": experiment, "kernels": "numpy"}
+
+    def replica() -> PostgresStore:
+        return PostgresStore(server.url(), policy(), experiment=experiment, about=about)
+
+    def lock() -> str:
+        found = doctor([server.url()], experiment=experiment)
+        return next(one.what for one in found if one.check == "lock")
+
+    with replica() as first, replica() as second:
+        append(first, made("a"), Reward("a", 1.0, 0.0))
+        append(second, made("b"))
+        assert first.head() > 3
+        verdict = verify(first)
+        assert (verdict.events, verdict.decisions) == (3, 2)
+        assert re.fullmatch(r"process \d+ and process \d+ write to it", lock())
+    assert lock() == "no process writes to it"
 
 
 def test_readers_wait_for_every_older_transaction(

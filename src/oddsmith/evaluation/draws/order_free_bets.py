@@ -227,7 +227,9 @@ def _gains(rows: Sequence[_Row]) -> Array:
         np.array([row.odds for row in rows]),
         np.array([row.drawn for row in rows]),
     )
-    able, inverse = odds > 0, np.minimum(1.0 / p, _MOST)
+    able = odds > 0
+    with np.errstate(over="ignore"):
+        inverse = np.minimum(1.0 / p, _MOST)
     count, top = able.sum(axis=1), odds.max(axis=1)
     least = np.where(able, odds, 2.0).min(axis=1)
     is_top = np.where(p == top, inverse, 0.0) - 1.0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, finite
-from oddsmith.core.decision import Decision
+from oddsmith.core.decision import LEAST_PROPENSITY, Decision
 from oddsmith.core.errors import InvalidInput
 
 __all__ = ["EpisodeLog", "EpisodeStep"]
@@ -74,10 +74,11 @@ class EpisodeLog:
         ):
             object.__setattr__(self, name, part)
         drawn = self.drawn[played]
-        if not ((drawn > 0) & (drawn <= 1 + 1e-9)).all() or (odds < 0).any():
+        is_odds = (drawn >= LEAST_PROPENSITY) & (drawn <= 1 + 1e-9)
+        if not is_odds.all() or (odds < 0).any():
             raise InvalidInput(
-                f"odds of drawn actions must be in (0, 1]; got {drawn.min():g} to "
-                f"{drawn.max():g}"
+                f"odds of drawn actions must be in [{LEAST_PROPENSITY:g}, 1]; got "
+                f"{drawn.min():g} to {drawn.max():g}"
             )
         sums = odds.sum(axis=-1)[played]
         if not (np.abs(sums - 1) <= 1e-6).all():

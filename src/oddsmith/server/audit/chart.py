@@ -4,16 +4,17 @@ fold."""
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools
-from oddsmith.core.decision import Decision
+from oddsmith.core.decision import LEAST_PROPENSITY, Decision
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.policy import Policy
-from oddsmith.files.state import unpack_part
+from oddsmith.files.state import unpack_meta, unpack_part
 from oddsmith.logs.progress import progress
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.server.audit.proof import judge_of
@@ -22,6 +23,7 @@ from oddsmith.server.fold.accounts import Account, Count, Shown
 from oddsmith.server.fold.fold import Folded, roster_change, settle
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.steps import in_order, with_decisions
+from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import window_of
 from oddsmith.server.store.protocol import Line, Reading, Snapshot
 from oddsmith.server.store.rows import EARLY
@@ -41,7 +43,7 @@ class Chart:
 
     `lost` are the decisions that something came for since the store was restored, and
     that are not there. `choices` are about the last decisions, as far as they have
-    votes and rewards.
+    votes and rewards. `statistics` says which statistics the last snapshot lacks.
     """
 
     reading: Reading
@@ -66,6 +68,7 @@ class Chart:
     file: FileFacts | None = None
     broken_snapshots: list[int] = field(default_factory=list)
     choices: Choices | None = None
+    statistics: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -118,6 +121,7 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
         {position: evidence.votes for position, (_, evidence, _) in read.items()},
         items,
     )
+    chart.statistics = _statistics_trouble(reading)
     chart.broken_snapshots = [
         one.position for one in reading.snapshots() if not _opens(reading, one, arbiter)
     ]
@@ -138,9 +142,8 @@ def _choices(
     for position, decision in chart.recent:
         cast = votes[position]
         if cast is not None and len(cast) == len(chart.names) and position in rewards:
-            voted = np.where(
-                cast.any(axis=1), cast[:, decision.number] / decision.propensity, 1.0
-            )
+            p = max(decision.propensity, LEAST_PROPENSITY)  # of old stores
+            voted = np.where(cast.any(axis=1), cast[:, decision.number] / p, 1.0)
             rows.append(sums_of(voted, np.asarray(rewards[position])))
     if not rows or chart.folded is None:
         return None
@@ -152,6 +155,16 @@ def _choices(
         predictor=predictor,
         present=chart.present,
     )
+
+
+def _statistics_trouble(reading: Reading) -> str:
+    """A sentence about statistics that were not computed up to the last snapshot."""
+    for snapshot in reading.snapshots()[-1:]:
+        with suppress(*UNREADABLE):  # a damaged one is another finding
+            meta = unpack_meta(reading.content(snapshot.position), "the snapshot")
+            sums = Sums.read(meta.get("sums"))
+            return "" if sums is None else sums.trouble
+    return ""
 
 
 def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:

@@ -12,7 +12,7 @@ from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy
 from oddsmith.core.uniforms import Uniforms
 from oddsmith.server.audit.verdicts import CheckResult, Differs, Untested
-from oddsmith.server.store.changes import arms_since, may_shadow
+from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Evidence, Line, Reading
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "INCUMBENT",
     "Opinions",
     "check_advice",
+    "check_incumbent",
     "check_odds",
     "check_sleep",
     "how_far",
@@ -33,18 +34,12 @@ _VOTES = 1e-6  # votes may be steep in the predictions
 
 
 class Draws:
-    """The draws of a store; `incumbent` is said where an incumbent acted, and excused
-    if the store may have that."""
+    """The draws of a store, by its seed and over its arms."""
 
     def __init__(self, reading: Reading) -> None:
         about = reading.about
         self._arms = list(arms_since(reading))
         self._uniform = None if about.get("seed") is None else Uniforms(about["seed"])
-        may = may_shadow(reading)
-        self.incumbent = Untested(
-            INCUMBENT if may else f"{INCUMBENT}, and no fact of the store says so",
-            excused=may,
-        )
 
     def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:
         """Whether the arm is the one that seed and id draw from the recorded odds, over
@@ -70,19 +65,6 @@ class Draws:
             return self._check_own(id, arms, evidence)
         return self._check_number(id, arms, number, odds)
 
-    def of_incumbent(self, answer: CheckResult, evidence: Evidence) -> CheckResult:
-        """What is said where an incumbent acted: not its word can be checked, but what
-        the policy would have done.
-
-        The service keeps that of every such record, and the store says whether it may
-        have any.
-        """
-        if evidence.own is None:
-            return answer or Untested(
-                f"{INCUMBENT}, and what the policy would have done was not kept"
-            )
-        return answer or (None if self.incumbent.excused else self.incumbent)
-
     def _check_own(
         self, id: str, arms: Sequence[str], evidence: Evidence
     ) -> CheckResult:
@@ -91,10 +73,10 @@ class Draws:
             _sums_to_one(own.odds) and 0 <= own.would < len(own.odds)
         ):
             return Differs(f"own odds {_some(own.odds)}", "a distribution")
-        return self.of_incumbent(
-            None if own is None else self._check_number(id, arms, own.would, own.odds),
-            evidence,
+        drawn = (
+            None if own is None else self._check_number(id, arms, own.would, own.odds)
         )
+        return check_incumbent(drawn, evidence)
 
     def _check_number(
         self, id: str, arms: Sequence[str], number: int, odds: Array
@@ -108,6 +90,20 @@ class Draws:
             if drawn == number
             else Differs(f"arm {recorded!r}", f"arm {follows!r}")
         )
+
+
+def check_incumbent(answer: CheckResult, evidence: Evidence) -> CheckResult:
+    """What is said where an incumbent acted: its word cannot be checked, but what the
+    policy would have done, which the service keeps of every such record.
+
+    Any store may have some: in shadow mode, from a history, and where a client fell
+    back on an arm of its own.
+    """
+    if answer is None and evidence.shadow and evidence.own is None:
+        return Untested(
+            f"{INCUMBENT}, and what the policy would have done was not kept"
+        )
+    return answer
 
 
 def check_sleep(

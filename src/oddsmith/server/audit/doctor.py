@@ -375,13 +375,21 @@ def _disk(chart: Chart) -> Symptom:
 
 
 def _lock(chart: Chart) -> Symptom:
-    holder = None if chart.file is None else chart.file.holder
-    return Symptom(
-        "ok",
-        "no process writes to it"
-        if holder is None
-        else f"process {holder} writes to it",
+    writers = chart.reading.writers()
+    if not writers:
+        return Symptom("ok", "no process writes to it")
+    verb = "writes" if len(writers) == 1 else "write"
+    return Symptom("ok", f"{' and '.join(writers)} {verb} to it")
+
+
+def _statistics(chart: Chart) -> Symptom:
+    if not chart.statistics:
+        return Symptom("ok", "no statistic of the dashboard has failed")
+    advice = (
+        "Decisions and learning go on: report it to oddsmith's makers. Another version "
+        "computes them again from the log."
     )
+    return Symptom("notice", chart.statistics, advice)
 
 
 def _restored(chart: Chart) -> Symptom:
@@ -417,7 +425,7 @@ def _date(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-_STORE = (_file, _disk, _lock, _clock, _snapshots, _restored)
+_STORE = (_file, _disk, _lock, _clock, _snapshots, _statistics, _restored)
 _LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep)
 _REWARDS = (_choices, _rewards, _refused, _corrections)
 AILMENTS = {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import Context, Decision
+from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision
 from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.logs.formats import write_log
 from oddsmith.logs.progress import progress
@@ -32,7 +32,8 @@ class Exported(NamedTuple):
     odds, no context any more.
 
     `unshown` decisions were deferred and never activated: they are left out, as are
-    those `without` a context where only others were asked for.
+    those `without` a context where only others were asked for, and those whose arm had
+    a propensity below 1e-12, which is `impossible` in a log.
     """
 
     rows: int = 0
@@ -41,6 +42,7 @@ class Exported(NamedTuple):
     erased: int = 0
     unshown: int = 0
     without: int = 0
+    impossible: int = 0
 
     def __add__(self, other: "Exported") -> "Exported":  # type: ignore[override]
         return Exported(
@@ -70,7 +72,7 @@ def export(
             if log is not None:
                 yield log
         if not total.rows:
-            left_out = total.unshown + total.without
+            left_out = total.unshown + total.without + total.impossible
             raise InvalidInput(
                 f"a store must have decisions to export; of {left_out} none is left"
             )
@@ -137,11 +139,12 @@ def _log_of(
         for visit in visits
         if accounts[visit.line.id].shown or not visit.line.deferred
     ]
-    kept = [
+    known = [
         visit
         for visit in shown
         if not contexts_only or not isinstance(_decision(visit).context, Erased)
     ]
+    kept = [visit for visit in known if _decision(visit).propensity >= LEAST_PROPENSITY]
     decisions = [_decision(visit) for visit in kept]
     settled = [accounts[visit.line.id] for visit in kept]
     rewards = np.array(
@@ -154,7 +157,8 @@ def _log_of(
         shadows=sum(visit.evidence.shadow for visit in kept),
         erased=sum(isinstance(decision.context, Erased) for decision in decisions),
         unshown=len(visits) - len(shown),
-        without=len(shown) - len(kept),
+        without=len(shown) - len(known),
+        impossible=len(known) - len(kept),
     )
     if not kept:
         return None, counted

@@ -1,5 +1,6 @@
 """Panel: a policy's real experts, asked again in the contexts of old decisions."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,9 +17,11 @@ from oddsmith.files.fingerprint import difference
 from oddsmith.logs.progress import TOLD_S, progress
 from oddsmith.server.audit.checks import (
     CLOSE,
+    INCUMBENT,
     Draws,
     Opinions,
     check_advice,
+    check_incumbent,
     check_odds,
     same_odds,
 )
@@ -163,15 +166,15 @@ class _Proof:
     draw: Level = field(default_factory=lambda: Level("draw"))
     odds: Level = field(default_factory=lambda: Level("odds"))
     experts: Level = field(default_factory=lambda: Level("experts"))
-    decisions: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
 
     def report(self, models: bool) -> VerifyReport:
         levels = (self.facts, self.events, self.draw, self.odds, self.states.level)
         name = str(self.reading.about.get("experiment", ""))
         return VerifyReport(
             name,
-            self.head,
-            self.decisions,
+            self.counts.total(),
+            self.counts["decision"],
             (*levels, self.experts) if models else levels,
         )
 
@@ -179,7 +182,7 @@ class _Proof:
         """What needs no fold: the facts, the positions of events and of snapshots."""
         self.facts = check_facts(self.reading, self.arbiter, policy, said)
         self.states.check_head(self.head)
-        self.events, self.decisions = _events(self.reading, self.head)
+        self.events, self.counts = _events(self.reading, self.head)
 
     def weigh_again(self, tolerance: float, *, models: bool) -> None:
         """Draws, odds and states, by the judge."""
@@ -193,12 +196,12 @@ class _Proof:
             self.states.stops(self.head, tolerance),
         )
         draws = Draws(reading)
-        for visit in progress(visits, self.decisions, "draws and odds"):
+        for visit in progress(visits, self.counts["decision"], "draws and odds"):
             place = visit.line.id, visit.line.position
             contexts.take(visit)
             self.draw.take(*place, _draw_answer(visit, draws))
             if not models or not _needs_models(visit, arbiter):
-                self.odds.take(*place, _odds_answer(visit, arbiter, draws, tolerance))
+                self.odds.take(*place, _odds_answer(visit, arbiter, tolerance))
         for miss in contexts.misses():
             self.events.take(*miss)
 
@@ -209,7 +212,7 @@ class _Proof:
         panel, start = Panel(), start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
         visits = walk(self.reading, start, roster_change(bench), self.head, stops)
-        for visit in progress(visits, self.decisions, "experts", every=TOLD_S):
+        for visit in progress(visits, self.counts["decision"], "experts", every=TOLD_S):
             place = visit.line.id, visit.line.position
             self.experts.take(*place, panel.advice_answer(visit))
             if _needs_models(visit, self.arbiter):
@@ -230,11 +233,14 @@ def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
     return judge_from_json(kept)
 
 
-def _events(reading: Reading, head: int) -> tuple[Level, int]:
-    """Whether every position from 1 to the head is there, and how many of them are
-    decisions."""
-    level, before, decisions = Level("events"), 0, 0
-    for line in progress(reading.lines(0, head), head, "events"):
+def _events(reading: Reading, head: int) -> tuple[Level, Counter[str]]:
+    """Whether every position from 1 to the head is there, and how many events there
+    are of each kind."""
+    level = Level("events")
+    counts = Counter[str]()
+    before = 0
+    total = sum(reading.tally().values())
+    for line in progress(reading.lines(0, head), total, "events"):
         if reading.gapless and line.position != before + 1:
             gap = line.position - before - 1
             level.take(
@@ -249,8 +255,9 @@ def _events(reading: Reading, head: int) -> tuple[Level, int]:
             else None
         )
         level.take(line.id, line.position, wrong)
-        before, decisions = line.position, decisions + (line.kind == "decision")
-    return level, decisions
+        before = line.position
+        counts[line.kind] += 1
+    return level, counts
 
 
 def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
@@ -262,16 +269,17 @@ def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
         return _damaged(error)
 
 
-def _odds_answer(
-    visit: Visit, arbiter: Policy | None, draws: Draws, tolerance: float
-) -> CheckResult:
+def _odds_answer(visit: Visit, arbiter: Policy | None, tolerance: float) -> CheckResult:
     if (wrong := _stated(visit)) is not None:
         return wrong
     if visit.decision is None:
         return Untested("it cannot be read")
     if arbiter is None:
-        why = "the store does not say how its policy weighs votes"
-        return draws.incumbent if visit.evidence.shadow else Untested(why)
+        if visit.evidence.shadow:
+            return check_incumbent(None, visit.evidence) or Untested(
+                INCUMBENT, excused=True
+            )
+        return Untested("the store does not say how its policy weighs votes")
     if visit.folded is None:
         return Untested(visit.why)
     try:
@@ -282,11 +290,7 @@ def _odds_answer(
             visit.folded.state,
             tolerance,
         )
-        return (
-            draws.of_incumbent(found, visit.evidence)
-            if visit.evidence.shadow
-            else found
-        )
+        return check_incumbent(found, visit.evidence)
     except UNREADABLE as error:
         return _damaged(error)
 

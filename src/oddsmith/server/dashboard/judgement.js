@@ -68,7 +68,11 @@ function behind({ stats, checks }) {
     return { ...text, what: "Store", number: "trouble", word: "broken", why: trouble, advice };
   }
   const warning = checks?.warning || stats.vitals.warning;
-  if (warning) return { ...text, word: "look", why: warning, advice: "It decides with what it knew some time ago." };
+  if (warning) {
+    const late = "It decides with what it knew some time ago.";
+    const advice = warning.startsWith("statistics") ? "Decisions and learning go on. Report it to oddsmith's makers." : late;
+    return { ...text, word: "look", why: warning, advice };
+  }
   return { ...text, word: "well", why: lag ? "it catches up" : `knows all up to ${count(stats.position)}` };
 }
 

@@ -298,7 +298,7 @@ def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
     if store.head():
         raise InvalidInput(
             "service.start must be there from the beginning; the store has "
-            f"{store.head():,} events"
+            f"{sum(store.tally().values()):,} events"
         )
     state, meta = read(path, file.policy)
     check_units(meta, file.reward_scale, str(path), str(file.path))

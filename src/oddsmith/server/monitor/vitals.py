@@ -20,8 +20,8 @@ __all__ = [
     "Lag",
     "hold_up_of",
     "lag_of",
-    "lag_warning",
     "vitals_of",
+    "warning_of",
 ]
 
 LIMIT_S = 30.0
@@ -104,9 +104,11 @@ def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
     return Lag(events + seen, max(0.0, experiment.clock() - since, follower.lag_s))
 
 
-def lag_warning(experiment: Experiment, hold_up: HoldUp | None) -> str:
-    """A sentence about a lag of more than `LIMIT_S` seconds; empty if there is none."""
-    return _sentence(experiment, hold_up, lag_of(experiment, hold_up))
+def warning_of(experiment: Experiment, hold_up: HoldUp | None) -> str:
+    """A sentence about what should not last: a lag of more than `LIMIT_S` seconds, else
+    statistics that are not computed; empty if there is nothing."""
+    late = _sentence(experiment, hold_up, lag_of(experiment, hold_up))
+    return late or experiment.follower.sums.trouble
 
 
 def _sentence(experiment: Experiment, hold_up: HoldUp | None, lag: Lag) -> str:

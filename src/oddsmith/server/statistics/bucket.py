@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.server.statistics.arm_names import FRESH, Named
 
 __all__ = ["Bucket", "Draw", "Row"]
@@ -82,8 +83,9 @@ class Bucket:
         row[3] += new
         row[4] += reward - gone
         if odds > 0:
-            row[5] += (reward - gone) / odds
-            row[6] += (reward * reward - gone * gone) / (odds * odds)
+            least = max(odds, LEAST_PROPENSITY)  # of old stores
+            row[5] += (reward - gone) / least
+            row[6] += (reward * reward - gone * gone) / (least * least)
 
     def add(self, other: "Bucket", named: Named) -> None:
         """Make this the bucket of both.

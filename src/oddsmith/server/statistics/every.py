@@ -1,9 +1,11 @@
 """Sums: all that is folded beside the state, each step taken in its turn."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oddsmith import __version__
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
@@ -21,6 +23,8 @@ from oddsmith.server.store.protocol import Drawn, Line
 
 __all__ = ["FORM", "Sums"]
 
+_log = logging.getLogger(__name__)
+
 FORM = "series, values, checks; shares of experts; choices"
 """What snapshots hold of sums; another form is folded anew."""
 
@@ -32,6 +36,10 @@ class Sums:
 
     `scale` has the caller's units; `shadow` says that an incumbent has acted. Parts are
     shared by copies until they are written into.
+
+    Nothing here can stop a fold: a part that raises is emptied and stays so, and
+    `failures` says by its name where and why. Another version of oddsmith folds it
+    again.
     """
 
     scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
@@ -42,6 +50,15 @@ class Sums:
     values: Values = field(default_factory=Values)
     checks: Checks = field(default_factory=Checks)
     shadow: bool = False
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def trouble(self) -> str:
+        """A sentence about the parts that are not computed; empty if all are."""
+        if not self.failures:
+            return ""
+        parts = "; ".join(f"{part}, {why}" for part, why in self.failures.items())
+        return f"statistics are not computed: {parts}"
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> "Sums":
@@ -51,14 +68,16 @@ class Sums:
 
     def copy(self) -> "Sums":
         """The same sums, to go on from."""
-        named, arms, series = self.named.copy(), self.arms.copy(), self.series.copy()
-        history, values, checks = (
+        return Sums(
+            self.scale,
+            self.named.copy(),
+            self.arms.copy(),
+            self.series.copy(),
             self.history.copy(),
             self.values.copy(),
             self.checks.copy(),
-        )
-        return Sums(
-            self.scale, named, arms, series, history, values, checks, self.shadow
+            self.shadow,
+            dict(self.failures),
         )
 
     def take(self, step: Step) -> None:
@@ -69,7 +88,9 @@ class Sums:
         elif isinstance(item, Shown):
             self._show(item, drawn)
         elif item.kind == "decision":
-            self.arms.draw(item.position, str(item.arm))
+            self._fold(
+                "arms", item.position, self.arms.draw, item.position, str(item.arm)
+            )
             if not item.deferred:
                 self._show(Shown(item.position, item.position, item.time), drawn)
         else:
@@ -82,10 +103,21 @@ class Sums:
         inner = gts_inside(policy)
         if inner is None:
             return
-        self.history.count(
-            count.position, count.time, lambda: policy.named_posterior(state, None)
+        at = count.position
+
+        def weights() -> Mapping[str, float]:
+            return policy.named_posterior(state, None)
+
+        self._fold("history", at, self.history.count, at, count.time, weights)
+        self._fold(
+            "checks",
+            at,
+            self.checks.calibration.count,
+            count,
+            decision,
+            inner.experts.names,
+            inner.loss,
         )
-        self.checks.calibration.count(count, decision, inner.experts.names, inner.loss)
 
     def _show(self, shown: Shown, drawn: Drawn | None) -> None:
         if drawn is None:
@@ -93,14 +125,15 @@ class Sums:
         self.shadow = self.shadow or drawn.shadow
         draw = shown.made, drawn.arm, drawn.odds_drawn
         odds = self._odds(drawn)
-        self.series.show(shown.time, draw, odds, self.named, shown.position)
-        self.checks.show(shown.time, drawn.arm, odds, self.named)
-        self.named.draw(drawn.arm, shown.position)
+        at, named = shown.position, self.named
+        self._fold("series", at, self.series.show, shown.time, draw, odds, named, at)
+        self._fold("checks", at, self.checks.show, shown.time, drawn.arm, odds, named)
+        self._fold("named", at, named.draw, drawn.arm, at)
 
     def _count(self, count: Count, drawn: Drawn | None) -> None:
         if drawn is None:
             return
-        self.arms.count(count, drawn.arm)
+        at, odds = count.position, self._odds(drawn)
         reward = self.scale.low + (self.scale.high - self.scale.low) * count.value
         before = (
             None
@@ -108,11 +141,34 @@ class Sums:
             else self.scale.low + (self.scale.high - self.scale.low) * count.before
         )
         draw = count.made, drawn.arm, drawn.odds_drawn
-        self.series.count(
-            count.decided, draw, (reward, before), count.is_default - count.was_default
+        rewards = reward, before
+        defaults = count.is_default - count.was_default
+        self._fold("arms", at, self.arms.count, count, drawn.arm)
+        self._fold(
+            "series", at, self.series.count, count.decided, draw, rewards, defaults
         )
-        self.values.count(count, drawn, self._odds(drawn), self.named)
-        self.checks.count(count, drawn)
+        self._fold("values", at, self.values.count, count, drawn, odds, self.named)
+        self._fold("checks", at, self.checks.count, count, drawn)
+
+    def _fold(
+        self, part: str, position: int, fold: Callable[..., None], *step: object
+    ) -> None:
+        """Fold a step into a part, unless it has failed."""
+        if part in self.failures:
+            return
+        try:
+            fold(*step)
+        except MemoryError:
+            raise
+        except Exception as error:
+            self._stop(part, f"{_reason(error)} at position {position}")
+
+    def _stop(self, part: str, why: str) -> None:
+        """Empty a part that has failed."""
+        _log.error("statistics %s are not computed: %s", part, why)
+        self.failures[part] = why
+        empty = Sums(self.scale, Named(self.named.arms))
+        setattr(self, part, getattr(empty, part))
 
     def _odds(self, drawn: Drawn) -> dict[str, float]:
         """The odds of all arms, by name; an arm that was added later had none."""
@@ -128,47 +184,64 @@ class Sums:
                 ", ".join(arm for arm in arms if arm not in (self.named.arms or ())),
             )
             self.named.become(arms)
-        self.history.mark(Mark(line.position, line.time, kind, name, line.value))
+        mark = Mark(line.position, line.time, kind, name, line.value)
+        self._fold("history", line.position, self.history.mark, mark)
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of them."""
-        return {
+        """What a snapshot holds of them: the parts that have not failed."""
+        now = self.copy()
+        parts: dict[str, Any] = {}
+        for part in _PARTS:
+            try:
+                parts[part] = getattr(now, part).to_json()
+            except MemoryError:
+                raise
+            except Exception as error:
+                now._stop(part, f"{_reason(error)} in a snapshot")
+        known: dict[str, Any] = {
             "form": FORM,
             "scale": [self.scale.low, self.scale.high],
             "shadow": self.shadow,
-            "named": self.named.to_json(),
-            "arms": self.arms.to_json(),
-            "series": self.series.to_json(),
-            "history": self.history.to_json(),
-            "values": self.values.to_json(),
-            "checks": self.checks.to_json(),
         }
+        if now.failures:
+            known["failures"] = now.failures
+            known["version"] = __version__
+        kept = {part: parts[part] for part in parts if part not in now.failures}
+        return known | kept
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None) -> "Sums | None":
-        """The sums that `to_json` gave; None where there are none, or of another
-        form."""
+        """The sums that `to_json` gave; None where there are none, of another form, or
+        with parts that failed in another version."""
         if given is None or given.get("form") != FORM:
             return None
-        named, arms = (
-            Named.from_json(given["named"]),
-            ArmCounts.from_json(given["arms"]),
-        )
-        series, history = (
-            Series.from_json(given["series"]),
-            History.from_json(given["history"]),
-        )
-        values, checks = (
-            Values.from_json(given["values"]),
-            Checks.from_json(given["checks"]),
-        )
-        return cls(
-            RewardScale(*given["scale"]),
-            named,
-            arms,
-            series,
-            history,
-            values,
-            checks,
-            given["shadow"],
-        )
+        failures = dict(given.get("failures", {}))
+        if failures and given["version"] != __version__:
+            return None
+        try:
+            parts = {
+                part: kind.from_json(given[part])
+                for part, kind in _PARTS.items()
+                if part not in failures
+            }
+            scale = RewardScale(*given["scale"])
+        except MemoryError:
+            raise
+        except Exception as error:
+            _log.error("statistics are folded again: %s", _reason(error))
+            return None
+        return cls(scale, shadow=given["shadow"], failures=failures, **parts)
+
+
+_PARTS: dict[str, Any] = {
+    "named": Named,
+    "arms": ArmCounts,
+    "series": Series,
+    "history": History,
+    "values": Values,
+    "checks": Checks,
+}
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error!s:.80}"

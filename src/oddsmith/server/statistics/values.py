@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.evaluation.bets import FRACTIONS
 from oddsmith.evaluation.diagnostics import Diagnostics, broken
 from oddsmith.evaluation.exact_sums import in_units, of_units
@@ -198,9 +199,9 @@ class Values:
         self._own()
         if self.looks != named.looks:
             self._name(named)
-        p = drawn.odds_drawn
-        if p <= 0:
+        if drawn.odds_drawn <= 0:
             return
+        p = max(drawn.odds_drawn, LEAST_PROPENSITY)  # of old stores
         if drawn.shadow and POLICY not in self.plain:
             self._settle()
             self.plain[POLICY] = self._policy()
@@ -210,7 +211,7 @@ class Values:
         self._add(count, (False, SERVED), 1.0)
         self._add(count, (False, UNIFORM), share / p)
         if POLICY in self.plain:
-            self._add(count, (False, POLICY), _own(drawn))
+            self._add(count, (False, POLICY), _own(drawn, p))
         arm = self.arms.get(drawn.arm)
         if arm is not None and count.made >= arm.since:
             self._add(count, (True, drawn.arm), 1.0 / p)
@@ -284,7 +285,7 @@ class Values:
         share, inverse, barred = 1.0 / drawn.n_eligible, 0.0, 0
         for q, is_able in zip(odds.values(), able, strict=True):
             if is_able and q > 0:
-                inverse += 1.0 / q
+                inverse += 1.0 / max(q, LEAST_PROPENSITY)
             barred += is_able and q <= 0
         uniform, policy = self.plain[UNIFORM], self.plain.get(POLICY)
         uniform.squares += share * share * inverse
@@ -300,7 +301,7 @@ class Values:
             if eligible is None or (made >= target.since and eligible.get(arm, False)):
                 q = odds.get(arm, 0.0)
                 target.n += 1
-                target.squares += 1.0 / q if q > 0 else 0.0
+                target.squares += 1.0 / max(q, LEAST_PROPENSITY) if q > 0 else 0.0
                 target.missing += q <= 0
 
     def _name(self, named: Named) -> None:
@@ -359,16 +360,12 @@ class Values:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _own(drawn: Drawn) -> float:
-    """The weight of the policy's own odds: 1 where it drew itself, 0 where they were
-    not kept."""
+def _own(drawn: Drawn, p: float) -> float:
+    """The weight of the policy's own odds over p: 1 where it drew itself, 0 where they
+    were not kept."""
     if not drawn.shadow:
         return 1.0
-    return (
-        0.0
-        if drawn.own is None
-        else float(drawn.own.odds[drawn.number]) / drawn.odds_drawn
-    )
+    return 0.0 if drawn.own is None else float(drawn.own.odds[drawn.number]) / p
 
 
 def _own_support(drawn: Drawn) -> tuple[float, float]:
@@ -378,5 +375,7 @@ def _own_support(drawn: Drawn) -> tuple[float, float]:
         return 1.0, 0.0
     if drawn.own is None:
         return 0.0, 1.0
-    own, met = drawn.own.odds, drawn.odds > 0
-    return float((own[met] ** 2 / drawn.odds[met]).sum()), float(own[~met].sum())
+    own = drawn.own.odds
+    met = drawn.odds > 0
+    odds = np.maximum(drawn.odds[met], LEAST_PROPENSITY)
+    return float((own[met] ** 2 / odds).sum()), float(own[~met].sum())

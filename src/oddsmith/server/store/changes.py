@@ -17,7 +17,6 @@ __all__ = [
     "arms_of",
     "arms_since",
     "kernels_of",
-    "may_shadow",
     "setting_of",
     "window_of",
 ]
@@ -69,15 +68,6 @@ def kernels_of(reading: Reading) -> str | None:
         return last
     began: str | None = reading.about.get("kernels")
     return began
-
-
-def may_shadow(reading: Reading) -> bool:
-    """Whether an incumbent may have acted: the store was made for it, or was told so
-    later."""
-    changes = reading.of_setting(SETTINGS)
-    return bool(reading.about.get("shadow")) or any(
-        setting_of(line)["shadow"] for line in changes
-    )
 
 
 def window_of(reading: Reading) -> float | None:

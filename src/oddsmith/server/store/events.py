@@ -41,6 +41,8 @@ state is folded again."""
 SETTINGS = "personalizer"
 """The setting of a `ConfigurationChange` that stands over the policy file from there
 on; the last one counts."""
+_FIRST = -62_135_596_800.0
+_END = 253_402_300_800.0  # seconds since 1970: the years 1 to 9999, as logs have them
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
@@ -98,7 +100,7 @@ class DecisionMade:
         if not (
             isinstance(self.id, str)
             and _ID.fullmatch(self.id)
-            and -1e12 <= self.time <= 1e12
+            and _FIRST <= self.time < _END
         ):
             _check_name("id", self.id, self.time)  # says what is wrong
         for what, name, place in (
@@ -279,5 +281,5 @@ def _check_name(
     if not (isinstance(name, str) and (_ID.fullmatch(name) or (empty and not name))):
         allowed = f"1 to {LONGEST_ID} characters, without NUL and lone surrogates"
         raise InvalidInput(f"{what} must be a string of {allowed}; got {name!r:.60}")
-    if type(time) is not float or not -1e12 <= time <= 1e12:
-        number("time", time, low=-1e12, high=1e12)
+    if type(time) is not float or not _FIRST <= time < _END:
+        number("time", time, low=_FIRST, high=_END, open_high=True)

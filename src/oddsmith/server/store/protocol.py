@@ -338,6 +338,9 @@ class Reading(Foldable, Protocol):
         """The oldest transaction that keeps events from readers; None where no
         transaction can."""
 
+    def writers(self) -> list[str]:
+        """The programs that have the store open for writing, each in words."""
+
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
         """What the odds of the decisions at these positions were made from, in the
         order asked for."""

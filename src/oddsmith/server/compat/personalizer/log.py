@@ -20,6 +20,7 @@ import numpy as np
 from oddsmith.contexts.offers import offered
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.names import counted
 from oddsmith.logs.dsjson import looks_like, rows_of_event
@@ -286,8 +287,13 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
     """What is said of one decision."""
     if row.get("propensities") is None:
         raise _NotRead("broken", "p must be there: the odds of all actions; got none")
-    if not row["propensities"][row["arm"]] > 0:
-        raise _NotRead("broken", "p must be above 0 for the action that was drawn")
+    p = row["propensities"][row["arm"]]
+    if not p >= LEAST_PROPENSITY:
+        raise _NotRead(
+            "broken",
+            f"p must be at least {LEAST_PROPENSITY:g} for the action that was drawn; "
+            f"got {p:g}",
+        )
     drawn = {
         "arm": row["arm"],
         "odds": np.asarray(row["propensities"]),

@@ -10,13 +10,14 @@ _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0  # of the years 1 to 9999
 
 
 def time_text(seconds: float) -> str:
-    """A time in seconds since 1970 as text.
+    """A time in seconds since 1970 as text; before the year 1 or after 9999 the end of
+    these.
 
     >>> time_text(1.5)
     '1970-01-01T00:00:01.500Z'
     """
     return (
-        datetime.fromtimestamp(seconds, UTC)
+        datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
         .isoformat(timespec="milliseconds")
         .replace("+00:00", "Z")
     )

@@ -18,7 +18,7 @@ from oddsmith.server.monitor.choice import choices_sentence
 from oddsmith.server.monitor.open_windows import open_windows, young
 from oddsmith.server.monitor.promises import promise
 from oddsmith.server.monitor.shadow import switch_of
-from oddsmith.server.monitor.vitals import hold_up_of, lag_warning
+from oddsmith.server.monitor.vitals import hold_up_of, warning_of
 from oddsmith.server.statistics import Sums
 
 __all__ = ["ROUTES", "checks"]
@@ -55,7 +55,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         found.last_learnt,
         follower.trouble,
         experiment.store.write_trouble,
-        lag_warning(experiment, hold_up),
+        warning_of(experiment, hold_up),
         {
             name: total
             for name, kinds in failures.items()

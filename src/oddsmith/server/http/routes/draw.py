@@ -15,7 +15,7 @@ from msgspec import UNSET
 from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json, single
 from oddsmith.core.arrays import Array, Bools
-from oddsmith.core.decision import Context, Decision, Odds, draw
+from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision, Odds, draw
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
 from oddsmith.core.offer import Offer
@@ -287,7 +287,9 @@ def _tell_asleep(
     """Name sleepers in the answer; one line in the log for each expert that fails, the
     first time."""
     names = () if now.experts is None else now.experts.names
-    asleep = [name for name, value in zip(names, advice, strict=True) if value != value]
+    predictions = advice[: len(names)]  # votes are behind them, if the policy keeps any
+    pairs = zip(names, predictions, strict=True)
+    asleep = [name for name, value in pairs if value != value]
     answer.asleep = asleep or UNSET
     if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
         for name, reason in now.experts.reasons().items():
@@ -319,10 +321,18 @@ def _incumbents(
     odds = np.zeros(len(arms))
     for name, share in (message.incumbent_odds or {message.incumbent: 1.0}).items():
         odds[arms.number(name, "incumbent_odds")] = share
-    if abs(odds.sum() - 1) > 1e-9 or odds[arm] <= 0:
+    if abs(odds.sum() - 1) > 1e-9:
+        raise InvalidInput(f"incumbent_odds must sum to 1; got {odds.sum():.6g}")
+    if decision.eligible is not None and odds[~decision.eligible].any():
+        barred = arms[int((odds * ~decision.eligible).argmax())]
         raise InvalidInput(
-            f"incumbent_odds must sum to 1, with some for {message.incumbent!r}; got "
-            f"{odds.sum():.6g}"
+            f"incumbent_odds must be 0 for arms that are not eligible; got "
+            f"{odds[arms.number(barred, 'incumbent_odds')]:g} for {barred!r:.60}"
+        )
+    if odds[arm] < LEAST_PROPENSITY:
+        raise InvalidInput(
+            f"incumbent_odds must be at least {LEAST_PROPENSITY:g} for the incumbent, "
+            f"{message.incumbent!r:.60}; got {odds[arm]:g}"
         )
     return by_incumbent(now.policy, decision, ours=ours, arm=arm, odds=odds)
 

@@ -19,7 +19,7 @@ from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.http.service import Service
 from oddsmith.server.messages import lists as lm
 from oddsmith.server.messages import stats as sm
-from oddsmith.server.monitor.vitals import lag_warning, vitals_of
+from oddsmith.server.monitor.vitals import vitals_of, warning_of
 from oddsmith.server.statistics import ArmSum
 
 __all__ = [
@@ -205,7 +205,7 @@ async def _warnings(service: Service, key: Key) -> dict[str, str]:
         name: one for name, one in service.experiments.items() if key.may("read", name)
     }
     sentences = {
-        name: lag_warning(one, service.hold_ups.of(one))
+        name: warning_of(one, service.hold_ups.of(one))
         for name, one in readable.items()
     }
     return {name: warning for name, warning in sentences.items() if warning}

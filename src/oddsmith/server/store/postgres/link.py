@@ -25,6 +25,7 @@ from oddsmith.server.store.meta import (
 __all__ = [
     "Connection",
     "FORMAT_LOCK",
+    "KERNEL_LOCKS",
     "Link",
     "PATIENCE",
     "PLACES",
@@ -64,7 +65,7 @@ _SCHEMA_LOCK = 0x6F6464736D697468  # any number that no other program locks
 FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections, and had alone by an upgrade
 
 # beside the number of the experiment
-_KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}
+KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}
 
 T = TypeVar("T")
 
@@ -290,9 +291,9 @@ async def hold_kernels(
     the lock of other kernels, that one cannot be had alone.
     """
     await connection.execute(
-        "select pg_advisory_lock_shared($1, $2)", experiment, _KERNEL_LOCKS[own]
+        "select pg_advisory_lock_shared($1, $2)", experiment, KERNEL_LOCKS[own]
     )
-    for other, number in _KERNEL_LOCKS.items():
+    for other, number in KERNEL_LOCKS.items():
         if other == own:
             continue
         if not await connection.fetchval(

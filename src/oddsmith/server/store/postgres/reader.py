@@ -19,6 +19,7 @@ from oddsmith.server.store.formats import SCHEMAS
 from oddsmith.server.store.meta import FORMAT, UNRELEASED, check_format
 from oddsmith.server.store.postgres.copy import copy_experiment
 from oddsmith.server.store.postgres.link import (
+    KERNEL_LOCKS,
     PLACES,
     SHIFT,
     Link,
@@ -48,6 +49,13 @@ select e.name, count(*), min(found.time) from experiments e cross join lateral (
     select time from events where experiment = e.number
     and position >= (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + e.shift) << {PLACES} limit 10000
 ) found group by e.name
+"""
+_WRITERS = f"""
+select 'process ' || pid || case when client_addr is null then '' else ' for ' || host(client_addr) end
+from pg_locks join pg_stat_activity using (pid)
+where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+    and classid = $1 and objid in ({", ".join(map(str, KERNEL_LOCKS.values()))}) and objsubid = 2 and granted
+order by backend_start
 """
 _Read: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
@@ -229,6 +237,11 @@ class PostgresReader(StoreReader):
         """The oldest transaction that is open on the server, and what it keeps from
         readers."""
         return self._oldest.look(self._link.read)
+
+    def writers(self) -> list[str]:
+        """The server's processes of the replicas, which hold the lock of their
+        kernels."""
+        return [words for (words,) in self._read(_WRITERS)]
 
     def close(self) -> None:
         """Let go of the server."""

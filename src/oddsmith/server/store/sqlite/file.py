@@ -22,6 +22,7 @@ __all__ = [
     "connect_to_read",
     "create_or_check_owner",
     "file_facts",
+    "holder_of",
     "is_read_only",
     "meta",
 ]
@@ -139,11 +140,11 @@ def file_facts(path: Path) -> FileFacts:
     free = shutil.disk_usage(path.parent).free
     broken = None if report == "ok" else report
     return FileFacts(
-        path.stat().st_size, log_size, free, _holder(path), broken, is_read_only(path)
+        path.stat().st_size, log_size, free, holder_of(path), broken, is_read_only(path)
     )
 
 
-def _holder(path: Path) -> str | None:
+def holder_of(path: Path) -> str | None:
     """The process that has the store open for writing; None if there is none."""
     import fcntl
 

@@ -12,7 +12,7 @@ from oddsmith.core.errors import StoreFailed
 from oddsmith.server.store.protocol import DECISION_KINDS
 from oddsmith.server.store.reader import Queries, StoreReader
 from oddsmith.server.store.sqlite.copy import copy_file
-from oddsmith.server.store.sqlite.file import check_file, connect, meta
+from oddsmith.server.store.sqlite.file import check_file, connect, holder_of, meta
 
 __all__ = ["SQLiteReader"]
 
@@ -118,6 +118,11 @@ class SQLiteReader(StoreReader):
         that is closed during one."""
         with self._reader:
             self._reading.close()
+
+    def writers(self) -> list[str]:
+        """The process that has the lock of the file, if one has."""
+        holder = holder_of(self.path)
+        return [] if holder is None else [f"process {holder}"]
 
     def copy(self, part: Path) -> None:
         """Copy the file as it is now; a writer does not notice."""

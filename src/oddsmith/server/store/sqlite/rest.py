@@ -15,6 +15,7 @@ from oddsmith.server.store.events import Event
 from oddsmith.server.store.protocol import Receipt, Snapshot
 from oddsmith.server.store.reader import StoreReader
 from oddsmith.server.store.rows import row_of
+from oddsmith.server.store.sqlite.file import holder_of
 from oddsmith.server.store.sqlite.open_stores import OpenStores
 from oddsmith.server.store.sqlite.reader import SQLiteReader
 from oddsmith.server.store.sqlite.store import SQLiteStore
@@ -68,6 +69,11 @@ class RestingStore(StoreReader):
         self.append = self.append_later
         with self.awake() as inner:
             self.introduce(self.path, inner.meta)
+
+    def writers(self) -> list[str]:
+        """The process that has the lock of the file, if one has."""
+        holder = holder_of(self.path)
+        return [] if holder is None else [f"process {holder}"]
 
     @property
     def idle_since(self) -> float | None:
