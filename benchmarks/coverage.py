@@ -33,9 +33,9 @@ from oddsmith.evaluation import (
     snips,
     switch_dr,
 )
-from oddsmith.evaluation.bets import log_wealth
-from oddsmith.evaluation.intervals import mean_bets
-from oddsmith.evaluation.mean_bounds import Sums, log_evidence, running_sums
+from oddsmith.evaluation.bets import Limited, log_wealth
+from oddsmith.evaluation.intervals import sums_of_bets
+from oddsmith.evaluation.mean_bounds import Sums, log_evidence
 from oddsmith.logs import Log
 from oddsmith.logs.engines import each
 
@@ -212,8 +212,8 @@ def bets_of(played: Played, column: Column, name: str) -> Bets:
         return Bets(column.values - low, high - column.values, -low, high)
     w, r = played.at(played.ratios(played.world.target)), played.rewards
     if name == "ips":
-        return Bets(w * r, w - w * r, 0.0, 1.0)
-    return Bets(w * r + 1 - r, w - w * r + r, 1.0, 1.0)
+        return Bets(w * r, w - w * r, 0.0, 1.0, high)
+    return Bets(w * r + 1 - r, w - w * r + r, 1.0, 1.0, high)
 
 
 def check(played: Played, answers: dict[tuple[str, str], Any]) -> None:
@@ -268,30 +268,38 @@ def one_by_one(played: Played) -> Tallies:
 def misses(bets: Bets, truth: Any, kind: str) -> Any:
     """For each log (logs,), whether its anytime interval misses the mean of the truth
     (T,) so far after any row."""
-    running, wrong = (
-        np.cumsum(truth) / np.arange(1, len(truth) + 1),
-        np.zeros(len(bets.gain), bool),
-    )
-    gain_bets, loss_bets = mean_bets(bets, 0.0)
+    running = np.cumsum(truth) / np.arange(1, len(truth) + 1)
+    means = running + bets.gain_shift, bets.loss_shift - running
+    wrong = np.zeros(len(bets.gain), bool)
     for part in np.array_split(
         np.arange(len(wrong)), max(1, 8 * bets.gain.size // NUMBERS)
     ):
-        gain, loss = running + bets.gain_shift, bets.loss_shift - running
-        for column, mean, on in (
-            (bets.gain, gain, gain_bets),
-            (bets.loss, loss, loss_bets),
-        ):
-            x = column[part]
-            if kind == "anytime":
-                peak = running_peak(
-                    running_sums(x, on, every=True), np.broadcast_to(mean, x.shape)
+        own = bets._replace(gain=bets.gain[part], loss=bets.loss[part])
+        if kind == "anytime":
+            both = sums_of_bets(own, 0.0, every=True)
+            peaks = [
+                running_peak(sums, np.broadcast_to(mean, own.gain.shape))
+                for sums, mean in zip(both, means, strict=True)
+            ]
+        else:
+            peaks = [
+                constant_peak(x, y, own, mean[-1])
+                for x, y, mean in zip(
+                    (own.gain, own.loss), (own.loss, own.gain), means, strict=True
                 )
-            else:
-                peak = log_wealth(x, np.full(len(x), mean[-1]), looks=x.shape[1]).max(
-                    axis=-1
-                )
+            ]
+        for peak in peaks:
             wrong[part] |= peak >= NEEDED
     return wrong
+
+
+def constant_peak(x: Any, y: Any, bets: Bets, mean: float) -> Any:
+    """The largest wealth (logs,) of bets against a constant mean."""
+    limited = None
+    if bets.limit != np.inf:
+        limited = Limited(y, bets.limit, bets.total)
+    wealth = log_wealth(x, np.full(len(x), mean), looks=x.shape[1], limited=limited)
+    return wealth.max(axis=-1)
 
 
 def running_peak(sums: Sums, mean: Any) -> Any:

@@ -2,8 +2,9 @@
 one that does not."""
 
 from dataclasses import replace
+from functools import partial
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from benchmarks.known_values import SETTINGS, Setting
 import oddsmith as od
 from evaluation.settings import HEAVY, LIGHT, terms_of
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.bets import log_wealth, lower_bound
+from oddsmith.evaluation.bets import Limited, log_wealth, lower_bound
 from oddsmith.evaluation.mean_bounds import (
     RATES,
     bets_within,
+    limited_bets,
+    limited_sums,
     log_evidence,
     row_gains,
     running_bound,
@@ -207,3 +210,149 @@ def test_differences_anytime_cover() -> None:
     truth = short.value - float((short.logger * short.means).sum(axis=1).mean())
     for kind in ("anytime", "anytime_constant"):
         assert misses(split(apart, 500), np.full(100, truth), kind).mean() <= 0.05
+
+
+class World(NamedTuple):
+    """Rewards of 0 and 1 of four arms, the odds of all arms, and the share of rows
+    without a reward."""
+
+    rates: tuple[float, ...]
+    logger: tuple[float, ...]
+    missing: float = 0.0
+
+
+EVEN, SKEWED = (0.25,) * 4, (0.05, 0.05, 0.1, 0.8)
+WORLDS = {
+    f"{rate:g} of {name}, {missing:g} missing": World(
+        (rate, 1.5 * rate, rate / 2, rate), logger, missing
+    )
+    for rate in (0.002, 0.01, 0.1, 0.5)
+    for name, logger in (("even", EVEN), ("skewed", SKEWED))
+    for missing in (0.0, 0.3)
+}
+TARGET = np.array([0.7, 0.1, 0.1, 0.1])
+
+
+def bets_in(world: World, logs: int, rows: int, seed: int) -> ev.Bets:
+    """The bets of ips with a floor (logs, rows); rows without a reward are left out."""
+    rng = np.random.default_rng(seed)
+    made = int(rows * (1 + 2 * world.missing))
+    arm = rng.choice(4, size=(logs, made), p=world.logger)
+    reward = (rng.random(arm.shape) < np.array(world.rates)[arm]).astype(float)
+    gone = rng.random(arm.shape) < world.missing
+    first = np.argsort(gone, axis=1, kind="stable")[:, :rows]
+    arm, reward = (np.take_along_axis(one, first, axis=1) for one in (arm, reward))
+    odds = np.broadcast_to(world.logger, (logs * rows, 4))
+    log = Log(arm=arm.ravel(), reward=reward.ravel(), propensities=odds)
+    bets = ev.ips(log, TARGET).betting(min(world.logger))
+    return bets._replace(
+        gain=bets.gain.reshape(logs, rows), loss=bets.loss.reshape(logs, rows)
+    )
+
+
+def check_cover(name: str, kind: str, logs: int, rows: int, allowed: int) -> None:
+    world = WORLDS[name]
+    bets = bets_in(world, logs, rows, seed=7)
+    value = float(TARGET @ world.rates)
+    assert misses(bets, np.full(rows, value), kind).sum() <= allowed
+
+
+@pytest.mark.parametrize("kind", ["anytime", "anytime_constant"])
+@pytest.mark.parametrize("name", list(WORLDS)[::3])
+def test_anytime_intervals_with_a_floor_cover_at_every_row(
+    name: str, kind: str
+) -> None:
+    """200 logs: 0.05 may miss at any row; more than 21 have probability 0.001."""
+    check_cover(name, kind, 200, 150, 21)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["anytime", "anytime_constant"])
+@pytest.mark.parametrize("name", WORLDS)
+def test_anytime_intervals_with_a_floor_cover_at_every_row_of_long_logs(
+    name: str, kind: str
+) -> None:
+    """1,000 logs: more than 72 misses have probability 0.001."""
+    check_cover(name, kind, 1000, 2000, 72)
+
+
+@pytest.mark.parametrize("kind", ["anytime", "anytime_constant"])
+def test_a_floor_makes_anytime_intervals_of_rare_rewards_narrow(kind: str) -> None:
+    """1,000 rows, four arms, 1 % rewards: the half-width was 0.08 whatever the
+    floor."""
+    rng = np.random.default_rng(0)
+    reward = (rng.random(1000) < 0.01).astype(float)
+    log = Log(
+        arm=rng.integers(4, size=1000),
+        reward=reward,
+        propensities=np.full((1000, 4), 0.25),
+    )
+    terms = ev.ips(log, [1.0, 0.0, 0.0, 0.0])
+    ask = partial(ev.estimate, interval=kind)
+    near, far = ask(terms, floor=0.25), ask(terms)
+    assert near.high - near.low < 0.06
+    assert far.high - far.low > 0.1
+    # a smaller floor knows less
+    assert near.high < ask(terms, floor=0.1).high
+    # of rewards near 1 the other end is near
+    rich = Log(arm=log.arm, reward=1 - reward, propensities=log.propensities)
+    other = ask(ev.ips(rich, [1.0, 0.0, 0.0, 0.0]), floor=0.25)
+    assert (1 - other.high, 1 - other.low) == pytest.approx((near.low, near.high))
+
+
+def test_limited_bets_by_hand() -> None:
+    """Sums of bets on x and on L - y, against a running mean, row by row."""
+    rng = np.random.default_rng(2)
+    reward = (rng.random(60) < 0.1).astype(float)
+    weight = rng.choice([0.0, 4.0], p=[0.75, 0.25], size=60)
+    x, y, limit, mean = weight * (1 - reward), weight * reward, 5.0, 0.8
+    own, more = bets_within(), limited_bets(limit)
+    money = 0.4 * np.exp(own.log_shares)
+    others = 0.6 * np.exp(more.log_shares)
+    for gain, loss in zip(x, y, strict=True):
+        money *= 1 + own.rates * (gain - own.centres)
+        money *= np.exp(own.rates * (own.centres - mean))
+        others *= 1 + more.rates * (limit - loss - more.centres)
+        others *= np.exp(more.rates * (more.centres - (mean + limit - 1)))
+    sums = limited_sums(running_sums(x), y, limit, 1.0)
+    expected = log(money.sum() + others.sum())
+    assert float(log_evidence(sums, np.array(mean))) == pytest.approx(expected)
+    each = limited_sums(running_sums(x, every=True), y, limit, 1.0)
+    assert each.gains[-1] == pytest.approx(sums.gains)
+    assert (more.rates * (limit - more.centres) <= 0.4 + 1e-12).all()
+    assert (more.rates * limit <= 0.8 + 1e-12).all()
+    wealth = log_wealth(x, np.array(mean), limited=Limited(y, limit, 1.0))
+    fractions = np.array([0.9, 0.75, *0.5 ** np.arange(1, 15)])
+    factors = 1 + fractions[:, None] * ((limit - y) / (limit - 1 + mean) - 1)
+    alone = log_wealth(x, np.array(mean))
+    by_hand = (np.exp(alone) + factors.cumprod(axis=1).mean(axis=0)) / 2
+    assert np.exp(wealth) == pytest.approx(by_hand)
+    grid = np.linspace(0.005, 1, 200)
+    found = float(lower_bound(x, 0.05, Limited(y, limit, 1.0)))
+    limited = Limited(y, limit, 1.0)
+    refuted = [
+        m for m in grid if log_wealth(x, np.array(m), limited=limited).max() >= log(20)
+    ]
+    assert found == pytest.approx(max(refuted), abs=0.006)
+
+
+def test_the_limit_of_terms_is_the_floors_or_their_own() -> None:
+    log = Log(arm=[0, 1] * 5, reward=[1, 0] * 5, propensity=np.full(10, 0.5))
+    one, today = ev.ips(log, [0.5, 0.5]), ev.logged(log)
+    assert one.betting().limit == np.inf
+    assert one.betting(0.25).limit == 4.0
+    assert today.betting(0.25).limit == 1.0
+    assert one.minus(today).betting(0.25).limit == 4.0
+    assert one.minus(today).betting(0.25).total == 2.0
+    with pytest.raises(od.InvalidInput, match="floor must be at most all logged odds"):
+        ev.estimate(one, interval="anytime", floor=0.6)
+
+
+def test_without_support_a_floor_changes_nothing() -> None:
+    """The upper end must leave room for arms that could not be drawn."""
+    odds = [[0.5, 0.5, 0.0]] * 400
+    log = Log(arm=[0, 1] * 200, reward=[0] * 400, propensities=odds)
+    terms = ev.ips(log, [0.4, 0.2, 0.4])
+    ask = partial(ev.estimate, terms, interval="anytime", overrule="overlap")
+    assert ask(floor=0.5) == ask()
+    assert ask().high > 0.4

@@ -5,17 +5,22 @@ For any m, 1 - f + f x/m with 0 < f < 1 is a fair or losing bet if E[x | past] �
 never negative as x ≥ 0. So the mean over fractions f of Π_t (1 - f + f x_t/m) is a test
 martingale, which exceeds 1/α with probability at most α, ever (Ville). It decreases in
 m, so the m that are not refuted are those above one number, found by bisection
-(Waudby-Smith and Ramdas 2024, with a mixture of fixed bets).
+(Waudby-Smith and Ramdas 2024, with a mixture of fixed bets). Where another column y in
+[0, L] has the mean total - m, half of the money is on L - y, of mean m + L - total.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from oddsmith.core.arrays import Array
 
-__all__ = ["FRACTIONS", "log_wealth", "lower_bound"]
+__all__ = ["FRACTIONS", "Limited", "log_wealth", "lower_bound"]
 
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
 """The fractions f of the bets."""
+# of bets on L - y, which rare rewards make large
+_LIMITED_FRACTIONS: Array = np.array([0.9, 0.75, *FRACTIONS[:14]])
 _DOUBLINGS = 3
 # factors multiplied before a logarithm is taken; each is between 1/2 and about 1e18
 _INNER = 2**_DOUBLINGS
@@ -23,13 +28,37 @@ _LOOKS = 1024
 _HALVINGS = 32
 
 
-def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
+class Limited(NamedTuple):
+    """A column y (…, T) in [0, limit] whose mean and that of x add up to `total`."""
+
+    y: Array
+    limit: float
+    total: float
+
+
+def log_wealth(
+    x: Array, mean: Array, looks: int = _LOOKS, limited: Limited | None = None
+) -> Array:
     """ln of the wealth (…, looks) of bets that E x (…, T) is above `mean` (…), at so
     many times at most.
 
     >>> float(log_wealth(np.ones(100), np.array(1.0))[-1])
     0.0
     """
+    own = _log_wealth(x, mean, looks, FRACTIONS)
+    if limited is None:
+        return own
+    y, limit, total = limited
+    above = np.asarray(mean + limit - total)
+    more = _log_wealth(
+        limit - y, np.where(above > 0, above, 1.0), looks, _LIMITED_FRACTIONS
+    )
+    # limit - y has no mean below 0, so these are refuted without any row
+    more = np.where(above[..., None] > 0, more, np.inf)
+    return np.asarray(np.logaddexp(own, more) - np.log(2.0))
+
+
+def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
     steps = x.shape[-1]
     every = -(-steps // looks)
     every = -(-every // _INNER) * _INNER if every > 1 else 1
@@ -38,7 +67,7 @@ def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
     np.divide(x, mean[..., None], out=excess[..., :steps])
     excess[..., :steps] -= 1.0
     total = np.full((*x.shape[:-1], excess.shape[-1] // every), -np.inf)
-    for fraction in FRACTIONS:
+    for fraction in fractions:
         factors = 1.0 + fraction * excess
         if every > 1:
             for _ in range(_DOUBLINGS):
@@ -47,11 +76,11 @@ def log_wealth(x: Array, mean: Array, looks: int = _LOOKS) -> Array:
         else:
             grown = np.log(factors)
         np.logaddexp(total, np.cumsum(grown, axis=-1), out=total)
-    total -= np.log(len(FRACTIONS))
+    total -= np.log(len(fractions))
     return total
 
 
-def lower_bound(x: Array, alpha: float) -> Array:
+def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array:
     """The largest mean (…) that bets on x ≥ 0 (…, T) refute at level alpha, at any of
     the times looked at; 0 if none.
 
@@ -61,10 +90,14 @@ def lower_bound(x: Array, alpha: float) -> Array:
     counts = np.arange(1, x.shape[-1] + 1)
     # there the wealth has never been above 1
     high = (np.cumsum(x, axis=-1) / counts).max(axis=-1)
+    if limited is not None:
+        others = (np.cumsum(limited.y, axis=-1) / counts).min(axis=-1)
+        high = np.maximum(high, limited.total - others)
     low = np.zeros_like(high)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         tried = np.where(middle > 0, middle, 1.0)
-        refuted = (middle > 0) & (log_wealth(x, tried).max(axis=-1) >= -np.log(alpha))
+        wealth = log_wealth(x, tried, limited=limited).max(axis=-1)
+        refuted = (middle > 0) & (wealth >= -np.log(alpha))
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
     return np.asarray(low)

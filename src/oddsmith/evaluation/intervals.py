@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.bets import lower_bound
+from oddsmith.evaluation.bets import Limited, lower_bound
 from oddsmith.evaluation.diagnostics import (
     ASYMPTOTIC,
     MISSING,
@@ -21,8 +21,9 @@ from oddsmith.evaluation.diagnostics import (
 )
 from oddsmith.evaluation.ends import beta_interval, normal_interval, studentised
 from oddsmith.evaluation.mean_bounds import (
-    MeanBets,
+    Sums,
     bets_within,
+    limited_sums,
     running_bound,
     running_sums,
 )
@@ -36,8 +37,8 @@ __all__ = [
     "INTERVALS",
     "compare",
     "estimate",
-    "mean_bets",
     "outer",
+    "sums_of_bets",
 ]
 
 
@@ -191,7 +192,8 @@ def estimate(
     * `anytime`: for all times at once, so one may look and stop whenever one likes; of
       the mean value of the rows so far, which may drift (`running`). `anytime_constant`
       is for a value that is the same in all rows (`betting`), and refused as "constant"
-      where none is. `ips` needs no bound on weights for them; others use [a, b].
+      where none is. `ips` needs no bound on weights for them, and is narrower with a
+      `floor`, above all where rewards are rare; others use [a, b].
 
     Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can
     give, or from a chosen threshold. Intervals are cut to [0, 1], where values are
@@ -291,24 +293,40 @@ def _ends(
         )
     if interval == "bernstein":
         return _bernstein(terms, level, floor)
-    bets, alpha = terms.betting(floor), (1 - level) / 2
+    bets = terms.betting(floor)
+    alpha = (1 - level) / 2
     if interval == "anytime":
-        columns = zip(
-            (bets.gain, bets.loss), mean_bets(bets, terms.least_value), strict=True
-        )
-        bounds = [float(running_bound(running_sums(x, on), alpha)) for x, on in columns]
+        sums = sums_of_bets(bets, terms.least_value)
+        gain, loss = (float(running_bound(one, alpha)) for one in sums)
     else:
-        bounds = lower_bound(np.stack([bets.gain, bets.loss]), alpha).tolist()
-    return bounds[0] - bets.gain_shift, bets.loss_shift - bounds[1]
+        gain, loss = _constant_bounds(bets, alpha)
+    return gain - bets.gain_shift, bets.loss_shift - loss
 
 
-def mean_bets(bets: Bets, least: float) -> tuple[MeanBets, MeanBets]:
-    """What is bet on the means of both columns, where the value is between `least`
-    and 1."""
+def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums, Sums]:
+    """The sums of the bets on the means of both columns, where the value is between
+    `least` and 1; with `every`, after each row."""
     low, high = least + bets.gain_shift, bets.loss_shift - 1.0
-    return bets_within(max(0.0, low), 1.0 + bets.gain_shift), bets_within(
-        max(0.0, high), bets.loss_shift - least
+    on_gain = bets_within(max(0.0, low), 1.0 + bets.gain_shift)
+    on_loss = bets_within(max(0.0, high), bets.loss_shift - least)
+    gain = running_sums(bets.gain, on_gain, every=every)
+    loss = running_sums(bets.loss, on_loss, every=every)
+    if bets.limit == np.inf:
+        return gain, loss
+    return (
+        limited_sums(gain, bets.loss, bets.limit, bets.total),
+        limited_sums(loss, bets.gain, bets.limit, bets.total),
     )
+
+
+def _constant_bounds(bets: Bets, alpha: float) -> list[float]:
+    """The bounds on the means of both columns, if these are the same in all rows."""
+    both = np.stack([bets.gain, bets.loss])
+    limited = None
+    if bets.limit != np.inf:
+        limited = Limited(both[::-1], bets.limit, bets.total)
+    bounds: list[float] = lower_bound(both, alpha, limited).tolist()
+    return bounds
 
 
 def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, float]:

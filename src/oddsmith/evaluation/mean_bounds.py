@@ -19,6 +19,11 @@ Nothing but the sums is kept of a row, and they do not depend on the order of ro
 row that turns out to be another one is taken out and put in again. A rate loses λ² (v -
 c)²/2 of its growth by a centre that is not the mean; centres lie so close that some are
 near to any mean.
+
+Where a column y in [0, L] has the mean total - v_t, with L known before the rows, L - y
+has the mean v_t + L - total, so bets on it are bets on v_t, too (`limited_sums`). They
+may be larger, up to nearly 1/L, and L - y varies little where y is rare: of rare
+rewards the bound is near that of a betting interval for one look.
 """
 
 from functools import lru_cache
@@ -33,6 +38,8 @@ __all__ = [
     "RATES",
     "Sums",
     "bets_within",
+    "limited_bets",
+    "limited_sums",
     "log_evidence",
     "row_gains",
     "running_bound",
@@ -49,6 +56,15 @@ _FINE_RATES = (2.0**-8, 1.0)
 # the share of a centre at an end, where the mean of rare rewards is, in those of
 # another one
 _END_SHARE = 3.0
+# of bets on L - y: the largest losses of one row, as shares of what is bet, and their
+# parts of the money; rare rewards and few rows need the largest
+_LOSSES: Array = np.array([0.8, 0.5, *(2.0 ** np.arange(-2, -15, -1.0))])
+_LOSS_PARTS: Array = np.array([3.0, 2.0, 1.0, 1.0, *([0.5] * 11)])
+# centres of y, and their parts
+_LIMITED_CENTRES = (0.0, 0.25, 0.5)
+_CENTRE_PARTS = (4.0, 1.0, 1.0)
+# the share of all money that is on L - y
+_LIMITED_SHARE = 0.6
 # of Newton's method, which comes from below: what it leaves makes the bound smaller
 _STEPS = 60
 
@@ -132,6 +148,45 @@ def running_sums(
         times = counts.astype(np.float64)
     gains = [np.log1p(rate * (x - c)) @ times + rate * c * rows for rate, c in pairs]
     return Sums(rows, np.stack(gains, axis=-1), bets)
+
+
+@lru_cache(maxsize=64)
+def limited_bets(limit: float) -> MeanBets:
+    """The bets on L - y of a column y in [0, L], with L = `limit`: no row loses more
+    than 0.8 of what is bet.
+
+    >>> bets = limited_bets(4.0)
+    >>> len(bets.rates), round(float(np.exp(bets.log_shares).sum()), 12)
+    (45, 1.0)
+    """
+    rates, centres = np.meshgrid(
+        _LOSSES / limit, limit - np.array(_LIMITED_CENTRES), indexing="ij"
+    )
+    parts = np.outer(_LOSS_PARTS, _CENTRE_PARTS)
+    return MeanBets(rates.ravel(), centres.ravel(), np.log(parts / parts.sum()).ravel())
+
+
+def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
+    """The sums of x, joined by those of `limit` - y (…, T) where y ≤ `limit`, and the
+    means of x and y add up to `total`.
+
+    The mean of limit - y is limit - total above that of x, which its bets are credited
+    with.
+    """
+    every = own.gains.ndim > y.ndim
+    more = running_sums(limit - y, limited_bets(limit), every=every)
+    above = more.bets.rates * (more.rows * (limit - total))[..., None]
+    bets = MeanBets(
+        np.concatenate([own.bets.rates, more.bets.rates]),
+        np.concatenate([own.bets.centres, more.bets.centres]),
+        np.concatenate(
+            [
+                own.bets.log_shares + np.log(1 - _LIMITED_SHARE),
+                more.bets.log_shares + np.log(_LIMITED_SHARE),
+            ]
+        ),
+    )
+    return Sums(own.rows, np.concatenate([own.gains, more.gains - above], -1), bets)
 
 
 def log_evidence(sums: Sums, mean: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array, Ints
-from oddsmith.evaluation.terms import Bets, Extremes, Terms, heaviest
+from oddsmith.evaluation.terms import Extremes, Terms, heaviest
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
 
@@ -113,7 +113,7 @@ def per_slate(terms: Terms) -> Terms:
         least=terms.least,
         bets=None
         if bets is None
-        else Bets(slates.means(bets.gain), slates.means(bets.loss), *bets[2:]),
+        else bets._replace(gain=slates.means(bets.gain), loss=slates.means(bets.loss)),
         reach=terms.reach,
         ratio=terms.ratio,
         modelled=terms.modelled,

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from oddsmith.evaluation.slates import Slates
 
 
+_NOTHING = 1e-9  # mass that is missing by rounding
 _FIRST = 256  # entries sorted at first, when the heaviest are looked for
 
 
 class Bets(NamedTuple):
-    """Two nonnegative columns that a confidence sequence bets on, without any bound
-    from above.
+    """Two nonnegative columns that a confidence sequence bets on; they need no bound
+    from above, and may have the bound `limit`.
 
     E gain = value + gain_shift and E loss = loss_shift - value. Of `ips` they are w r
     and w (1 - r), shifts 0 and 1, as the mean weight is 1 (Karampatziakis, Mineiro and
@@ -33,6 +34,12 @@ class Bets(NamedTuple):
     loss: Array
     gain_shift: float
     loss_shift: float
+    limit: float = np.inf
+
+    @property
+    def total(self) -> float:
+        """The sum of the means of both columns."""
+        return self.gain_shift + self.loss_shift
 
 
 class Extremes(NamedTuple):
@@ -176,16 +183,7 @@ class Terms:
                 part.span(floor) for part in self.parts
             )
             return low - other_high, high - other_low
-        limit = self.reach
-        if floor is not None:
-            number("floor", floor, low=0, high=1, open_low=True)
-            if self.least is not None and floor > self.least * (1 + 1e-9):
-                got = f"{floor:g} and odds of {self.least:g}"
-                raise InvalidInput(
-                    "floor must be at most all logged odds of arms that the target "
-                    f"draws; got {got}"
-                )
-            limit = min(limit, 1.0 / floor)
+        limit = self.limit(floor)
         if limit == np.inf:
             raise InvalidInput(
                 f"this interval of {self.name} needs the range of its terms: give "
@@ -194,11 +192,30 @@ class Terms:
             )
         return (-limit, 1.0 + limit) if self.modelled else (0.0, limit)
 
+    def limit(self, floor: float | None = None) -> float:
+        """The largest number that can multiply a reward, given the smallest propensity
+        `floor`; of a difference, the larger of its sides'."""
+        if self.parts is not None:
+            return max(part.limit(floor) for part in self.parts)
+        if floor is None:
+            return self.reach
+        number("floor", floor, low=0, high=1, open_low=True)
+        if self.least is not None and floor > self.least * (1 + 1e-9):
+            got = f"{floor:g} and odds of {self.least:g}"
+            raise InvalidInput(
+                "floor must be at most all logged odds of arms that the target "
+                f"draws; got {got}"
+            )
+        return min(self.reach, 1.0 / floor)
+
     def betting(self, floor: float | None = None) -> Bets:
-        """What to bet on: the columns that need no bound, else the distances from both
-        ends of the range."""
+        """What to bet on: the columns that need no bound, with the one that `floor`
+        gives them, else the distances from both ends of the range."""
         if self.bets is not None:
-            return self.bets
+            # without support the columns with a limit would leave out what is missing
+            if floor is None or float(self.missing.mean()) > _NOTHING:
+                return self.bets
+            return self.bets._replace(limit=self.limit(floor))
         low, high = self.span(floor)
         return Bets(self.values - low, high - self.values, -low, high)
 
