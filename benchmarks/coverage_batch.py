@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.coverage_worlds import World
-from oddsmith.evaluation.bets import log_wealth
-from oddsmith.evaluation.diagnostics import ERRORS, ESS, EVIDENCE, MISSING, OFF, SHARE
+from oddsmith.evaluation.bets import log_shortfall, log_wealth
+from oddsmith.evaluation.diagnostics import (
+    ERRORS,
+    ESS,
+    EVIDENCE,
+    MISSING,
+    OFF,
+    ROUNDED,
+    SHARE,
+)
 from oddsmith.evaluation.ends import beta_interval, normal_interval
 
 THRESHOLD = 5.0  # of clipped_ips
@@ -133,8 +141,13 @@ class Played(NamedTuple):
         off = np.abs(mean - (1 - missing))
         overlap = missing > MISSING
         weight = (off > OFF) | (off > np.maximum(ERRORS * spread / np.sqrt(n), 1e-6))
-        inflated = log_wealth(w, np.ones(len(w)), looks=1)[:, -1] >= log(EVIDENCE)
-        return overlap | (ess < ESS) | (share > SHARE) | weight, overlap | inflated
+        high = log_wealth(w, np.full(len(w), 1 + ROUNDED), looks=1)[:, -1]
+        most = ratios.max(axis=1)[self.contexts]
+        if self.world.drawn:
+            most = np.full(w.shape, 1 / self.world.floor)
+        low = log_shortfall(w, np.full(w.shape, 1 - ROUNDED), most)
+        proven = np.maximum(high, low) >= log(EVIDENCE)
+        return overlap | (ess < ESS) | (share > SHARE) | weight, overlap | proven
 
 
 def columns(played: Played) -> dict[str, Column]:

@@ -37,6 +37,7 @@ def test_without_weights_every_row_counts_as_one() -> None:
         0.0,
         1.0,
         "row",
+        1.0,
     )
 
 

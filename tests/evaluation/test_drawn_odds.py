@@ -66,7 +66,11 @@ def test_a_floor_that_the_drawn_odds_contradict_is_refused() -> None:
     )
     with pytest.raises(od.InvalidInput, match="floor must be at most all logged odds"):
         estimate(ips(log, [0, 1]), interval="bernstein", floor=0.5)
-    assert estimate(ips(log, [0, 1]), interval="bernstein", floor=0.02).high > 0.3
+    few = estimate(ips(log[:200], [0, 1]), interval="bernstein", floor=0.02)
+    assert few.high > 0.3
+    # not one draw of an arm with odds of 0.02 in 1,000 rows
+    many = estimate(ips(log, [0, 1]), interval="bernstein", floor=0.02)
+    assert many.refused == ("weight",)
 
 
 @pytest.mark.parametrize("interval", ["beta", "normal", "bootstrap"])

@@ -15,12 +15,15 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 
-__all__ = ["FRACTIONS", "Limited", "log_wealth", "lower_bound"]
+__all__ = ["FRACTIONS", "Limited", "log_shortfall", "log_wealth", "lower_bound"]
 
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
 """The fractions f of the bets."""
 # of bets on L - y, which rare rewards make large
 _LIMITED_FRACTIONS: Array = np.array([0.9, 0.75, *FRACTIONS[:14]])
+# of bets that a mean is below a number, and the most that one row may lose
+_SHORTFALL_RATES: Array = 2.0 ** np.arange(2, -11, -1.0)
+_LOSS = 0.9
 _DOUBLINGS = 3
 # factors multiplied before a logarithm is taken; each is between 1/2 and about 1e18
 _INNER = 2**_DOUBLINGS
@@ -78,6 +81,21 @@ def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
         np.logaddexp(total, np.cumsum(grown, axis=-1), out=total)
     total -= np.log(len(fractions))
     return total
+
+
+def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
+    """ln of the wealth (…) of bets that E x (…, T) is below `mean` (…, T) given the
+    past, where a row has x ≤ `most` (…, T): Π (1 + λ (mean - x)), mixed over rates.
+
+    A rate is cut where a row could lose more than 0.9 of the money. It does not depend
+    on rows before, so their order does not matter.
+    """
+    loss = np.maximum(most - mean, 1e-300)
+    total = np.full(x.shape[:-1], -np.inf)
+    for rate in _SHORTFALL_RATES:
+        gains = np.log1p(np.minimum(rate, _LOSS / loss) * (mean - x))
+        total = np.logaddexp(total, gains.sum(axis=-1))
+    return np.asarray(total - np.log(len(_SHORTFALL_RATES)))
 
 
 def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array:

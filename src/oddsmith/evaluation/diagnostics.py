@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from oddsmith.core.arrays import Array
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.bets import log_wealth
+from oddsmith.evaluation.bets import log_shortfall, log_wealth
 from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Terms
 
@@ -38,7 +39,9 @@ RULES = ("overlap", "ess", "share", "weight")
 """Names of the rules, as `overrule` takes them."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
 # terms do not change, and are asked often
-_DIAGNOSED: "WeakKeyDictionary[Terms, Diagnostics]" = WeakKeyDictionary()
+_DIAGNOSED: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
+    WeakKeyDictionary()
+)
 
 
 class Diagnostics(NamedTuple):
@@ -49,7 +52,9 @@ class Diagnostics(NamedTuple):
     has: the heaviest row in T by the logged odds, else the heaviest drawn. `missing` is
     the target's mean mass on arms that the logger could not draw. The weights average
     to `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are
-    right; `inflation` is an e-value against a mean of at most 1 (`betting`). Where rows
+    right; `inflation` is an e-value against a mean of at most 1 (`bets`), `deflation`
+    one against a mean of at least 1 - `missing`: None where no bound on the weights is
+    known, as only drawn odds are logged and no floor is given. Where rows
     were decided together the `unit` of all of this is the slate, or the decision where
     most stand alone.
     """
@@ -62,19 +67,52 @@ class Diagnostics(NamedTuple):
     weight_error: float
     inflation: float
     unit: str = "row"
+    deflation: float | None = 1.0
 
 
-def diagnose(terms: Terms) -> Diagnostics:
-    """The diagnostics of terms; of a difference, the worse of its two sides."""
-    found = _DIAGNOSED.get(terms)
-    if found is None:
-        found = _DIAGNOSED[terms] = _diagnosed(per_slate(terms))
-    return found
+def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
+    """The diagnostics of terms; of a difference, the worse of its two sides.
+
+    `floor`, the smallest propensity that the logger can give, bounds the weights where
+    only drawn odds are logged.
+    """
+    known = _DIAGNOSED.setdefault(terms, {})
+    if floor not in known:
+        deflation = _deflation(terms, floor)
+        known[floor] = _diagnosed(per_slate(terms), floor)._replace(deflation=deflation)
+    return known[floor]
 
 
-def _diagnosed(terms: Terms) -> Diagnostics:
+def _deflation(terms: Terms, floor: float | None) -> float | None:
+    """An e-value against weights whose mean is at least 1 - missing, given the past.
+
+    Each row's weight is at most what its logged odds or the floor allow, which is known
+    before the draw. So rows of a slate count by themselves, in any order. Of a
+    difference, the larger of both sides'.
+    """
     if terms.parts is not None:
-        a, b = (diagnose(part) for part in terms.parts)
+        sides = [_deflation(part, floor) for part in terms.parts]
+        known = [side for side in sides if side is not None]
+        return max(known) if len(known) == len(sides) else None
+    if terms.weights is None:
+        return 1.0
+    expected = 1.0 - terms.missing - ROUNDED
+    if terms.ceiling is not None:
+        most = terms.ceiling
+    elif floor is not None:
+        most = np.maximum(1.0 / floor, terms.weights)
+    else:
+        return None
+    return _evidence(log_shortfall(terms.weights, expected, most))
+
+
+def _evidence(log_money: Array) -> float:
+    return float(np.exp(min(700.0, float(log_money))))
+
+
+def _diagnosed(terms: Terms, floor: float | None) -> Diagnostics:
+    if terms.parts is not None:
+        a, b = (diagnose(part, floor) for part in terms.parts)
         far = max(a, b, key=_excess)
         return Diagnostics(
             len(terms),
@@ -101,7 +139,8 @@ def _diagnosed(terms: Terms) -> Diagnostics:
             terms.heaviest / n,
             sqrt(max(0.0, squares - (1.0 - missing) ** 2)),
         )
-    inflation = float(np.exp(min(700.0, log_wealth(w, np.array(1.0), looks=1)[-1])))
+    most = np.array(1.0 + ROUNDED)
+    inflation = _evidence(log_wealth(w, most, looks=1)[-1])
     return Diagnostics(
         n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation, terms.unit
     )
@@ -114,7 +153,8 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
     Every interval needs that the logger could draw what the target draws. Beta, normal
     and bootstrap intervals also need enough rows, none of which has much of the weight.
     Bernstein and anytime intervals hold for any tail, and need only that the
-    propensities are right.
+    propensities are right: each direction of a mean weight that is not 1 has an
+    e-value, which reaches 1000 with probability 1/1000 at most if they are.
     """
     asymptotic = interval in ASYMPTOTIC
     why: dict[str, str] = {}
@@ -155,12 +195,40 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
             f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard "
             f"errors{digits}"
         )
-    if not asymptotic and one.inflation >= EVIDENCE:
-        most = f"e-value {one.inflation:.2g}, allowed below {EVIDENCE:g}"
-        why["weight"] = (
-            f"the mean weight is above 1 ({most}), so the propensities are too small"
-        )
+    if not asymptotic and (off := _proven_off(one)):
+        why["weight"] = off
     return why
+
+
+def _proven_off(one: Diagnostics) -> str:
+    """Why the mean weight is not 1, for intervals that hold for any tail; empty where
+    it may be."""
+    allowed = f"allowed below {EVIDENCE:g}"
+    if one.inflation >= EVIDENCE:
+        return (
+            f"the mean weight is above 1 (e-value {one.inflation:.2g}, {allowed}), so "
+            "the propensities are too small"
+        )
+    short = 1 - one.missing - one.mean_weight
+    cause = (
+        "so the propensities are too large, or rewards are missing for some arms more "
+        "often than for others"
+    )
+    if one.deflation is None:
+        light = one.ess >= ESS and one.largest_share <= SHARE
+        if not light or short <= max(ERRORS * one.weight_error, ROUNDED):
+            return ""
+        mean = f"{one.mean_weight:.4g} ± {one.weight_error:.2g}"
+        return (
+            f"the mean weight is {mean}, {cause}; if the logger hardly ever drew what "
+            "the target draws, give floor, or log the odds of all arms"
+        )
+    if one.deflation >= EVIDENCE:
+        return (
+            f"the mean weight is below {1 - one.missing:.4g} (e-value "
+            f"{one.deflation:.2g}, {allowed}), {cause}"
+        )
+    return ""
 
 
 def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:

@@ -339,6 +339,7 @@ def _weighted(
     support: Any = {
         "expected_squares": rows.expected_squares,
         "heaviest": rows.heaviest,
+        "ceiling": rows.ceiling,
         "least": rows.least,
     }
     support["slates"] = rows.slates

@@ -136,7 +136,9 @@ class Estimate(NamedTuple):
     `unbiased` (never where the logger could not draw what the target draws); else bias
     comes on top, unless it is `counted`: where a setting was chosen from the same rows,
     the interval holds that of no shrinkage, too, and so the value. `overruled` are
-    broken rules that were named in `overrule`.
+    broken rules that were named in `overrule`. `cut_from` is the mean of the terms
+    where that is outside the interval (no mean reward is above 1): `value` is then the
+    nearer end.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Estimate(NamedTuple):
     overruled: tuple[str, ...]
     why: str
     counted: bool = False
+    cut_from: float | None = None
 
     def __str__(self) -> str:
         if self.refused:
@@ -160,6 +163,8 @@ class Estimate(NamedTuple):
         if self.interval.startswith("anytime"):
             kind += f": {self.assumption}"
         bias = "" if self.unbiased or self.counted else ", its bias not counted"
+        if self.cut_from is not None:
+            bias += f", cut from {self.cut_from:.4g}"
         return (
             f"{self.name}: {self.value:.4g} in [{self.low:.4g}, {self.high:.4g}] "
             f"({kind}{bias})"
@@ -197,9 +202,9 @@ def estimate(
 
     Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can
     give, or from a chosen threshold. Intervals are cut to [0, 1], where values are
-    ([-1, 1] for differences). Of rows that were decided together the value is the mean
-    over slates of the means over their slots, and slates are what is counted
-    (`slates`).
+    ([-1, 1] for differences), and a mean outside its interval to the nearer end
+    (`cut_from`). Of rows that were decided together the value is the mean over slates
+    of the means over their slots, and slates are what is counted (`slates`).
 
     >>> from oddsmith.evaluation import ips
     >>> from oddsmith.logs import Log
@@ -221,7 +226,12 @@ def estimate(
         raise InvalidInput(
             f"an interval needs at least 2 {own.unit}s with rewards; got {len(own)}"
         )
-    names, found = check_rules(overrule), diagnose(terms)
+    names = check_rules(overrule)
+    if interval in ASYMPTOTIC:
+        found = diagnose(terms)
+    else:
+        terms.limit(floor)  # refuses a floor that the logged odds contradict
+        found = diagnose(terms, floor)
     against = broken(found, interval)
     refused, overruled = (
         tuple(n for n in against if (n in names) is kept) for kept in (False, True)
@@ -234,6 +244,9 @@ def estimate(
         if ends[0] > ends[1]:
             refused, against = ("constant",), {"constant": _NOT_CONSTANT.format(*ends)}
             value, low, high = np.nan, np.nan, np.nan
+    mean = value
+    if not refused:
+        value = min(max(value, low), high)
     unbiased, why = (
         terms.unbiased and found.missing <= MISSING,
         "; ".join(against[name] for name in refused),
@@ -246,6 +259,7 @@ def estimate(
         overruled,
         why,
         terms.whole is not None and found.missing <= MISSING,
+        mean if value != mean and not refused else None,
     )
 
 

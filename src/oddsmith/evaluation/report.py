@@ -234,6 +234,8 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
     if answer.refused:
         return "", "", "", f"refused: {', '.join(answer.refused)}"
     notes = [] if answer.unbiased or answer.counted else ["its bias is not counted"]
+    if answer.cut_from is not None:
+        notes.append(f"cut from {answer.cut_from:.4g}")
     if answer.setting is not None:
         notes.append(
             "nothing shrunk"

@@ -112,6 +112,12 @@ class Rows:
         )
 
     @cached_property
+    def ceiling(self) -> Array | None:
+        """The largest weight (T,) that a row could have had by the logged odds; None
+        where only the drawn arm's are logged."""
+        return None if self.ratios is None else np.asarray(self.ratios.max(axis=1))
+
+    @cached_property
     def expected_squares(self) -> Array | None:
         """E[w² | x] (T,) by the logged odds; None where only the drawn arm's are
         logged."""

@@ -59,4 +59,5 @@ def _moved(one: Estimate, width: float, low: float) -> Estimate:
     value, least, most = (
         low + width * number for number in (one.value, one.low, one.high)
     )
-    return one._replace(value=value, low=least, high=most)
+    mean = None if one.cut_from is None else low + width * one.cut_from
+    return one._replace(value=value, low=least, high=most, cut_from=mean)

@@ -319,6 +319,8 @@ def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) ->
     parts += [one.assumption] if one.interval.startswith("anytime") else []
     parts += [] if one.unbiased or one.counted else ["its bias not counted"]
     parts += [f"rule {', '.join(one.overruled)} overruled"] if one.overruled else []
+    if one.cut_from is not None:
+        parts.append(f"cut from {one.cut_from:.4g}")
     return ", ".join(parts)
 
 

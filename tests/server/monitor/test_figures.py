@@ -168,6 +168,7 @@ def test_values_are_those_of_evaluate_on_the_exported_log(tmp_path: Path) -> Non
             "low": None,
             "high": None,
             "refused": "an interval needs at least 2 rows with rewards; got 0",
+            "is_cut": False,
         }
         live(served, hands, 60)
         before = served.get("/v1/values")

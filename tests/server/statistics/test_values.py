@@ -13,7 +13,7 @@ from oddsmith.server.fold.fold import Folded, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
 from oddsmith.server.statistics.arm_names import Named
-from oddsmith.server.statistics.values import Target, Value, Values
+from oddsmith.server.statistics.values import Target, Value, Values, _logarithms
 from oddsmith.server.store.events import ARMS, ConfigurationChange, DecisionMade
 from oddsmith.server.store.protocol import Drawn, Late
 from server.fold.memory import Memory
@@ -70,7 +70,7 @@ def check(value: Value, found: ev.Estimate) -> None:
         0.0 if nothing else pytest.approx(found.diagnostics.ess, rel=1e-9)
     )
     if found.refused:
-        assert value[4:] == (None, None, None, found.why)
+        assert value[4:8] == (None, None, None, found.why)
     else:
         assert value[4:7] == pytest.approx(
             (found.value, found.low, found.high), abs=1e-9
@@ -198,3 +198,28 @@ def test_before_two_rewards_there_is_no_interval() -> None:
         values.count(Count(i, i, 0.5), drawn, {"a": 0.1, "b": 0.1}, named)
     told = {value.name: value for value in values.told(named, LEVEL, shadow=False)}
     assert "the mean weight is above 1" in str(told["a"].refused)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_value_is_outside_its_interval(seed: int) -> None:
+    """Rewards of 1 with odds of 0.02: the mean of weighted rewards is above 1."""
+    rng, total = np.random.default_rng(seed), 0.0
+    target = Target()
+    for _ in range(30):
+        weight = float(rng.choice([0.2, 25.0], p=[0.9, 0.1]))
+        target.n += 1
+        target.rows += 1
+        target.squares += 30.0
+        target.total += weight
+        total += weight
+        target.bets = target.bets + _logarithms(
+            np.array([[weight]]), np.array([[1.0]])
+        ).sum(axis=0)
+    found = target.value("uniform", "uniform", LEVEL)
+    if found.refused is not None:
+        return
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.is_cut is (total / 30 > found.high)

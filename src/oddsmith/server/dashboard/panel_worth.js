@@ -19,7 +19,7 @@ function nameOf({ kind, name }, shadow) {
 }
 
 /** Whether the weighted mean can be the value; a few rare draws may carry it beyond all rewards. */
-const inside = ({ value, low, high }) => value >= low && value <= high;
+const inside = ({ is_cut: cut }) => !cut;
 
 function drawn(row, place, marks) {
   const { value, low, high, kind } = row;

@@ -75,7 +75,8 @@ class TargetValue(msgspec.Struct):
     `kind` is "served" (what was done), "uniform" (even odds over eligible arms), "arm"
     (always this one; of arms that come with calls where it was offered) or, in shadow
     mode, "policy". `ess` is what `n` is worth. Where an interval cannot be defended,
-    `refused` says why and there are no numbers.
+    `refused` says why and there are no numbers. Where `is_cut`, the mean of weighted
+    rewards is outside the interval, and `value` is the nearer end.
     """
 
     name: str
@@ -86,6 +87,7 @@ class TargetValue(msgspec.Struct):
     n: int
     ess: float
     refused: str | None
+    is_cut: bool = False
 
 
 class ValuesAnswer(msgspec.Struct):

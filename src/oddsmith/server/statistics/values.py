@@ -45,7 +45,11 @@ _Row: TypeAlias = tuple[bool, str, float, float]
 
 class Value(NamedTuple):
     """A target's value in [0, 1] with an interval, or a sentence on why there is none;
-    `n` rows are worth `ess`."""
+    `n` rows are worth `ess`.
+
+    `is_cut` says that the mean of weighted rewards is outside the interval, so that
+    `value` is the nearer end.
+    """
 
     name: str
     kind: str
@@ -55,6 +59,7 @@ class Value(NamedTuple):
     low: float | None = None
     high: float | None = None
     refused: str | None = None
+    is_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -124,15 +129,12 @@ class Target:
         low, loss = running_bound(
             RunningSums(np.full(2, float(self.n)), gains, _BETS), (1 - level) / 2
         ).tolist()
-        return Value(
-            name,
-            kind,
-            self.n,
-            ess,
-            self.total / self.n,
-            min(low, 1.0),
-            max(0.0, 1.0 - loss),
-        )
+        low = min(low, 1.0)
+        high = max(0.0, 1.0 - loss)
+        mean = self.total / self.n
+        value = min(max(mean, low), high)
+        is_cut = value != mean
+        return Value(name, kind, self.n, ess, value, low, high, is_cut=is_cut)
 
     def _facts(self) -> tuple[Any, ...]:
         return (

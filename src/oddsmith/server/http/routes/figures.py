@@ -87,7 +87,7 @@ def _told(one: Value, scale: RewardScale) -> f.TargetValue:
         for number in (one.value, one.low, one.high)
     )
     return f.TargetValue(
-        one.name, one.kind, value, low, high, one.n, one.ess, one.refused
+        one.name, one.kind, value, low, high, one.n, one.ess, one.refused, one.is_cut
     )
 
 
@@ -121,7 +121,8 @@ def _worth(told: list[f.TargetValue]) -> str:
 
 
 def _shown(one: f.TargetValue) -> str:
-    return f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g})"
+    outside = "; the mean of weighted rewards is outside" if one.is_cut else ""
+    return f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g}{outside})"
 
 
 def _above(one: f.TargetValue, other: f.TargetValue) -> bool:
