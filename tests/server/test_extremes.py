@@ -5,6 +5,7 @@ databases; what is refused is a 4xx.
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from extremes import CLOCKS, SCALES
+from extremes import CLOCKS, IDS, MOMENTS, NUMBERS, PROPENSITIES, SCALES, to_json
 from oddsmith.files.policy import read_policy
 from oddsmith.server.audit import doctor, export, verify
+from oddsmith.server.audit.story import story_of
 from oddsmith.server.compat.personalizer.entrance import Personalizer
 from oddsmith.server.fold.fold import restore, roster_change
 from oddsmith.server.store.events import DecisionMade
@@ -111,7 +113,10 @@ def prove(file: Path, place: str, name: str, folder: Path) -> int:
         assert bits(restored.state) == bits(again.state)
         events = sum(reading.tally().values())
         if reading.tally().get("decision"):
-            for suffix in ("jsonl", "parquet"):
+            story_of(reading, next(_decided(reading))).record()
+            if policy.arms is not None:  # CSV has no lists, and reads "NaN" as missing
+                export(reading, folder / "log.csv")
+            for suffix in ("jsonl", "parquet", "dsjson"):
                 counts = export(reading, folder / f"log.{suffix}")
                 log = od.read_log(folder / f"log.{suffix}")
                 assert (len(log), counts.impossible) == (counts.rows, 0)
@@ -120,11 +125,89 @@ def prove(file: Path, place: str, name: str, folder: Path) -> int:
     return events
 
 
+def _decided(reading: Any) -> Iterator[str]:
+    return (one.id for one in reading.lines(0, reading.head()) if one.arm is not None)
+
+
+SLOTS = [{"name": "top", "eligible": ["a"], "features": [1.0]}]
+ODDS = {"incumbent": "a", "incumbent_odds": {"a": 0.5, "b": 0.5}}
+ACTIONS = [{"id": "a", "features": [{"x": 1}]}, {"id": "b", "features": []}]
+PAGE = {"actions": ACTIONS, "slots": [{"id": "top", "baselineAction": "a"}]}
+EVALUATION = {"name": "e", "startTime": "2021-04-07", "endTime": "2021-04-08"}
+BODIES: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/v1/decide", {"context": [1, 2], "id": "d", "eligible": ["a"],
+                            "unit": "u", "deferred": True, "odds": True} | ODDS),
+    ("POST", "/v1/decide", {"context": [1], "id": "s", "slots": SLOTS}),
+    ("POST", "/v1/decide/batch", {"decisions": [{"context": [1, 2]}], "arms": ["a"]}),
+    ("POST", "/v1/reward", {"id": "d", "reward": 1, "key": "k"}),
+    ("POST", "/v1/reward", {"slate": "s", "slot": "top", "reward": 1}),
+    ("POST", "/v1/reward/batch", {"rewards": [{"id": "d", "reward": 1}]}),
+    ("POST", "/v1/correct", {"id": "d", "reward": 1, "key": "k"}),
+    ("POST", "/v1/activate", {"id": "d"}),
+    ("POST", "/v1/activate", {"slate": "s"}),
+    ("POST", "/v1/experts", {"expert": "late", "change": "added", "key": "k",
+                             "share": 0.1}),
+    ("POST", "/personalizer/v1.0/rank", {"actions": ACTIONS, "eventId": "p",
+                                         "contextFeatures": [{"x": 1}],
+                                         "excludedActions": ["a"],
+                                         "deferActivation": True}),
+    ("POST", "/personalizer/v1.0/events/p/reward", {"value": 1}),
+    ("POST", "/personalizer/v1.1-preview.1/multislot/rank", PAGE | {"eventId": "m"}),
+    ("POST", "/personalizer/v1.1-preview.1/multislot/events/m/reward",
+     {"reward": [{"slotId": "top", "value": 1}]}),
+    ("POST", "/personalizer/v1.0/evaluations", EVALUATION),
+    ("POST", "/ofrep/v1/evaluate/flags/arm", {"context": {"targetingKey": "t"}}),
+]  # fmt: skip
+
+
+def extreme_bodies(step: int) -> Iterator[tuple[str, str, str]]:
+    """Each field of each body with every `step`-th extreme value, also in the fields of
+    its first entry."""
+    count = 0
+    for method, path, body in BODIES:
+        for field, usual in body.items():
+            for value in (*NUMBERS, *PROPENSITIES, *IDS, *MOMENTS):
+                count += 1
+                if count % step:
+                    continue
+                yield method, path, to_json(body | {field: value})
+                if isinstance(usual, list) and isinstance(usual[0], dict):
+                    for inner in usual[0]:
+                        changed = [usual[0] | {inner: value}]
+                        yield method, path, to_json(body | {field: changed})
+                if isinstance(usual, dict):
+                    yield method, path, to_json(body | {field: usual | {"a": value}})
+
+
+def check_every_field(folder: Path, step: int) -> None:
+    for name in ("gts", "auto"):
+        file = write_policy(folder, name, 5)
+        with here(file, doors=[Personalizer()]) as served:
+            served.post("decide", {"context": [1, 2]})
+            for method, path, content in extreme_bodies(step):
+                answer = served.ask(method, path, content=content)
+                assert answer.status_code < 500, (path, content[:300], answer.text)
+                if answer.status_code >= 400:
+                    assert answer.json(), (path, content[:300])
+            state_of(served)
+            assert served.get("/readyz")["ok"]
+        prove(file, str(file.with_suffix(".sqlite")), file.stem, folder)
+
+
+def test_every_field_of_every_route(tmp_path: Path) -> None:
+    check_every_field(tmp_path, 23)
+
+
+@pytest.mark.soak
+def test_every_field_of_every_route_with_every_value(tmp_path: Path) -> None:
+    check_every_field(tmp_path, 1)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_what_is_accepted_can_be_folded(tmp_path: Path, name: str) -> None:
     number = list(VARIANTS).index(name)
     file = write_policy(tmp_path, name, number)
-    found = live(file, name, number, 90)
+    found = live(file, name, number, 60)
     assert found[200] > 10
     assert prove(file, str(file.with_suffix(".sqlite")), file.stem, tmp_path) > 10
 
