@@ -321,14 +321,49 @@ def test_prior(folder: Path, prior: str, expected: list[float]) -> None:
 
 def test_floors_and_caps(folder: Path) -> None:
     text = TOP + "floors = { tech = 0.2 }\ncaps = 0.7\n" + PYTHON
+    policy = read(folder, text).policy
     made = od.Bounded(
         od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS), gamma=0.02),
         [0, 0, 0.2],
         0.7,
     )
-    policy = read(folder, text).policy
     assert same(policy, made)
-    assert policy.odds(policy.init(), CONTEXT).propensities[2] == pytest.approx(0.7)
+    voted = policy.odds(policy.init(), CONTEXT).propensities[2]
+    assert voted == pytest.approx(0.98 * 0.7 + 0.02 / 3)
+
+
+def test_caps_on_groups(folder: Path) -> None:
+    group = '[[cap_groups]]\narms = ["tech", "sports"]\nat_most = 0.4\n'
+    policy: Any = read(folder, TOP + PYTHON + group).policy
+    assert same(
+        policy,
+        od.Bounded(
+            od.GeneralizedThompsonSampling(by_name(folder).bank(ARMS), gamma=0.02),
+            np.zeros(()),
+            np.ones(()),
+            [od.policies.CapGroup(0.4, ["tech", "sports"])],
+        ),
+    )
+    odds = policy.odds(policy.init(), CONTEXT).propensities
+    np.testing.assert_allclose(odds, [0.006, 0.6, 0.394], atol=1e-2)
+    # arms by number, for a policy that does not know their names
+    linucb: Any = read(
+        folder, f'{TOP}[policy]\nkind = "linucb"\ndim = 1\n{group}'
+    ).policy
+    assert linucb.odds(linucb.init(), np.ones(1)).propensities[[0, 2]].sum() <= 0.4
+    for wrong, message in (
+        (group.replace("sports", "sport"), "got 'sport'"),
+        (group.replace("at_most = 0.4", "at_most = 2"), "cap_groups 1.at_most must be"),
+        (group + "more = 1\n", "cap_groups 1.more is not a key"),
+        (group + 'feature = "x"\n', "cap_groups 1: a group must have"),
+        (group + group.replace("tech", "politics"), "nested or disjoint"),
+        (group.replace('"tech"', '"politics", "tech"'), ""),
+    ):
+        if message:
+            with pytest.raises(od.OddsmithError, match=message):
+                read(folder, TOP + PYTHON + wrong)
+            continue
+        read(folder, TOP + PYTHON + wrong)  # a group of all arms has no cap
 
 
 @pytest.mark.parametrize(

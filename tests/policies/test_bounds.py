@@ -120,7 +120,7 @@ def test_caps_do_not_bind_the_only_eligible_arm() -> None:
         )
     rows = np.array([[True, False, False], [True, True, True]])
     found = bounded.odds(bounded.init((2,)), said, eligible=rows).propensities
-    np.testing.assert_allclose(found, np.array([[1, 0, 0], [0.3, 0.4, 0.3]]))
+    np.testing.assert_allclose(found, np.array([[1, 0, 0], [0.2, 0.4, 0.4]]))
     one = od.Bounded(od.thompson_sampling(od.GivenExperts(("a",))), caps=0.4)
     np.testing.assert_array_equal(
         one.odds(one.init(), np.array([[0.3]])).propensities, [1.0]
@@ -158,25 +158,28 @@ def test_one_row_of_odds_for_several_sets_of_eligible_arms() -> None:
 
 
 def test_the_policy_learns_from_the_odds_drawn_from() -> None:
-    """EXP4.P's bonus Σ_b ξ(b)/Pr(b) is that of the bounded odds, also when bounds stand
-    in bounds."""
+    """EXP4.P's bonus Σ_b ξ(b)/Pr(b) is that of the bounded ballots and odds, also when
+    bounds stand in bounds."""
     inner = od.policies.EXP4P(
         od.GivenExperts(("a", "b")), steps=10_000, prior=[0.999, 0.001]
     )
     said = np.array([[0.9, 0.1], [0.1, 0.9]])
     free = inner.odds(inner.init(), said)
-    for policy in (
-        od.Bounded(inner, floors=0.2),
-        od.Bounded(od.Bounded(inner, floors=0.1), floors=0.2),
+    p = inner.smallest(2)
+    assert np.asarray(free.bonus)[1] > 100
+    for floor, policy in (
+        (0.2, od.Bounded(inner, floors=0.2)),
+        (0.1, od.Bounded(od.Bounded(inner, floors=0.1), floors=0.2)),
     ):
         odds = policy.odds(policy.init(), said)
-        np.testing.assert_allclose(odds.propensities, [0.8, 0.2])
-        np.testing.assert_allclose(np.asarray(odds.bonus), [1 / 0.8, 1 / 0.2])
-        assert np.asarray(free.bonus)[1] > 100
+        ballots = np.array([[1 - floor, floor], [floor, 1 - floor]])
+        mixed = (1 - 2 * p) * np.array([0.999, 0.001]) @ ballots + p
+        right = np.maximum(mixed, 0.2)
+        right[0] = 1 - right[1]
+        np.testing.assert_allclose(odds.propensities, right)
+        np.testing.assert_allclose(np.asarray(odds.bonus), ballots @ (1 / right))
         decision = od.draw(odds, said, 0.9, step=1)
-        expected = inner.update(
-            inner.init(), decision._replace(bonus=np.array([1.25, 5.0])), 1.0
-        )
+        expected = inner.update(inner.init(), decision, 1.0)
         np.testing.assert_allclose(
             policy.update(policy.init(), decision, 1.0).log_weights,
             expected.log_weights,

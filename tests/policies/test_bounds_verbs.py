@@ -20,11 +20,17 @@ WITHOUT_SECOND = np.array([True, False, True])
 
 
 def test_odds_are_those_of_this_step_over_these_arms() -> None:
-    """Within bounds already, so that nothing but the policy's own odds can come out."""
+    """A floor of 0.01 and a cap of 0.9 leave 0.99 - 0.01 (K - 2) of each vote for its
+    arm, up to the cap; the rest goes to the next best arm."""
     for step, gamma in ((1, 0.8), (16, 0.2)):
         for eligible, n in ((None, 3), (WITHOUT_SECOND, 2)):
             mask = np.ones(3) if eligible is None else eligible
-            right = (1 - gamma) * np.array([0.75, 0.0, 0.25]) + gamma * mask / n
+            # the next best arm of the first expert is the third, of the second the
+            # second, where it is eligible
+            votes = np.array([[0.9, 0.01, 0.09], [0.01, 0.09, 0.9]])
+            if n == 2:
+                votes = np.array([[0.9, 0.0, 0.1], [0.1, 0.0, 0.9]])
+            right = (1 - gamma) * np.array([0.75, 0.25]) @ votes + gamma * mask / n
             advice = INNER.experts.advise((), SAID, eligible)
             for found in (
                 FAIR.odds(FAIR.init(), SAID, eligible=eligible, step=step),
@@ -46,7 +52,9 @@ def test_explanations_have_the_bounded_odds() -> None:
         caps=0.7,
     )
     explained: Any = tight.explain(tight.init(), SAID, eligible=WITHOUT_SECOND)
-    assert explained.propensities == pytest.approx([0.7, 0.0, 0.3])
+    np.testing.assert_allclose(explained.ballots, [[0.7, 0, 0.3], [0.3, 0, 0.7]])
+    assert str(explained).splitlines()[1].split()[2:6] == ["0", "0.70,", "2", "0.30"]
+    assert explained.propensities == pytest.approx([0.6, 0.0, 0.4])
     assert explained.posterior == pytest.approx([0.75, 0.25])
 
 

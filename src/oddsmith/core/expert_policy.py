@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Real, simplex
-from oddsmith.core.decision import Decision, State
+from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput, NoEligibleArm, OutOfDomain
-from oddsmith.core.experts import Experts, check_bank
+from oddsmith.core.experts import Experts, check_bank, checked_predictions
 from oddsmith.core.losses import Loss
 from oddsmith.core.policy import Policy
 
@@ -111,6 +111,21 @@ class OverExperts(Policy):
     @property
     def arms(self) -> Sequence[str] | None:
         return self.experts.arms
+
+    def weights_of(self, state: State) -> Array:
+        """One number for each expert (…, N), with the state's batch axes."""
+        log_weights: Array = state.log_weights
+        return log_weights
+
+    def advice(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
+        """The experts' predictions and ballots (…, N, K), checked against the state."""
+        check_eligible(eligible)
+        predictions, ballots = self.experts.advise(state.experts, context, eligible)
+        return checked_predictions(
+            predictions, self.weights_of(state), eligible
+        ), ballots
 
     @property
     def in_place(self) -> bool:

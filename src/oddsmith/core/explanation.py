@@ -12,14 +12,15 @@ __all__ = ["ArmExplanation", "Explanation"]
 
 # arms in columns, in rows, and in an expert's vote, before "… more"
 _WIDEST, _LONGEST, _FAVOURITES = 12, 40, 3
+_UNEQUAL = 1e-9  # by which parts of a vote differ that are no tie
 
 
 class Explanation(NamedTuple):
     """One decision's odds taken apart; print it for a table.
 
     propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, as long as an expert awake
-    has weight and nothing bounds the odds; `posterior` counts sleepers too, `weights`
-    do not. In `Bounded` the propensities are those bounded.
+    has weight; `posterior` counts sleepers too, `weights` do not. In `Bounded` the
+    ballots and `uniform` are within the bounds.
     """
 
     names: Sequence[str]
@@ -72,14 +73,22 @@ class Explanation(NamedTuple):
         return "\n".join([_table(rows), *self.notes])
 
     def _row(self, i: int, places: Ints) -> list[str]:
-        favourites = [
-            arm
+        parts = {
+            arm: float(part)
             for arm, part in zip(self.arms, self.ballots[i], strict=True)
             if part > 0
-        ]
+        }
+        favourites = list(parts)
+        joint = " = "
+        most = _WIDEST
+        if parts and max(parts.values()) - min(parts.values()) > _UNEQUAL:
+            largest = sorted(parts.items(), key=lambda item: -item[1])
+            favourites = [f"{arm} {part:.2f}" for arm, part in largest]
+            joint = ", "
+            most = _FAVOURITES
         hidden = (
             [f"… {len(favourites) - _FAVOURITES} more"]
-            if len(favourites) > _WIDEST
+            if len(favourites) > most
             else []
         )
         favourites = favourites[:_FAVOURITES] + hidden if hidden else favourites
@@ -89,7 +98,7 @@ class Explanation(NamedTuple):
         return [
             self.names[i],
             f"{self.posterior[i]:.4f}",
-            " = ".join(favourites) or "asleep",
+            joint.join(favourites) or "asleep",
             *predictions,
         ]
 

@@ -18,7 +18,7 @@ from oddsmith.core.expert_policy import (
     column,
     drawn_advice,
 )
-from oddsmith.core.experts import Experts, checked_predictions
+from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.losses import (
     Loss,
@@ -29,7 +29,7 @@ from oddsmith.core.losses import (
     total_log_loss,
 )
 from oddsmith.core.names import numbered_arms
-from oddsmith.core.offer import Offer
+from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.schedules import Schedule
 
 __all__ = ["GeneralizedThompsonSampling"]
@@ -120,6 +120,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def mergeable(self) -> bool:
         return self.orderless
 
+    weighs_ballots = True
+
     @property
     def explores(self) -> bool:
         return bool(self.gamma_at(1) > 0)
@@ -147,11 +149,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             state.experts, context, state.log_weights, gamma, eligible
         )
         if fused is None:
-            predictions, ballots = self.experts.advise(state.experts, context, eligible)
-            predictions = checked_predictions(predictions, state.log_weights, eligible)
-            return self.weigh(
-                state, (predictions, ballots), eligible=eligible, step=step
-            )
+            advice = self.advice(state, context, eligible)
+            return self.weigh(state, advice, eligible=eligible, step=step)
         # a compiled call has done what `weigh` does
         predictions, propensities, asleep = fused
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
@@ -166,7 +165,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         *,
         eligible: Bools | None = None,
         step: Step = None,
-        offer: Offer | None = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
     ) -> Odds:
         """The odds from the experts' predictions and ballots: their votes by weight,
         mixed with gamma."""
@@ -174,7 +174,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         gamma = (
             self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
         )
-        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
         bonus = _best_prediction(predictions, eligible) if self.optimism else None
         asleep = weights.asleep(predictions, eligible)
         return Odds(
@@ -284,12 +284,25 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         step: Step = None,
     ) -> Explanation:
         """The experts' votes and weights, and the part of gamma."""
-        check_eligible(eligible)
-        predictions, ballots = self.experts.advise(state.experts, context, eligible)
-        gamma, n_arms = np.asarray(self._gamma(state, step)), predictions.shape[-1]
-        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
-        mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
-        uniform = gamma[..., None] * mask / mask.sum(axis=-1, keepdims=True)
+        advice = self.advice(state, context, eligible)
+        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+
+    def explain_advice(
+        self,
+        state: ExpertState,
+        advice: tuple[Array, Array],
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        uniform: Array | None = None,
+    ) -> Explanation:
+        """The explanation of the odds that `weigh` makes of this advice."""
+        predictions, ballots = advice
+        gamma = np.asarray(self._gamma(state, step))
+        n_arms = predictions.shape[-1]
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
+        explored = gamma[..., None] * weights.even(n_arms, eligible, uniform)
         voting = weights.awake_weights(state.log_weights, ballots)
         known = context.arms if isinstance(context, Offer) else self.arms
         names, arms = self.experts.names, known or numbered_arms(n_arms)
@@ -300,7 +313,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             voting,
             predictions,
             ballots,
-            uniform,
+            explored,
             propensities,
         )
 

@@ -20,11 +20,12 @@ from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.losses import domain, square_loss
-from oddsmith.core.offer import Offer
+from oddsmith.core.offer import AnyOffer
 
 __all__ = ["Policy", "check_policy", "decide", "fold"]
 
 _WRITE = "write init, odds and update"
+_ODDS = "agent.policy.odds(agent.state, context) gives its odds and advice"
 
 
 class Policy:
@@ -82,6 +83,12 @@ class Policy:
             return True
 
         @property
+        def weighs_ballots(self) -> bool:
+            """Whether its odds are a mixture of the experts' ballots and a uniform
+            share, made by `weigh`: bounds then hold for each ballot."""
+            return False
+
+        @property
         def takes_offers(self) -> bool:
             """Whether it chooses among arms that come with the call (an `Offer` where a
             context goes)."""
@@ -93,9 +100,8 @@ class Policy:
             return domain(square_loss)
     else:
         bank = arms = None
-        in_place = orderless = mergeable = explores = importance_weighted = (
-            takes_offers
-        ) = False
+        in_place = orderless = mergeable = explores = importance_weighted = False
+        takes_offers = weighs_ballots = False
         reads_context = True
         prediction_range = domain(square_loss)
 
@@ -119,6 +125,23 @@ class Policy:
         """The distribution over arms: deterministic."""
         self._lacks("odds", _WRITE)
 
+    def advice(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
+        """The experts' predictions and ballots (…, N, K) in this context."""
+        self._lacks("advice", "it has no experts whose ballots it weighs")
+
+    def cast(
+        self,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        offer: AnyOffer | None = None,
+    ) -> tuple[Array, Array]:
+        """The advice with the ballots that `weigh` mixes: those of the experts, unless
+        there are bounds."""
+        return advice
+
     def weigh(
         self,
         state: State,
@@ -126,10 +149,14 @@ class Policy:
         *,
         eligible: Bools | None = None,
         step: Step = None,
-        offer: Offer | None = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
     ) -> Odds:
         """The odds from predictions and ballots (…, N, K) at hand, without asking
-        experts, of an offer or not."""
+        experts, of an offer or not.
+
+        `uniform` (…, K) is the distribution of exploration; None: 1/K.
+        """
         self._lacks("weigh", "odds(state, context) asks for what it needs")
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
@@ -207,10 +234,20 @@ class Policy:
         step: Step = None,
     ) -> Explanation | ArmExplanation:
         """Why the odds are what they are in this context."""
-        self._lacks(
-            "explain",
-            "agent.policy.odds(agent.state, context) gives its odds and advice",
-        )
+        self._lacks("explain", _ODDS)
+
+    def explain_advice(
+        self,
+        state: State,
+        advice: tuple[Array, Array],
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        uniform: Array | None = None,
+    ) -> Explanation:
+        """The explanation of the odds that `weigh` makes of this advice."""
+        self._lacks("explain", _ODDS)
 
     def _lacks(self, verb: str, instead: str) -> NoReturn:
         raise InvalidInput(

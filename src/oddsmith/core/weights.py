@@ -18,6 +18,7 @@ __all__ = [
     "awake_weights",
     "charge",
     "discount",
+    "even",
     "greedy",
     "mix",
     "posterior",
@@ -84,13 +85,18 @@ def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
 
 
 def mix(
-    log_weights: Array, ballots: Array, gamma: Real, eligible: Bools | None = None
+    log_weights: Array,
+    ballots: Array,
+    gamma: Real,
+    eligible: Bools | None = None,
+    uniform: Array | None = None,
 ) -> Array:
     """Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K over the eligible arms (…,
     K); Li 2013, Alg. 1.
 
     The sums run over the experts that cast a vote; when none of them has weight, the
-    odds are uniform.
+    odds are uniform. `uniform` (…, K) takes the place of 1 / K where bounds leave no
+    room for it.
 
     >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
     array([0.725, 0.275])
@@ -107,13 +113,31 @@ def mix(
         else np.add.reduce(eligible, axis=-1, keepdims=True)
     )
     if not (total > FAINT if votes.ndim == 1 else (total > FAINT).all()):
+        even = 1 / n_arms if eligible is None else eligible / n_arms
         votes, total = _faint_votes(
-            log_weights, ballots, 1 / n_arms if eligible is None else eligible / n_arms
+            log_weights, ballots, even if uniform is None else uniform
         )
     explored = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
     odds: Array = votes * ((1 - explored) / total)
+    if uniform is not None:
+        odds += explored * uniform
+        return odds
     odds += explored / n_arms if eligible is None else explored / n_arms * eligible
     return odds
+
+
+def even(n_arms: int, eligible: Bools | None, uniform: Array | None = None) -> Array:
+    """The distribution of exploration (…, K): `uniform` if given, else 1 / K over the
+    eligible arms.
+
+    >>> even(3, np.array([True, False, True]))
+    array([0.5, 0. , 0.5])
+    """
+    if uniform is not None:
+        return uniform
+    mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
+    shares: Array = mask / mask.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def vote(

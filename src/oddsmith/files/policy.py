@@ -23,7 +23,7 @@ from oddsmith.files.experts import read_bank
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import KINDS, parameters, read_policy_table, settings
 from oddsmith.policies.bounds import Bounded
-from oddsmith.policies.parts.projection import project
+from oddsmith.policies.cap_groups import CapGroup
 
 __all__ = ["EXPERIMENT_NAME", "PolicyFile", "read_flag_values", "read_policy"]
 
@@ -305,22 +305,54 @@ def _reward_scale(keys: Keys) -> RewardScale:
 def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...] | None) -> Policy:
     """The policy within its floors and caps, if there are any."""
     ends = {"floors": 0.0, "caps": 1.0}
-    if arms is None:
-        bounds = [_for_call(keys, what, default) for what, default in ends.items()]
-        return (
-            Bounded(policy, *bounds)
-            if any(what in keys.values for what in ends)
-            else policy
-        )
-    floors, caps = (
-        np.array(_per_arm(keys, what, default, arms)) for what, default in ends.items()
-    )
-    if not any(what in keys.values for what in ends):
+    bounds: list[Any] = [
+        _for_call(keys, what, default)
+        if arms is None
+        else np.array(_per_arm(keys, what, default, arms))
+        for what, default in ends.items()
+    ]
+    groups = _cap_groups(keys, None if policy.arms is not None else arms)
+    if not groups and not any(what in keys.values for what in ends):
         return policy
-    bounded = Bounded(policy, floors, caps)
-    # raises where no odds can meet them
-    project(np.full(len(arms), 1 / len(arms)), floors, caps)
+    floors, caps = bounds
+    bounded = Bounded(policy, floors, caps, groups)
+    if arms is not None:
+        bounded.check_feasible(len(arms))
     return bounded
+
+
+def _cap_groups(keys: Keys, arms: Sequence[str] | None) -> list[CapGroup]:
+    """The caps on groups of arms, of the tables [[cap_groups]]; by number among `arms`
+    where the policy does not know their names."""
+    given = keys.get("cap_groups", [])
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise InvalidInput(
+            f"cap_groups must be tables [[cap_groups]]; got {given!r:.60}"
+        )
+    groups = []
+    for place, one in enumerate(given, 1):
+        table = Keys(one, f"cap_groups {place}")
+        at_most = table.number("at_most", low=0, high=1)
+        names = table.get("arms", [])
+        feature = table.get("feature", None)
+        value = table.get("value", None)
+        table.close()
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            raise InvalidInput(
+                f"cap_groups {place}.arms must be a list of names; got {names!r:.60}"
+            )
+        unknown = [name for name in names if arms is not None and name not in arms]
+        if unknown:
+            raise InvalidInput(
+                f"cap_groups {place}.arms must be arms of the file; got {unknown[0]!r}"
+            )
+        if arms is not None:
+            names = [list(arms).index(name) for name in names]
+        try:
+            groups.append(CapGroup(at_most, names, feature, value))
+        except InvalidInput as error:
+            raise table.blame(error) from error
+    return groups
 
 
 def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]:

@@ -28,6 +28,7 @@ REGISTERED: dict[str, Registration] = {
         "BetaThompsonSampling", "n_arms wins losses gamma"
     ),
     "Bounded": Registration("Bounded", "policy floors caps"),
+    "CapGroup": Registration("CapGroup", "at_most arms feature value"),
     "Clipped": Registration("Clipped", "experts low high"),
     "Curves": Registration("Curves", "n scale seed most"),
     "EXP4": Registration("EXP4", "experts prior eta gamma"),

@@ -7,6 +7,7 @@ from oddsmith.core.schedules import PowerSchedule, Schedule
 from oddsmith.policies.auto import auto
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounds import Bounded
+from oddsmith.policies.cap_groups import CapGroup
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
@@ -41,6 +42,7 @@ __all__ = [
     "ArmExplanation",
     "BetaThompsonSampling",
     "Bounded",
+    "CapGroup",
     "EXP4",
     "EXP4P",
     "EpochGreedy",

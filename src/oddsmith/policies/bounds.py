@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -9,37 +10,57 @@ import numpy as np
 from oddsmith.core.arrays import Array, Bools, finite
 from oddsmith.core.decision import Context, Odds, State, Step
 from oddsmith.core.errors import Infeasible, InvalidInput
+from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.policy import Policy, check_policy
-from oddsmith.policies.parts.projection import project
+from oddsmith.policies.cap_groups import (
+    check_groups,
+    members_of_arms,
+    members_of_offer,
+)
+from oddsmith.policies.parts.feasible import Limits, feasible_ballots, limits_of
+from oddsmith.policies.parts.projection import project, project_groups
 from oddsmith.policies.wrapper import PolicyWrapper
 
-__all__ = ["Bounded"]
+__all__ = ["Bounded", "reads_features"]
 
 
 @dataclass(frozen=True, eq=False)
 class Bounded(PolicyWrapper):
-    """`policy` with the closest odds (Kullback-Leibler) that keep every eligible arm
-    between its floor and its cap.
+    """`policy` with every eligible arm between its floor and its cap, and groups of
+    arms below their caps.
 
     Floors and caps are one number for all arms, one per arm, or a dict by name, which
-    binds the arms it names. An arm that is not eligible has odds 0 all the same; the
-    only eligible arm has odds 1, for a cap cannot bind alone. Where the eligible arms
-    cannot carry the bounds, `Infeasible` says so; of K arms that come with the call a
-    number f is min(f, 1/K) as a floor and max(f, 1/K) as a cap, which they always can.
-    The policy learns from the bounded odds, those that were drawn from.
+    binds the arms it names; `cap_groups` is a list of `CapGroup`, nested or disjoint.
+
+    Where the policy mixes ballots of experts, the bounds hold for each ballot: an
+    expert votes for the feasible distribution with the highest predicted reward (it
+    fills its best arm up to the cap, then the next), and gamma's share is the feasible
+    distribution closest to uniform. A mixture of feasible distributions is feasible.
+    The odds of other policies are replaced by the closest feasible ones
+    (Kullback-Leibler). Either way the policy learns from the odds drawn from.
+
+    An arm that is not eligible has odds 0 all the same. A cap binds while another
+    eligible arm can take what it leaves: the only eligible arm has odds 1, and a group
+    that contains all eligible arms has no cap. Otherwise bounds that the eligible arms
+    cannot carry are refused (`Infeasible`). Of K arms that come with the call a number
+    f is min(f, 1/K) as a floor and max(f, 1/K) as a cap; as a floor it is also at most
+    an equal share of a group's cap.
 
     >>> import numpy as np
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.policies.recipes import thompson_sampling
-    >>> fair = Bounded(thompson_sampling(GivenExperts(["only"])), floors=0.1)
-    >>> fair.odds(fair.init(), np.array([[0.2, 0.9, 0.5]])).propensities
-    array([0.1, 0.8, 0.1])
+    >>> fair = Bounded(thompson_sampling(GivenExperts(["only"])), floors=0.1, caps=0.7)
+    >>> fair.odds(fair.init(), np.array([[0.2, 0.9, 0.5]])).propensities.round(12)
+    array([0.1, 0.7, 0.2])
     """
 
     policy: Policy
     floors: Any = 0.0
     caps: Any = 1.0
+    cap_groups: Any = ()
+
+    weighs_ballots = False  # its ballots are bounded already
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
@@ -47,6 +68,8 @@ class Bounded(PolicyWrapper):
             object.__setattr__(
                 self, what, _checked(what, getattr(self, what), self.arms)
             )
+        groups = check_groups(self.cap_groups, self.arms)
+        object.__setattr__(self, "cap_groups", groups)
         if isinstance(self.floors, dict) or isinstance(self.caps, dict):
             return
         if self.floors.ndim and self.caps.ndim and self.floors.shape != self.caps.shape:
@@ -59,16 +82,23 @@ class Bounded(PolicyWrapper):
                 f"floors must not exceed caps; got {self.floors.tolist()} above "
                 f"{self.caps.tolist()}"
             )
+        if groups and self.arms is not None:
+            self.check_feasible(len(self.arms))
+
+    def check_feasible(self, n_arms: int) -> None:
+        """Refuse bounds that no distribution over so many fixed arms meets."""
+        _ = self._fixed_limits(n_arms, None).uniform
 
     @property
     def explores(self) -> bool:
         floored = not isinstance(self.floors, dict) and self.floors.min() > 0
         caps = self.caps.values() if isinstance(self.caps, dict) else self.caps.flat
-        return bool(floored or (self.policy.explores and min(caps, default=1.0) > 0))
+        least = min([*caps, *(group.at_most for group in self.cap_groups)], default=1.0)
+        return bool(floored or (self.policy.explores and least > 0))
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
         """The policy within one bound for all arms as it is; where each has its own,
-        those that are new are free."""
+        those that are new are free, and belong to no group."""
         policy, wider = self.policy.with_arms(state, arms)
         ends = {"floors": self.floors, "caps": self.caps}
         bounds = {
@@ -87,12 +117,27 @@ class Bounded(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The policy's odds, projected; its bonus is that of the projected odds, advice
+        """The policy's odds within the bounds; its bonus is that of these odds, advice
         and weights are its own."""
+        offer = context if isinstance(context, AnyOffer) else None
+        if self.policy.weighs_ballots:
+            advice = self.policy.advice(state, context, eligible)
+            return self.weigh(state, advice, eligible=eligible, step=step, offer=offer)
         odds = self.policy.odds(state, context, eligible=eligible, step=step)
-        if isinstance(context, AnyOffer):
-            return self._offer_bound(odds, context, eligible)
-        return self._bound(odds, eligible)
+        return self._projected(odds, eligible, offer)
+
+    def cast(
+        self,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        offer: AnyOffer | None = None,
+    ) -> tuple[Array, Array]:
+        """The advice with ballots within the bounds."""
+        if not self.policy.weighs_ballots:
+            return advice
+        limits = self._limits(advice[0].shape[-1], eligible, offer)
+        return self._cast(advice, limits)
 
     def weigh(
         self,
@@ -101,46 +146,161 @@ class Bounded(PolicyWrapper):
         *,
         eligible: Bools | None = None,
         step: Step = None,
-        offer: Offer | None = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
     ) -> Odds:
-        """The odds from advice at hand, projected."""
-        odds = self.policy.weigh(state, advice, eligible=eligible, step=step)
-        return (
-            self._bound(odds, eligible)
-            if offer is None
-            else self._offer_bound(odds, offer, eligible)
+        """The odds from advice at hand, within the bounds."""
+        if not self.policy.weighs_ballots:
+            odds = self.policy.weigh(state, advice, eligible=eligible, step=step)
+            return self._projected(odds, eligible, offer)
+        limits = self._limits(advice[0].shape[-1], eligible, offer)
+        odds = self.policy.weigh(
+            state,
+            self._cast(advice, limits),
+            eligible=eligible,
+            step=step,
+            uniform=limits.uniform,
         )
+        propensities = limits.clip(odds.propensities)
+        return self.complete(odds._replace(propensities=propensities))
 
-    def _offer_bound(self, odds: Odds, offer: AnyOffer, eligible: Bools | None) -> Odds:
-        """The odds of arms that came with the call, projected."""
-        bounds = [
-            _of_offer(one, self.floors, self.caps, mask)
-            for one, mask in zip(offer.offers, _masks(offer, eligible), strict=True)
+    def explain(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Explanation | ArmExplanation:
+        """The explanation with ballots and exploration within the bounds; of a policy
+        without ballots its own, with the bounded odds."""
+        if not self.policy.weighs_ballots:
+            return super().explain(state, context, eligible=eligible, step=step)
+        offer = context if isinstance(context, AnyOffer) else None
+        advice = self.policy.advice(state, context, eligible)
+        limits = self._limits(advice[0].shape[-1], eligible, offer)
+        explanation = self.policy.explain_advice(
+            state,
+            self._cast(advice, limits),
+            context,
+            eligible=eligible,
+            step=step,
+            uniform=limits.uniform,
+        )
+        propensities = limits.clip(explanation.propensities)
+        return explanation._replace(propensities=propensities)
+
+    def _cast(self, advice: tuple[Array, Array], limits: Limits) -> tuple[Array, Array]:
+        predictions, ballots = advice
+        return predictions, feasible_ballots(ballots, predictions, limits)
+
+    def _projected(
+        self, odds: Odds, eligible: Bools | None, offer: AnyOffer | None
+    ) -> Odds:
+        """The closest feasible odds."""
+        found = odds.propensities
+        limits = self._limits(found.shape[-1], eligible, offer)
+        if self.cap_groups:
+            propensities = _project_rows(found, limits)
+        else:
+            propensities = project(found, limits.low, limits.high, eligible)
+        return self.complete(odds._replace(propensities=propensities))
+
+    def _limits(
+        self, n_arms: int, eligible: Bools | None, offer: AnyOffer | None
+    ) -> Limits:
+        """The bounds of a call, refused where no distribution meets them."""
+        if offer is None and eligible is None:
+            if n_arms not in self._known_limits:
+                self._known_limits[n_arms] = self._fixed_limits(n_arms, None)
+            return self._known_limits[n_arms]
+        if offer is None:
+            return self._fixed_limits(n_arms, eligible)
+        masks = _masks(offer, eligible)
+        each = [
+            self._offer_limits(one, mask)
+            for one, mask in zip(offer.offers, masks, strict=True)
         ]
-        floors, caps = (
-            np.stack(part) if offer.lead else part[0]
-            for part in zip(*bounds, strict=True)
-        )
-        return self.complete(
-            odds._replace(
-                propensities=project(odds.propensities, floors, caps, eligible)
-            )
+        if not offer.lead:
+            return each[0]
+        return Limits(
+            np.stack([one.low for one in each]),
+            np.stack([one.high for one in each]),
+            np.stack([one.members for one in each]),
+            np.stack([one.at_most for one in each]),
+            np.stack([one.eligible for one in each]),
+            each[0].labels,
         )
 
-    def _bound(self, odds: Odds, eligible: Bools | None) -> Odds:
+    @cached_property
+    def _known_limits(self) -> dict[int, Limits]:
+        """The limits with all arms eligible, by the number of arms."""
+        return {}
+
+    def _fixed_limits(self, n_arms: int, eligible: Bools | None) -> Limits:
+        """The bounds of arms that do not come with the call."""
         if isinstance(self.floors, dict) or isinstance(self.caps, dict):
             raise InvalidInput(
                 "floors and caps by name need arms that have names: those of experts, "
                 "or of the call"
             )
-        n_arms = odds.propensities.shape[-1]
         for what, bounds in (("floors", self.floors), ("caps", self.caps)):
             if bounds.ndim and bounds.size != n_arms:
                 raise InvalidInput(
                     f"{what} must be one per arm; got {bounds.size} for {n_arms} arms"
                 )
-        propensities = project(odds.propensities, self.floors, self.caps, eligible)
-        return self.complete(odds._replace(propensities=propensities))
+        members = members_of_arms(self.cap_groups, self.arms, n_arms)
+        mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
+        return self._limits_of(self.floors, self.caps, members, mask)
+
+    def _offer_limits(self, offer: Offer, eligible: Bools) -> Limits:
+        """The bounds of arms that come with the call."""
+        members = members_of_offer(self.cap_groups, offer)
+        low, high = _of_offer(offer, self.floors, self.caps, eligible)
+        if not isinstance(self.floors, dict):
+            for group, mine in zip(self.cap_groups, members & eligible, strict=True):
+                if (mine == eligible).all():
+                    continue  # its cap does not bind
+                share = group.at_most / max(int(mine.sum()), 1)
+                low = np.where(mine, np.minimum(low, share), low)
+        return self._limits_of(low, high, members, eligible)
+
+    def _limits_of(
+        self, low: Array, high: Array, members: Bools, eligible: Bools
+    ) -> Limits:
+        at_most = np.array([group.at_most for group in self.cap_groups])
+        labels = [str(group) for group in self.cap_groups]
+        return limits_of(low, high, members, at_most, eligible, labels)
+
+
+def reads_features(policy: Policy) -> bool:
+    """Whether the policy needs features of the arms offered to know their caps."""
+    return isinstance(policy, Bounded) and any(
+        group.feature is not None for group in policy.cap_groups
+    )
+
+
+def _project_rows(propensities: Array, limits: Limits) -> Array:
+    """The closest odds within bounds and caps of groups (…, K), row by row."""
+    _ = limits.uniform  # raises where no odds can meet the bounds
+    shape = propensities.shape
+    n_groups = limits.at_most.shape[-1]
+    columns = [
+        np.broadcast_to(bounds, shape).reshape(-1, shape[-1])
+        for bounds in (propensities, limits.low, limits.high)
+    ]
+    members = np.broadcast_to(limits.members, (*shape[:-1], n_groups, shape[-1]))
+    at_most = np.broadcast_to(limits.at_most, (*shape[:-1], n_groups))
+    rows = [
+        project_groups(*row)
+        for row in zip(
+            *columns,
+            members.reshape(-1, n_groups, shape[-1]),
+            at_most.reshape(-1, n_groups),
+            strict=True,
+        )
+    ]
+    return limits.clip(np.stack(rows).reshape(shape))
 
 
 def _checked(what: str, bounds: object, arms: Sequence[str] | None) -> Any:

@@ -20,6 +20,7 @@ from oddsmith.core.expert_policy import (
     drawn_advice,
 )
 from oddsmith.core.experts import Experts, checked_predictions
+from oddsmith.core.offer import AnyOffer
 
 __all__ = ["EpochGreedy", "EpochState"]
 
@@ -55,6 +56,7 @@ class EpochGreedy(OverExperts):
     experts: Experts
     scale: float = 1.0
 
+    weighs_ballots = True
     importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def __post_init__(self) -> None:
@@ -96,11 +98,24 @@ class EpochGreedy(OverExperts):
         """Uniform on exploring steps, else the ballots of the experts that lead; a
         sleeper's ballot is NaN."""
         check_eligible(eligible)
-        ballots = checked_predictions(
-            self.experts.advise(state.experts, context, eligible)[1],
-            state.values,
-            eligible,
-        )
+        advice = self.experts.advise(state.experts, context, eligible)
+        return self.weigh(state, advice, eligible=eligible, step=step)
+
+    def weights_of(self, state: EpochState) -> Array:
+        return state.values
+
+    def weigh(
+        self,
+        state: EpochState,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
+    ) -> Odds:
+        """The odds from the experts' ballots."""
+        ballots = checked_predictions(advice[1], state.values, eligible)
         explore = self.explores_at(
             state.learnt + 1 if step is None else step, ballots.shape[-1]
         )
@@ -114,7 +129,7 @@ class EpochGreedy(OverExperts):
             if np.ndim(explore) == 0
             else np.asarray(explore, dtype=np.float64)
         )
-        propensities = weights.mix(log_weights, ballots, gamma, eligible)
+        propensities = weights.mix(log_weights, ballots, gamma, eligible, uniform)
         flag = np.broadcast_to(
             np.asarray(explore, dtype=np.float64)[..., None], awake.shape
         )

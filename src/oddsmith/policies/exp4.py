@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oddsmith.core import weights
-from oddsmith.core.arrays import Bools, Ints, Real, number
+from oddsmith.core.arrays import Array, Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
 from oddsmith.core.expert_policy import (
     ExpertState,
@@ -16,6 +16,7 @@ from oddsmith.core.expert_policy import (
     drawn_advice,
 )
 from oddsmith.core.experts import checked_predictions
+from oddsmith.core.offer import AnyOffer
 
 __all__ = ["EXP4", "OverBallots"]
 
@@ -25,6 +26,7 @@ class OverBallots(MultiplicativeWeights):
     """The bodies of policies that score ballots, whatever the experts predict: they
     write `exploration`."""
 
+    weighs_ballots = True
     importance_weighted = True  # rewards are divided by the odds they were drawn with
 
     def exploration(self, n_arms: int | Ints) -> Real:
@@ -42,12 +44,25 @@ class OverBallots(MultiplicativeWeights):
         """The weighted ballots mixed with the exploration; the ballots are the advice,
         NaN for a sleeper."""
         check_eligible(eligible)
-        _, ballots = self.experts.advise(state.experts, context, eligible)
-        ballots = checked_predictions(ballots, state.log_weights, eligible)
+        advice = self.experts.advise(state.experts, context, eligible)
+        return self.weigh(state, advice, eligible=eligible, step=step)
+
+    def weigh(
+        self,
+        state: ExpertState,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
+    ) -> Odds:
+        """The odds from the experts' ballots."""
+        ballots = checked_predictions(advice[1], state.log_weights, eligible)
         gamma = self.exploration(
             ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
         )
-        propensities = weights.mix(state.log_weights, ballots, gamma, eligible)
+        propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
         cast = ballots.any(axis=-1, keepdims=True)
         if cast.all():
             return self.complete(Odds(propensities, ballots))

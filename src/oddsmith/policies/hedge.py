@@ -15,14 +15,12 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.expert_policy import (
     ExpertState,
     check_advice,
-    check_eligible,
     column,
     drawn_advice,
 )
-from oddsmith.core.experts import checked_predictions
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.gts import GeneralizedThompsonSampling
-from oddsmith.core.offer import Offer
+from oddsmith.core.offer import AnyOffer
 from oddsmith.core.policy import Policy
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.policies.wrapper import PolicyWrapper
@@ -81,6 +79,7 @@ class Hedged(PolicyWrapper):
     policy: GeneralizedThompsonSampling
     trust: float = 0.5
 
+    weighs_ballots = True
     importance_weighted = True
     explores = False  # an arm that no member wants has odds 0
 
@@ -145,14 +144,8 @@ class Hedged(PolicyWrapper):
         step: Step = None,
     ) -> Odds:
         """Exact propensities, with what `weigh` says travels beside them."""
-        check_eligible(eligible)
-        predictions, ballots = self.policy.experts.advise(
-            state.experts, context, eligible
-        )
-        predictions = checked_predictions(
-            predictions, state.current.log_weights, eligible
-        )
-        return self.weigh(state, (predictions, ballots), eligible=eligible, step=step)
+        advice = self.advice(state, context, eligible)
+        return self.weigh(state, advice, eligible=eligible, step=step)
 
     def weigh(
         self,
@@ -161,19 +154,20 @@ class Hedged(PolicyWrapper):
         *,
         eligible: Bools | None = None,
         step: Step = None,
-        offer: Offer | None = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
     ) -> Odds:
         """The members' votes by trust.
 
         The advice is GTS's (the N predictions), then the members' N + 1 votes, NaN for
         a sleeper; the bonus is GTS's, or 0, then q_j η, whose sum is the rate.
         """
-        inner = self.policy.weigh(state.current, advice, eligible=eligible, step=step)
-        votes, log_trust = (
-            _members(advice[1], inner.propensities),
-            self._log_trust(state),
+        inner = self.policy.weigh(
+            state.current, advice, eligible=eligible, step=step, uniform=uniform
         )
-        propensities = weights.mix(log_trust, votes, 0.0, eligible)
+        votes = _members(advice[1], inner.propensities)
+        log_trust = self._log_trust(state)
+        propensities = weights.mix(log_trust, votes, 0.0, eligible, uniform)
         rates = (self.scale / state.price)[..., None] * weights.awake_weights(
             log_trust, votes
         )
@@ -324,13 +318,30 @@ class Hedged(PolicyWrapper):
     ) -> Explanation:
         """The experts' votes, each by its own policy's trust and its weight in GTS
         together, and what safety costs."""
-        inner = self.policy.explain(
-            state.current, context, eligible=eligible, step=step
+        advice = self.advice(state, context, eligible)
+        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+
+    def explain_advice(
+        self,
+        state: HedgedState,
+        advice: tuple[Array, Array],
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        uniform: Array | None = None,
+    ) -> Explanation:
+        """The explanation of the odds that `weigh` makes of this advice."""
+        inner = self.policy.explain_advice(
+            state.current,
+            advice,
+            context,
+            eligible=eligible,
+            step=step,
+            uniform=uniform,
         )
-        votes, log_trust = (
-            _members(inner.ballots, inner.propensities),
-            self._log_trust(state),
-        )
+        votes = _members(inner.ballots, inner.propensities)
+        log_trust = self._log_trust(state)
         trust = weights.awake_weights(log_trust, votes)
         of_gts, gamma = trust[..., -1:], inner.uniform.sum(axis=-1, keepdims=True)
         voting = trust[..., :-1] + of_gts * (1 - gamma) * inner.weights
@@ -338,7 +349,7 @@ class Hedged(PolicyWrapper):
             posterior=self.posterior(state),
             weights=voting / np.where(of_gts * gamma < 1, 1 - of_gts * gamma, 1.0),
             uniform=of_gts * inner.uniform,
-            propensities=weights.mix(log_trust, votes, 0.0, eligible),
+            propensities=weights.mix(log_trust, votes, 0.0, eligible, uniform),
             notes=self.notes(state) if state.price.ndim == 0 else (),
         )
 

@@ -14,15 +14,13 @@ from oddsmith.core.errors import InvalidInput, OutOfDomain
 from oddsmith.core.expert_policy import (
     MultiplicativeWeights,
     check_advice,
-    check_eligible,
     drawn_advice,
     scored,
 )
-from oddsmith.core.experts import checked_predictions
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.losses import Loss, domain, log_loss
 from oddsmith.core.names import numbered_arms
-from oddsmith.core.offer import Offer
+from oddsmith.core.offer import AnyOffer, Offer
 
 __all__ = ["RateMixture", "RateState"]
 
@@ -67,6 +65,7 @@ class RateMixture(MultiplicativeWeights):
     gamma: float = 0.02
 
     orderless = False
+    weighs_ballots = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,12 +108,12 @@ class RateMixture(MultiplicativeWeights):
         step: Step = None,
     ) -> Odds:
         """Exact propensities, with the predictions as advice."""
-        check_eligible(eligible)
-        predictions, ballots = self.experts.advise(state.experts, context, eligible)
-        predictions = checked_predictions(
-            predictions, state.log_weights[..., 0, :], eligible
-        )
-        return self.weigh(state, (predictions, ballots), eligible=eligible, step=step)
+        advice = self.advice(state, context, eligible)
+        return self.weigh(state, advice, eligible=eligible, step=step)
+
+    def weights_of(self, state: RateState) -> Array:
+        first_rate: Array = state.log_weights[..., 0, :]
+        return first_rate
 
     def weigh(
         self,
@@ -123,13 +122,13 @@ class RateMixture(MultiplicativeWeights):
         *,
         eligible: Bools | None = None,
         step: Step = None,
-        offer: Offer | None = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
     ) -> Odds:
         """The odds from the experts' predictions and ballots."""
         predictions, ballots = advice
-        return Odds(
-            self._mixed(self._voting(state, ballots), ballots, eligible), predictions
-        )
+        voting = self._voting(state, ballots)
+        return Odds(self._mixed(voting, ballots, eligible, uniform), predictions)
 
     def update(self, state: RateState, decision: Decision, reward: Real) -> RateState:
         """Charge every expert for its prediction, every rate for its experts' average,
@@ -180,17 +179,34 @@ class RateMixture(MultiplicativeWeights):
     ) -> Explanation:
         """The experts' votes and weights, the part of gamma, and how much each rate has
         to say."""
-        check_eligible(eligible)
-        predictions, ballots = self.experts.advise(state.experts, context, eligible)
-        voting, n_arms = self._voting(state, ballots), predictions.shape[-1]
-        mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
-        uniform = self.gamma * mask / mask.sum(axis=-1, keepdims=True)
+        advice = self.advice(state, context, eligible)
+        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+
+    def explain_advice(
+        self,
+        state: RateState,
+        advice: tuple[Array, Array],
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        uniform: Array | None = None,
+    ) -> Explanation:
+        """The explanation of the odds that `weigh` makes of this advice."""
+        predictions, ballots = advice
+        n_arms = predictions.shape[-1]
+        voting = self._voting(state, ballots)
         known = context.arms if isinstance(context, Offer) else self.arms
-        odds, posterior = self._mixed(voting, ballots, eligible), self.posterior(state)
-        notes = self._notes(state) if state.gap.ndim == 0 else ()
-        names, arms = self.experts.names, known or numbered_arms(n_arms)
         return Explanation(
-            names, arms, posterior, voting, predictions, ballots, uniform, odds, notes
+            self.experts.names,
+            known or numbered_arms(n_arms),
+            self.posterior(state),
+            voting,
+            predictions,
+            ballots,
+            self.gamma * weights.even(n_arms, eligible, uniform),
+            self._mixed(voting, ballots, eligible, uniform),
+            self._notes(state) if state.gap.ndim == 0 else (),
         )
 
     def _notes(self, state: RateState) -> tuple[str, ...]:
@@ -208,9 +224,15 @@ class RateMixture(MultiplicativeWeights):
         voting: Array = (self.rate_weights(state)[..., None] * by_rate).sum(axis=-2)
         return voting
 
-    def _mixed(self, voting: Array, ballots: Array, eligible: Bools | None) -> Array:
+    def _mixed(
+        self,
+        voting: Array,
+        ballots: Array,
+        eligible: Bools | None,
+        uniform: Array | None,
+    ) -> Array:
         with np.errstate(divide="ignore"):
-            return weights.mix(np.log(voting), ballots, self.gamma, eligible)
+            return weights.mix(np.log(voting), ballots, self.gamma, eligible, uniform)
 
     def _scale(self, state: RateState) -> Array:
         """ln E / Δ (…, 1); 0 where the gap is 0, as long as no rate differs from

@@ -9,7 +9,7 @@ from oddsmith.core.arrays import Array, Bools, Real
 from oddsmith.core.decision import Context, Decision, Odds, State, Step
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import ArmExplanation, Explanation
-from oddsmith.core.offer import Offer
+from oddsmith.core.offer import AnyOffer
 from oddsmith.core.policy import Policy
 
 __all__ = ["PolicyWrapper"]
@@ -39,6 +39,10 @@ class PolicyWrapper(Policy):
         reads_context = property(attrgetter("policy.reads_context"))
         takes_offers = property(attrgetter("policy.takes_offers"))
         prediction_range = property(attrgetter("policy.prediction_range"))
+
+    @property
+    def weighs_ballots(self) -> bool:
+        return self.policy.weighs_ballots and type(self).odds is PolicyWrapper.odds
 
     @property
     def orderless(self) -> bool:
@@ -74,11 +78,31 @@ class PolicyWrapper(Policy):
         *,
         eligible: Bools | None = None,
         step: Step = None,
-        offer: Offer | None = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
     ) -> Odds:
         return self.policy.weigh(
-            self.inner_state(state), advice, eligible=eligible, step=step, offer=offer
+            self.inner_state(state),
+            advice,
+            eligible=eligible,
+            step=step,
+            offer=offer,
+            uniform=uniform,
         )
+
+    def advice(
+        self, state: State, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
+        return self.policy.advice(self.inner_state(state), context, eligible)
+
+    def cast(
+        self,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        offer: AnyOffer | None = None,
+    ) -> tuple[Array, Array]:
+        return self.policy.cast(advice, eligible=eligible, offer=offer)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         return self.policy.update(state, decision, reward)
@@ -140,4 +164,23 @@ class PolicyWrapper(Policy):
             propensities=self.odds(
                 state, context, eligible=eligible, step=step
             ).propensities
+        )
+
+    def explain_advice(
+        self,
+        state: State,
+        advice: tuple[Array, Array],
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        uniform: Array | None = None,
+    ) -> Explanation:
+        return self.policy.explain_advice(
+            self.inner_state(state),
+            advice,
+            context,
+            eligible=eligible,
+            step=step,
+            uniform=uniform,
         )

@@ -108,10 +108,8 @@ class Served:
         else:
             answer = RecordedAdvice(*inner.experts.advise(state.experts, context, mask))
             weigher: Any = judge(policy)
-            odds, votes = (
-                weigher.odds(state, answer, eligible=mask, step=self.steps),
-                answer.ballots,
-            )
+            odds = weigher.odds(state, answer, eligible=mask, step=self.steps)
+            _, votes = policy.cast(answer, eligible=mask)
         decision = draw(
             odds, context, od.Uniforms(SEED)(id), eligible=mask, step=self.steps
         )

@@ -33,6 +33,14 @@ POLICIES: dict[str, Any] = {
         gamma=od.policies.PowerSchedule(0.5), eta=1.0, loss=od.square_loss, optimism=0.1
     ),
     "bounds": od.Bounded(policy(), floors=[0.05, 0.0, 0.1], caps=0.8),
+    "groups": od.Bounded(
+        policy(),
+        floors=0.01,
+        cap_groups=[
+            od.policies.CapGroup(0.5, arms=ARMS[:2]),
+            od.policies.CapGroup(0.2, arms=ARMS[1:2]),
+        ],
+    ),
 }
 
 

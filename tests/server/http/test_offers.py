@@ -103,6 +103,31 @@ def test_articles_come_and_go_and_the_store_proves_it(tmp_path: Path) -> None:
         )
 
 
+def test_caps_of_groups_hold_for_offers_and_the_store_proves_it(tmp_path: Path) -> None:
+    groups = '[[cap_groups]]\nfeature = "topic"\nvalue = "tech"\nat_most = 0.3\n'
+    policy = f'floors = 0.01\n[policy]\nkind = "auto"\n{groups}'
+    file = news(tmp_path, policy=policy)
+    with here(file) as served:
+        answers = visits(served, 40)
+        shadowed = visits(served, 5, seed=2, incumbent="a/0", arms=articles(0))
+        for answer in answers:
+            tech = [p for arm, p in answer["odds"].items() if int(arm[2:]) % 2]
+            assert sum(tech) <= 0.3 + 1e-12
+            assert min(answer["odds"].values()) >= 0.01
+        assert {answer["arm"] for answer in shadowed} == {"a/0"}
+        tech_only = {"a/1": {"topic": "tech"}, "a/3": {"topic": "tech"}}
+        served.post("decide", {"context": {}, "arms": tech_only})
+        live = bits(served.state())
+    with SQLiteReader(tmp_path / "news.sqlite") as reader:
+        policy_again = read_policy(file).policy
+        assert bits(restore(WithoutSnapshots(reader), policy_again).state) == live
+        verdict = verify(reader, policy=policy_again)
+        assert verdict.holds
+        followed = {level.name: level.followed for level in verdict.levels}
+        assert followed["odds"] >= 41
+        assert followed["experts"] >= 41
+
+
 WRONG = [
     (
         {"context": {"hour": 1}},

@@ -5,10 +5,10 @@ import numpy as np
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.errors import Infeasible
 
-__all__ = ["project"]
+__all__ = ["FEASIBLE", "check_feasible", "project", "project_groups", "sums"]
 
 _FEW = 64  # arms up to which plain floats are faster than arrays
-_FEASIBLE = 1e-12  # by how much sums of bounds may miss 1, as the odds then do
+FEASIBLE = 1e-12  # by how much sums of bounds may miss 1, as the odds then do
 
 
 def project(
@@ -39,9 +39,9 @@ def project(
     alone = np.add.reduce(open_to, axis=-1, keepdims=True) == 1
     low = np.where(open_to, floors, 0.0)
     high = np.where(open_to, np.where(alone, 1.0, caps), 0.0)
-    _check_feasible(low, high, open_to)
+    check_feasible(low, high, open_to)
     zero = propensities == 0
-    ample = _sums(np.where(zero, low, high)) >= 1
+    ample = sums(np.where(zero, low, high)) >= 1
     base = np.where(ample, propensities, zero)
     return _shared(base, np.where(ample | zero, low, high), high)
 
@@ -52,8 +52,8 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
     odds = low
     while True:
         shares = np.where(free, base, 0.0)
-        total = _sums(shares)
-        rest = 1 - _sums(np.where(free, 0.0, odds))
+        total = sums(shares)
+        rest = 1 - sums(np.where(free, 0.0, odds))
         odds = np.where(free, rest * (shares / np.where(total > 0, total, 1.0)), odds)
         below, above = odds < low, odds > high
         beyond = below | above
@@ -61,13 +61,13 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
             return odds
         # once the others give way, those on the side that lacks more can only move
         # further beyond their bound
-        lack = _sums(np.where(beyond, np.clip(odds, low, high) - odds, 0.0))
+        lack = sums(np.where(beyond, np.clip(odds, low, high) - odds, 0.0))
         below, above = below & (lack >= 0), above & (lack <= 0)
         odds = np.where(below, low, np.where(above, high, odds))
         free = free & ~(below | above)
 
 
-def _sums(values: Array) -> Array:
+def sums(values: Array) -> Array:
     """Σ over arms (…, 1) from the first to the last, as plain floats are added: the
     same bits for a row and a batch."""
     running: Array = np.add.accumulate(values, axis=-1)
@@ -94,7 +94,7 @@ def _project_row(
     for arm in arms:
         least, most = least + low[arm], most + high[arm]
         reach += low[arm] if base[arm] == 0 else high[arm]
-    if least > 1 + _FEASIBLE or most < 1 - _FEASIBLE:
+    if least > 1 + FEASIBLE or most < 1 - FEASIBLE:
         raise _infeasible(least, most, n_open)
     if reach < 1:
         low = [low[arm] if base[arm] == 0 else high[arm] for arm in arms]
@@ -130,9 +130,9 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
     return odds
 
 
-def _check_feasible(low: Array, high: Array, open_to: Bools) -> None:
-    least, most = _sums(low)[..., 0], _sums(high)[..., 0]
-    infeasible = (least > 1 + _FEASIBLE) | (most < 1 - _FEASIBLE)
+def check_feasible(low: Array, high: Array, open_to: Bools) -> None:
+    least, most = sums(low)[..., 0], sums(high)[..., 0]
+    infeasible = (least > 1 + FEASIBLE) | (most < 1 - FEASIBLE)
     if infeasible.any():
         first = tuple(np.argwhere(infeasible)[0])
         raise _infeasible(
@@ -152,3 +152,82 @@ def _infeasible(least: float, most: float, n_arms: int) -> Infeasible:
         f"floors must sum to at most 1 and caps to at least 1 over the eligible arms; "
         f"got {least:.6g} and {most:.6g} over {n_arms}: {way}"
     )
+
+
+def project_groups(
+    propensities: Array, floors: Array, caps: Array, members: Bools, at_most: Array
+) -> Array:
+    """`project` for one row (K,) of feasible bounds, with caps on groups of arms.
+
+    `members` (G, K) marks the arms of groups that are nested or disjoint, and `at_most`
+    (G,) are their caps. A group whose share is too large without its cap gets exactly
+    its cap: what other groups give up can only raise its share. Its arms are projected
+    by themselves and the others share the rest, until no group has too much. Inner
+    groups come first; an outer one that is still too large projects them again.
+
+    >>> members = np.array([[True, True, False]])
+    >>> odds = np.array([0.6, 0.3, 0.1])
+    >>> project_groups(odds, np.zeros(3), np.ones(3), members, np.array([0.3]))
+    array([0.2, 0.1, 0.7])
+    """
+    return _project_share(1.0, propensities, floors, caps, members, at_most)
+
+
+def _project_share(
+    total: float,
+    base: Array,
+    low: Array,
+    high: Array,
+    members: Bools,
+    at_most: Array,
+) -> Array:
+    """The closest odds within the bounds whose sum is `total`."""
+    smallest_first = np.argsort(np.count_nonzero(members, axis=-1), kind="stable")
+    odds = np.zeros(len(base))
+    free = np.ones(len(base), dtype=np.bool_)
+    capped = np.zeros(len(members), dtype=np.bool_)
+    while True:
+        rest = total - float(odds[~free].sum())
+        odds[free] = _share(rest, base[free], low[free], high[free])
+        for group in smallest_first.tolist():
+            mine = members[group]
+            excess = float(odds[mine].sum()) - at_most[group]
+            if excess <= FEASIBLE or capped[group]:
+                continue
+            capped[group] = True
+            inner = ~(members & ~mine).any(axis=-1)
+            inner[group] = False
+            odds[mine] = _project_share(
+                at_most[group],
+                base[mine],
+                low[mine],
+                high[mine],
+                members[inner][:, mine],
+                at_most[inner],
+            )
+            free &= ~mine
+            break
+        else:
+            return odds
+
+
+def _share(total: float, base: Array, low: Array, high: Array) -> Array:
+    """Odds between bounds whose sum is `total`, as close to `base` as can be."""
+    if not base.size:
+        return base
+    if total <= low.sum():
+        return low
+    shares = base.tolist()
+    least = (low / total).tolist()
+    most = (high / total).tolist()
+    reach = sum(
+        low_ if share == 0 else high_
+        for share, low_, high_ in zip(shares, least, most, strict=True)
+    )
+    if reach < 1:
+        least = [
+            low_ if share == 0 else high_
+            for share, low_, high_ in zip(shares, least, most, strict=True)
+        ]
+        shares = [float(share == 0) for share in shares]
+    return np.array(_shared_row(shares, least, most)) * total

@@ -11,6 +11,7 @@ from oddsmith.core.decision import Decision, State, pick
 from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy
 from oddsmith.core.uniforms import Uniforms
+from oddsmith.policies.bounds import reads_features
 from oddsmith.server.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Evidence, Line, Reading
@@ -153,7 +154,10 @@ def check_odds(
         return None  # its odds are the incumbent's
     if votes is None:
         return Untested("votes were not kept")
-    offer = None if decision.arms is None else Offer(None, decision.arms)
+    arms, features = decision.arms, decision.features
+    if reads_features(judge) and (features is None or len(features) < len(arms or ())):
+        return Untested("its caps need features of all arms, which were not kept")
+    offer = None if arms is None else Offer(None, arms, features)
     again = judge.weigh(
         state,
         (votes, votes),
@@ -205,7 +209,7 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
         )
     if votes is not None and now.ballots is not None:
         far = (np.abs(now.ballots - votes) > _VOTES).any(axis=1)
-        if (wrong := ~slept & far & ~_tied(now.predictions, votes)).any():
+        if (wrong := ~slept & far & ~_tied(now.predictions, votes, now.ballots)).any():
             i = int(wrong.argmax())
             return Differs(
                 f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i])
@@ -215,11 +219,14 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
     return None
 
 
-def _tied(predictions: Array, votes: Array) -> Bools:
-    """Whether an expert's whole vote went to an arm that is as good as its best one."""
-    top = np.fmax.reduce(predictions, axis=1)
-    chosen = predictions[np.arange(len(votes)), votes.argmax(axis=1)]
-    return np.asarray((votes.max(axis=1) == 1) & (chosen >= top - 2 * CLOSE))
+def _tied(predictions: Array, votes: Array, ballots: Array) -> Bools:
+    """Whether an expert's vote, whole or in the same shares as now, went to arms that
+    are as good as those that it votes for now."""
+    known = np.where(np.isnan(predictions), 0.0, predictions)
+    moved = np.abs(np.sort(votes, axis=1) - np.sort(ballots, axis=1)) > _VOTES
+    comparable = (votes.max(axis=1) == 1) | ~moved.any(axis=1)
+    loss = ((ballots - votes) * known).sum(axis=1)
+    return np.asarray(comparable & (loss <= 2 * CLOSE))
 
 
 def how_far(recorded: Array, follows: Array) -> float:

@@ -11,6 +11,7 @@ from oddsmith.core.arrays import number
 from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import BadFile
 from oddsmith.core.experts import Experts
+from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.files.fingerprint import difference
@@ -97,7 +98,11 @@ class Panel:
                 policy,
                 Guarded(bank.experts if isinstance(bank, Guarded) else bank),
             )
-        answer = self._bank.advise(state.experts, context, decision.eligible)
+        answer = policy.cast(
+            self._bank.advise(state.experts, context, decision.eligible),
+            eligible=decision.eligible,
+            offer=context if isinstance(context, Offer) else None,
+        )
         return Opinions(inner.experts.names, *answer, inner.prior > 0)
 
 

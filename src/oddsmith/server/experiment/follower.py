@@ -16,7 +16,6 @@ from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.guard.outcomes import Advice
-from oddsmith.policies.bounds import Bounded
 from oddsmith.server.experiment.arms import arms_after, served_arms
 from oddsmith.server.experiment.news import Reached
 from oddsmith.server.experiment.start import Opened
@@ -44,9 +43,10 @@ class Now(NamedTuple):
     policy, and facts about that.
 
     `experts` is None where it has none. `weigh` makes odds of what `advise` of the
-    experts returns; both None where the policy weighs no votes. `inline`: no expert
-    needs a thread. `in_place`: learning writes into the state. `arms` are those of the
-    state; None where they come with calls.
+    experts returns; both None where the policy weighs no votes. `cast` puts the advice
+    within bounds; None where there are none. `inline`: no expert needs a thread.
+    `in_place`: learning writes into the state. `arms` are those of the state; None
+    where they come with calls.
     """
 
     state: State
@@ -58,6 +58,7 @@ class Now(NamedTuple):
     inline: bool = False
     in_place: bool = False
     arms: Arms | None = None
+    cast: Callable[..., Advice] | None = None
 
 
 class Follower:
@@ -371,17 +372,17 @@ def now_of(folded: Folded, arms: Arms | None) -> Now:
     bank = inner.experts
     inline = isinstance(bank, Guarded) and bank.inline
     advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
-    weigh = policy.weigh if isinstance(policy, Bounded) else inner.weigh
     return Now(
         folded.state,
         folded.position,
         policy,
         bank,
         advise,
-        weigh,
+        policy.weigh,
         inline,
         policy.in_place,
         arms,
+        None if policy is inner else policy.cast,
     )
 
 

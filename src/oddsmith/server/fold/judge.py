@@ -7,7 +7,7 @@ roster only grows: an expert that joins comes last, one that retires stays with 
 zero. So an older decision's advice is the first part of today's.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from oddsmith.experts.answers import Answered
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.stack import stack
 from oddsmith.policies.bounds import Bounded
+from oddsmith.policies.cap_groups import CapGroup
 
 __all__ = [
     "active",
@@ -94,6 +95,12 @@ def judge_to_json(policy: Policy) -> dict[str, Any] | None:
             what: one if isinstance(one, dict) else one.tolist()
             for what, one in bounds.items()
         }
+        if policy.cap_groups:
+            page["cap_groups"] = [
+                asdict(group) | {"arms": list(group.arms)}
+                for group in policy.cap_groups
+            ]
+            page["arms"] = None if policy.arms is None else list(policy.arms)
     return page
 
 
@@ -113,14 +120,19 @@ def judge_from_json(page: dict[str, Any]) -> Policy:
             "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma,
         }
         inner = GeneralizedThompsonSampling(
-            Answered(page["experts"]), LOSSES[page["loss"]], **settings
+            Answered(page["experts"], page.get("arms")),
+            LOSSES[page["loss"]],
+            **settings,
         )
     except (KeyError, TypeError) as error:
         raise InvalidInput(
             f"a judge must be what `judge_to_json` wrote; got {page!r:.60}, "
             f"{error!r:.60}"
         ) from error
-    return Bounded(inner, page["floors"], page["caps"]) if "floors" in page else inner
+    if "floors" not in page:
+        return inner
+    groups = [CapGroup(**group) for group in page.get("cap_groups", [])]
+    return Bounded(inner, page["floors"], page["caps"], groups)
 
 
 def added(

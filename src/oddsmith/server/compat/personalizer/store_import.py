@@ -210,6 +210,8 @@ def _asked(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
         ), None
     advice = now.advise(now.state.experts, call.question, call.mask)
     offer = call.question if isinstance(call.question, Offer) else None
+    if now.cast is not None:
+        advice = now.cast(advice, eligible=call.mask, offer=offer)
     return now.weigh(
         now.state, advice, eligible=call.mask, step=step, offer=offer
     ), advice[1]

@@ -262,6 +262,8 @@ async def _odds(
         ask = partial(now.advise, now.state.experts, deepcopy(context), eligible)
         advice = await loop.run_in_executor(experiment.threads, ask)
     offer = context if isinstance(context, Offer) else None
+    if now.cast is not None:
+        advice = now.cast(advice, eligible=eligible, offer=offer)
     return now.weigh(
         now.state, advice, eligible=eligible, step=step, offer=offer
     ), advice[1]
