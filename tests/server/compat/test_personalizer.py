@@ -13,6 +13,7 @@ from oddsmith.server.compat.personalizer.entrance import Personalizer
 from server.compat.personalizer_rest_table import REST, ask
 from server.compat.personalizer_slots import SLOTS, page
 from server.compat.personalizer_table import ALL, ROWS, V22, Row, action, rank
+from server.flag_files import flag
 from server.served import Here, here
 
 POLICY = """
@@ -179,3 +180,23 @@ def test_excluded_actions_stay_at_their_places(served: Here) -> None:
     assert dict(
         zip(found[1].arms or (), found[1].propensities.tolist(), strict=True)
     ) == {one["id"]: one["probability"] for one in ranking}
+
+
+def test_ids_and_flags_may_have_the_name_of_the_api(tmp_path: Path) -> None:
+    """Paths of our own and of flags have names in them that the caller chose."""
+    doors = [Personalizer()]
+    with here(file(tmp_path), flag(tmp_path, "personalizer"), doors=doors) as one:
+        name = "personalizer"
+        for id in (name, "Personalizer", "v1", "personalizer/v1.0/status"):
+            body = {"id": id, "context": {}, "arms": ["a", "b"], "experiment": "news"}
+            assert one.post("decide", body)["id"] == id
+            path = f"/v1/decisions/{quote(id, safe='')}?experiment=news"
+            assert one.get(path)["id"] == id
+            assert one.ask("POST", path).status_code == 405
+        who = {"context": {"targetingKey": "anna"}}
+        evaluated = one.ask("POST", f"/ofrep/v1/evaluate/flags/{name}", json=who)
+        assert evaluated.json()["key"] == name
+        assert one.ask("GET", f"/ofrep/v1/evaluate/flags/{name}").status_code == 405
+        # what is nobody's path is refused as this API does
+        unknown = one.ask("GET", f"/{name}/v1.0/nothing")
+        assert unknown.json()["error"]["code"] == "ResourceNotFound"

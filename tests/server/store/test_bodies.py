@@ -24,6 +24,7 @@ from oddsmith.server.store import (
 )
 from oddsmith.server.store.protocol import Erased
 from oddsmith.server.store.rows import pack_votes, unpack_votes, votes_on
+from oddsmith.server.store.sqlite.file import check_names
 from server.store.samples import append, bits, made, policy
 from server.store.test_contract import Open, opened
 
@@ -274,6 +275,49 @@ def test_a_link_to_a_store_has_the_lock_of_the_store(tmp_path: Path) -> None:
         pytest.raises(od.errors.StoreFailed, match="one process at a time"),
     ):
         SQLiteStore(tmp_path / "link", policy())
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_a_store_with_a_second_name_is_refused(tmp_path: Path, suffix: str) -> None:
+    """SQLite looks for the write-ahead log beside the name that it is given."""
+    path, second = tmp_path / "events", tmp_path / "other" / f"events{suffix}"
+    second.parent.mkdir()
+    with SQLiteStore(path, policy()) as store:
+        append(store, made("a"))
+        second.hardlink_to(path.with_name(f"events{suffix}"))
+        for name in (path, second) if not suffix else (path,):
+            with pytest.raises(od.errors.StoreFailed):
+                SQLiteStore(name, policy())
+            with pytest.raises(od.errors.StoreFailed, match="2 hard links"):
+                check_names(path)
+    if not suffix:
+        with pytest.raises(od.errors.StoreFailed, match="2 hard links"):
+            SQLiteStore(second, policy())
+    second.unlink()
+    with SQLiteStore(path, policy()) as store:
+        assert store.head() == 1
+
+
+def test_a_link_in_place_of_a_log_is_refused(tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "events", policy()):
+        pass
+    (tmp_path / "elsewhere").touch()
+    (tmp_path / "events-wal").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(od.errors.StoreFailed, match="symbolic link"):
+        SQLiteStore(tmp_path / "events", policy())
+
+
+def test_a_store_that_is_open_is_locked_under_a_new_name(tmp_path: Path) -> None:
+    """As it is under the path of another mount, which has one inode, too."""
+    with SQLiteStore(tmp_path / "events", policy()) as store:
+        append(store, made("a"))
+        (tmp_path / "events").rename(tmp_path / "moved")
+        with pytest.raises(od.errors.StoreFailed, match="by another name of it"):
+            SQLiteStore(tmp_path / "moved", policy())
+        (tmp_path / "moved").rename(tmp_path / "events")
+        append(store, made("b"))
+    with SQLiteStore(tmp_path / "events", policy()) as store:
+        assert store.head() == 2
 
 
 @pytest.mark.parametrize("n_arms", [1, 7, 8, 9, 254, 255, 1000])

@@ -17,6 +17,7 @@ from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Evidence, Line, Reading
 
 __all__ = [
+    "SPEAKS_NOW",
     "CLOSE",
     "Draws",
     "INCUMBENT",
@@ -188,6 +189,10 @@ class Opinions(NamedTuple):
     matters: Bools | np.bool_
 
 
+SPEAKS_NOW = Untested("an expert slept in it that speaks now", excused=True)
+"""An expert that failed, or was late, when the decision was made."""
+
+
 def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:
     """Whether the experts say again what was recorded, to 1e-9.
 
@@ -215,7 +220,7 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
                 f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i])
             )
     if (slept & now.matters & ~np.isnan(column)).any():
-        return Untested("an expert slept in it that speaks now", excused=True)
+        return SPEAKS_NOW
     return None
 
 

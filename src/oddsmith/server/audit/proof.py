@@ -19,6 +19,7 @@ from oddsmith.logs.progress import TOLD_S, progress
 from oddsmith.server.audit.checks import (
     CLOSE,
     INCUMBENT,
+    SPEAKS_NOW,
     Draws,
     Opinions,
     check_advice,
@@ -48,6 +49,7 @@ class Panel:
     def __init__(self) -> None:
         self._policy: Policy | None = None
         self._bank: Experts | None = None
+        self._asked: tuple[Policy, Policy] | None = None
 
     def advice_answer(self, visit: Visit) -> CheckResult:
         """Whether the experts say what was recorded."""
@@ -55,7 +57,7 @@ class Panel:
 
     def odds_answer(self, visit: Visit) -> CheckResult:
         """Whether the policy, with its models, gives the recorded odds, to 1e-9."""
-        return self._answer(visit, _check_odds)
+        return self._answer(visit, self._check_odds)
 
     def _answer(
         self, visit: Visit, check: Callable[[Visit, Folded, Decision], CheckResult]
@@ -87,9 +89,11 @@ class Panel:
     def _ask(self, policy: Policy, state: State, decision: Decision) -> Opinions | None:
         inner, context = gts_inside(policy), _question(decision)
         if inner is None:
-            advice = policy.odds(
-                state, context, eligible=decision.eligible, step=decision.step
-            ).advice
+            advice = (
+                self._patient(policy)
+                .odds(state, context, eligible=decision.eligible, step=decision.step)
+                .advice
+            )
             names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]
             return None if advice is None else Opinions(names, advice, None, np.True_)
         if policy is not self._policy or self._bank is None:
@@ -105,13 +109,29 @@ class Panel:
         )
         return Opinions(inner.experts.names, *answer, inner.prior > 0)
 
+    def _check_odds(self, _: Visit, folded: Folded, decision: Decision) -> CheckResult:
+        context, step = _question(decision), decision.step
+        again = self._patient(folded.policy).odds(
+            folded.state, context, eligible=decision.eligible, step=step
+        )
+        if decision.advice is not None and again.advice is not None:
+            asleep = np.isnan(decision.advice)
+            speaks = ~np.isnan(again.advice[:, decision.number])
+            if (asleep & speaks).any():
+                return SPEAKS_NOW
+        return same_odds(decision.propensities, again.propensities, CLOSE)
 
-def _check_odds(_: Visit, folded: Folded, decision: Decision) -> CheckResult:
-    context, step = _question(decision), decision.step
-    again = folded.policy.odds(
-        folded.state, context, eligible=decision.eligible, step=step
-    )
-    return same_odds(decision.propensities, again.propensities, CLOSE)
+    def _patient(self, policy: Policy) -> Policy:
+        """The policy with experts that sleep where they fail, without a limit of
+        time."""
+        bank = policy.bank
+        if bank is None:
+            return policy
+        if self._asked is None or self._asked[0] is not policy:
+            inner = bank.experts if isinstance(bank, Guarded) else bank
+            guard = Guarded(inner, None, policy.prediction_range)
+            self._asked = policy, policy.with_bank(guard)
+        return self._asked[1]
 
 
 def _question(decision: Decision) -> Context:

@@ -175,10 +175,18 @@ class App:
         if file is not None:
             return file
         raw = scope["raw_path"].decode("latin-1")
+        refused: list[Response] = []
         for door in self._doors:
-            if (found := door.find(method, raw, scope["query_string"])) is not None:
+            found = door.find(method, raw, scope["query_string"])
+            if isinstance(found, Response):
+                refused.append(found)
+            elif found is not None:
                 return found
-        return _find(self.service.routes, method, scope["path"], raw)
+        # a path that a door refuses may be our own, with a name that is a door's word
+        own = _find(self.service.routes, method, scope["path"], raw)
+        if not isinstance(own, Response) or own.status != 404 or not refused:
+            return own
+        return next((one for one in refused if one.status != 404), refused[0])
 
     def _refuse(
         self, route: Route, refusal: Refusal, scope: HttpScope, key: str = ""

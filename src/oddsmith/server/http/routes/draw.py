@@ -175,11 +175,7 @@ async def make(
     event = DecisionMade(id, decision, *facts, own=own)
     answer = _answer(experiment, id, decision, now.position, message.odds)
     answer.would = UNSET if own is None else call.names[own.would]
-    if (
-        decision.log_weights is not None
-        and decision.advice is not None
-        and now.experts is not None
-    ):
+    if decision.advice is not None and now.experts is not None:
         _tell_asleep(experiment, now, decision.advice, answer)
     return event, answer
 
@@ -289,9 +285,8 @@ def _tell_asleep(
     """Name sleepers in the answer; one line in the log for each expert that fails, the
     first time."""
     names = () if now.experts is None else now.experts.names
-    predictions = advice[: len(names)]  # votes are behind them, if the policy keeps any
-    pairs = zip(names, predictions, strict=True)
-    asleep = [name for name, value in pairs if value != value]
+    predictions = advice[: len(names)]  # policies may append values of their own
+    asleep = [names[int(place)] for place in np.flatnonzero(np.isnan(predictions))]
     answer.asleep = asleep or UNSET
     if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
         for name, reason in now.experts.reasons().items():

@@ -18,6 +18,7 @@ __all__ = [
     "Lock",
     "SYNCHRONOUS",
     "check_file",
+    "check_names",
     "connect",
     "connect_to_read",
     "create_or_check_owner",
@@ -86,30 +87,82 @@ SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
 
 class Lock:
     """The right to a store's file, held until released or until the process ends,
-    however it ends."""
+    however it ends.
+
+    Two locks are held: one beside the file, by its name, which also holds while there
+    is no file yet; and one of the file itself, which other mounts and names of the same
+    file share.
+    """
 
     def __init__(self, path: Path) -> None:
-        import fcntl
-
         path = path.resolve()  # whatever name a link gives it
         beside = path.with_name(path.name + ".lock")
         try:
             self._handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreFailed(f"{path} cannot be opened: {error.strerror}") from error
+        self._file: int | None = None
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock(self._handle, path)
+            check_names(path)
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, str(os.getpid()).encode())
+            self.lock_file(path)
+        except BaseException:
+            self.release()
+            raise
+
+    def lock_file(self, path: Path) -> None:
+        """Lock the file itself, if there is one."""
+        # SQLite's own locks are of another kind (POSIX); a handle that is closed would
+        # drop those of this process, so it is closed after the connections
+        path = path.resolve()
+        if self._file is not None or not path.is_file():
+            return
+        self._file = os.open(path, os.O_RDONLY)
+        self._lock(self._file, path)
+
+    def _lock(self, handle: int, path: Path) -> None:
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(self._handle, 20).decode(errors="replace") or "unknown"
-            os.close(self._handle)
-            one = f"{path} must be used by one process at a time"
-            raise StoreFailed(f"{one}; it is in use by process {holder}") from error
-        os.ftruncate(self._handle, 0)
-        os.write(self._handle, str(os.getpid()).encode())
+            by = "another name of it"
+            if handle == self._handle:
+                by = "process " + (
+                    os.read(handle, 20).decode(errors="replace") or "unknown"
+                )
+            raise StoreFailed(
+                f"{path} must be used by one process at a time; it is in use by {by}"
+            ) from error
 
     def release(self) -> None:
         """Give the right back; the lock's file stays, for removing it would race."""
         os.close(self._handle)
+        if self._file is not None:
+            os.close(self._file)
+
+
+def check_names(path: Path) -> None:
+    """Refuse a store one of whose files has a second name.
+
+    SQLite finds the write-ahead log by the name of the store: under another name the
+    last events are not seen, and two processes write apart from each other.
+    """
+    path = path.resolve()
+    for suffix in ("", "-wal", "-shm"):
+        one = path.with_name(path.name + suffix)
+        if not one.exists():
+            continue
+        links = one.stat().st_nlink
+        if one.is_symlink() or links > 1:
+            what = "a symbolic link" if one.is_symlink() else f"{links:,} hard links"
+            raise StoreFailed(
+                f"{one} must have one name, because SQLite finds the files of a store "
+                f"by it; got {what}: remove the other names, or make a copy with "
+                "oddsmith backup"
+            )
 
 
 class FileFacts(NamedTuple):
@@ -200,6 +253,7 @@ def check_file(path: Path) -> None:
             f"{path} must be a store; "
             f"{'it is a folder' if path.is_dir() else 'there is no such file'}"
         )
+    check_names(path)
 
 
 def create_or_check_owner(

@@ -143,10 +143,12 @@ class SQLiteStore(SQLiteReader):
         self._closed = False
         path = Path(path)
         with ExitStack() as undo:
-            undo.callback(Lock(path).release)
+            lock = Lock(path)
+            undo.callback(lock.release)
             self._writing = undo.enter_context(
                 closing(WritePath(path, meta_of(policy, rule, late, about or {})))
             )
+            lock.lock_file(path)  # which may be new
             super().__init__(path)
             self._files = undo.pop_all()
         self._entry = threading.Lock()
