@@ -2,6 +2,7 @@
 no other edit does."""
 
 import importlib
+import runpy
 import sys
 import threading
 from collections.abc import Iterator
@@ -272,13 +273,16 @@ def test_names_that_are_computed_take_the_whole_module(project: Path) -> None:
     assert changed_parts(before, parts())
 
 
-def test_code_without_a_file_is_hashed() -> None:
+def test_code_without_a_file_is_hashed(tmp_path: Path) -> None:
     """A notebook's functions have no source file."""
 
     def cell(text: str) -> Any:
-        space: dict[str, Any] = {"__name__": "__main__"}
-        exec(compile(text, "<ipython-input-1>", "exec"), space)
-        return space["loss"]
+        path = tmp_path / "cell.py"
+        path.write_text(text)
+        loss = runpy.run_path(str(path), run_name="__main__")["loss"]
+        path.unlink()
+        del loss.__globals__["__file__"]
+        return loss
 
     def parts(text: str) -> dict[str, str]:
         return dependencies({"loss": cell(text)})
