@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import oddsmith as od
 from oddsmith.cli.main import main
 
 
@@ -81,3 +82,18 @@ def test_a_loss_that_cannot_tell_predictions_apart_breaks_c2(
     monkeypatch.chdir(tmp_path)
     assert main(["certify", "flat:f"]) == 3
     assert "some predictions cannot be told apart" in capsys.readouterr().out
+
+
+def test_commands_know_every_named_loss(monkeypatch: Any, capsys: Any) -> None:
+    third = od.losses.scaled(od.square_loss, 2.0)
+    monkeypatch.setitem(od.losses.LOSSES, "third", third)
+    assert main(["certify", "third"]) == 0
+    assert capsys.readouterr().out.startswith("third satisfies C1 to C4")
+    for command in ("bound", "tune"):
+        assert main([command, "--loss", "third", "--bounds-only"]) == 0
+    capsys.readouterr()
+    assert main(["certify", "cubic"]) == 2
+    assert (
+        "loss must be one of log, square, third, or module:function; got 'cubic'"
+        in capsys.readouterr().err
+    )

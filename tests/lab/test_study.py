@@ -1,5 +1,6 @@
 """Experiment files: what they run, what they refuse and with which key."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -401,3 +402,66 @@ def test_particles_need_a_row_for_each_arm(tmp_path: Path) -> None:
         match=r"policies\.p\.kind must suit the world, which has no row of features",
     ):
         read_study(written(tmp_path, IRIS + "[policies.p]\nkind = 'particles'\n"))
+
+
+ONE_WORLD = """
+steps = 20
+runs = 2
+
+[worlds.own]
+kind = "table"
+means = [[0.2, 0.8], [0.6, 0.4]]
+experts = [[[0.5, 0.4], [0.2, 0.8]], [[0.2, 0.8], [0.6, 0.4]]]
+
+[policies.theory]
+kind = "tuned"
+loss = "LOSS"
+"""
+
+
+def spherical(prediction: Any, reward: Any) -> Any:
+    """A proper loss that is neither log nor square."""
+    norm = np.sqrt(prediction**2 + (1 - prediction) ** 2)
+    return 1 - (reward * prediction + (1 - reward) * (1 - prediction)) / norm
+
+
+def absolute(prediction: Any, reward: Any) -> Any:
+    """A loss that breaks C1."""
+    return abs(prediction - reward)
+
+
+def bounds(study: Study, out: Path) -> list[str]:
+    return [row[-1] for row in study.run(out, engine="serial").table.rows]
+
+
+@pytest.mark.parametrize("name", [*od.losses.LOSSES, "third"])
+def test_every_named_loss_has_a_bound(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = od.losses.scaled(od.square_loss, 2.0)
+    monkeypatch.setitem(od.losses.LOSSES, "third", third)
+    study = read_study(written(tmp_path, ONE_WORLD.replace("LOSS", name)))
+    assert all(bounds(study, tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "has_bound"),
+    [
+        (spherical, True),
+        (od.losses.scaled(od.log_loss, 4.0), True),
+        (od.losses.scaled(spherical, 2.0), True),
+        (absolute, False),
+    ],
+)
+def test_an_own_loss_has_a_bound_where_the_theory_has_one(
+    loss: Any, has_bound: bool, tmp_path: Path
+) -> None:
+    study = read_study(written(tmp_path, ONE_WORLD.replace("LOSS", "log")))
+    eta = od.theory.tight_coefficient(loss).eta if has_bound else 1.0
+    policies: dict[tuple[str, str], od.Policy] = {
+        key: replace(policy, loss=loss, eta=eta)
+        for key, policy in study.policies.items()
+        if isinstance(policy, od.GeneralizedThompsonSampling)
+    }
+    own = replace(study, policies=policies)
+    assert [bound != "" for bound in bounds(own, tmp_path / "out")] == [has_bound]

@@ -284,7 +284,7 @@ def test_beta_of_given_experts() -> None:
         ),
         (
             lambda: od.theory.regret_bound("hinge", n_arms=2, steps=10, prior=0.1),
-            "loss must be square, log",
+            "loss must be one of log, square, or",
         ),
         (
             lambda: od.theory.regret_bound(
@@ -321,3 +321,13 @@ def test_wrong_questions_get_one_clear_sentence(
     with pytest.raises(od.InvalidInput, match=message) as caught:
         attempt()
     assert "\n" not in str(caught.value)
+
+
+def test_a_loss_without_a_hash_is_certified_too() -> None:
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, prediction: Any, reward: Any) -> Any:
+            return (prediction - reward) ** 2
+
+    assert od.theory.coefficients.spread(Unhashable(), None) == 1.0

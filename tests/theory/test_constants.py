@@ -96,7 +96,8 @@ def test_losses_are_known_by_name() -> None:
         == "own"
     )
     with pytest.raises(
-        od.InvalidInput, match=r"^loss must be square, log or a function; got 'cubic'$"
+        od.InvalidInput,
+        match=r"^loss must be one of log, square, or a function; got 'cubic'$",
     ):
         of.loss_name("cubic")
 

@@ -41,7 +41,8 @@ def add_commands(commands: Commands) -> None:
         help="whether a loss satisfies the conditions, and with which constants",
     )
     parser.add_argument(
-        "loss", help="square, log, or module:function of prediction and reward"
+        "loss",
+        help=f"{', '.join(LOSSES)}, or module:function of prediction and reward",
     )
     parser.add_argument(
         "--low", type=float, default=0.0, help="smallest prediction (default 0)"
@@ -55,9 +56,7 @@ def add_commands(commands: Commands) -> None:
 
 def _certify(asked: argparse.Namespace) -> str | Refused:
     loss = loss_named(asked.loss)
-    certificate = theory.certify(
-        LOSSES[loss] if isinstance(loss, str) else loss, asked.low, asked.high
-    )
+    certificate = theory.certify(loss, asked.low, asked.high)
     critical = certificate.critical_eta() if certificate.holds else 0.0
     conditions = _conditions(certificate, critical)
     holds = all(one.holds for one in conditions.values())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oddsmith import theory
 from oddsmith.core.gts import GeneralizedThompsonSampling
-from oddsmith.core.losses import LOSSES, Loss
+from oddsmith.core.losses import Loss
 from oddsmith.core.policy import Policy
 from oddsmith.core.schedules import PowerSchedule
 from oddsmith.policies.exp4 import EXP4
@@ -15,6 +15,7 @@ from oddsmith.policies.squarecb import SquareCB
 from oddsmith.theory import Bound
 from oddsmith.theory.coefficients import AnyLoss
 from oddsmith.theory.conditions import Certificate
+from oddsmith.theory.constants import loss_function
 
 __all__ = [
     "Algorithm",
@@ -262,4 +263,4 @@ def why(played: Sequence[AlgorithmCost], world: "OrdinaryWorld") -> str:
 def _function(loss: AnyLoss) -> Loss:
     if isinstance(loss, Certificate):
         return loss.loss
-    return LOSSES[loss] if isinstance(loss, str) else loss
+    return loss_function(loss)

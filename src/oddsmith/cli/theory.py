@@ -23,8 +23,10 @@ from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.core.arrays import whole
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.losses import LOSSES
 from oddsmith.theory import Bound, Promise
 from oddsmith.theory.coefficients import AnyLoss
+from oddsmith.theory.constants import loss_name
 
 __all__ = [
     "add_commands",
@@ -309,7 +311,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> None:
-    parser.add_argument("--loss", help="log (default), square, or module:function")
+    parser.add_argument(
+        "--loss", help=f"{', '.join(LOSSES)}, or module:function (default log)"
+    )
     parser.add_argument("--arms", type=int, help=f"number of arms (default {_ARMS})")
     parser.add_argument("--steps", type=float, help=steps)
     many = "+" if several else None
@@ -389,9 +393,9 @@ def _own(asked: argparse.Namespace) -> AnyLoss:
     """The loss that was asked for; an own loss certified for its range of
     predictions."""
     loss = loss_named(asked.loss)
-    return (
-        loss if isinstance(loss, str) else theory.certify(loss, asked.low, asked.high)
-    )
+    if loss_name(loss) != "own":
+        return loss
+    return theory.certify(loss, asked.low, asked.high)
 
 
 def _world(asked: argparse.Namespace, prior: float) -> "OrdinaryWorld | None":

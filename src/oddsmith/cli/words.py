@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from oddsmith.core.arrays import whole
 from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, OddsmithError
-from oddsmith.core.losses import Loss
+from oddsmith.core.losses import LOSSES, Loss
 from oddsmith.logs.formats import FORMATS, LogReader
 
 __all__ = [
@@ -143,13 +143,17 @@ def asking(what: str) -> Iterator[None]:
         ) from error
 
 
-def loss_named(text: str) -> Loss | str:
-    """square, log, or the function that module:function names."""
-    if text in ("square", "log"):
-        return text
+def loss_named(text: str) -> Loss:
+    """The loss with this name in `LOSSES`, or the function that module:function
+    names."""
+    if text in LOSSES:
+        return LOSSES[text]
     module, colon, name = text.partition(":")
     if not colon:
-        raise InvalidInput(f"loss must be square, log or module:function; got {text!r}")
+        names = ", ".join(LOSSES)
+        raise InvalidInput(
+            f"loss must be one of {names}, or module:function; got {text!r}"
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
         function = getattr(importlib.import_module(module), name)

@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith import theory
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.gts import GeneralizedThompsonSampling
-from oddsmith.core.losses import LOSSES
+from oddsmith.core.losses import Loss
 from oddsmith.core.policy import Policy
 from oddsmith.files.build import BuildContext
 from oddsmith.files.keys import Keys, read_toml
@@ -143,29 +143,24 @@ class Study:
     def _bound(self, world: str, name: str) -> float | None:
         """The regret bound where the theory has one: a true expert, no delay, and eta
         of the theory."""
-        policy, where = self.policies[world, name], self.problems[world]
+        policy = self.policies[world, name]
+        where = self.problems[world]
         if not isinstance(policy, GeneralizedThompsonSampling):
             return None
-        loss = next(
-            (known for known, function in LOSSES.items() if policy.loss is function),
-            None,
-        )
         altered = policy.share or policy.optimism or policy.discount < 1
-        if where.truth is None or loss is None or self.delay != 0 or altered:
+        if where.truth is None or self.delay != 0 or altered:
             return None
         prior = float(policy.prior[where.truth])
-        if (
-            policy.eta != tight_coefficient(loss).eta
-            or not isinstance(policy.gamma, float)
-            or prior == 0
-        ):
+        if prior == 0 or not isinstance(policy.gamma, float):
+            return None
+        if policy.eta != _best_eta(policy.loss):
             return None
         problem: Any = {
             "n_arms": where.world.n_arms,
             "steps": self.steps,
             "prior": prior,
         }
-        return theory.regret_bound(loss, gamma=policy.gamma, **problem).bound
+        return theory.regret_bound(policy.loss, gamma=policy.gamma, **problem).bound
 
     def _told(self) -> str:
         total, n = self.runs * len(self.seeds), len(self.policies) // len(self.problems)
@@ -190,6 +185,14 @@ class Study:
             svg(figure),
             "Mean regret over runs, with two standard errors: lower is better.",
         )
+
+
+def _best_eta(loss: Loss) -> float | None:
+    """The eta of the theory; None for a loss that breaks its conditions."""
+    try:
+        return tight_coefficient(loss).eta
+    except InvalidInput:
+        return None
 
 
 def _curve(columns: dict[str, Any], *, by_seed: bool) -> _Curve:

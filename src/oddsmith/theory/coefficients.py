@@ -9,12 +9,18 @@ from oddsmith.core.arrays import number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.losses import Loss, Scaled
 from oddsmith.theory.conditions import Certificate, certify
-from oddsmith.theory.constants import Coefficient, c_log, c_square, loss_name
+from oddsmith.theory.constants import (
+    Coefficient,
+    c_log,
+    c_square,
+    loss_function,
+    loss_name,
+)
 
 __all__ = ["AnyLoss", "caveat", "coefficient_at", "spread", "tight_coefficient"]
 
 AnyLoss: TypeAlias = Loss | str | Certificate
-"""A loss function, "square" or "log", or the certificate of an own loss (for
+"""A loss function, a name of `LOSSES`, or the certificate of an own loss (for
 predictions not in all of [0, 1])."""
 
 
@@ -83,7 +89,13 @@ def caveat(loss: AnyLoss) -> str:
     )
 
 
-@lru_cache(maxsize=32)
 def _certified(loss: Loss | str) -> Certificate:
-    assert not isinstance(loss, str)
-    return certify(loss)
+    function = loss_function(loss)
+    try:
+        hash(function)
+    except TypeError:  # an own loss that is an object without a hash
+        return certify(function)
+    return _remembered(function)
+
+
+_remembered = lru_cache(maxsize=32)(certify)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from oddsmith.core.arrays import check_range, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.losses import Loss, Scaled, log_loss, square_loss
+from oddsmith.core.losses import LOSSES, Loss, Scaled, log_loss, square_loss
 
 __all__ = [
     "Coefficient",
@@ -26,6 +26,7 @@ __all__ = [
     "kappa2",
     "lemma1",
     "log_inverse",
+    "loss_function",
     "loss_name",
     "ratio_constant",
 ]
@@ -44,12 +45,21 @@ class Coefficient(NamedTuple):
 
 def loss_name(loss: Loss | str) -> str:
     """ "square" or "log" for those losses (scaled or not), else "own"."""
-    if isinstance(loss, str):
-        if loss not in ("square", "log"):
-            raise InvalidInput(f"loss must be square, log or a function; got {loss!r}")
+    function = loss_function(loss)
+    plain = function.loss if isinstance(function, Scaled) else function
+    if plain is square_loss:
+        return "square"
+    return "log" if plain is log_loss else "own"
+
+
+def loss_function(loss: Loss | str) -> Loss:
+    """The loss itself, where it is given by its name in `LOSSES`."""
+    if not isinstance(loss, str):
         return loss
-    plain = loss.loss if isinstance(loss, Scaled) else loss
-    return "square" if plain is square_loss else "log" if plain is log_loss else "own"
+    if loss not in LOSSES:
+        names = ", ".join(LOSSES)
+        raise InvalidInput(f"loss must be one of {names}, or a function; got {loss!r}")
+    return LOSSES[loss]
 
 
 def ratio_constant(v: float) -> float:
