@@ -9,6 +9,8 @@ import pytest
 
 import oddsmith as od
 from files.test_policy_file import onnx_model
+from oddsmith.files.build import bank_of
+from oddsmith.files.experts import _KINDS
 from oddsmith.files.kinds import KINDS, parameters
 
 SCHEMAS = (
@@ -212,3 +214,16 @@ def test_isolated_experts_rate_arms_of_the_call(folder: Path, table: str) -> Non
     )
     assert apart.bank.failures() == {}
     assert od.fingerprint(inside) == od.fingerprint(apart)
+
+
+@pytest.mark.parametrize("kind", [*_KINDS, "new"])
+def test_every_kind_of_experts_is_refused_in_a_sentence(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kind that is added to the table needs no entry in another one."""
+    fixed = bank_of(od.TableExperts(np.array([[[0.2, 0.8]]])))
+    monkeypatch.setitem(_KINDS, kind, lambda *_: fixed)
+    with pytest.raises(
+        od.InvalidInput, match=f"kind {kind} .*; give the file its arms"
+    ):
+        read(folder, f'[experts.own]\nkind = "{kind}"\n')

@@ -27,16 +27,11 @@ from oddsmith.policies.auto import SIZES, auto
 __all__ = ["read_bank"]
 
 _LINKS = ("logistic", "identity", "probit")
-_FIXED = {  # why experts cannot rate arms that come with the call
-    "linear": (
-        "rates arms that come with the call by weights (N, d), one row for all arms; "
-        "got (N, K, d)"
-    ),
-    **dict.fromkeys(
-        ("onnx", "python", "auto"),
-        "made experts that cannot rate arms that come with the call",
-    ),
-}
+_LINEAR_FIXED = (
+    "rates arms that come with the call by weights (N, d), one row for all arms; got "
+    "(N, K, d)"
+)
+_FIXED = "made experts that cannot rate arms that come with the call"
 
 
 def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
@@ -47,8 +42,9 @@ def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
             return _isolated(name, keys, build)
         bank = _KINDS[kind](name, keys, build)
         if build.arms is None and not bank.experts.takes_offers:
+            reason = _LINEAR_FIXED if kind == "linear" else _FIXED
             raise InvalidInput(
-                f"kind {kind} {_FIXED[kind]}; give the file its arms, or leave these "
+                f"kind {kind} {reason}; give the file its arms, or leave these "
                 "experts out"
             )
     except OddsmithError as error:
