@@ -11,6 +11,7 @@ import oddsmith as od
 from oddsmith.cli.main import main
 from oddsmith.server.audit import Story, story_of
 from oddsmith.server.store import DecisionMade, PostgresStore, Reward, open_reader
+from oddsmith.server.store.protocol import Line
 from server.audit.served import Served, policy
 from server.store.postgres_server import Server
 
@@ -93,6 +94,33 @@ def test_parts_that_are_added_up(tmp_path: Path) -> None:
         whole = ("default", "counts with 0.75 from here on")
         added_up = ("rewarded", "is added up when the window closes")
         assert effects(told(service))[1:] == [added_up, added_up, whole]
+
+
+class Annotated:
+    """A store with a note of a later kind before and after every event."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def history(self, ids: Any, until: int) -> list[Line]:
+        lines = self._store.history(ids, until)
+        note = lines[0]._replace(kind="note", value=None)
+        return [note, *(one for line in lines for one in (line, note))]
+
+
+def test_an_event_of_another_kind_is_called_by_its_kind(service: Served) -> None:
+    service.decide("d", [0.3, 0.2])
+    service.reward("d", 1.0)
+    service.correct("d", 0.5, "k")
+    plain = told(service)
+    reading: Any = Annotated(service.store)
+    story = story_of(reading, "d")
+    assert effects(story)[::2] == [("note", "changes nothing")] * 4
+    assert effects(story)[1::2] == effects(plain)
+    assert str(story) == str(plain)
 
 
 def test_the_command(service: Served, tmp_path: Path, capsys: Any) -> None:

@@ -17,6 +17,15 @@ from oddsmith.server.store.slates import asked_as_decision
 __all__ = ["Happening", "Story", "story_of"]
 
 _ALL = 2**62  # beyond any position
+_WORDS = {
+    "decision": "decided",
+    "activation": "shown",
+    "reward": "rewarded",
+    "default": "default",
+    "correction": "corrected",
+}
+"""What to call the events that make up a decision's reward. An event of another kind
+changes nothing, and is called by its kind."""
 
 
 class Happening(NamedTuple):
@@ -170,16 +179,12 @@ def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
     account.take(line)
     settles = account.settled == line.position
     value = None if line.value is None else scale.value(line.value)
-    words = {
-        "decision": "decided",
-        "activation": "shown",
-        "default": "default",
-        "correction": "corrected",
-    }
-    what = words.get(line.kind, "rewarded late" if late else "rewarded")
-    effect, sender = _effect(account, line, settles, before, scale), line.sender
+    what = _WORDS.get(line.kind, line.kind)
+    if line.kind == "reward" and late:
+        what = "rewarded late"
+    effect = _effect(account, line, settles, before, scale)
     return Happening(
-        line.position, _moment(line.time), what, value, line.key, sender, effect
+        line.position, _moment(line.time), what, value, line.key, line.sender, effect
     )
 
 
@@ -202,6 +207,8 @@ def _effect(
     before: tuple[Count, ...],
     scale: RewardScale,
 ) -> str:
+    if line.kind not in _WORDS:
+        return "changes nothing"
     if settles:
         return f"counts with {scale.value(account.value):.12g} from here on"
     if before:

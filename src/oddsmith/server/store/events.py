@@ -7,7 +7,7 @@ are for people and for erasing old contexts: no state ever depends on them.
 import json
 import re
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.decision import Decision
@@ -19,6 +19,7 @@ __all__ = [
     "Activation",
     "ConfigurationChange",
     "Correction",
+    "DecisionKind",
     "DecisionMade",
     "DefaultReward",
     "Draw",
@@ -45,6 +46,10 @@ _FIRST = -62_135_596_800.0
 _END = 253_402_300_800.0  # seconds since 1970: the years 1 to 9999, as logs have them
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
+DecisionKind: TypeAlias = Literal[
+    "decision", "activation", "reward", "default", "correction"
+]
+"""The kinds of events about one decision, which `history` of a store returns."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
@@ -82,6 +87,7 @@ class DecisionMade:
     `slate` were made together, each for a `slot`.
     """
 
+    kind: ClassVar[DecisionKind] = "decision"
     id: str
     decision: Decision
     seen: int
@@ -137,6 +143,7 @@ class DecisionMade:
 class Activation:
     """A deferred decision was shown: from now on it counts."""
 
+    kind: ClassVar[DecisionKind] = "activation"
     id: str
     time: float
     sender: str = ""
@@ -150,6 +157,7 @@ class Reward:
     """The reward of a decision in [0, 1], or with the rule "sum" one part of it, known
     by its key."""
 
+    kind: ClassVar[DecisionKind] = "reward"
     id: str
     value: float
     time: float
@@ -166,6 +174,7 @@ class DefaultReward:
     """The reward window of a decision has closed: `value` counts unless a reward has
     come, or comes later."""
 
+    kind: ClassVar[DecisionKind] = "default"
     id: str
     value: float
     time: float
@@ -183,6 +192,7 @@ class Correction:
     `key` names the correction, so that repeating the call has no effect.
     """
 
+    kind: ClassVar[DecisionKind] = "correction"
     id: str
     value: float
     time: float

@@ -13,16 +13,13 @@ from oddsmith.core.errors import BadFile, OddsmithError, StoreFailed
 from oddsmith.server.store.events import (
     ARMS,
     KERNELS,
-    Activation,
     ConfigurationChange,
-    Correction,
+    DecisionKind,
     DecisionMade,
-    DefaultReward,
     Draw,
     Event,
     ExpertChange,
     OwnDraw,
-    Reward,
 )
 from oddsmith.server.store.trouble import HoldUp
 
@@ -141,19 +138,11 @@ class Erased:
         return "Erased()"
 
 
-EventKind: TypeAlias = Literal[
-    "decision",
-    "activation",
-    "reward",
-    "default",
-    "correction",
-    "expert added",
-    "expert retired",
-    "configuration",
-]
-KINDS: tuple[EventKind, ...] = get_args(EventKind)
-DECISION_KINDS = KINDS[:5]
-"""The kinds of events that are about one decision, which `id` names."""
+ExperimentKind: TypeAlias = Literal["expert added", "expert retired", "configuration"]
+"""The kinds of events about the experiment: its experts and settings."""
+EventKind: TypeAlias = DecisionKind | ExperimentKind
+DECISION_KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
+KINDS: tuple[EventKind, ...] = (*DECISION_KINDS, *get_args(ExperimentKind))
 
 Rule: TypeAlias = Literal["first", "first_at_close", "sum"]
 """How rewards of one decision make one, and when: the first counts at once; or the
@@ -163,15 +152,6 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 Late: TypeAlias = Literal["arrives", "rewrites"]
 """Where a reward after its default counts: where it stands, changing what was learnt;
 or, rewriting history, there."""
-
-_DECISION_EVENTS: tuple[type, ...] = (
-    DecisionMade,
-    Activation,
-    Reward,
-    DefaultReward,
-    Correction,
-)
-_KINDS: dict[type, EventKind] = dict(zip(_DECISION_EVENTS, DECISION_KINDS, strict=True))
 
 
 class Line(NamedTuple):
@@ -479,6 +459,4 @@ def line_of(event: Event, position: int = 0) -> Line:
     given = None if value is None else float(value)
     arm = str(event.decision.arm) if isinstance(event, DecisionMade) else None
     facts = deferred, seen, sender, None, arm
-    return Line(
-        position, _KINDS[type(event)], event.id, key, given, float(event.time), *facts
-    )
+    return Line(position, event.kind, event.id, key, given, float(event.time), *facts)
