@@ -17,11 +17,11 @@ from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Evidence, Line, Reading
 
 __all__ = [
-    "SPEAKS_NOW",
     "CLOSE",
     "Draws",
     "INCUMBENT",
     "Opinions",
+    "SPEAKS_NOW",
     "check_advice",
     "check_incumbent",
     "check_odds",
