@@ -67,7 +67,7 @@ def test_a_missing_number_is_zero_and_a_missing_category_nowhere() -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore::oddsmith.NoExploration")
+@pytest.mark.filterwarnings("ignore::oddsmith.core.errors.NoExploration")
 @pytest.mark.parametrize(
     ("policy", "columns"),
     [
@@ -132,7 +132,7 @@ def test_the_posterior_of_counts_is_the_probability_of_being_best() -> None:
     assert agent.posterior()["go"] == pytest.approx(drawn.mean(), abs=5e-3)
 
 
-@pytest.mark.filterwarnings("ignore::oddsmith.NoExploration")
+@pytest.mark.filterwarnings("ignore::oddsmith.core.errors.NoExploration")
 def test_what_has_no_posterior_says_what_to_ask_instead() -> None:
     with pytest.raises(
         od.InvalidInput, match=r"UCB1 has none: explain\(context\) shows"

@@ -263,7 +263,7 @@ def test_oracle_regret_is_at_most_half_of_ln_n(kind: Any) -> None:
 def test_recipes_have_the_settings_of_their_bounds(name: str) -> None:
     table = random_table()
     experts, problem = od.TableExperts(table), {"n_arms": 3, "steps": 2000}
-    policy = getattr(od, name)(experts, **problem)
+    policy = getattr(od.policies, name)(experts, **problem)
     bounds: Any = {
         "exp4": od.theory.exp4_bound,
         "squarecb": od.theory.squarecb_bound,
