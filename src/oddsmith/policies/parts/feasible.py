@@ -69,6 +69,12 @@ class Limits:
         inside = self._inside(even[..., None, :])
         return np.where(inside[..., None], even[..., None, :], filled)[..., 0, :]
 
+    @cached_property
+    def capped(self) -> bool:
+        """Whether there is a cap on an eligible arm or on a group."""
+        below_one = self.eligible & (self.high < 1)
+        return bool(self.at_most.shape[-1] or below_one.any())
+
     def clip(self, propensities: Array) -> Array:
         """The propensities without the rounding that goes beyond an arm's bound."""
         return np.minimum(np.maximum(propensities, self.low), self.high)
@@ -162,6 +168,10 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     >>> feasible_ballots(np.array([[1.0, 0, 0]]), np.array([[0.9, 0.2, 0.5]]), limits)
     array([[0.3, 0. , 0.7]])
     """
+    if not limits.capped:
+        above_floors = _above_floors(ballots, limits.low[..., None, :])
+        if above_floors is not None:
+            return above_floors
     uncast = ~ballots.any(axis=-1)
     fixed = uncast | limits._inside(ballots)
     if fixed.all():
@@ -169,6 +179,17 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     ranked = np.where(np.isnan(values), -np.inf, values)
     filled, _ = _fill(_of_experts(limits), ballots, ranked)
     return np.where(fixed[..., None], ballots, filled)
+
+
+def _above_floors(ballots: Array, low: Array) -> Array | None:
+    """The only pass of `_fill` where there are floors alone, in a fifth of the time;
+    None if a ballot is within the bounds, or is no distribution."""
+    lift = np.maximum(ballots - low, 0.0)
+    pace = sums(lift)
+    rest = 1 - sums(low)
+    if not ((pace > rest + FEASIBLE) & (rest > _ROUNDING)).all():
+        return None
+    return low + rest / pace * lift
 
 
 def _of_experts(limits: Limits) -> Limits:
