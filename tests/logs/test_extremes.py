@@ -112,6 +112,20 @@ def test_every_field_of_an_event_of_personalizer(tmp_path: Path) -> None:
         assert verify(reading).holds
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "dsjson", "parquet"])
+def test_a_log_whose_slates_are_all_elsewhere(tmp_path: Path, suffix: str) -> None:
+    """As an export is, where no slot of a page was ever shown."""
+    log = od.Log(
+        arm=np.zeros(2, np.int64),
+        reward=np.ones(2),
+        propensities=np.full((2, 2), 0.5),
+        slate=np.array([None, None], dtype=object),
+        slot=np.zeros(2, np.int64),
+    )
+    od.write_log(log, tmp_path / f"log.{suffix}")
+    assert len(od.read_log(tmp_path / f"log.{suffix}")) == 2
+
+
 def of_log(p: float) -> object:
     return od.Log(
         arm=np.zeros(1, np.int64), reward=np.ones(1), propensity=np.full(1, p)

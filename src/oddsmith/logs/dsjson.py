@@ -70,7 +70,8 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         kept = {
             name: values
             for name, values in columns.items()
-            if any(value is not None for value in values)
+            # rows without a slate have a slot, 0, all the same
+            if name == "slate" or any(value is not None for value in values)
         }
         experts = events[0].get("oddsmith", {}).get("experts", experts)
         yield Piece(
