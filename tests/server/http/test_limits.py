@@ -327,30 +327,61 @@ def test_a_caller_who_leaves_gets_no_answer_and_the_application_is_not_asked() -
     assert (answer, app.asked) == (Answer(0, {}, b""), 0)
 
 
+HERE = "127.0.0.1:8000"
+OWN = f"http://{HERE}"
+SITE = "sec-fetch-site"
+LINK = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+FRAME = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+
+
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "post", "get"),
     [
-        ({"host": "127.0.0.1:8000"}, 200),
-        ({"host": "localhost"}, 200),
-        ({"host": "[::1]:8000", "origin": "http://localhost:8000"}, 200),
-        ({"host": "news.example"}, 403),  # a name that was made to lead here
-        # a page of another site
-        ({"host": "127.0.0.1:8000", "origin": "https://news.example"}, 403),
-        ({"host": "127.0.0.1:8000", "origin": "null"}, 403),
-        ({"host": "127.0.0.1.news.example"}, 403),
-        ({"host": "news.example@127.0.0.1", "origin": "http://["}, 403),
-        ({}, 403),
+        # programs
+        ({"host": HERE}, 200, 200),
+        ({"host": "localhost"}, 200, 200),
+        ({"host": "[::1]:8000"}, 200, 200),
+        ({}, 403, 403),
+        # names that were made to lead here
+        ({"host": "news.example"}, 403, 403),
+        ({"host": "127.0.0.1.news.example"}, 403, 403),
+        ({"host": "news.example", "origin": "http://news.example"}, 403, 403),
+        ({"host": "news.example", SITE: "same-origin"}, 403, 403),
+        # the service's own pages, and addresses that were typed in
+        ({"host": HERE, "origin": OWN}, 200, 200),
+        ({"host": HERE, "origin": OWN, SITE: "same-origin"}, 200, 200),
+        ({"host": HERE, SITE: "same-origin"}, 200, 200),
+        ({"host": HERE, SITE: "none"}, 200, 200),
+        ({"host": "LOCALHOST:8000", "origin": "http://localhost:8000"}, 200, 200),
+        # pages of other sites, ports and names of this machine
+        ({"host": HERE, "origin": "https://news.example"}, 403, 403),
+        ({"host": HERE, "origin": "null"}, 403, 403),
+        ({"host": HERE, "origin": "http://["}, 403, 403),
+        ({"host": HERE, "origin": ""}, 403, 403),
+        ({"host": HERE, "origin": "http://127.0.0.1:3000"}, 403, 403),
+        ({"host": HERE, "origin": "http://127.0.0.1"}, 403, 403),
+        ({"host": HERE, "origin": "http://localhost:8000"}, 403, 403),
+        ({"host": "news.example@127.0.0.1", "origin": OWN}, 403, 403),
+        ({"host": HERE, SITE: "same-site"}, 403, 403),
+        ({"host": HERE, SITE: "cross-site"}, 403, 403),
+        ({"host": HERE, SITE: "of the future"}, 403, 403),
+        ({"host": HERE, "origin": OWN, SITE: "cross-site"}, 403, 403),
+        ({"host": HERE, "origin": "http://a.example", SITE: "same-origin"}, 403, 403),
+        # a link may be followed; a form of another site may not be sent
+        ({"host": HERE, SITE: "cross-site"} | LINK, 403, 200),
+        ({"host": HERE, SITE: "same-site"} | LINK, 403, 200),
+        ({"host": HERE, SITE: "cross-site"} | FRAME, 403, 403),
     ],
 )
 def test_without_keys_only_this_machine_is_served(
-    headers: dict[str, str], status: int
+    headers: dict[str, str], post: int, get: int
 ) -> None:
     end: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
-    scope = {
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()]
-    }
-    assert ask(Limits(Echo(), local=True), scope, end)[0].status == status
-    assert ask(Limits(Echo()), scope, end)[0].status == 200
+    sent = [(name.encode(), value.encode()) for name, value in headers.items()]
+    for method, status in {"POST": post, "PUT": post, "GET": get, "HEAD": get}.items():
+        scope = {"headers": sent, "method": method}
+        assert ask(Limits(Echo(), local=True), scope, end)[0].status == status
+        assert ask(Limits(Echo()), scope, end)[0].status == 200
 
 
 def test_a_refusal_says_what_its_status_needs() -> None:

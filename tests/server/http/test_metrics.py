@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -333,6 +334,7 @@ def test_connections_and_what_is_refused_below_the_application(
         ) == (3, 1)
         # strangers do not write to the log
         assert "Invalid HTTP request" not in caplog.text
-        room.admit("127.0.0.1")
+        room.admit(Mock(), "127.0.0.1")
         assert Scrape(served)("connections") == scrape("connections") + 1
+        assert scrape("connections_replaced_total") == room.replaced == 0
         assert scrape("connections_limit") == room.most

@@ -1,85 +1,129 @@
-"""Connections: how many a server has, from where, what one more may ask for, and when
-more is read of one."""
+"""Connections: how many a server has, from where, which one makes room for a new one,
+and when more is read of one."""
 
 from asyncio import Transport
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from oddsmith.server.http.access import is_loopback
 from oddsmith.server.http.rates import network_of
 
-__all__ = ["Admission", "Connections", "Flow", "Spare"]
-
-Admission: TypeAlias = Literal["all", "health", "none"]
+__all__ = ["Connection", "Connections", "Flow"]
 
 
-class Spare(Protocol):
-    """A connection that is there for questions about health alone."""
+class Connection(Protocol):
+    """A connection that can be closed to make room."""
 
     def drop(self) -> None:
         """Close at once."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Connections:
-    """The connections of one server; when `most` are there, `spare` more may ask
-    whether it lives.
+    """The connections of one server, at most `most`, and the rule by which they make
+    room for new ones.
 
-    One address (of IPv6 the network, /64) has at most `each` of them: with fewer than
-    `most`, a single stranger cannot take them all. Addresses that are `free`, unless
-    told otherwise those of this machine, have no limit of their own. With `closing`
-    each answer ends its connection, so that clients go elsewhere.
+    A connection is *authenticated* if its last request had a key in force; without a
+    key ring every request has one. At most three quarters of the places are for
+    authenticated connections, which are never closed to make room. The other
+    connections are in the order of their last answered request, or of their arrival if
+    there is none: an unfinished request does not count. If all places are taken, a new
+    connection replaces the first of them. So a new client always gets in and has the
+    time of `entrance` further arrivals to send its key.
+
+    One address (of IPv6 the network, /64) has at most `each` connections. Beyond that
+    a new one replaces another of the same address, by the same order, and is refused
+    if all of them are authenticated. Addresses that are `free`, unless given otherwise
+    those of this machine, have no limit of their own. With `closing` each answer ends
+    its connection, so that clients go elsewhere.
     """
 
     most: int = 800  # a process has some 1,000 open files unless its limit is raised
     each: int = 200
-    spare: int = 16
     free: Callable[[str], bool] = is_loopback
     closing: bool = False
     # below the application, by status
     refused: Counter[int] = field(default_factory=Counter)
+    replaced: int = 0
+    _networks: dict[Connection, str] = field(default_factory=dict)
     _by_network: Counter[str] = field(default_factory=Counter)
-    _taken: int = 0
-    _spares: dict[Spare, None] = field(default_factory=dict)
+    _authenticated: set[Connection] = field(default_factory=set)
+    # a dict would search its deleted entries for the first one
+    _others: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
 
     @property
     def taken(self) -> int:
-        """How many there are, without those that are kept for health."""
-        return self._taken
+        """How many connections there are."""
+        return len(self._networks)
 
-    def admit(self, address: str) -> Admission:
-        """What a new connection from there may ask for; it is counted until it leaves,
-        unless it is "none"."""
+    @property
+    def entrance(self) -> int:
+        """Places that authenticated connections cannot take."""
+        return max(1, self.most // 4)
+
+    def admit(self, one: Connection, address: str) -> bool:
+        """Give a new connection a place, that of another one if need be; False if its
+        address has too many."""
         network = network_of(address)
         if self._by_network[network] >= self.each and not self.free(address):
-            return "none"
+            oldest = self._oldest_of(network)
+            if oldest is None:
+                return False
+            self._replace(oldest)
+        elif self.taken >= self.most:
+            self._replace(next(iter(self._others)))
+        self._networks[one] = network
         self._by_network[network] += 1
-        if self._taken >= self.most:
-            return "health"
-        self._taken += 1
-        return "all"
+        self._others[one] = None
+        return True
 
-    def reserve(self, one: Spare) -> None:
-        """Keep a connection for health; the one that was there longest makes room, so
-        that the newest is heard."""
-        if len(self._spares) >= self.spare:
-            oldest = next(iter(self._spares))
-            del self._spares[oldest]
-            oldest.drop()
-        self._spares[one] = None
+    def recognize(self, one: Connection, *, authenticated: bool) -> bool:
+        """Note whether a request has a key in force, before its body is read; False if
+        all places of authenticated connections are taken."""
+        was_authenticated = one in self._authenticated
+        if one not in self._networks or was_authenticated == authenticated:
+            return True
+        if not authenticated:
+            self._authenticated.remove(one)
+            self._others[one] = None
+            return True
+        if len(self._authenticated) >= self.most - self.entrance:
+            return False
+        del self._others[one]
+        self._authenticated.add(one)
+        return True
 
-    def leave(self, one: Spare, address: str, admission: Admission) -> None:
-        """A connection has ended."""
-        network = network_of(address)
-        self._spares.pop(one, None)
-        self._taken -= admission == "all"
+    def note_answer(self, one: Connection) -> None:
+        """Note that a request was answered."""
+        if one in self._others:
+            self._others.move_to_end(one)
+
+    def leave(self, one: Connection) -> None:
+        """Take note that a connection has ended; its place is free."""
+        network = self._networks.pop(one, None)
+        if network is None:
+            return
+        self._authenticated.discard(one)
+        self._others.pop(one, None)
         self._by_network[network] -= 1
-        if self._by_network[network] <= 0:
+        if self._by_network[network] == 0:
             del self._by_network[network]
+
+    def _replace(self, one: Connection) -> None:
+        self.replaced += 1
+        self.leave(one)
+        one.drop()
+
+    def _oldest_of(self, network: str) -> Connection | None:
+        """The connection of a network that makes room first."""
+        for one in self._others:
+            if self._networks[one] == network:
+                return one
+        return None
 
 
 class Flow(FlowControl):

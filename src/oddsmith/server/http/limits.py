@@ -4,11 +4,9 @@ can use (`wire` limits time)."""
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
-from oddsmith.server.http.access import is_loopback
+from oddsmith.server.http.origins import ORIGIN_HEADERS, foreign_header
 from oddsmith.server.http.response import Refusal, Response
 
 __all__ = ["HttpScope", "Limits", "Message", "Receive", "SAFE_HEADERS", "Send"]
@@ -27,10 +25,13 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 """Sent with every answer, unless a route has set its own."""
 
 _CLOSE = (b"connection", b"close")
+_CROWDED = (
+    "too many connections of clients with a key are open; close some, or try again"
+)
 _LENIENT = 4  # times the limit: a longer body is refused before it has come
 _KEYS = (b"authorization", b"ocp-apim-subscription-key")
 _ONCE = frozenset(
-    {b"content-length", b"transfer-encoding", b"host", b"origin", b"expect", *_KEYS}
+    {b"content-length", b"transfer-encoding", b"expect", *ORIGIN_HEADERS, *_KEYS}
 )
 
 
@@ -40,6 +41,11 @@ async def _nothing() -> None:
 
 def _stay() -> None:
     """What drains where there is nothing to tell."""
+
+
+def _has_place(_: bool) -> bool:
+    """Recognize callers without a server: each has a place."""
+    return True
 
 
 def _as_it_is(scope: HttpScope) -> HttpScope:
@@ -54,14 +60,15 @@ class Limits:
 
     `enter` reads the head alone: it returns what `app` takes beside the body, or an
     answer for which no body is read. What it returned may have a true `waits`: then it
-    is given up where its caller is gone; `body_bytes`, the limit of its body; and
+    is given up where its caller is gone; a true `authenticated`, if its caller has a
+    key in force; `body_bytes`, the limit of its body; and
     `refused`, which makes answers of refusals. `begin` and `end` are awaited at the
     start and the end of the server, and `drain` is called when the end is near.
     `body_bytes` limits the bodies of paths, and `body` those of all others; at most the
     limit is kept of a body, however it is sent. `target` limits path and query,
     `headers` and `header_bytes` the rest of the head. `local` is for a service without
-    keys: it serves programs of this machine, but not pages in its browser, so Host, and
-    Origin where there is one, must name it.
+    keys: it serves programs of this machine and its own pages in a browser, but no
+    pages of other sites (`foreign_header`).
     """
 
     app: Callable[[Any, bytes], Awaitable[Response]]
@@ -108,9 +115,18 @@ class Limits:
                 }
             )
 
-    async def respond(self, scope: HttpScope, receive: Receive) -> Response | None:
+    async def respond(
+        self,
+        scope: HttpScope,
+        receive: Receive,
+        recognize: Callable[[bool], bool] = _has_place,
+    ) -> Response | None:
         """The answer to one request, without its length and the safe headers; None if
-        the caller is gone."""
+        the caller is gone.
+
+        Before the body is read, `recognize` is called with whether the request has a
+        key in force. If it returns False, there is no place for the connection.
+        """
         once: dict[bytes, bytes] = {}
         twice, size = b"", 0
         for name, value in scope["headers"]:
@@ -120,6 +136,8 @@ class Limits:
                 once[name] = value
         # the head, then the key, and only then the body
         call = self._refused(scope, size, once) or self.enter(scope)
+        if not recognize(getattr(call, "authenticated", False)):
+            call = _final(503, "busy", _CROWDED)
         if isinstance(call, Response):
             call = _without_body(call, once)
         else:
@@ -187,13 +205,15 @@ class Limits:
             return _final(
                 431, "headers_too_large", f"a request must have at most {most}"
             )
-        if self.local and not _is_local(once.get(b"host"), once.get(b"origin")):
-            here = (
-                "a service without keys must be called from this machine, and not by a "
-                "page of another site"
-            )
+        foreign = foreign_header(scope["method"], once) if self.local else ""
+        if foreign:
+            sent = once.get(foreign.lower().encode(), b"").decode("latin-1")
             return _final(
-                403, "forbidden", f"{here}; Host or Origin names another place"
+                403,
+                "forbidden",
+                "a service without keys must be called from this machine, and not by a "
+                f"page of another site or port; got {foreign} {sent!r:.80}: serve with "
+                "--keys, or call it from a program",
             )
         return None
 
@@ -264,19 +284,6 @@ async def _drop(receive: Receive) -> None:
         "more_body", False
     ):
         pass
-
-
-@lru_cache(maxsize=64)
-def _is_local(host: bytes | None, origin: bytes | None) -> bool:
-    """Whether Host, and Origin if a browser sent one, name this machine; a page of
-    another site cannot feign both."""
-    texts = [f"//{(host or b'').decode('latin-1')}"]
-    if origin is not None:
-        texts.append(origin.decode("latin-1"))
-    try:
-        return all(is_loopback(urlsplit(text).hostname or "") for text in texts)
-    except ValueError:
-        return False
 
 
 def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:

@@ -117,7 +117,7 @@ class Metrics:
         yield Family(
             "oddsmith_connections",
             "gauge",
-            "Connections, without those for health.",
+            "Open connections.",
             [("", room.taken)],
         )
         yield Family(
@@ -125,6 +125,12 @@ class Metrics:
             "gauge",
             "The most there may be.",
             [("", room.most)],
+        )
+        yield Family(
+            "oddsmith_connections_replaced_total",
+            "counter",
+            "Connections that were closed to make room for new ones.",
+            [("", room.replaced)],
         )
         refused = [
             (labels(("status", status)), times)

@@ -17,10 +17,11 @@ from oddsmith.server.http.connections import Connections, Flow
 from oddsmith.server.http.limits import SAFE_HEADERS, Limits
 from oddsmith.server.http.response import Refusal
 
-__all__ = ["HEALTH", "Wire", "server_config"]
+__all__ = ["BACKLOG", "Wire", "server_config"]
 
-HEALTH = frozenset({b"/healthz", b"/readyz", b"/metrics"})
-"""The paths that are answered on spare connections."""
+BACKLOG = 4_096
+"""Connections that may wait to be accepted; beyond that the kernel drops attempts, and
+clients try again after a second."""
 
 _requests = logging.getLogger("uvicorn.error.requests")
 # a line for each broken request lets strangers fill the log: they are counted
@@ -37,12 +38,10 @@ class Wire(HttpToolsProtocol):
     usual request comes in one piece and sets no timer. At most `depth` requests wait
     behind the one that is being answered: the connection is closed after the last of
     them. Of what is sent, `slow_bytes` must be read in `write_s` seconds: who does not
-    read is dropped. `room` says who is let in; a spare connection has `spare_s` seconds
-    for one question about health.
+    read is dropped. `room` decides who is let in, and who makes room.
     """
 
     request_s: ClassVar[float] = 10.0
-    spare_s: ClassVar[float] = 1.0
     write_s: ClassVar[float] = 10.0
     slow_bytes: ClassVar[int] = 65_536
     head_bytes: ClassVar[int] = 32_768
@@ -66,28 +65,23 @@ class Wire(HttpToolsProtocol):
         anything."""
         super().connection_made(transport)
         self.flow = Flow(transport, self._rest)
-        self._address = self.client[0] if self.client else ""
-        self._admission = self._room.admit(self._address)
-        if self._admission == "none":
-            why = (
-                f"at most {self._room.each:,} connections of one address are served at "
-                "a time"
-            )
-            self._refuse(
-                Refusal(503, "busy", f"{why}; close some, or raise --connections-each")
-            )
+        address = self.client[0] if self.client else ""
+        if self._room.admit(self, address):
+            self._timer = self.loop.call_later(self.request_s, self._late)
             return
-        if self._admission == "health":
-            self._room.reserve(self)
-        seconds = self.request_s if self._admission == "all" else self.spare_s
-        self._timer = self.loop.call_later(seconds, self._late)
+        why = (
+            f"at most {self._room.each:,} connections of one address are served at a "
+            "time"
+        )
+        self._refuse(
+            Refusal(503, "busy", f"{why}; close some, or raise --connections-each")
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end of a connection."""
         self._disarm()
         self._read_on()
-        if self._admission != "none":
-            self._room.leave(self, self._address, self._admission)
+        self._room.leave(self)
         self.pipeline.clear()
         # uvicorn knows the newest request alone, which may be waiting behind this one
         if self._answered is not None:
@@ -107,7 +101,7 @@ class Wire(HttpToolsProtocol):
         scope: Any = cycle.scope
         receive: Any = cycle.receive
         try:
-            response = await app.respond(scope, receive)
+            response = await app.respond(scope, receive, self._recognize)
         except BaseException:
             self.transport.close()
             raise
@@ -123,12 +117,17 @@ class Wire(HttpToolsProtocol):
         is_bare = scope["method"] == "HEAD" or response.status == 304
         self.transport.write(head if is_bare else head + response.body)
         cycle.message_event.set()
+        self._room.note_answer(self)
         if not cycle.keep_alive:
             self.transport.close()
         self.on_response_complete()
 
+    def _recognize(self, authenticated: bool) -> bool:
+        return self._room.recognize(self, authenticated=authenticated)
+
     def drop(self) -> None:
-        """Close at once, for a spare connection that came later."""
+        """Close at once, to make room for a new connection."""
+        self._over = True
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -193,24 +192,14 @@ class Wire(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is there; what it asks for waits its turn, unless too many do."""
-        spare = self._admission == "health"
-        if spare and self.url.partition(b"?")[0] not in HEALTH:
-            self._refuse(
-                Refusal(
-                    503,
-                    "busy",
-                    f"at most {self._room.most:,} connections are served at a time",
-                )
-            )
-            self._over = True
-        elif len(self.pipeline) >= self.depth:
+        if len(self.pipeline) >= self.depth:
             self.pipeline[0][0].keep_alive = False  # the last one that is answered
             self._over = True
         if self._over:
             raise _Enough
         super().on_headers_complete()
         self._in_head = False
-        self.cycle.keep_alive &= not (spare or self._room.closing)
+        self.cycle.keep_alive &= not self._room.closing
 
     def on_message_complete(self) -> None:
         """The request is there; whatever comes now is the next one's head."""
@@ -340,6 +329,7 @@ def server_config(
         ws="none",
         log_config=None,
         access_log=False,
+        backlog=BACKLOG,
         server_header=False,
         proxy_headers=False,
     )

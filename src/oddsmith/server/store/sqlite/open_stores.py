@@ -15,7 +15,7 @@ __all__ = ["OpenStores", "Rests", "room_for_stores"]
 # of a store: two locks, its index, and the file and the write-ahead log for each of two
 # connections
 _FILES = 7
-_OTHER_FILES = 860  # connections, those of health, and what Python has open
+_OTHER_FILES = 860  # connections of clients, and what Python has open
 _FEWEST, _MOST = 16, 512  # each has a thread
 _PATIENCE = 10.0  # seconds that a store waits for another one to rest
 _OPENERS = 4
