@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oddsmith.server.http.routes import status
+from oddsmith.server.monitor.store_looks import StoreLooks
 from server.experiment.test_faults import fill_up, make_room
 from server.served import CONTEXT, Here, here, place, process, rows, wait
 from server.store.samples import bits
@@ -96,12 +96,12 @@ def test_readiness_that_only_reads_would_not_say_so(
 ) -> None:
     """The check has teeth."""
 
-    async def reads(experiment: Any) -> str:
+    async def reads(_: StoreLooks, experiment: Any) -> str:
         experiment.store.head()
         # what is restored still is no matter of disks
         return str(experiment.follower.trouble)
 
-    monkeypatch.setattr(status, "_trouble", reads)
+    monkeypatch.setattr(StoreLooks, "trouble", reads)
     with here(place(tmp_path)) as served:
         assert full_and_then_not(served) == [200, 200, 200]
 

@@ -171,7 +171,7 @@ def test_learning_that_fails_is_told_and_made_up_for(
         stuck = served.post(
             "experts", {"expert": "other", "change": "retired", "key": "k"}, status=503
         )
-        assert "the state does not know position" in stuck["error"]
+        assert "the state has not reached position" in stuck["error"]
         student.broken = False
         wait(lambda: served.ask("GET", "/readyz").status_code == 200)
         # it was not written

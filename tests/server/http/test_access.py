@@ -9,6 +9,7 @@ import pytest
 
 from oddsmith.server.http.keys import ALL_SCOPES, create, revoke
 from oddsmith.server.http.routes import ROUTES
+from oddsmith.server.monitor.store_looks import StoreLooks
 from server.http.route_page import OPEN, SCOPES
 from server.live import ask
 from server.offering import bringing
@@ -84,7 +85,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[G
 def test_who_has_no_key_learns_no_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def trouble(_: Any) -> str:
+    async def trouble(*_: Any) -> str:
         return "/secret/place cannot be read"
 
     keys = tmp_path / "keys.json"
@@ -94,7 +95,7 @@ def test_who_has_no_key_learns_no_reason(
         "od_" + "A" * 43,
     )
     with here(place(tmp_path), place(tmp_path, "shop"), keys=keys) as served:
-        monkeypatch.setattr("oddsmith.server.http.routes.status._trouble", trouble)
+        monkeypatch.setattr(StoreLooks, "trouble", trouble)
         # the last look was a moment ago
         monkeypatch.setattr(served.service, "_look_again", 0.0)
         said = served.get("/readyz", status=503)

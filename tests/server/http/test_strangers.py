@@ -12,26 +12,25 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from oddsmith.server.http.connections import Admission, Connections
+from oddsmith.server.http.connections import Connections
 from oddsmith.server.http.keys import create
 from oddsmith.server.http.limits import HttpScope, Limits
 from oddsmith.server.http.response import Refusal, Response
 from oddsmith.server.http.wire import Wire, server_config
+from oddsmith.server.monitor.store_looks import StoreLooks
 from server.live import Answer, Echo, listen, serving, talk
 from server.served import here, place
 
 HOST = b"Host: 127.0.0.1\r\n"
 POST = b"POST /v1/decide HTTP/1.1\r\n" + HOST
 GET = b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
-HEALTH = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
 BIG = 1 << 24  # more than the buffers of both machines hold
 
 
 class Strict(Wire):
-    """Drops who does not read, and who is silent on a spare connection, soon."""
+    """Drops who does not read, soon."""
 
     write_s = 0.3
-    spare_s = 0.3
 
 
 class Lenient(Wire):
@@ -41,12 +40,17 @@ class Lenient(Wire):
     depth = 1 << 30
 
 
-class NoSpare(Connections):
-    """Broken: has no connections for health."""
+class Keyed:
+    """A call with a key."""
 
-    def admit(self, address: str) -> Admission:
-        admission = super().admit(address)
-        return "none" if admission == "health" else admission
+    authenticated = True
+
+
+class Empty(Echo):
+    """Answers with nothing."""
+
+    async def __call__(self, call: Any, body: bytes) -> Response:
+        return Response(200, b"", [])
 
 
 class Loud(Echo):
@@ -59,13 +63,13 @@ class Loud(Echo):
 
 @contextmanager
 def served(
-    app: Echo, wire: type[Wire] = Strict, **more: object
+    app: Echo | Limits, wire: type[Wire] = Strict, **more: Any
 ) -> Iterator[tuple[int, Connections]]:
     """The port of a server, and its connections."""
-    room = more.pop("room", None) or Connections(**more)  # type: ignore[arg-type]
-    assert isinstance(room, Connections)
+    room = Connections(**more)
+    limits = app if isinstance(app, Limits) else Limits(app)
     with serving(
-        server_config(Limits(app), host="127.0.0.1", port=0, room=room, wire=wire)
+        server_config(limits, host="127.0.0.1", port=0, room=room, wire=wire)
     ) as port:
         yield port, room
 
@@ -123,15 +127,15 @@ def test_who_does_not_read_is_dropped(caplog: Any) -> None:
                 line.sendall(request)
         until(
             lambda: (
-                held._taken == 3
+                held.taken == 3
                 and lenient.asked > 2
                 and strict.asked > 2
-                and room._taken == 0
+                and room.taken == 0
             )
         )
         # the first answer is not read, and the second one waits for that
         assert strict.asked <= 3 + 2
-        assert held._taken == 3  # teeth
+        assert held.taken == 3  # teeth
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
@@ -187,54 +191,30 @@ def test_what_waits_to_be_parsed_is_bounded(monkeypatch: Any, bounded: bool) -> 
     assert (longest <= most) is bounded  # the second is broken
 
 
-def test_health_is_answered_while_all_connections_are_taken() -> None:
-    busy = b"POST /v1/decide HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n"
-    with served(Echo(), most=3, spare=2) as (port, room), ExitStack() as stack:
-        for _ in range(3):
-            stack.enter_context(connected(port)).sendall(busy)
-        until(lambda: room._taken == 3)
-        for _ in range(5):  # silent ones make room for the newest
-            stack.enter_context(connected(port))
-        answer = talk(port, HEALTH)
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
-        refused = talk(port, GET)
-        assert (refused.status, refused.code, refused.headers["retry-after"]) == (
-            503,
-            "busy",
-            "1",
-        )
-        with connected(port) as silent:
-            assert listen(silent).status == 408
-        assert room._taken == 3
-        last = stack.enter_context(connected(port))
-        stack.close()  # those that were there leave, and there is room for everybody
-        until(lambda: room._taken == 0)
-        assert talk(port, GET).status == 200
-        last.close()
-    with served(Echo(), room=NoSpare(most=3)) as (port, room), ExitStack() as stack:
-        for _ in range(3):
-            stack.enter_context(connected(port)).sendall(busy)
-        until(lambda: room._taken == 3)
-        assert talk(port, HEALTH).status == 503  # teeth
-
-
 def test_an_address_has_a_limit_of_its_own() -> None:
+    """Here every caller is authenticated: nobody makes room."""
+    app = Limits(Empty(), enter=lambda _: Keyed())
     with (
-        served(Echo(), each=2, free=lambda _: False) as (port, room),
+        served(app, each=2, free=lambda _: False) as (port, room),
         ExitStack() as stack,
     ):
-        first, _ = (stack.enter_context(connected(port, "127.0.0.2")) for _ in range(2))
+        first, second = (
+            stack.enter_context(connected(port, "127.0.0.2")) for _ in range(2)
+        )
+        for line in (first, second):
+            line.sendall(GET)
+            assert listen(line).status == 200
         with connected(port, "127.0.0.2") as third:
             refused = listen(third)
         assert (refused.status, json.loads(refused.body)["code"]) == (503, "busy")
         assert "--connections-each" in json.loads(refused.body)["error"]
         assert talk(port, GET).status == 200  # who comes from elsewhere
         first.close()
-        until(lambda: room._taken == 1)
+        until(lambda: room.taken == 1)
         with connected(port, "127.0.0.2") as again:
             again.sendall(GET)
             assert listen(again).status == 200
-    with served(Echo(), each=2) as (port, _), ExitStack() as stack:
+    with served(app, each=2) as (port, _), ExitStack() as stack:
         for _ in range(5):  # programs of this machine, or its proxy
             line = stack.enter_context(connected(port))
             line.sendall(GET)
@@ -309,14 +289,14 @@ def test_for_strangers_stores_are_looked_at_seldom(
 ) -> None:
     looks = 0
 
-    async def trouble(_: Any) -> str:
+    async def trouble(*_: Any) -> str:
         nonlocal looks
         looks += 1
         return ""
 
     key = create(tmp_path / "keys.json", "one", ["read"])
     with here(place(tmp_path), keys=tmp_path / "keys.json") as running:
-        monkeypatch.setattr("oddsmith.server.http.routes.status._trouble", trouble)
+        monkeypatch.setattr(StoreLooks, "trouble", trouble)
         monkeypatch.setattr(running.service, "_look_again", 0.0)
         monkeypatch.setattr("oddsmith.server.http.service.monotonic", lambda: 7.0)
         for _ in range(20):

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from oddsmith.contexts.flat import flat
-from oddsmith.core.errors import InvalidInput, OddsmithError, StoreFailed
+from oddsmith.core.errors import InvalidInput, OddsmithError
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.http.access import check_scope
 from oddsmith.server.http.door import Door, Refused, Told, Visit
@@ -136,11 +136,7 @@ async def _evaluated(
     experiment: Experiment, visit: Visit, *, deferred: bool
 ) -> Evaluation:
     unit, context = _unit_and_context(visit.message)
-    if experiment.follower.now.state is None:
-        raise StoreFailed(
-            f"experiment {experiment.name!r} is not ready: "
-            f"{experiment.follower.trouble}"
-        )
+    experiment.check_restored()
     entry = DecideEntry(context=context, unit=unit, deferred=deferred, odds=False)
     try:
         answer = await decide(experiment, entry, visit.sender)

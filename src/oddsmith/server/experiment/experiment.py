@@ -40,6 +40,10 @@ EVERYTHING = 2**62  # beyond any position
 _log = logging.getLogger(__name__)
 
 
+class Restoring(StoreFailed):
+    """An experiment has no state yet: it is being read from the log."""
+
+
 class Experiment:
     """One experiment, made inside a running event loop; `begin` before and `end` after
     use.
@@ -86,6 +90,13 @@ class Experiment:
     def arms(self) -> Arms | None:
         """The arms that there are now; None where they come with calls."""
         return self.follower.now.arms
+
+    def check_restored(self) -> None:
+        """Refuse calls while there is no state to answer them by."""
+        if self.follower.now.state is None:
+            raise Restoring(
+                f"experiment {self.name!r} is not ready: {self.follower.trouble}"
+            )
 
     def names_of(self, decision: Decision) -> Sequence[str]:
         """The arms that a decision was between: new ones stand behind those that there

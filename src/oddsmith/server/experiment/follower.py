@@ -4,7 +4,7 @@ grows."""
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple
@@ -31,7 +31,9 @@ from oddsmith.server.store.protocol import ContextErased, Line
 __all__ = ["Follower", "Now", "now_of"]
 
 _log = logging.getLogger(__name__)
-_SLICE = 200  # steps of a fold between two looks at other work
+# of a fold between two looks at other work
+_SLICE = 200  # steps
+_SLICE_ARMS = 10_000  # arms of the decisions whose statistics these steps change
 _PAUSE = 1.0  # after a refold, as a part of the time it took
 _NOTHING = Due([], 0)
 _GATHER = 0.25  # seconds from one look to the next while a refold waits
@@ -296,7 +298,8 @@ class Follower:
                 # and stays so where this is cancelled, for its thread goes on
                 self.torn = True
                 try:
-                    if _learnt(steps) <= _SLICE // 10:
+                    is_short = len(next(_slices(steps), [])) == len(steps)
+                    if is_short and _learnt(steps) <= _SLICE // 10:
                         settled = settle(folded, steps, head, self._change)
                     else:
                         settled = await asyncio.to_thread(
@@ -314,10 +317,8 @@ class Follower:
                 self.torn = False
                 return settled
         try:
-            for first in range(0, len(steps), _SLICE):
-                folded = settle(
-                    folded, steps[first : first + _SLICE], head, self._change
-                )
+            for some in _slices(steps):
+                folded = settle(folded, some, head, self._change)
                 await asyncio.sleep(0)
         except ContextErased:
             return await self._settled_anew(folded, head)
@@ -384,6 +385,22 @@ def now_of(folded: Folded, arms: Arms | None) -> Now:
         arms,
         None if policy is inner else policy.cast,
     )
+
+
+def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The steps in parts that are short work: of few steps, with few arms in all."""
+    part: list[Step] = []
+    arms = 0
+    for step in steps:
+        size = 0 if step.drawn is None else len(step.drawn.odds)
+        if part and (len(part) >= _SLICE or arms + size > _SLICE_ARMS):
+            yield part
+            part = []
+            arms = 0
+        part.append(step)
+        arms += size
+    if part:
+        yield part
 
 
 def _learnt(steps: list[Step]) -> int:

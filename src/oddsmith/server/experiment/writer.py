@@ -22,6 +22,9 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Seconds, for counts of how long commits take."""
 
 _LATER = 0.25  # seconds
+# arms of decisions; to write more takes the loop too long
+_INLINE_ARMS = 20_000
+_FEATURES = 10  # arms that cost as much as one with features
 _MOST = 50_000  # events that may wait: beyond it, refusing is better than delaying all
 
 
@@ -83,15 +86,28 @@ class Writer:
             self._busy = False
             return
         begun = time.perf_counter()
+        events = [event for events, _ in batch for event in events]
+        if _size(events) <= _INLINE_ARMS:
+            self._follow(batch, begun, partial(self._store.append, events))
+            return
+        handed = self._loop.run_in_executor(None, self._store.append, events)
+        handed.add_done_callback(lambda done: self._follow(batch, begun, done.result))
+
+    def _follow(
+        self,
+        batch: list[_Waiting],
+        begun: float,
+        hand_over: "Callable[[], Future[_Receipts]]",
+    ) -> None:
+        """Hand a batch over to the store, and answer once it is on disk."""
         try:
-            sent = self._store.append(
-                [event for events, _ in batch for event in events]
-            )
-        except StoreFailed as error:
-            self._fail(batch, error)
-            self._loop.call_soon(self._send)
-        except Exception:  # one event cannot be written: each request is written apart
-            self._send_apart(batch)
+            sent = hand_over()
+        except Exception as error:
+            if len(batch) == 1 or isinstance(error, StoreFailed):
+                self._fail(batch, error)
+                self._loop.call_soon(self._send)
+            else:  # one event cannot be written: each request is written apart
+                self._send_apart(batch)
         else:
             sent.add_done_callback(partial(self._tell, batch, begun, True))
 
@@ -164,3 +180,13 @@ class Writer:
         for _, future in batch:
             if not future.done():
                 future.set_exception(error)
+
+
+def _size(events: Sequence[Event]) -> int:
+    """The work that a store has with these events, in arms."""
+    size = 0
+    for event in events:
+        if isinstance(event, DecisionMade):
+            features = event.decision.features or ()
+            size += len(event.decision.propensities) + _FEATURES * len(features)
+    return size

@@ -19,10 +19,16 @@ from oddsmith.core.errors import (
 )
 from oddsmith.core.names import hint
 from oddsmith.server.experiment.clock import Clock
-from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.experiment.experiment import Experiment, Restoring
 from oddsmith.server.experiment.start import Opened
 from oddsmith.server.experiment.threads import Busy
-from oddsmith.server.http.access import ANYONE, Forbidden, authorize, check_scope
+from oddsmith.server.http.access import (
+    ANYONE,
+    STRANGER,
+    Forbidden,
+    authorize,
+    check_scope,
+)
 from oddsmith.server.http.connections import Connections
 from oddsmith.server.http.docs_page import docs_page
 from oddsmith.server.http.door import Door, Refused, Told, Visit
@@ -53,6 +59,7 @@ _keys = re.compile(rb'("[^"]*")(?=\s*:)|"[^"]*"').findall
 _KINDS: dict[type[Exception], tuple[int, str]] = {
     Forbidden: (403, "forbidden"),
     NotFound: (404, "not_found"),
+    Restoring: (503, "restoring"),  # before StoreFailed, which it is
     Conflict: (409, "conflict"),
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
@@ -77,6 +84,11 @@ class Call(NamedTuple):
     waits: bool
     headers: Headers
     body_bytes: int | None
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the caller has a key in force, or needs none."""
+        return self.key is not STRANGER
 
     def refused(self, refusal: Refusal, *more: tuple[bytes, bytes]) -> Response:
         """The answer that says no, in the shape of the route's door, with `more`
@@ -302,10 +314,7 @@ class App:
         check_scope(call.key, call.route.scopes, name)
         if experiment is None:
             raise self._unknown(call, name)
-        if experiment.follower.now.state is None:
-            raise StoreFailed(
-                f"experiment {name!r} is not ready: {experiment.follower.trouble}"
-            )
+        experiment.check_restored()
 
     def _unknown(self, call: Call, name: str | None) -> InvalidInput:
         """The refusal of an experiment's name; it names only experiments that the key

@@ -32,7 +32,10 @@ _REASONS = {
     422: "A value is not allowed.",
     429: "The key has made too many calls; Retry-After says when to try again.",
     431: "The headers are too large.",
-    503: "Not now: the store fails, or states are being restored.",
+    503: (
+        "Not now: the store fails (store_failed), the state is being read from the log "
+        "(restoring), there is too much to do (busy), or the service stops (stopping)."
+    ),
     507: "The disk is full.",
 }
 _FOUND = "$response.body#/id"

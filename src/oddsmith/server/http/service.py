@@ -17,6 +17,7 @@ from oddsmith.server.http.keys import KeyRing
 from oddsmith.server.http.metrics import Metrics
 from oddsmith.server.http.openapi import document
 from oddsmith.server.http.rates import Rate, Rates, WrongKeys
+from oddsmith.server.monitor.store_looks import StoreLooks
 from oddsmith.server.monitor.vitals import HoldUps
 
 __all__ = ["NotFound", "Service"]
@@ -71,6 +72,7 @@ class Service:
             room or Connections(),
         )
         self.hold_ups = HoldUps(self.experiments.values())
+        self.store_looks = StoreLooks()
         self.metrics = Metrics(self)
         self._restoring: asyncio.Task[None] | None = None
         self._long_reads, self._long_polls = LongReads(), LongPolls()
@@ -108,6 +110,7 @@ class Service:
     async def end(self) -> None:
         """Keep snapshots, close the stores."""
         await self._long_reads.close()
+        self.store_looks.close()
         self._long_polls.end()
         if self._restoring is not None:
             self._restoring.cancel()

@@ -8,7 +8,6 @@ from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.routes.draw import (
     ENTRY_ARMS,
-    TURN,
     check_unit,
     complete,
     make,
@@ -23,6 +22,7 @@ from oddsmith.server.http.routes.route import (
     Route,
 )
 from oddsmith.server.http.routes.slates import decide_slate
+from oddsmith.server.http.routes.turns import Turns
 from oddsmith.server.messages.calls import (
     Decide,
     DecideBatch,
@@ -87,6 +87,7 @@ async def _decide_all(
 ) -> list[DecisionAnswer | BaseException]:
     answers: list[DecisionAnswer | BaseException] = []
     made: dict[int, tuple[DecisionMade, DecisionAnswer]] = {}
+    turns = Turns()
     for place, entry in enumerate(entries):
         try:
             check_unit(experiment, entry)
@@ -94,8 +95,7 @@ async def _decide_all(
             answers.append(made[place][1])
         except Exception as error:
             answers.append(error)
-        if place % TURN == TURN - 1:
-            await asyncio.sleep(0)  # others have theirs
+        await turns.give()
     receipts = (
         await experiment.writer.append([event for event, _ in made.values()])
         if made

@@ -30,7 +30,6 @@ from oddsmith.server.store.protocol import Line, Receipt
 __all__ = [
     "ENTRY_ARMS",
     "Ready",
-    "TURN",
     "by_incumbent",
     "check_again",
     "check_unit",
@@ -63,8 +62,6 @@ _log = logging.getLogger(__name__)
 ENTRY_ARMS = 100_000
 """Arms in all decisions of one request: what is computed for it, and answered, grows
 with their product."""
-TURN = 8
-"""Decisions of one request after which other requests have their turn."""
 _ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
 
 

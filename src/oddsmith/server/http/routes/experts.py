@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from oddsmith.core.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.core.names import hint
 from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.experiment.threads import Busy
 from oddsmith.server.fold.judge import active, gts_inside
 from oddsmith.server.http.routes.rewards import kept
 from oddsmith.server.http.routes.route import ADMIN, CHANGES, READ, Route
@@ -99,10 +100,11 @@ async def known(
         async with asyncio.timeout(patience):
             await experiment.follower.reached(position)
     except TimeoutError as error:
-        trouble = experiment.follower.trouble or "it is busy"
-        raise StoreFailed(
-            f"the state does not know position {position} yet: {trouble}"
-        ) from error
+        behind = f"the state has not reached position {position} yet"
+        trouble = experiment.follower.trouble
+        if trouble:
+            raise StoreFailed(f"{behind}: {trouble}") from error
+        raise Busy(f"{behind}; try again") from error
 
 
 async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:

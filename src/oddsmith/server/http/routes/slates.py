@@ -17,7 +17,6 @@ from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.experiment.follower import Now
 from oddsmith.server.http.routes.draw import (
     ENTRY_ARMS,
-    TURN,
     Ready,
     check_again,
     check_unit,
@@ -26,6 +25,7 @@ from oddsmith.server.http.routes.draw import (
     offer,
     told,
 )
+from oddsmith.server.http.routes.turns import Turns
 from oddsmith.server.http.service import NotFound
 from oddsmith.server.messages.calls import (
     Decide,
@@ -222,6 +222,7 @@ async def _fill(
     made: _Made = []
     calls = slate_of(whole, message.context, places)
     _check_incumbents(slots, calls)
+    turns = Turns()
     for place, call in enumerate(calls):
         slot, taken = slots[place], [event.decision.number for event, _ in made]
         asked = DecideEntry(
@@ -239,8 +240,7 @@ async def _fill(
         except InvalidInput as error:
             raise InvalidInput(f"slot {slot.name!r:.40}: {error}") from error
         made.append((replace(event, slate=slate, slot=place + 1), answer))
-        if place % TURN == TURN - 1:
-            await asyncio.sleep(0)  # others have theirs
+        await turns.give()
     return made, calls
 
 

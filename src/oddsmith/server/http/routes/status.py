@@ -10,6 +10,7 @@ from oddsmith import __version__
 from oddsmith.core.errors import StoreFailed
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.server.experiment.experiment import Experiment
+from oddsmith.server.experiment.threads import Busy
 from oddsmith.server.fold.judge import active, gts_inside
 from oddsmith.server.http.access import STRANGER
 from oddsmith.server.http.keys import Key
@@ -86,7 +87,7 @@ async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
         lambda: (store.tally(), store.head(), store.hold_up())
     )
     # its own decisions are there, unless the state is far behind
-    with suppress(StoreFailed):
+    with suppress(StoreFailed, Busy):
         await known(experiment, head, patience=_GLANCE)
     follower, guard = experiment.follower, experiment.follower.now.experts
     sums = follower.sums
@@ -191,11 +192,7 @@ async def openapi(service: Service, _: Key) -> Response:
 
 async def _troubles(service: Service) -> dict[str, str]:
     """What keeps experiments from deciding, by name."""
-    sentences = {
-        name: await _trouble(experiment)
-        for name, experiment in service.experiments.items()
-    }
-    return {name: trouble for name, trouble in sentences.items() if trouble}
+    return await service.store_looks.troubles(service.experiments.values())
 
 
 async def _warnings(service: Service, key: Key) -> dict[str, str]:
@@ -209,20 +206,6 @@ async def _warnings(service: Service, key: Key) -> dict[str, str]:
         for name, one in readable.items()
     }
     return {name: warning for name, warning in sentences.items() if warning}
-
-
-async def _trouble(experiment: Experiment) -> str:
-    """What keeps an experiment from deciding; empty if nothing does."""
-    if experiment.follower.trouble:
-        return experiment.follower.trouble
-    try:
-        read = asyncio.to_thread(
-            lambda: (experiment.store.head(), experiment.store.write_trouble)
-        )
-        _, trouble = await asyncio.wait_for(read, 2.0)
-    except (StoreFailed, TimeoutError) as error:
-        return f"its store does not answer: {error}"
-    return trouble and f"its store cannot be written: {trouble}"
 
 
 ROUTES = (
