@@ -74,7 +74,7 @@ class Call(NamedTuple):
 
     `waits`: it may be held open for long, and is given up where the caller is gone. Of
     a door's route, `headers` are kept, too, and `body_bytes` is the most that its body
-    may have.
+    may have. `authenticated`: the caller has a key in force, or needs none.
     """
 
     route: Route
@@ -84,11 +84,7 @@ class Call(NamedTuple):
     waits: bool
     headers: Headers
     body_bytes: int | None
-
-    @property
-    def authenticated(self) -> bool:
-        """Whether the caller has a key in force, or needs none."""
-        return self.key is not STRANGER
+    authenticated: bool
 
     def refused(self, refusal: Refusal, *more: tuple[bytes, bytes]) -> Response:
         """The answer that says no, in the shape of the route's door, with `more`
@@ -174,6 +170,7 @@ class App:
             route.waits,
             scope["headers"],
             limit,
+            key is not STRANGER,
         )
 
     def _match(

@@ -36,32 +36,23 @@ def foreign_header(method: str, headers: Mapping[bytes, bytes]) -> str:
     >>> foreign_header("POST", {b"host": b"[::1]:80", b"origin": b"http://[::1]:3000"})
     'Origin'
     """
-    return _foreign_header(method, *(headers.get(name) for name in ORIGIN_HEADERS))
-
-
-@lru_cache(maxsize=64)
-def _foreign_header(
-    method: str,
-    host: bytes | None,
-    origin: bytes | None,
-    site: bytes | None,
-    mode: bytes | None,
-    destination: bytes | None,
-) -> str:
-    name = (host or b"").lower()
+    name = headers.get(b"host", b"").lower()
     if not _is_local(name):
         return "Host"
+    origin = headers.get(b"origin")
     if origin is not None and origin.lower() not in (
         b"http://" + name,
         b"https://" + name,
     ):
         return "Origin"
-    is_link = method in ("GET", "HEAD") and (mode, destination) == _LINK
-    if site not in _OWN_SITES and not is_link:
-        return "Sec-Fetch-Site"
-    return ""
+    if headers.get(b"sec-fetch-site") in _OWN_SITES:
+        return ""
+    use = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+    is_link = method in ("GET", "HEAD") and use == _LINK
+    return "" if is_link else "Sec-Fetch-Site"
 
 
+@lru_cache(maxsize=64)
 def _is_local(host: bytes) -> bool:
     """Whether a Host header names this machine."""
     try:
