@@ -50,8 +50,8 @@ def test_the_walk_of_a_decision_in_the_service(tmp_path: Path) -> None:
         if walk.files == len(walk_of("service: decide")):
             break
     assert sorted(walk_of("service: decide")) == sorted(files(walk))
-    assert walk.functions <= 45
-    assert walk.files <= 21
+    assert walk.functions <= 50
+    assert walk.files <= 23
 
 
 def test_every_file_that_is_named_exists() -> None:

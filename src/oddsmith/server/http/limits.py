@@ -43,11 +43,6 @@ def _stay() -> None:
     """What drains where there is nothing to tell."""
 
 
-def _has_place(_: bool) -> bool:
-    """Recognize callers without a server: each has a place."""
-    return True
-
-
 def _as_it_is(scope: HttpScope) -> HttpScope:
     """The head, for an application that reads it for itself."""
     return scope
@@ -119,7 +114,7 @@ class Limits:
         self,
         scope: HttpScope,
         receive: Receive,
-        recognize: Callable[[bool], bool] = _has_place,
+        recognize: Callable[[bool], bool] | None = None,
     ) -> Response | None:
         """The answer to one request, without its length and the safe headers; None if
         the caller is gone.
@@ -136,7 +131,8 @@ class Limits:
                 once[name] = value
         # the head, then the key, and only then the body
         call = self._refused(scope, size, once) or self.enter(scope)
-        if not recognize(getattr(call, "authenticated", False)):
+        authenticated = getattr(call, "authenticated", False)
+        if recognize is not None and not recognize(authenticated):
             call = _final(503, "busy", _CROWDED)
         if isinstance(call, Response):
             call = _without_body(call, once)
