@@ -9,7 +9,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.evaluation.calibration import STAKES
-from oddsmith.evaluation.draws import StandingBets, standing_bets
+from oddsmith.evaluation.draws import ALARM, StandingBets, standing_bets
 from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
@@ -223,3 +223,66 @@ def test_honest_logs_are_rarely_caught_and_forced_arms_are_named() -> None:
     assert found.suspect == "arm 1 were forced"
     with pytest.raises(od.InvalidInput, match="need a log with the odds of all arms"):
         standing_bets(Log(arm=[0], reward=[1], propensity=[0.5]))
+
+
+def take(bets: StandingBets, rows: int, seed: int, forced: float = 0.0) -> None:
+    """So many decisions over four arms, of which a share is served arm a."""
+    rng = np.random.default_rng(seed)
+    odds = 0.9 * rng.dirichlet(np.ones(4), rows) + 0.025
+    arm = (odds.cumsum(axis=1) > rng.random((rows, 1))).argmax(axis=1)
+    arm[rng.random(rows) < forced] = 0
+    for p, a in zip(odds.tolist(), arm.tolist(), strict=True):
+        bets.take(dict(zip("abcd", p, strict=True)), "abcd"[a])
+
+
+def named() -> StandingBets:
+    bets = StandingBets()
+    bets.name("abcd", few=True)
+    return bets
+
+
+def test_an_alarm_clears_once_the_fault_is_mended_and_stays_while_it_is_not() -> None:
+    bets = named()
+    take(bets, 600, 0, forced=0.3)
+    found = bets.told()
+    assert found.p_value < 1e-6
+    assert (found.suspect, found.clears_in) == ("arm a were forced", 424 + 2048)
+    ill = bets.copy()
+    take(bets, 424, 1)
+    assert (bets.window, bets.rows, bets.length) == (2, 0, 2048)
+    # of the new window, whose money is 1 again
+    assert bets.told().e_value == pytest.approx(1.0)
+    assert bets.told().suspect == "arm a were forced"
+    take(bets, 2047, 2)
+    assert bets.told().p_value < 1e-6
+    assert bets.told().clears_in == 1
+    take(bets, 1, 3)
+    assert bets.told().p_value > ALARM
+    assert (bets.told().clears_in, bets.window, bets.length) == (0, 3, 4096)
+    take(ill, 424 + 2048, 4, forced=0.3)
+    assert ill.told().p_value < 1e-6
+    # an alarm in a long window ends it soon
+    assert ill.length <= 16_384
+
+
+def test_windows_share_the_chance_of_an_alarm() -> None:
+    """A p-value of window k is k (k + 1) over its money."""
+    bets = named()
+    take(bets, 1024, 5)
+    take(bets, 320, 6, forced=0.2)
+    money = np.exp(max(bets.peak, bets.log_money()))
+    assert bets.window == 2
+    assert bets.told().p_value == pytest.approx(min(1.0, 6 / money))
+
+
+@pytest.mark.soak
+def test_healthy_experiments_raise_no_alarm() -> None:
+    """200 experiments of 8,000 decisions, looked at after each window: each has an
+    alarm with probability 0.001 at most, so that more than 2 have one with probability
+    0.001."""
+    alarms = 0
+    for seed in range(200):
+        bets = named()
+        take(bets, 8000, 100 + seed)
+        alarms += bets.alarm > 0 or bets.told().p_value <= ALARM
+    assert alarms <= 2

@@ -6,12 +6,14 @@ from oddsmith.evaluation.draws.check import (
     served_as_logged,
 )
 from oddsmith.evaluation.draws.order_free_bets import (
+    ALARM,
     Standing,
     StandingBets,
     standing_bets,
 )
 
 __all__ = [
+    "ALARM",
     "EvidenceGrade",
     "ServedReport",
     "Standing",

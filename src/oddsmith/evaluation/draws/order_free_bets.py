@@ -5,13 +5,20 @@ Each bets a share ε of its money in every row that the arm is drawn from other 
 which follow from this row's odds alone: the factor is 1 - ε + ε q(a)/p(a), of mean at
 most 1 if arms follow the logged odds (`check`, which has more causes and needs the rows
 in order). Products are free of order; money is a test supermartingale, so that its
-largest size so far is 1/α with probability at most α. Causes: an arm is forced, an arm
-is not served, the likeliest arm is forced, odds are even or sharper, exploration or
-small odds are not served.
+largest size so far is 1/α with probability at most α.
+
+Money begins again in every window of rows, so that what was mended is forgotten. Window
+k needs k (k + 1)/α, and the shares 1/(k (k + 1)) add up to 1: over all windows an
+honest log is still caught with probability at most α. Windows double from 1,024 rows;
+one that raises an alarm ends 1,024 rows later at most, and the alarm stands until the
+next one is over.
+
+Causes: an arm is forced, an arm is not served, the likeliest arm is forced, odds are
+even or sharper, exploration or small odds are not served.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -23,7 +30,7 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.logs.by_policy import names_of
 from oddsmith.logs.table import Log
 
-__all__ = ["Standing", "StandingBets", "standing_bets"]
+__all__ = ["ALARM", "Standing", "StandingBets", "standing_bets"]
 
 _STRENGTHS: Array = np.array([0.03, 0.1, 0.3, 0.9])
 _SHARES: Array = np.log([0.15, 0.35, 0.2, 0.3])  # of the money, by strength
@@ -38,6 +45,11 @@ _CAUSES = (
 _FAMILIES = 3  # these causes, arms that are forced, arms that are not served
 _FEW = 64  # arms that may have equal shares
 _LOOK = 16  # rows between looks at the money
+_SHORTEST = 1024  # rows of a window
+# rows of a window after an alarm, at most: it clears no later than that
+_LONGEST_AFTER = 16_384
+ALARM = 0.001
+"""An honest log ever has a p-value as small as that with at most this probability."""
 _MOST = 1e15  # a bet that pays less than it could is fair
 _NOTHING = 1e-9  # odds above the least that are left by rounding
 _ALONE = 1e-6  # logged odds may sum to 1 within that
@@ -45,14 +57,19 @@ _LARGEST = log(np.finfo(np.float64).max)
 
 
 class Standing(NamedTuple):
-    """What the bets have come to: money now (at most 1.8e308), min(1, 1/the most so
-    far), and what won most."""
+    """What the bets have come to: money now (at most 1.8e308), the p-value, and what
+    won most.
+
+    The p-value is that of this window or of the last one, if it raised an alarm, over
+    all windows; an alarm ends `clears_in` rows from now if nothing new wins.
+    """
 
     n: int
     e_value: float
     p_value: float
     suspect: str
     strength: float
+    clears_in: int = 0
 
 
 class _Row(NamedTuple):
@@ -73,6 +90,10 @@ class StandingBets:
     `shares` are of the money that is for an arm, from where it was named on; what is
     for arms that are not, or no longer, named is `cash`. Up to 16 rows wait to be added
     at once. Arrays are never written into.
+
+    Growth, cash and `peak` are those of the window: `window` is its number, from 1, of
+    which `rows` of `length` are over. `alarm` is ln of the evidence of the last window
+    if that raised an alarm (0: it did not), by the cause `suspect`.
     """
 
     n: int = 0
@@ -84,11 +105,16 @@ class StandingBets:
     begun: int = 0
     peak: float = 0.0
     waiting: list[_Row] = field(default_factory=list)
+    window: int = 1
+    rows: int = 0
+    length: int = _SHORTEST
+    alarm: float = 0.0
+    suspect: str = ""
+    strength: float = 0.0
 
     def copy(self) -> "StandingBets":
         """The same, to go on from."""
-        rest = self.shares, self.cash, self.begun, self.peak, self.waiting.copy()
-        return StandingBets(self.n, self.growth, *rest)
+        return replace(self, waiting=self.waiting.copy())
 
     def settled(self) -> "StandingBets":
         """The same, with no row that waits."""
@@ -146,9 +172,38 @@ class StandingBets:
             )
         )
         self.n += 1
-        if self.n % _LOOK == 0:
+        self.rows += 1
+        if self.rows % _LOOK == 0:
             self._settle()
             self.peak = max(self.peak, self.log_money())
+            self._end_window()
+
+    def _end_window(self) -> None:
+        """Begin the next window where this one is over; an alarm shortens it."""
+        is_alarm = self._evidence(self.peak) >= -log(ALARM)
+        if is_alarm:
+            self.length = min(self.length, self.rows + _SHORTEST)
+        if self.rows < self.length:
+            return
+        self.alarm = 0.0
+        if is_alarm:
+            self.alarm = self._evidence(self.peak)
+            self.suspect, self.strength = self._leader()
+        self.length = self._next_length(is_alarm)
+        self.window += 1
+        self.rows = 0
+        self.peak = 0.0
+        self.growth = np.zeros_like(self.growth)
+        self.cash = 2.0 / _FAMILIES * (1.0 - sum(self.shares.values()))
+
+    def _next_length(self, is_alarm: bool) -> int:
+        """How many rows the next window has."""
+        double = 2 * self.length
+        return min(double, _LONGEST_AFTER) if is_alarm else double
+
+    def _evidence(self, log_money: float) -> float:
+        """ln of the evidence over all windows."""
+        return log_money - log(self.window * (self.window + 1.0))
 
     def _settle(self) -> None:
         """Add the rows that wait; those with equally many arms at once."""
@@ -172,17 +227,29 @@ class StandingBets:
 
     def told(self) -> Standing:
         """What the bets have come to."""
-        now, logs = self.log_money(), self.settled()._log_money()
+        now = self.log_money()
+        evidence = self._evidence(max(self.peak, now))
+        suspect, strength = self._leader()
+        needed = -log(ALARM)
+        clears_in = 0
+        if max(evidence, self.alarm) >= needed:
+            clears_in = self.length - self.rows
+        if evidence >= needed:
+            clears_in += self._next_length(True)
+        if self.alarm > evidence:
+            evidence = self.alarm
+            suspect, strength = self.suspect, self.strength
+        p_value = min(1.0, exp(-evidence))
+        e_value = exp(min(now, _LARGEST))
+        return Standing(self.n, e_value, p_value, suspect, strength, clears_in)
+
+    def _leader(self) -> tuple[str, float]:
+        """The cause whose bets have won most in this window, and its strength."""
+        logs = self.settled()._log_money()
         cause, strength = np.unravel_index(int(logs.argmax()), logs.shape)
         names = [*_CAUSES, *(f"arm {arm} were forced" for arm in self.shares)]
         names += [f"arm {arm} were not served" for arm in self.shares]
-        share, p_value = (
-            float(_STRENGTHS[int(strength)]),
-            min(1.0, exp(-max(self.peak, now))),
-        )
-        return Standing(
-            self.n, exp(min(now, _LARGEST)), p_value, names[int(cause)], share
-        )
+        return names[int(cause)], float(_STRENGTHS[int(strength)])
 
     def _log_money(self) -> Array:
         own = np.log(list(self.shares.values()))

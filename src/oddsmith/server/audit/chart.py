@@ -17,7 +17,9 @@ from oddsmith.core.policy import Policy
 from oddsmith.files.state import unpack_meta, unpack_part
 from oddsmith.logs.progress import progress
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
+from oddsmith.server.audit.checks import Draws
 from oddsmith.server.audit.proof import judge_of
+from oddsmith.server.audit.verdicts import Differs
 from oddsmith.server.audit.walk import UNREADABLE, read_decisions, start_of
 from oddsmith.server.fold.accounts import Account, Count, Shown
 from oddsmith.server.fold.fold import Folded, roster_change, settle
@@ -25,7 +27,7 @@ from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.steps import in_order, with_decisions
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import window_of
-from oddsmith.server.store.protocol import Line, Reading, Snapshot
+from oddsmith.server.store.protocol import Evidence, Line, Reading, Snapshot
 from oddsmith.server.store.rows import EARLY
 from oddsmith.server.store.sqlite.file import FileFacts, file_facts
 
@@ -44,6 +46,8 @@ class Chart:
     `lost` are the decisions that something came for since the store was restored, and
     that are not there. `choices` are about the last decisions, as far as they have
     votes and rewards. `statistics` says which statistics the last snapshot lacks.
+    votes and rewards. Of these, `redrawn` follow from their odds, seed and id, and
+    those at the positions `other_draws` do not, as `verify` has it.
     """
 
     reading: Reading
@@ -69,6 +73,8 @@ class Chart:
     broken_snapshots: list[int] = field(default_factory=list)
     choices: Choices | None = None
     statistics: str = ""
+    redrawn: int = 0
+    other_draws: "list[int]" = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -104,6 +110,7 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
         for position, (decision, *_) in read.items()
         if decision is not None
     ]
+    _redraw(chart, read)
     _read_windows(chart)
     arbiter = judge_of(reading)
     if arbiter is None:
@@ -128,6 +135,26 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
     if Path(place).is_file():
         chart.file = file_facts(Path(place))
     return chart
+
+
+def _redraw(
+    chart: Chart, read: Mapping[int, tuple[Decision | None, Evidence, str]]
+) -> None:
+    """Draw the last decisions again."""
+    if not read:
+        return
+    draws = Draws(chart.reading)
+    for line in chart.reading.lines(min(read) - 1, max(read)):
+        if line.position not in read:
+            continue
+        decision, evidence, _ = read[line.position]
+        if line.kind != "decision" or decision is None:
+            continue
+        answer = draws.check(line, decision, evidence)
+        if answer is None:
+            chart.redrawn += 1
+        elif isinstance(answer, Differs):
+            chart.other_draws.append(line.position)
 
 
 def _choices(

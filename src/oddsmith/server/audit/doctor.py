@@ -159,6 +159,26 @@ def _odds(chart: Chart) -> Symptom:
     return Symptom("notice", f"an arm was drawn with odds of {least:.3g}", advice)
 
 
+def _draws(chart: Chart) -> Symptom:
+    other = chart.other_draws
+    if other:
+        checked = counted(len(other) + chart.redrawn, "decision")
+        what = (
+            f"of the last {checked} that this store drew, {len(other):,} have an arm "
+            "that their odds, seed and id do not draw, the first at position "
+            f"{other[0]:,}"
+        )
+        advice = (
+            "Trust no value of this store, and run oddsmith verify, which names all of "
+            "them."
+        )
+        return Symptom("problem", what, advice)
+    if not chart.redrawn:
+        return Symptom("ok", "the store has no draws of its own to check")
+    last = counted(chart.redrawn, "draw")
+    return Symptom("ok", f"the last {last} of its own follow from odds, seed and id")
+
+
 def _asleep(chart: Chart) -> Symptom:
     columns = [
         decision.advice for _, decision in chart.recent if decision.advice is not None
@@ -426,7 +446,16 @@ def _date(seconds: float) -> str:
 
 
 _STORE = (_file, _disk, _lock, _clock, _snapshots, _statistics, _restored)
-_LEARNING = (_unmatched, _waiting, _learning, _frozen, _exploring, _odds, _asleep)
+_LEARNING = (
+    _unmatched,
+    _waiting,
+    _learning,
+    _frozen,
+    _exploring,
+    _odds,
+    _draws,
+    _asleep,
+)
 _REWARDS = (_choices, _rewards, _refused, _corrections)
 AILMENTS = {
     check.__name__.removeprefix("_"): check

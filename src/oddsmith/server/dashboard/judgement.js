@@ -100,8 +100,12 @@ function served({ checks }) {
   const { n, e_value: evidence, word, sentence } = checks.served_as_logged;
   const text = { what: "Served as logged", value: evidence, number: n ? `${figure(evidence, 2)} : 1` : "–" };
   if (!n) return { ...text, word: "wait", why: "no draw to check yet" };
-  if (word === "well") return { ...text, word, why: "is the evidence against it; 20 : 1 would be a reason to look" };
-  const advice = "Arms are not drawn with the odds that are logged: trust no value until that is mended.";
+  if (word === "well") return { ...text, word, why: "is the evidence against it; an alarm needs more than 1,000 : 1" };
+  const verify = "Run oddsmith verify on this store: it draws every decision of its own again from seed and id, and names "
+    + "those that differ.";
+  const advice = word === "look"
+    ? `${verify} If none differs, look at decisions that came from elsewhere: incumbents, overrides, caches.`
+    : `${verify} Until that is mended, values and intervals may be wrong.`;
   return { ...text, word, why: sentence, advice };
 }
 

@@ -102,8 +102,11 @@ class ValuesAnswer(msgspec.Struct):
 
 
 class ServedCheck(msgspec.Struct):
-    """Whether arms follow the logged odds, by bets; `word` is "well", "look" (p ≤ 0.05)
-    or "broken" (p ≤ 0.0001)."""
+    """Whether arms follow the logged odds, by bets.
+
+    `word` is "well", "look" (p ≤ 0.001, which one healthy experiment in 1,000 ever has)
+    or "broken" (p ≤ 0.0001).
+    """
 
     n: int
     e_value: float

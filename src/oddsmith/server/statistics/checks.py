@@ -84,6 +84,12 @@ class Checks:
             "begun": bets.begun,
             "cash": bets.cash,
             "peak": bets.peak,
+            "window": bets.window,
+            "rows": bets.rows,
+            "length": bets.length,
+            "alarm": bets.alarm,
+            "suspect": bets.suspect,
+            "strength": bets.strength,
         }
         known["growth"] = pack_units(bets.growth)
         experts = {

@@ -4,7 +4,7 @@ are folded beside its state."""
 from collections.abc import Collection
 
 from oddsmith.core.names import counted as counted_things
-from oddsmith.evaluation.draws import Standing
+from oddsmith.evaluation.draws import ALARM, Standing
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.fold.judge import active, gts_inside
@@ -25,7 +25,8 @@ __all__ = ["ROUTES", "checks"]
 
 _CALIBRATED = 50  # experts that are told, the heaviest first
 _COMPARED = 0.5  # of the rewards of the expert asked most
-_ALPHA, _DECISIVE = 0.05, 0.0001
+_ALPHA = 0.05
+_DECISIVE = 0.0001
 
 
 async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
@@ -67,26 +68,28 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
 
 
 def _served(standing: Standing) -> f.ServedCheck:
-    n, e_value, p_value, suspect, strength = standing
+    n, e_value, p_value, suspect, strength, clears_in = standing
     if not n:
         return f.ServedCheck(0, 1.0, 1.0, "well", "No decision was shown yet.")
     shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
-    if p_value > _ALPHA:
+    if p_value > ALARM:
         sentence = (
             f"Nothing in {n:,} decisions says that arms do not follow the logged odds "
-            f"({shown})."
+            f"({shown}; an alarm needs {ALARM:g})."
         )
         return f.ServedCheck(n, e_value, p_value, "well", sentence)
+    word = "broken" if p_value <= _DECISIVE else "look"
     claim = (
         "Arms do not follow"
-        if p_value <= _DECISIVE
+        if word == "broken"
         else "There is evidence that arms do not follow"
     )
     often = f" in about {strength:.0%} of decisions" if strength < 0.9 else ""
-    sentence = f"{claim} the logged odds ({shown}): it looks as if {suspect}{often}."
-    return f.ServedCheck(
-        n, e_value, p_value, "broken" if p_value <= _DECISIVE else "look", sentence
+    sentence = (
+        f"{claim} the logged odds ({shown}): it looks as if {suspect}{often}. The "
+        f"alarm ends after {clears_in:,} more decisions without such evidence."
     )
+    return f.ServedCheck(n, e_value, p_value, word, sentence)
 
 
 def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
