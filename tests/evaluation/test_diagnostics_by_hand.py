@@ -38,6 +38,7 @@ def test_without_weights_every_row_counts_as_one() -> None:
         1.0,
         "row",
         1.0,
+        0.0,
     )
 
 

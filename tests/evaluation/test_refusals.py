@@ -75,6 +75,9 @@ def test_every_rule_refuses_and_can_be_overruled_by_name() -> None:
         "ess": ev.ips(even[:60], [0.5, 0.5]),
         "share": ev.ips(Log(**steady, propensity=[0.01] + [0.5] * 399), [0.5, 0.5]),
         "weight": ev.ips(Log(**steady, propensity=np.full(400, 0.3)), [0.5, 0.5]),
+        "digits": ev.ips(
+            Log(**steady, propensity=np.tile(np.arange(1, 9) / 100, 50)), [0.5, 0.5]
+        ),
     }
     assert set(cases) == set(ev.RULES)
     for name, terms in cases.items():
@@ -121,7 +124,7 @@ def test_a_difference_is_refused_if_one_of_its_sides_is() -> None:
 def test_overrule_names_rules() -> None:
     with pytest.raises(
         od.InvalidInput,
-        match="overrule must name rules of overlap, ess, share, weight; got 'skew'",
+        match="rules of overlap, ess, share, weight, digits; got 'skew'",
     ):
         ev.estimate(terms_of(LIGHT)[0], overrule="skew")
 

@@ -249,3 +249,21 @@ def test_the_order_of_rows_does_not_matter_to_the_test_of_served_arms() -> None:
     found = ev.assess(mixed[::-1], {"uniform": ev.uniform_target(mixed[::-1])})
     assert not isinstance(found.served, str)
     assert not found.served.caught
+
+
+def test_whole_slates_miss_what_no_slot_could_draw_once() -> None:
+    """Half of the target is barred in either slot. The first slot's weight is 2.5 or
+    0.5, and the missing mass 1/2 + w/2: 1.75, which counts as 1, or 0.75."""
+    odds = [[0.2, 0.8, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0]]
+    log = od.Log(
+        arm=np.array([0, 2, 0, 2]),
+        reward=np.array([1.0, 0.0, 1.0, 1.0]),
+        propensities=np.array(odds, float),
+        slate=list("aabb"),
+        slot=np.array([1, 2, 1, 2]),
+    )
+    target = np.array([[0.5, 0, 0, 0.5], [0, 0, 0.5, 0.5]] * 2)
+    terms = ev.whole_slates(log, target)
+    assert terms.missing.tolist() == [1.0, 0.75]
+    assert terms.weights is not None
+    assert terms.weights.tolist() == [1.25, 0.25]

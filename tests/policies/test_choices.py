@@ -126,3 +126,13 @@ def test_a_sleeper_would_have_done_as_was_done() -> None:
     earned = policy.update(policy.init(), decision, 1.0).choices[0]
     assert earned[1] == 1.0
     assert earned[0] == pytest.approx(1.0)  # the only one awake, and GTS follows it
+
+
+def test_bounds_of_few_rewards_end_at_0_and_1() -> None:
+    """One reward proves nothing: each policy earns between 0 and 1. Weighted sums far
+    beyond the rewards prove no more than 1."""
+    one = choices_of(np.ones((4, 2)), 1, names=["a", "b"], predictor=0)
+    assert (one.low, one.high) == (-1.0, 1.0)
+    sums = np.array([[0.0, 9000.0], [0.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    far = choices_of(sums, 10, names=["a", "b"], predictor=0)
+    assert (far[0], far.low, far.high) == ("b", 0.0, 1.0)

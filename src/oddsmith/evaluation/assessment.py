@@ -69,6 +69,11 @@ def whole_slates(log: Log, target: object) -> Terms:
     where = slates.number, slates.place - 1
     weights[where], missing[where] = rows.weights[kept], rows.missing[kept]
     whole = weights.prod(axis=1)
+    rounding = None
+    if rows.rounding is not None:
+        largest = np.ones_like(weights)
+        largest[where] = (rows.weights + rows.rounding)[kept]
+        rounding = largest.prod(axis=1) - whole
     before = np.cumprod(np.insert(weights[:, :-1], 0, 1.0, axis=1), axis=1)
     # of the target's own slates, as the weights count them
     lost = np.minimum((before * missing).sum(axis=1), 1.0)
@@ -79,6 +84,7 @@ def whole_slates(log: Log, target: object) -> Terms:
         values=gain,
         missing=lost,
         weights=whole,
+        rounding=rounding,
         least=None if rows.least is None else rows.least ** weights.shape[1],
         bets=Bets(gain, whole - gain, 0.0, 1.0),
         drawn=Drawn((1.0 - lost)[:, None], whole, reward),

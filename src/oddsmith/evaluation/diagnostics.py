@@ -7,7 +7,7 @@ that answered only where the draw was lucky would not cover.
 """
 
 from collections.abc import Iterable
-from math import sqrt
+from math import ceil, log10, sqrt
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -33,9 +33,11 @@ MISSING, ESS, SHARE, OFF, ERRORS, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 1000.0
 # what odds of 0.3333 for a third may do to the mean weight, where its standard error is
 # 0
 ROUNDED = 1e-3
+# what rounded propensities may do to the mean weight; intervals are wider by as much
+_MOST_ROUNDING = 0.05
 # a mean weight so near to 1, whatever is drawn, is that of odds with few digits
 _DIGITS = 0.05
-RULES = ("overlap", "ess", "share", "weight")
+RULES = ("overlap", "ess", "share", "weight", "digits")
 """Names of the rules, as `overrule` takes them."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
 # terms do not change, and are asked often
@@ -54,7 +56,8 @@ class Diagnostics(NamedTuple):
     to `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are
     right; `inflation` is an e-value against a mean of at most 1 (`bets`), `deflation`
     one against a mean of at least 1 - `missing`: None where no bound on the weights is
-    known, as only drawn odds are logged and no floor is given. Where rows
+    known, as only drawn odds are logged and no floor is given. By `rounding` the mean
+    weight may be off, as propensities were written with few digits. Where rows
     were decided together the `unit` of all of this is the slate, or the decision where
     most stand alone.
     """
@@ -68,6 +71,7 @@ class Diagnostics(NamedTuple):
     inflation: float
     unit: str = "row"
     deflation: float | None = 1.0
+    rounding: float = 0.0
 
 
 def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
@@ -79,8 +83,20 @@ def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
     known = _DIAGNOSED.setdefault(terms, {})
     if floor not in known:
         deflation = _deflation(terms, floor)
-        known[floor] = _diagnosed(per_slate(terms), floor)._replace(deflation=deflation)
+        found = _diagnosed(per_slate(terms), floor)
+        known[floor] = found._replace(deflation=deflation, rounding=_rounding(terms))
     return known[floor]
+
+
+def _rounding(terms: Terms) -> float:
+    """By how much the mean weight may be off; of a difference, both sides together."""
+    if terms.parts is not None:
+        return sum(_rounding(part) for part in terms.parts)
+    rounding = per_slate(terms).rounding
+    if rounding is None:
+        return 0.0
+    most = float(rounding.mean())
+    return 0.0 if most < ROUNDED else most
 
 
 def _deflation(terms: Terms, floor: float | None) -> float | None:
@@ -150,8 +166,10 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
     """The rules that matter for this kind of interval and are broken, each with a
     sentence.
 
-    Every interval needs that the logger could draw what the target draws. Beta, normal
-    and bootstrap intervals also need enough rows, none of which has much of the weight.
+    Every interval needs that the logger could draw what the target draws, and that
+    propensities were not rounded so that the mean weight may be off by 0.05. Beta,
+    normal and bootstrap intervals also need enough rows, none of which has much of the
+    weight.
     Bernstein and anytime intervals hold for any tail, and need only that the
     propensities are right: each direction of a mean weight that is not 1 has an
     e-value, which reaches 1000 with probability 1/1000 at most if they are.
@@ -195,9 +213,26 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
             f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard "
             f"errors{digits}"
         )
+    if one.rounding > _MOST_ROUNDING:
+        why["digits"] = _few_digits(one)
     if not asymptotic and (off := _proven_off(one)):
         why["weight"] = off
     return why
+
+
+def _few_digits(one: Diagnostics) -> str:
+    """Why propensities were rounded too much, and how many more digits are needed."""
+    if one.rounding == np.inf:
+        return (
+            "propensities were rounded, and some are no more than half of their last "
+            "digit: log them with all digits"
+        )
+    more = ceil(log10(one.rounding / ROUNDED))
+    return (
+        f"propensities were rounded, which may move the mean weight by "
+        f"{one.rounding:.2g}; allowed {_MOST_ROUNDING:g}: log them with all digits, "
+        f"or {more} more"
+    )
 
 
 def _proven_off(one: Diagnostics) -> str:
@@ -244,5 +279,5 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
 
 def _excess(one: Diagnostics) -> float:
     """How far the mean weight is off, as a multiple of what is allowed."""
-    off = abs(one.mean_weight - (1 - one.missing))
+    off = max(0.0, abs(one.mean_weight - (1 - one.missing)) - one.rounding)
     return max(off / OFF, off / max(ERRORS * one.weight_error, ROUNDED))

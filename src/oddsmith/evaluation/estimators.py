@@ -340,6 +340,7 @@ def _weighted(
         "expected_squares": rows.expected_squares,
         "heaviest": rows.heaviest,
         "ceiling": rows.ceiling,
+        "rounding": rows.rounding,
         "least": rows.least,
     }
     support["slates"] = rows.slates

@@ -240,6 +240,8 @@ def estimate(
     if not refused:
         value = float(own.values.mean())
         ends = _widest_ends(terms, interval, level, floor, seed)
+        # rewards are in [0, 1], so a mean moves by what the weights do at most
+        ends = ends[0] - found.rounding, ends[1] + found.rounding
         low, high = (min(max(end, terms.least_value), 1.0) for end in ends)
         if ends[0] > ends[1]:
             refused, against = ("constant",), {"constant": _NOT_CONSTANT.format(*ends)}

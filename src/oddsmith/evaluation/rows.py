@@ -8,6 +8,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Ints, finite
 from oddsmith.core.errors import InvalidInput
+from oddsmith.evaluation.rounding import half_step, largest_factor
 from oddsmith.evaluation.slates import Slates, heaviest_slate, slates_of
 from oddsmith.evaluation.terms import heaviest
 from oddsmith.logs.offers import inside
@@ -26,7 +27,8 @@ class Rows:
     `known` says which rows they are.
 
     `propensity` (T,) is None where the log has none; so are `propensities` and
-    `eligible` (T, K). `slates` says which rows were decided together, where some were.
+    `eligible` (T, K). `slates` says which rows were decided together, where some were;
+    `half_step` is half of the last digit of rounded propensities.
     """
 
     arm: Ints
@@ -37,6 +39,19 @@ class Rows:
     eligible: Bools | None
     known: Bools
     slates: Slates | None = None
+    half_step: float = 0.0
+
+    @cached_property
+    def rounding(self) -> Array | None:
+        """By how much each weight (T,) may be off as propensities were rounded; None
+        where they were not."""
+        if self.half_step == 0 or self.propensity is None:
+            return None
+        factors = largest_factor(self.propensity, self.half_step)
+        errors = np.zeros_like(self.weights)
+        drawn_by_both = self.weights > 0
+        errors[drawn_by_both] = (self.weights * (factors - 1))[drawn_by_both]
+        return errors
 
     @cached_property
     def weights(self) -> Array:
@@ -172,6 +187,7 @@ def rows_of(log: Log, target: object) -> Rows:
         eligible,
         known,
         slates_of(kept),
+        half_step(kept),
     )
 
 

@@ -110,6 +110,7 @@ def per_slate(terms: Terms) -> Terms:
         if squares is None
         else _squares(squares, terms.missing, slates),
         heaviest=terms.heaviest,
+        rounding=None if terms.rounding is None else slates.means(terms.rounding),
         least=terms.least,
         bets=None
         if bets is None

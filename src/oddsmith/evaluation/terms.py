@@ -97,7 +97,8 @@ class Terms:
     `weights` are the importance weights π/p as they are, before clipping (None: not
     used); `expected_squares` E[w² | x] by the logged odds, where all are logged, and
     `heaviest` the mean weight of the heaviest row in T by the same odds, and `ceiling`
-    the largest weight that each row could have had. `missing` is
+    the largest weight that each row could have had; `rounding` by how much each weight
+    may be off, as propensities were rounded. `missing` is
     the target's mass where the logger had none, `least` the smallest logged odds of an
     arm that the target draws. `reach` is the largest number that can multiply a reward,
     known before the rows (∞: unknown). A `ratio` (snips) has terms around the ratio
@@ -118,6 +119,7 @@ class Terms:
     expected_squares: Array | None = None
     heaviest: float | None = None
     ceiling: Array | None = None
+    rounding: Array | None = None
     least: float | None = None
     bets: Bets | None = None
     reach: float = np.inf

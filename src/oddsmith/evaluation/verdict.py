@@ -39,6 +39,7 @@ _NEXT = {
     ),
     "share": "log more decisions, or ask for a target nearer to the logger",
     "weight": "check that the logged odds are those the arms were drawn with",
+    "digits": "log the propensities with all their digits",
     "constant": (
         "ask for the interval anytime, which is for the mean of a value that drifts"
     ),
