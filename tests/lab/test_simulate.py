@@ -246,10 +246,10 @@ def test_wrong_settings(wrong: Any, message: str) -> None:
         ({"trace": None}, "trace must be a list"),
         ({"noise": 3}, "noise must be a function"),
         ({"policy": None}, "policy must have the verbs"),
-        ({"world": 7}, "world must have context and means"),
+        ({"world": 7}, "world must have n_arms, context and means"),
         (
             {"world": worlds.TableWorld(np.full((10, 2), 0.5))},
-            "policy must have the world's 2 arms; got 3",
+            "policy must have the world's 2 arms; Gen.* has 3",
         ),
         ({"delay": 2**62}, "delay must be a whole number"),
     ],

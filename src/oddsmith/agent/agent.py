@@ -13,7 +13,16 @@ from oddsmith.agent.advisers import as_known, signed_names
 from oddsmith.agent.call import Call, call_of, calls_of, check_record
 from oddsmith.agent.slate import filled, slate_of, slots_of
 from oddsmith.core.arrays import Ints
-from oddsmith.core.decision import Context, Decision, Odds, State, check_rewards, draw
+from oddsmith.core.checks import check_odds, check_state
+from oddsmith.core.decision import (
+    Context,
+    Decision,
+    Odds,
+    State,
+    Step,
+    check_rewards,
+    draw,
+)
 from oddsmith.core.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.names import Arms, arm_names, hint
@@ -246,7 +255,8 @@ class Agent:
         by_number = decision.numbered()
         with self._learning:
             if isinstance(rewards, float):
-                self._state = self.policy.update(self._state, by_number, rewards)
+                state = self.policy.update(self._state, by_number, rewards)
+                self._state = check_state(self.policy, state)
             else:
                 # a later row may be refused
                 state = deepcopy(self._state) if self.policy.in_place else self._state
@@ -259,9 +269,7 @@ class Agent:
         several)."""
         with self._reading:
             call = call_of(self.policy, self.arms, context, arms, eligible)
-            odds: Odds = self.policy.odds(
-                self._state, call.question, eligible=call.mask, step=max(self._steps, 1)
-            )
+            odds = self._odds(call, max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
         if call.names is None:
             return arm if arm.ndim else int(arm)
@@ -377,11 +385,16 @@ class Agent:
                 f"{decision.arm!r:.60}"
             )
 
-    def _one(self, call: Call, context: Context, step: int) -> Decision:
-        """The decision of a call for one context."""
+    def _odds(self, call: Call, step: Step) -> Odds:
+        """The policy's odds for a call, checked."""
         odds = self.policy.odds(
             self._state, call.question, eligible=call.mask, step=step
         )
+        return check_odds(self.policy, odds, eligible=call.mask, step=step)
+
+    def _one(self, call: Call, context: Context, step: int) -> Decision:
+        """The decision of a call for one context."""
+        odds = self._odds(call, step)
         uniform = self._uniforms(step)
         return call.named(
             draw(_single(odds), context, uniform, eligible=call.mask, step=step),
@@ -391,9 +404,7 @@ class Agent:
     def _drawn(self, call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
         n = len(steps)
-        odds = self.policy.odds(
-            self._state, call.question, eligible=call.mask, step=steps
-        )
+        odds = self._odds(call, steps)
         alike = odds.propensities.ndim == 1 and (
             not self.policy.reads_context or _all_failed(self.policy, odds)
         )

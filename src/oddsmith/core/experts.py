@@ -241,6 +241,9 @@ def checked_predictions(
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a
     mask that fit."""
     checked = _as_known_type(predictions, log_weights.shape[-1], eligible)
+    # a sum of squares is infinite or NaN where a prediction is, and quick
+    if not np.vdot(checked, checked) < np.inf:
+        no_infinity(checked, source="experts")
     if checked.ndim > 2 or log_weights.ndim > 1:
         _check_axes(
             log_weights.shape[:-1],

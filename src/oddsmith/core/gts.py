@@ -32,7 +32,7 @@ from oddsmith.core.names import numbered_arms
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.schedules import Schedule
 
-__all__ = ["GeneralizedThompsonSampling"]
+__all__ = ["GeneralizedThompsonSampling", "best_prediction"]
 
 # events added up before they touch the weights: sums of many small losses keep their
 # digits
@@ -153,7 +153,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             return self.weigh(state, advice, eligible=eligible, step=step)
         # a compiled call has done what `weigh` does
         predictions, propensities, asleep = fused
-        bonus = _best_prediction(predictions, eligible) if self.optimism else None
+        bonus = best_prediction(predictions, eligible) if self.optimism else None
         return Odds(
             propensities, predictions, bonus, state.log_weights if asleep else None
         )
@@ -175,7 +175,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
         )
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
-        bonus = _best_prediction(predictions, eligible) if self.optimism else None
+        bonus = best_prediction(predictions, eligible) if self.optimism else None
         asleep = weights.asleep(predictions, eligible)
         return Odds(
             propensities, predictions, bonus, state.log_weights if asleep else None
@@ -420,7 +420,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return f"{experts}, share={self.share:g} and discount={self.discount:g}"
 
 
-def _best_prediction(predictions: Array, eligible: Bools | None) -> Array:
+def best_prediction(predictions: Array, eligible: Bools | None) -> Array:
     """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a
     sleeper."""
     allowed = (

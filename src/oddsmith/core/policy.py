@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import (
     Context,
     Decision,
@@ -181,6 +182,7 @@ class Policy:
             state = self.update(
                 state, decision, float(reward) if reward.ndim == 0 else reward
             )
+            check_state(self, state)
         return state
 
     def complete(self, odds: Odds) -> Odds:
@@ -281,6 +283,7 @@ def decide(
 ) -> Decision:
     """`odds`, then `draw`."""
     odds = policy.odds(state, context, eligible=eligible, step=step)
+    check_odds(policy, odds, eligible=eligible, step=step)
     return draw(odds, context, uniform, eligible=eligible, step=step)
 
 
@@ -307,4 +310,5 @@ def fold(
             "single decision"
         )
     numbered = decisions.numbered()
-    return policy.fold(state, numbered, np.asarray(check_rewards(numbered, rewards)))
+    checked = np.asarray(check_rewards(numbered, rewards))
+    return check_state(policy, policy.fold(state, numbered, checked), "fold")

@@ -8,6 +8,7 @@ import numpy as np
 
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints, number
+from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.contexts import rows as rows_of
 from oddsmith.core.decision import Decision, Odds, State
 from oddsmith.core.errors import InvalidInput, OrderMatters
@@ -103,10 +104,12 @@ def replay(
     ):
         (question, eligible), step = question_of(known, contexts[i], i), len(rows) + 1
         odds = policy.odds(state, question, eligible=eligible, step=step)
+        check_odds(policy, odds, eligible=eligible, step=step)
         decision = _offered(odds, known, i, question, eligible=eligible, step=step)
         if uniforms(number_of_row) * propensity[i] >= least * decision.propensity:
             continue
         state = policy.update(state, decision, float(known.reward[i]))
+        check_state(policy, state)
         rows.append(number_of_row)
         decisions.append(decision)
         if len(rows) == steps:

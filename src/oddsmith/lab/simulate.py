@@ -1,16 +1,26 @@
 """simulate: a policy in a world, many runs at once, with exact regret."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from oddsmith.core.arrays import Array, whole
+from oddsmith.core.checks import check_state
 from oddsmith.core.decision import Context, Decision, Odds, State, draw
 from oddsmith.core.errors import InvalidInput, TooLarge
 from oddsmith.core.expert_policy import ExpertState
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.policy import Policy, check_policy
 from oddsmith.lab import finite
+from oddsmith.lab.checks import (
+    StepChecks,
+    check_rewards_in_range,
+    check_step,
+    check_world,
+    offered_means,
+    step_check,
+)
 from oddsmith.lab.delays import Arrivals, Delay, arrivals
 from oddsmith.lab.offers import ByRun
 from oddsmith.lab.run import Run
@@ -81,38 +91,53 @@ def _stepwise(
     contexts_rng, draws_rng, rewards_rng = _streams(seed)
     state = policy.init((runs,))
     keep, decisions = "log" in trace, dict[int, Decision]()
-    regret, arms, rewards = (
-        np.empty(shape),
-        np.empty(shape, dtype=np.int64),
-        np.empty(shape),
-    )
+    regret = np.empty(shape)
+    arms = np.empty(shape, dtype=np.int64)
+    rewards = np.zeros(shape)
     contexts: list[Context] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
-    for t in progress(range(steps), steps, "steps"):
-        context = world.context(t + 1, runs, contexts_rng, History(policy, state))
-        odds = policy.odds(state, context, step=t + 1)
-        if odds.propensities.shape[-1] != world.n_arms:
-            raise InvalidInput(
-                f"policy must have the world's {world.n_arms} arms; got "
-                f"{odds.propensities.shape[-1]}"
-            )
-        decision = draw(odds, context, draws_rng.random(runs), step=t + 1)
-        means = world.means(t + 1, context)
-        # no arm has odds where there is none
-        means = np.nan_to_num(means) if world.makes_offers else means
-        for name, values in traces.items():
-            values.append(_traced(name, policy, state, odds, means=means))
-        regret[t] = means.max(axis=-1) - (decision.propensities * means).sum(axis=-1)
-        arms[t] = decision.arm
-        rewards[t] = scatter(
-            np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0], rewards_rng
-        )
-        contexts.append(context)
-        decisions[t] = decision
-        for s in due.order[due.arrived[t - 1] if t else 0 : due.arrived[t]]:
-            state = policy.update(
-                state, decisions[int(s)] if keep else decisions.pop(int(s)), rewards[s]
-            )
+    checks = StepChecks((2 * runs, world.n_arms), step_check(policy, world))
+    # what a failed step has found so far; what it lacks is that of the step before
+    found: dict[str, Any] = {"runs": runs, "noise": scatter}
+    t = 0
+    try:
+        for t in progress(range(steps), steps, "steps"):
+            context = world.context(t + 1, runs, contexts_rng, History(policy, state))
+            found["context"] = context
+            odds = policy.odds(state, context, step=t + 1)
+            found["odds"] = odds
+            decision = draw(odds, context, draws_rng.random(runs), step=t + 1)
+            means = world.means(t + 1, context)
+            if world.makes_offers:
+                means = offered_means(world, context, means)
+            found["means"] = means
+            checks.add(decision.propensities, means)
+            for name, values in traces.items():
+                values.append(_traced(name, policy, state, odds, means=means))
+            expected = (decision.propensities * means).sum(axis=-1)
+            regret[t] = means.max(axis=-1) - expected
+            arms[t] = decision.arm
+            drawn = np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0]
+            given = scatter(drawn, rewards_rng)
+            found["rewards"] = given
+            if given.shape != (runs,):
+                check_step(policy, world, t + 1, found)
+            rewards[t] = given
+            contexts.append(context)
+            decisions[t] = decision
+            for s in due.order[due.arrived[t - 1] if t else 0 : due.arrived[t]]:
+                known = decisions[int(s)] if keep else decisions.pop(int(s))
+                state = policy.update(state, known, rewards[s])
+                if state is None:
+                    check_state(policy, state)
+    except Exception:
+        # a value that is wrong is often the cause
+        checks.flush()
+        check_step(policy, world, t + 1, found)
+        check_rewards_in_range(scatter, rewards[: t + 1])
+        raise
+    checks.flush()
+    check_rewards_in_range(scatter, rewards)
     stacked = {name: np.stack(values) for name, values in traces.items()}
     kept = list(decisions.values()) if keep else []
     return Run(
@@ -181,11 +206,7 @@ def _check(
     trace: object,
 ) -> None:
     check_policy(policy)
-    if not isinstance(world, World):
-        raise InvalidInput(
-            "world must have context and means (name World as base); got "
-            f"{type(world).__name__}"
-        )
+    check_world(world)
     if not callable(noise):
         raise InvalidInput(
             "noise must be a function of means and a generator; got "

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from oddsmith.core.arrays import Bools, Ints
+from oddsmith.core.checks import check_odds
 from oddsmith.core.contexts import rows as contexts_of
 from oddsmith.core.decision import Odds, State, Step
 from oddsmith.core.errors import BrokenLog, InvalidInput
@@ -172,7 +173,8 @@ def answers(
         log, max(1, _NUMBERS // (log.n_arms * (1 + n_experts)))
     ):
         step: Step = log.step[places] if counted and log.step is not None else None
-        yield places, policy.odds(state, question, eligible=eligible, step=step)
+        odds = policy.odds(state, question, eligible=eligible, step=step)
+        yield places, check_odds(policy, odds, eligible=eligible, step=step)
 
 
 def question_of(log: Log, context: Any, row: int) -> tuple[Any, Bools | None]:

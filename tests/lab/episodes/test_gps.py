@@ -192,16 +192,17 @@ def test_odds_telescope_to_the_mass_of_those_who_would_have_done_it(
 
 @pytest.mark.parametrize("kernels", ["numpy", "numba"])
 @pytest.mark.parametrize("shape", [(), (4,)])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"loss": od.log_loss, "eta": 1.0, "gamma": 0.0},
-        {"loss": od.log_loss, "eta": 0.5, "gamma": 0.1},
-        {"loss": od.square_loss, "eta": 1.0, "gamma": 0.05, "optimism": 0.3},
-    ],
-)
+@pytest.mark.parametrize("loss", [od.log_loss, od.square_loss])
+@pytest.mark.parametrize("gamma", [0.0, 0.1])
+@pytest.mark.parametrize("optimism", [0.0, 0.3])
+@pytest.mark.parametrize("masked", [False, True])
 def test_horizon_1_is_generalized_thompson_sampling_to_the_last_bit(
-    kernels: str, shape: tuple[int, ...], settings: Any
+    kernels: str,
+    shape: tuple[int, ...],
+    loss: Any,
+    gamma: float,
+    optimism: float,
+    masked: bool,
 ) -> None:
     from oddsmith.core import kernels as twins
 
@@ -212,6 +213,8 @@ def test_horizon_1_is_generalized_thompson_sampling_to_the_last_bit(
         EpisodicModel(table[:, i][None], np.full((1, 5, 4, 5), 0.2)) for i in range(9)
     ]
     prior = rng.dirichlet(np.ones(9))
+    settings: Any = {"loss": loss, "eta": 0.5, "gamma": gamma, "optimism": optimism}
+    eligible = None
     chosen = twins.choice()
     try:
         twins.use(kernels)
@@ -220,14 +223,18 @@ def test_horizon_1_is_generalized_thompson_sampling_to_the_last_bit(
         )
         gps = GeneralizedPosteriorSampling(models, prior=prior, **settings)
         one, two = gts.init(shape), gps.init(shape)
-        for _ in range(200):
+        for _ in range(100):
             context = rng.integers(0, 5, shape) if shape else int(rng.integers(5))
-            odds, same = gts.odds(one, context), gps.odds(two, context)
+            if masked:
+                eligible = rng.random((*shape, 4)) < 0.5
+                eligible[..., int(rng.integers(4))] = True
+            odds = gts.odds(one, context, eligible=eligible)
+            same = gps.odds(two, context, eligible=eligible)
             assert odds.propensities.tobytes() == same.propensities.tobytes()
             uniform = rng.random(shape) if shape else float(rng.random())
             decision, other = (
-                od.draw(odds, context, uniform),
-                od.draw(same, context, uniform),
+                od.draw(odds, context, uniform, eligible=eligible),
+                od.draw(same, context, uniform, eligible=eligible),
             )
             assert decision == other
             reward = (
@@ -237,7 +244,7 @@ def test_horizon_1_is_generalized_thompson_sampling_to_the_last_bit(
             )
             one, two = gts.update(one, decision, reward), gps.update(two, other, reward)
             assert one.log_weights.tobytes() == two.log_weights.tobytes()
-        assert two.episodes == two.learnt == one.learnt == 200
+        assert two.episodes == two.learnt == one.learnt == 100
     finally:
         twins.use(chosen)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from oddsmith.core.arrays import Array
+from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import Decision, Odds, State, check_rewards, draw
 from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.core.uniforms import Uniforms
@@ -76,7 +77,9 @@ class EpisodeAgent:
 
     def odds(self, state: int) -> Array:
         """The odds of each action in this state, given the episode so far."""
-        return self.policy.odds(self._state, state).propensities
+        return check_odds(
+            self.policy, self.policy.odds(self._state, state)
+        ).propensities
 
     def decide(self, state: int) -> Decision:
         """The decision for the next step, in this state; `observe` its reward before
@@ -88,11 +91,12 @@ class EpisodeAgent:
                 "the reward of the last decision must be observed before the next one; "
                 "call observe()"
             )
-        odds: Odds = self.policy.odds(self._state, state, step=self._steps + 1)
-        decision = draw(
-            odds, state, self._uniforms(self._steps + 1), step=self._steps + 1
-        )
-        self._steps, self._waiting = self._steps + 1, decision
+        step = self._steps + 1
+        odds: Odds = self.policy.odds(self._state, state, step=step)
+        check_odds(self.policy, odds, step=step)
+        decision = draw(odds, state, self._uniforms(step), step=step)
+        self._steps = step
+        self._waiting = decision
         return decision
 
     def observe(self, reward: object) -> None:
@@ -101,7 +105,8 @@ class EpisodeAgent:
         if self._waiting is None or self._open is None:
             raise InvalidInput("a decision must come before its reward; call decide()")
         decision, number = self._waiting, float(check_rewards(self._waiting, reward))
-        self._state = self.policy.update(self._state, decision, number)
+        state = self.policy.update(self._state, decision, number)
+        self._state = check_state(self.policy, state)
         self._waiting = None
         self._open.append(EpisodeStep(decision, number))
         if len(self._open) == self.policy.horizon:

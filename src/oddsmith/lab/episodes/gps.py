@@ -13,7 +13,7 @@ from oddsmith.core.decision import Context, Decision, Odds, Step
 from oddsmith.core.errors import AllExpertsRefuted, InvalidInput
 from oddsmith.core.expert_policy import ExpertState, check_eligible, checked_prior
 from oddsmith.core.explanation import Explanation
-from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.gts import GeneralizedThompsonSampling, best_prediction
 from oddsmith.core.losses import Loss, log_loss
 from oddsmith.core.names import numbered_arms
 from oddsmith.experts.external import GivenExperts
@@ -216,16 +216,21 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         check_eligible(eligible)
         members = state.members
         place = self.states(context, state.log_weights.shape[:-1])
-        propensities = members.odds(at(self.plans.q, members.step, place), eligible)
+        q = at(self.plans.q, members.step, place)
         advice = at(self.tables.rewards, members.step, place)
-        return Odds(propensities, advice, self._bonus(members.step, place))
+        bonus = self._bonus(members.step, q, eligible)
+        return Odds(members.odds(q, eligible), advice, bonus)
 
-    def _bonus(self, step: int, place: Ints) -> Array | None:
-        """V_i(s_1) (…, N) at the first step, 0 at all others; None without optimism."""
+    def _bonus(self, step: int, q: Array, eligible: Bools | None) -> Array | None:
+        """V_i(s_1) (…, N) at the first step, 0 at all others; None without optimism.
+
+        V_i is the best Q_i (…, N, K) of the eligible actions: what a model expects of
+        an action that cannot be taken is no reason to follow it.
+        """
         if not self.optimism:
             return None
-        values = np.moveaxis(self.plans.values[:, 0][:, place], 0, -1)
-        return np.asarray(values if step == 0 else np.zeros_like(values))
+        best = best_prediction(q, eligible)
+        return best if step == 0 else np.zeros_like(best)
 
     def update(
         self, state: EpisodeState, decision: Decision, reward: Real

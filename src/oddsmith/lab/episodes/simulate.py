@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from oddsmith.core.arrays import Array, whole
+from oddsmith.core.checks import check_state, odds_fault, policy_name
 from oddsmith.core.decision import State, draw
 from oddsmith.core.errors import InvalidInput, TooLarge
+from oddsmith.lab.checks import (
+    StepChecks,
+    check_rewards_in_range,
+    check_shape,
+    odds_check,
+)
 from oddsmith.lab.episodes.log import EpisodeLog
 from oddsmith.lab.episodes.policy import Behaviour, EpisodicPolicy
 from oddsmith.lab.episodes.world import EpisodicWorld
@@ -92,21 +99,35 @@ def simulate_episodes(
     model, state, known = world.model, policy.init((runs,)), _Values(world)
     regret, returns = np.empty((episodes, runs)), np.zeros((episodes, runs))
     steps: list[Any] = []
-    for k in progress(range(episodes), episodes, "episodes"):
-        place = world.first(runs, rngs[1])
-        regret[k] = (
-            model.plan.values[0, place]
-            - known.of(policy.behaviour(state))[np.arange(runs), place]
-        )
-        for h in range(model.horizon):
-            odds = policy.odds(state, place)
-            decision = draw(odds, place, rngs[0].random(runs))
-            reward, following = world.step(h, (place, decision.arm), rngs[1])
-            state = policy.update(state, decision, reward)
-            returns[k] += reward
-            if keep:
-                steps.append((place, decision.arm, reward, odds.propensities))
-            place = following
+    checks = StepChecks((runs, model.n_actions), odds_check(policy))
+    earned = np.zeros((model.horizon, runs))
+    name = type(world).__name__
+    try:
+        for k in progress(range(episodes), episodes, "episodes"):
+            place = world.first(runs, rngs[1])
+            played = known.of(policy, policy.behaviour(state))
+            regret[k] = model.plan.values[0, place] - played[np.arange(runs), place]
+            for h in range(model.horizon):
+                odds = policy.odds(state, place)
+                decision = draw(odds, place, rngs[0].random(runs))
+                checks.add(decision.propensities)
+                reward, following = world.step(h, (place, decision.arm), rngs[1])
+                check_shape(f"rewards of {name}", reward, (runs,), h + 1)
+                earned[h] = reward
+                returns[k] += reward
+                state = policy.update(state, decision, reward)
+                if state is None:
+                    check_state(policy, state)
+                if keep:
+                    steps.append((place, decision.arm, reward, odds.propensities))
+                place = following
+            check_rewards_in_range(world, earned)
+    except Exception:
+        # a value that is wrong is often the cause
+        checks.flush()
+        check_rewards_in_range(world, earned)
+        raise
+    checks.flush()
     shape = (episodes, model.horizon)
     columns = [np.stack(column) for column in zip(*steps, strict=True)]
     logs = (
@@ -126,14 +147,27 @@ class _Values:
         self._policies: Array | None = None
         self._values = np.empty(0)
 
-    def of(self, played: Behaviour) -> Array:
+    def of(self, policy: EpisodicPolicy, played: Behaviour) -> Array:
         """Σ_m mass_m V(π_m) (runs, S)."""
+        _check_distributions(policy, "mass", played.mass)
+        if played.policies is not self._policies:
+            _check_distributions(policy, "policies", played.policies)
         if played.policies is not self._policies:
             self._policies, self._values = (
                 played.policies,
                 self._model.values(played.policies),
             )
         return np.asarray((played.mass[..., None] * self._values).sum(axis=-2))
+
+
+def _check_distributions(policy: EpisodicPolicy, what: str, values: Array) -> None:
+    fault = odds_fault(values)
+    if fault is not None:
+        place, text = fault
+        raise InvalidInput(
+            f"behaviour of {policy_name(policy)} must have {what} that are at least 0 "
+            f"and sum to 1; got {text} at {place}"
+        )
 
 
 def _check(

@@ -20,6 +20,7 @@ import numpy as np
 from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json
 from oddsmith.core.arrays import Array
+from oddsmith.core.checks import check_odds
 from oddsmith.core.decision import Odds, draw
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
@@ -181,6 +182,7 @@ class _Importer:
         call = replace(call, names=names)
         ours, votes = _asked(now, call, self._steps + 1)
         self._steps += 1
+        check_odds(now.policy, ours, eligible=call.mask, step=self._steps)
         odds = np.zeros(len(names))
         odds[[names.number(name, "action") for name in one.arms]] = one.odds
         arm = names.number(one.arms[one.arm], "action")

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json, single
 from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.checks import check_odds
 from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision, Odds, draw
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
@@ -139,6 +140,7 @@ async def make(
     else:
         asked = await _odds(experiment, now, call, step)
     odds, votes = asked
+    check_odds(now.policy, odds, eligible=call.mask, step=step)
     if odds.propensities.shape != (len(call.names),):
         raise InvalidInput(
             "context must be a single one; the experts read "

@@ -1,0 +1,137 @@
+"""A user's own world and noise: what is wrong with them is one sentence."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oddsmith as od
+from oddsmith.core.offer import Offer
+from oddsmith.lab import simulate
+from oddsmith.lab.episodes import GeneralizedPosteriorSampling
+from oddsmith.lab.episodes.simulate import simulate_episodes
+from oddsmith.lab.episodes.world import EpisodicWorld, chain
+from oddsmith.lab.worlds import Bernoulli, World
+
+POLICY = od.GeneralizedThompsonSampling(
+    od.TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]])), gamma=0.1
+)
+
+
+class Own(World):
+    """Two arms; what it returns can be replaced."""
+
+    n_arms: Any = 2
+
+    def __init__(self, means: Any = 0.5, context: Any = None) -> None:
+        self._means = means
+        self._context = context
+
+    def context(self, step: int, runs: int, rng: Any, history: Any = None) -> Any:
+        if self._context is not None:
+            return self._context
+        return np.zeros(runs, dtype=np.int64)
+
+    def means(self, step: int, context: Any) -> Any:
+        if isinstance(self._means, float):
+            means = np.full((len(context), 2), 0.5)
+            means[-1, 1] = self._means if step == 4 else 0.5
+            return means
+        return self._means
+
+
+class NoArms(Own):
+    def __getattribute__(self, name: str) -> Any:
+        if name == "n_arms":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+class HalfAnArm(Own):
+    n_arms = 2.5
+
+
+class NoMeans(World):
+    n_arms = 2
+    context = Own.context
+
+
+class ThreeArms(Own):
+    n_arms = 3
+
+
+class Offers(Own):
+    n_arms = 2
+    makes_offers = True
+
+
+@pytest.mark.parametrize("value", [1.5, 11.0, -1.0, float("nan"), float("inf")])
+def test_means_are_in_range(value: float) -> None:
+    with pytest.raises(
+        od.InvalidInput,
+        match=rf"means of Own must be in \[0, 1\]; got {value:g} at step 4, run 2, arm 1",
+    ):
+        simulate(POLICY, Own(value), steps=10, runs=3)
+    simulate(POLICY, Own(value), steps=3, runs=3)
+
+
+@pytest.mark.parametrize(
+    ("world", "message"),
+    [
+        (NoArms(), "world must have n_arms, .*; NoArms has none"),
+        (HalfAnArm(), "n_arms of HalfAnArm must be a whole number .*; got 2.5"),
+        (NoMeans(), "world must have means; NoMeans has none: write it"),
+        (object(), "world must have n_arms, context and means .*; got object"),
+        (
+            ThreeArms(),
+            r"policy must have the world's 3 arms; Generalized\w+ has 2",
+        ),
+        (Own(np.full(2, 0.5)), r"means of Own .* shape \(3, 2\); got \(2,\) at step 1"),
+        (Own(np.full((3, 1), 0.5)), r"means of Own .* \(3, 2\); got \(3, 1\)"),
+        (Own([[0.5, 0.5]] * 3), r"means of Own must be an array .*; got list"),
+        (
+            Own(context=np.zeros(2, int)),
+            "context of Own must .* 3 runs; got 2 at step 1",
+        ),
+        (Own(context=np.array(0)), "context of Own must .* 3 runs; got one at step 1"),
+    ],
+)
+def test_what_a_world_lacks(world: Any, message: str) -> None:
+    with pytest.raises(od.InvalidInput, match=message):
+        simulate(POLICY, world, steps=10, runs=3)
+
+
+def test_worlds_of_offers() -> None:
+    policy = od.auto(size="small")
+    two = [Offer(None, ("a", "b")), Offer(None, ("a",))]
+
+    def run(means: Any, offers: Any) -> object:
+        return simulate(policy, Offers(np.array(means), offers), steps=2, runs=2)
+
+    run([[0.5, 0.5], [0.5, np.nan]], two)
+    with pytest.raises(od.InvalidInput, match="got nan at step 1, run 0, arm 1"):
+        run([[0.5, np.nan], [0.5, np.nan]], two)
+    with pytest.raises(od.InvalidInput, match="must be a list of offers of at most 2"):
+        run([[0.5, 0.5]] * 2, [Offer(None, ("a", "b", "c"))] * 2)
+    with pytest.raises(od.InvalidInput, match="must be a list of offers of at most 2"):
+        run([[0.5, 0.5]] * 2, ["a", "b"])
+
+
+class Loud(Bernoulli):
+    """Pays too much."""
+
+    def __call__(self, means: Any, rng: Any) -> Any:
+        return np.full(len(means), 1.25)
+
+
+def test_rewards_are_in_range() -> None:
+    with pytest.raises(
+        od.InvalidInput,
+        match=r"rewards of Loud must be in \[0, 1\]; got 1.25 at step 1",
+    ):
+        simulate(POLICY, Own(), steps=3, noise=Loud())
+    with pytest.raises(od.InvalidInput, match=r"rewards of function .* got \(\) at"):
+        simulate(POLICY, Own(), steps=3, noise=lambda means, rng: np.asarray(0.5))
+    models = GeneralizedPosteriorSampling([chain(), chain(right=0.1)])
+    with pytest.raises(od.InvalidInput, match=r"rewards of EpisodicWorld must be in"):
+        simulate_episodes(models, EpisodicWorld(chain(), noise=Loud()), episodes=3)
