@@ -30,7 +30,7 @@ def test_certify_own_losses(tmp_path: Path, monkeypatch: Any, capsys: Any) -> No
     assert {name: one["holds"] for name, one in bad["conditions"].items()} == {
         "C1": False,
         "C2": None,
-        "C3": True,
+        "C3": None,
         "C4": None,
     }
     (tmp_path / "broken.py").write_text("def f(:\n")
@@ -94,6 +94,27 @@ def test_commands_know_every_named_loss(monkeypatch: Any, capsys: Any) -> None:
     capsys.readouterr()
     assert main(["certify", "cubic"]) == 2
     assert (
-        "loss must be one of log, square, third, or module:function; got 'cubic'"
+        "loss must be one of log, square, third, module:function, or a formula of"
         in capsys.readouterr().err
     )
+
+
+def test_a_formula_is_certified_for_the_rewards_that_were_asked_for(
+    capsys: Any,
+) -> None:
+    assert main(["certify", "(g-r**2)**2"]) == 3
+    printed = capsys.readouterr().out
+    assert "breaks C1 for predictions in [0, 1] and rewards in [0, 1]" in printed
+    assert "at true mean 0.5, prediction 0.25, reward" in printed
+    assert main(["certify", "(g-r**2)**2", "--rewards", "binary", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["proved"]
+    assert found["rewards"] == "binary"
+
+
+def test_what_is_not_proved_is_not_certified(capsys: Any) -> None:
+    assert main(["certify", "(g-r)**2 + 1e-9*g"]) == 3
+    printed = capsys.readouterr().out
+    assert "is not certified for predictions in [0, 1]" in printed
+    assert "checked on a grid of 400 cells only" in printed
+    assert "C1  ?       consistency" in printed

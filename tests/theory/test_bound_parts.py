@@ -29,7 +29,7 @@ class Known(theory.Certificate):
         return Coefficient(1.0, 0.46)
 
 
-CERTIFIED = Known(od.square_loss, 0.0, 1.0, None, True, 4 / 3, 4 / 3, 2.0, 2.0, 1.0)
+CERTIFIED = Known(od.square_loss, 0.0, 1.0, None, 4 / 3, 4 / 3, 2.0, 2.0, 1.0)
 
 
 def test_a_bound_is_the_sum_of_its_terms_at_most_t() -> None:

@@ -357,10 +357,15 @@ def test_scaled_losses_have_the_same_bounds_with_eta_scaled() -> None:
 
 
 def test_own_losses_say_that_their_constant_is_numerical() -> None:
-    found = theory.regret_bound(
-        lambda g, r: 2 * (g - r) ** 2, n_arms=2, steps=100, prior=0.1
+    problem: Any = {"n_arms": 2, "steps": 100, "prior": 0.1}
+    formula = theory.regret_bound(lambda g, r: 2 * (g - r) ** 2, **problem)
+    assert formula.applies.endswith("predictions and means are in [0, 1]")
+    binary = certify(lambda g, r: (g - r**2) ** 2, rewards="binary")
+    assert theory.regret_bound(binary, **problem).applies.endswith("rewards are 0 or 1")
+    traceless = theory.regret_bound(
+        lambda g, r: 2 * np.clip(g - r, -1, 1) ** 2, **problem
     )
-    assert "found numerically" in found.applies
+    assert "found numerically" in traceless.applies
     assert (
         "numerically"
         not in theory.regret_bound("log", n_arms=2, steps=100, prior=0.1).applies

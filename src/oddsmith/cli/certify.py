@@ -1,5 +1,5 @@
-"""`oddsmith certify`: whether a loss satisfies the conditions of the theory, a line for
-each."""
+"""`oddsmith certify`: whether a loss is proved to satisfy the conditions of the theory,
+a line for each."""
 
 import argparse
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from oddsmith import theory
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, loss_named
 from oddsmith.core.losses import LOSSES
-from oddsmith.theory.conditions import Certificate
+from oddsmith.theory.conditions import Certificate, Counterexample
 
 __all__ = ["add_commands"]
 
@@ -27,8 +27,8 @@ _MEANINGS = {
 
 
 class _Verdict(NamedTuple):
-    """Whether a condition holds (None: it was not looked at), and the constants or the
-    counterexample."""
+    """Whether a condition holds (None: not known), and the constants, the
+    counterexample, or why it is not known."""
 
     holds: bool | None
     because: str
@@ -38,11 +38,13 @@ def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser(
         "certify",
-        help="whether a loss satisfies the conditions, and with which constants",
+        help="whether a loss is proved to satisfy the conditions, and with which "
+        "constants",
     )
     parser.add_argument(
         "loss",
-        help=f"{', '.join(LOSSES)}, or module:function of prediction and reward",
+        help=f'{", ".join(LOSSES)}, a formula such as "(g - r)**2" of prediction g '
+        "and reward r, or module:function of both",
     )
     parser.add_argument(
         "--low", type=float, default=0.0, help="smallest prediction (default 0)"
@@ -50,14 +52,26 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--high", type=float, default=1.0, help="largest prediction (default 1)"
     )
+    parser.add_argument(
+        "--rewards",
+        choices=("unit", "binary"),
+        default="unit",
+        help="rewards in [0, 1] (unit, the default), or 0 and 1 alone (binary)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.set_defaults(run=_certify)
 
 
 def _certify(asked: argparse.Namespace) -> str | Refused:
     loss = loss_named(asked.loss)
-    certificate = theory.certify(loss, asked.low, asked.high)
-    critical = certificate.critical_eta() if certificate.holds else 0.0
+    certificate = theory.certify(
+        loss,
+        asked.low,
+        asked.high,
+        rewards=asked.rewards,
+    )
+    unbroken = certificate.counterexample is None
+    critical = certificate.critical_eta() if unbroken else 0.0
     conditions = _conditions(certificate, critical)
     holds = all(one.holds for one in conditions.values())
     if asked.json:
@@ -71,46 +85,50 @@ def _certify(asked: argparse.Namespace) -> str | Refused:
 
 
 def _conditions(found: Certificate, critical: float) -> dict[str, _Verdict]:
-    broken = found.counterexample
-    unseen = _Verdict(
-        None,
-        f"not looked at, for {broken.condition} breaks" if broken is not None else "",
-    )
-    if broken is not None:
-        where = f"at true mean {broken.f:g}, prediction {broken.g:g}: "
-        why = {
-            "C1": f"{where}E lhat = {broken.mean:g}, so that expert beats the truth",
-            "C3": (
-                f"{where}the loss is infinite; keep predictions away from 0 and 1 "
-                "(--low 0.01 --high 0.99)"
-            ),
-            "C4": f"{where}E lhat = {broken.mean:g}, E lhat² = {broken.square:g}",
-        }[broken.condition]
-        others = {"C1": {"C3"}, "C3": set(), "C4": {"C1", "C3"}}[broken.condition]
-        verdicts = {
-            name: _Verdict(True, "") if name in others else unseen for name in _MEANINGS
-        }
-        return {**verdicts, broken.condition: _Verdict(False, why)}
-    distinct = found.w_min > 0 and critical > 0
-    second = (
-        f"kappa_1 = sqrt(4K / ({found.w_min:.6g} gamma))"
-        if distinct
-        else "some predictions cannot be told apart"
-    )
-    return {
-        "C1": _Verdict(True, ""),
-        "C2": _Verdict(distinct, second),
-        "C3": _Verdict(True, f"once the loss is divided by {found.scale:.6g}"),
-        "C4": _Verdict(
-            True,
+    if found.counterexample is not None:
+        return _broken(found.counterexample)
+    holds = True if found.holds else None
+    checked = "" if found.holds else f"no violation on a grid of {found.n} cells"
+    constants = {
+        "C1": "",
+        "C2": f"kappa_1 = sqrt(4K / ({found.w_min:.6g} gamma))",
+        "C3": f"once the loss is divided by {found.scale:.6g}",
+        "C4": (
             f"kappa_2 between {found.kappa2_lower:.6g} and {found.kappa2_upper:.6g} "
-            "(raw)",
+            "(raw)"
         ),
     }
+    verdicts = {
+        name: _Verdict(holds, "; ".join(filter(None, (checked, constant))))
+        for name, constant in constants.items()
+    }
+    if not (found.w_min > 0 and critical > 0):
+        verdicts["C2"] = _Verdict(False, "some predictions cannot be told apart")
+    return verdicts
+
+
+def _broken(broken: Counterexample) -> dict[str, _Verdict]:
+    low, high = broken.rewards
+    reward = f"reward always {low:g}" if low == high else f"reward {low:g} or {high:g}"
+    between = "" if broken.rewards == (0.0, 1.0) else f", {reward}"
+    where = f"at true mean {broken.f:g}, prediction {broken.g:g}{between}: "
+    why = {
+        "C1": f"{where}E lhat = {broken.mean:g}, so that expert beats the truth",
+        "C3": (
+            f"{where}the loss is infinite; keep predictions away from 0 and 1 "
+            "(--low 0.01 --high 0.99)"
+        ),
+        "C4": f"{where}E lhat = {broken.mean:g}, E lhat² = {broken.square:g}",
+    }
+    unseen = _Verdict(None, f"not looked at, because {broken.condition} breaks")
+    verdicts = dict.fromkeys(_MEANINGS, unseen)
+    return verdicts | {broken.condition: _Verdict(False, why[broken.condition])}
 
 
 def _answer(name: str, found: Certificate, conditions: dict[str, _Verdict]) -> str:
     span = f"predictions in [{found.low:g}, {found.high:g}]"
+    rewards = "in [0, 1]" if found.rewards == "unit" else "0 and 1"
+    where = f"{span} and rewards {rewards}"
     failed = [
         condition for condition, verdict in conditions.items() if verdict.holds is False
     ]
@@ -121,12 +139,17 @@ def _answer(name: str, found: Certificate, conditions: dict[str, _Verdict]) -> s
             else ""
         )
         return (
-            f"{name} breaks {failed[0]} for {span}: the paper promises nothing for "
+            f"{name} breaks {failed[0]} for {where}: the paper promises nothing for "
             f"it.{more}"
         )
+    if not found.holds:
+        return (
+            f"{name} is not certified for {where}: {found.reason}. It was checked on a "
+            f"grid of {found.n} cells only, where nothing breaks."
+        )
     return (
-        f"{name} satisfies C1 to C4 for {span}: the paper's bounds hold, with the "
-        "constants below."
+        f"{name} satisfies C1 to C4 for {where}: proved. The paper's bounds hold, with "
+        "the constants below."
     )
 
 
@@ -147,10 +170,11 @@ def _constants(found: Certificate, critical: float) -> list[str]:
     if critical == 0:
         return ["", note]
     best = found.best()
+    status = ">= {:.6g} (proved)" if found.holds else "= {:.6g} (estimated on a grid)"
     return [
         "",
-        f"best eta      {best.eta:.6g}, c = {best.c:.6g}",
-        f"critical eta  {critical:.6g}",
+        f"best eta      {best.eta:.6g}, c {status.format(best.c)}",
+        f"critical eta  {critical:.6g} (estimated on a grid)",
         "",
         note,
     ]
@@ -161,9 +185,11 @@ def _record(
 ) -> dict[str, object]:
     record: dict[str, object] = {
         "holds": all(one.holds for one in conditions.values()),
-        "savage": found.savage,
+        "proved": found.holds,
+        "reason": found.reason,
         "low": found.low,
         "high": found.high,
+        "rewards": found.rewards,
         "conditions": {
             name: {"means": _MEANINGS[name], **one._asdict()}
             for name, one in conditions.items()

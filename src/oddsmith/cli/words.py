@@ -143,17 +143,27 @@ def asking(what: str) -> Iterator[None]:
         ) from error
 
 
+def _formula(text: str) -> Loss:
+    from oddsmith.theory.expressions import parse_loss
+
+    try:
+        return parse_loss(text)
+    except InvalidInput as error:
+        names = ", ".join(LOSSES)
+        raise InvalidInput(
+            f"loss must be one of {names}, module:function, or a formula of prediction "
+            f"g and reward r with + - * / **, log, exp and sqrt; got {text!r}"
+        ) from error
+
+
 def loss_named(text: str) -> Loss:
-    """The loss with this name in `LOSSES`, or the function that module:function
-    names."""
+    """The loss with this name in `LOSSES`, the function that module:function names, or
+    a formula of prediction g and reward r."""
     if text in LOSSES:
         return LOSSES[text]
     module, colon, name = text.partition(":")
     if not colon:
-        names = ", ".join(LOSSES)
-        raise InvalidInput(
-            f"loss must be one of {names}, or module:function; got {text!r}"
-        )
+        return _formula(text)
     sys.path.insert(0, str(Path.cwd()))
     try:
         function = getattr(importlib.import_module(module), name)

@@ -1,5 +1,5 @@
 """From a loss to its coefficient (eta, c), in squared gaps: proved for log and square
-loss, found for others."""
+loss and for formulas, found for others."""
 
 from functools import lru_cache
 from math import inf
@@ -25,8 +25,8 @@ predictions not in all of [0, 1])."""
 
 
 def tight_coefficient(loss: AnyLoss) -> Coefficient:
-    """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, others
-    are found by `certify`.
+    """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, those
+    of other losses as far as `certify` proves them.
 
     >>> from oddsmith.core.losses import log_loss, scaled
     >>> tight_coefficient("square"), tight_coefficient(scaled(log_loss, 4.0))
@@ -82,11 +82,13 @@ def caveat(loss: AnyLoss) -> str:
     if not isinstance(loss, Certificate) and loss_name(loss) != "own":
         return ""
     known = loss if isinstance(loss, Certificate) else _certified(loss)
-    span = f"[{known.low:g}, {known.high:g}]"
-    return (
-        f", predictions and means are in {span}, the loss is affine in the reward, and "
-        "c, found numerically, is right"
-    )
+    span = f", predictions and means are in [{known.low:g}, {known.high:g}]"
+    if known.proof is None:
+        return (
+            f"{span}, the loss is affine in the reward, and c, found numerically, is "
+            "right"
+        )
+    return span if known.rewards == "unit" else f"{span}, rewards are 0 or 1"
 
 
 def _certified(loss: Loss | str) -> Certificate:

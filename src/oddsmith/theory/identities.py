@@ -1,0 +1,165 @@
+"""Rational functions with exact coefficients, and roots, logarithms and exponentials as
+further variables: whether a formula is identically zero.
+
+`Ratio.is_zero` is a proof: a polynomial whose coefficients all cancel is zero, whatever
+its variables stand for. Where it says no, the formula may still be zero.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeAlias
+
+__all__ = ["Field", "Ratio", "TooLarge"]
+
+Monomial: TypeAlias = tuple[tuple[int, int], ...]
+Polynomial: TypeAlias = dict[Monomial, Fraction]
+
+_TERMS = 20_000  # of a product before like terms are added; more would take long
+_ONE: Polynomial = {(): Fraction(1)}
+
+
+class TooLarge(Exception):
+    """A formula whose polynomials have too many terms to be expanded."""
+
+
+@dataclass(eq=False)
+class Field:
+    """The variables of a computation: plain ones, and one for each different root,
+    logarithm or exponential."""
+
+    squares: list["Ratio | None"] = field(default_factory=list)
+    known: dict[tuple[str, str], "Ratio"] = field(default_factory=dict)
+
+    def number(self, value: Fraction | int) -> "Ratio":
+        """A constant."""
+        return Ratio(self, {(): Fraction(value)} if value else {}, _ONE)
+
+    def variable(self, square: "Ratio | None" = None) -> "Ratio":
+        """A new variable; with `square`, a root of it."""
+        self.squares.append(square)
+        return Ratio(self, {((len(self.squares) - 1, 1),): Fraction(1)}, _ONE)
+
+    def atom(self, kind: str, of: "Ratio") -> "Ratio":
+        """The variable that stands for this function of `of`."""
+        key = (kind, f"{sorted(of.top.items())}/{sorted(of.bottom.items())}")
+        if key not in self.known:
+            self.known[key] = self.variable(of if kind == "sqrt" else None)
+        return self.known[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """top / bottom, polynomials in the variables of a field."""
+
+    field: Field
+    top: Polynomial
+    bottom: Polynomial
+
+    def __add__(self, other: "Ratio") -> "Ratio":
+        if not self.top or not other.top:
+            return self if self.top else other
+        if self.bottom == other.bottom:
+            return Ratio(self.field, _sum(self.top, other.top), self.bottom)
+        top = _sum(_product(self.top, other.bottom), _product(other.top, self.bottom))
+        return Ratio(self.field, top, _product(self.bottom, other.bottom))
+
+    def __sub__(self, other: "Ratio") -> "Ratio":
+        return self + other * -1
+
+    def __mul__(self, other: "Ratio | int") -> "Ratio":
+        if isinstance(other, int):
+            other = self.field.number(other)
+        top = _product(self.top, other.top)
+        return Ratio(self.field, top, _product(self.bottom, other.bottom))
+
+    def __truediv__(self, other: "Ratio") -> "Ratio":
+        if not other.top:
+            raise ZeroDivisionError("division by a formula that is 0")
+        return self * Ratio(self.field, other.bottom, other.top)
+
+    def power(self, exponent: int) -> "Ratio":
+        """The whole power."""
+        if exponent < 0:
+            return self.field.number(1) / self.power(-exponent)
+        result = self.field.number(1)
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    def sqrt(self) -> "Ratio":
+        """A variable whose square this is."""
+        return self.field.atom("sqrt", self)
+
+    def exp(self) -> "Ratio":
+        """A variable for the exponential of this."""
+        return self.field.atom("exp", self)
+
+    def log(self) -> "Ratio":
+        """A variable for the logarithm of this."""
+        return self.field.atom("log", self)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the top cancels, once squares of roots are replaced."""
+        top = self.top
+        for variable in reversed(range(len(self.field.squares))):
+            square = self.field.squares[variable]
+            while square is not None and _degree(top, variable) > 1:
+                top = _with_square(top, variable, square)
+        return not top
+
+    def coefficients(self) -> tuple[list[Fraction], list[Fraction]] | None:
+        """Top and bottom by powers of the first variable, lowest first; None where
+        another variable occurs."""
+        both = [*self.top, *self.bottom]
+        if any(name for monomial in both for name, _ in monomial):
+            return None
+        return _by_power(self.top), _by_power(self.bottom)
+
+
+def _by_power(polynomial: Polynomial) -> list[Fraction]:
+    powers = range(_degree(polynomial, 0) + 1)
+    return [polynomial.get(((0, n),) if n else (), Fraction(0)) for n in powers]
+
+
+def _sum(first: Polynomial, second: Polynomial) -> Polynomial:
+    total = dict(first)
+    for monomial, factor in second.items():
+        total[monomial] = total.get(monomial, Fraction(0)) + factor
+    return {monomial: factor for monomial, factor in total.items() if factor}
+
+
+def _product(first: Polynomial, second: Polynomial) -> Polynomial:
+    if len(first) * len(second) > _TERMS:
+        raise TooLarge
+    total: Polynomial = {}
+    for one, factor in first.items():
+        for other, weight in second.items():
+            monomial = _merged(one, other)
+            total[monomial] = total.get(monomial, Fraction(0)) + factor * weight
+    return {monomial: factor for monomial, factor in total.items() if factor}
+
+
+def _merged(one: Monomial, other: Monomial) -> Monomial:
+    return tuple(sorted((Counter(dict(one)) + Counter(dict(other))).items()))
+
+
+def _degree(polynomial: Mapping[Monomial, Fraction], variable: int) -> int:
+    return max((dict(one).get(variable, 0) for one in polynomial), default=0)
+
+
+def _with_square(top: Polynomial, variable: int, square: Ratio) -> Polynomial:
+    """The polynomial times the square's bottom, with s² replaced by its top."""
+    low: Polynomial = {}
+    high: Polynomial = {}
+    for monomial, factor in top.items():
+        powers = dict(monomial)
+        if powers.get(variable, 0) < 2:
+            low[monomial] = factor
+            continue
+        powers[variable] -= 2
+        rest = tuple((name, power) for name, power in powers.items() if power)
+        high[rest] = factor
+    return _sum(_product(low, square.bottom), _product(high, square.top))

@@ -1,0 +1,200 @@
+"""Intervals of real numbers with outward rounding, elementwise over arrays: the
+arithmetic of the proofs in `theory/proofs.py`.
+
+Trusted is IEEE 754: + - * / and the square root of doubles are correctly rounded, so
+one step of `nextafter` outwards contains the exact result. The exponential is a Taylor
+polynomial with its remainder, the logarithm is checked against that exponential; the
+errors of the machine's own `exp` and `log` do not matter. An operation outside its
+domain gives NaN, which no comparison calls proved.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import factorial, inf
+from typing import TypeAlias
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools
+
+__all__ = ["Interval", "Number"]
+
+Number: TypeAlias = "Interval | Array | Fraction | float | int"
+
+_TERMS = 15  # of exp; |x| <= 0.35 leaves 0.35^15/15! e^0.35 < 2e-19
+_LN2 = 0.6931471805599453  # the double below ln 2; the next one is above
+_LARGEST = 700.0  # exp of more is called infinite, of less than its negative 0
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """[lo, hi], elementwise; NaN where undefined.
+
+    >>> third = Interval.of(Fraction(1, 3))
+    >>> bool(third.lo < third.hi), bool((third * 3).lo <= 1 <= (third * 3).hi)
+    (True, True)
+    """
+
+    lo: Array
+    hi: Array
+
+    @classmethod
+    def of(cls, number: Number) -> "Interval":
+        """The narrowest interval that contains a number; arrays are points."""
+        if isinstance(number, Interval):
+            return number
+        if isinstance(number, np.ndarray):
+            return cls(number, number)
+        near: Array = np.asarray(float(number))
+        exact = Fraction(float(near))
+        if exact == number:
+            return cls(near, near)
+        above = exact > number
+        return cls(_down(near) if above else near, near if above else _up(near))
+
+    def within(self, other: "Interval") -> "Interval":
+        """What two enclosures of the same number have in common."""
+        return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
+
+    def __add__(self, other: Number) -> "Interval":
+        other = Interval.of(other)
+        return Interval(_down(self.lo + other.lo), _up(self.hi + other.hi))
+
+    def __neg__(self) -> "Interval":
+        return Interval(-self.hi, -self.lo)
+
+    def __sub__(self, other: Number) -> "Interval":
+        return self + -Interval.of(other)
+
+    def __mul__(self, other: Number) -> "Interval":
+        other = Interval.of(other)
+        with np.errstate(all="ignore"):
+            products = [
+                self.lo * other.lo,
+                self.lo * other.hi,
+                self.hi * other.lo,
+                self.hi * other.hi,
+            ]
+        return _spanned(products)
+
+    def __truediv__(self, other: Number) -> "Interval":
+        other = Interval.of(other)
+        nonzero = (other.lo > 0) | (other.hi < 0)
+        with np.errstate(all="ignore"):
+            quotients = [
+                self.lo / other.lo,
+                self.lo / other.hi,
+                self.hi / other.lo,
+                self.hi / other.hi,
+            ]
+        return _spanned(quotients)._where(nonzero)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: Number) -> "Interval":
+        return Interval.of(other) - self
+
+    def __rtruediv__(self, other: Number) -> "Interval":
+        return Interval.of(other) / self
+
+    def power(self, exponent: int) -> "Interval":
+        """The whole power; of an even one no value is below 0."""
+        if exponent < 0:
+            return 1 / self.power(-exponent)
+        if exponent % 2:
+            return self if exponent == 1 else self * self.power(exponent - 1)
+        size = Interval(np.maximum(np.maximum(self.lo, -self.hi), 0.0), self.magnitude)
+        result = Interval.of(1)
+        for _ in range(exponent):
+            result = result * size
+        return Interval(np.maximum(result.lo, 0.0), result.hi)
+
+    def sqrt(self) -> "Interval":
+        """The square root, where all of the interval is above 0: it has a slope
+        there."""
+        with np.errstate(invalid="ignore"):
+            root = Interval(_down(np.sqrt(self.lo)), _up(np.sqrt(self.hi)))
+        return root._where(self.lo > 0)
+
+    def exp(self) -> "Interval":
+        """The exponential; its ends are those of the interval's."""
+        return Interval(_exp(self.lo).lo, _exp(self.hi).hi)
+
+    def log(self) -> "Interval":
+        """The logarithm, where all of the interval is above 0."""
+        positive = self.lo > 0
+        low = _log(np.where(positive, self.lo, 1.0))
+        high = _log(np.where(positive, self.hi, 1.0))
+        return Interval(low.lo, high.hi)._where(positive)
+
+    @property
+    def magnitude(self) -> Array:
+        """The largest absolute value."""
+        size: Array = np.maximum(np.abs(self.lo), np.abs(self.hi))
+        return size
+
+    @property
+    def middle(self) -> Array:
+        """A point inside."""
+        middle: Array = self.lo + (self.hi - self.lo) / 2
+        return np.minimum(np.maximum(middle, self.lo), self.hi)
+
+    def _where(self, defined: Bools) -> "Interval":
+        return Interval(
+            np.where(defined, self.lo, np.nan), np.where(defined, self.hi, np.nan)
+        )
+
+
+def _down(x: Array) -> Array:
+    below: Array = np.nextafter(x, -inf)
+    return below
+
+
+def _up(x: Array) -> Array:
+    above: Array = np.nextafter(x, inf)
+    return above
+
+
+def _spanned(values: list[Array]) -> Interval:
+    return Interval(
+        _down(np.minimum.reduce(np.broadcast_arrays(*values))),
+        _up(np.maximum.reduce(np.broadcast_arrays(*values))),
+    )
+
+
+def _exp(x: Array) -> Interval:
+    """exp(x) = 2^k exp(r), r = x - k ln 2, with 15 terms of the series.
+
+    The remainder is below |r|^15 e^|r|/15!, and |r| <= ln 2/2 plus rounding: 1e-18 is
+    more.
+    """
+    undefined = np.isnan(x)
+    inside = np.clip(np.where(undefined, 0.0, x), -_LARGEST, _LARGEST)
+    k = np.round(inside / _LN2)
+    rest = Interval(inside, inside) - Interval(k, k) * _LN2_BETWEEN
+    series = Interval.of(0)
+    for n in reversed(range(_TERMS)):
+        series = series * rest + Fraction(1, factorial(n))
+    series = series + _REMAINDER
+    scale = np.ldexp(1.0, k.astype(np.int64))  # exact, as 2^±1010 is a normal number
+    low = np.where(x < -_LARGEST, 0.0, _down(series.lo * scale))
+    high = np.where(x > _LARGEST, inf, _up(series.hi * scale))
+    return Interval(np.where(undefined, np.nan, low), np.where(undefined, np.nan, high))
+
+
+def _log(x: Array) -> Interval:
+    """ln x = y + ln z, z = x e^-y, for y near ln x; 1 - 1/z <= ln z <= z - 1."""
+    finite = np.where(np.isfinite(x), x, 1.0)
+    y = np.log(finite)
+    point = Interval(y, y)
+    z = Interval(finite, finite) * (-point).exp()
+    low = point + (1 - 1 / z)
+    high = point + (z - 1)
+    top = np.where(np.isnan(x), np.nan, inf)
+    known = np.isfinite(x)
+    return Interval(np.where(known, low.lo, top), np.where(known, high.hi, top))
+
+
+_LN2_BETWEEN = Interval(np.asarray(_LN2), _up(np.asarray(_LN2)))
+_REMAINDER = Interval(np.asarray(-1e-18), np.asarray(1e-18))

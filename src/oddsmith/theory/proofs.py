@@ -1,0 +1,397 @@
+"""Proofs of the conditions C1 to C4 and of c(eta) for losses that are formulas, by
+exact algebra and interval arithmetic (docs/math 4.1).
+
+Exact algebra shows that the loss has Savage's form, interval arithmetic over cells that
+its weight is positive, and branch and bound over pairs of mean and prediction that
+1 - E exp(-eta lhat) >= c (f-g)².
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.theory.expressions import Dual, Expression, Formula
+from oddsmith.theory.identities import Field, Ratio, TooLarge
+from oddsmith.theory.intervals import Interval
+
+__all__ = ["Attempt", "Proof", "prove"]
+
+_CELLS = 40_000  # of the range of predictions, before a proof is given up
+_THINNEST = 1e-12  # cell, as a share of the range
+_BOXES = 12_000  # of mean and prediction, before a smaller c is tried
+_BLOCK = 4096  # boxes in one piece of work, so that it stays in the cache
+_SHARES = (0.999, 0.98, 0.8)  # of c as it was estimated: what proofs aim at
+_SLACK = 1 + 1e-12  # for a dozen roundings of sums and products of positive numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """A loss of Savage's form on [edges[0], edges[-1]], with bounds of its weight in
+    each cell between two edges; `any_reward` says whether rewards may be anywhere in
+    [0, 1]."""
+
+    formula: Formula
+    form: "Weight"
+    edges: Array
+    weight: Interval
+    any_reward: bool
+
+    @property
+    def w_min(self) -> float:
+        """A lower bound of the weight."""
+        return float(self.weight.lo.min())
+
+    @property
+    def w_max(self) -> float:
+        """An upper bound of the weight."""
+        return float(self.weight.hi.max())
+
+    def scale(self) -> float:
+        """An upper bound of |lhat|; both losses are monotone."""
+        low, high = (Interval.of(float(self.edges[i])) for i in (0, -1))
+        fall = _values(self.formula.one, low) - _values(self.formula.one, high)
+        rise = _values(self.formula.zero, high) - _values(self.formula.zero, low)
+        return float(max(fall.hi, rise.hi))
+
+    def kappa2(self) -> float:
+        """An upper bound of E lhat²/E lhat: the largest over cells of mean and
+        prediction."""
+        f = Interval(self.edges[:, None], self.edges[:, None])
+        g = Interval(self.edges[None, :], self.edges[None, :])
+        one = _values(self.formula.one, g) - _values(self.formula.one, f)
+        zero = _values(self.formula.zero, g) - _values(self.formula.zero, f)
+        first = f * one + (1 - f) * zero
+        return upper_kappa2(self.edges, first, (zero - one).magnitude, self.weight.hi)
+
+    def c(self, eta: float, estimate: float) -> float:
+        """A proved lower bound of c(eta), as close below the estimate as the search
+        gets; 0 if none is found."""
+        for share in _SHARES:
+            if estimate > 0 and self.c_is_at_least(eta, share * estimate):
+                return share * estimate
+        return max(self._simple_c(eta), 0.0)
+
+    def _simple_c(self, eta: float) -> float:
+        """Hoeffding's lemma and a chord: (w_min/2) (1 - e^(-qm))/m, with q = eta (1 -
+        eta w_max/4) and m at least the largest E lhat."""
+        rate = eta * (1 - Interval.of(eta) * self.w_max * 0.25)
+        m = Interval.of(self.w_max) * float(np.ptp(self.edges)) ** 2 * 0.5
+        chord = (1 - (-(rate * m)).exp()) / m
+        return float((chord * self.w_min * 0.5).lo)
+
+    def c_is_at_least(self, eta: float, c: float) -> bool:
+        """Whether branch and bound proves 1 - E exp(-eta lhat) >= c (f-g)² for all f
+        and g."""
+        corners = np.linspace(self.edges[0], self.edges[-1], 33)
+        corners[-1] = self.edges[-1]
+        low, high = corners[:-1], corners[1:]
+        boxes = np.array(
+            [
+                np.repeat(low, 32),
+                np.repeat(high, 32),
+                np.tile(low, 32),
+                np.tile(high, 32),
+            ]
+        )
+        spent = 0
+        while boxes.size:
+            spent += boxes.shape[1]
+            if spent > _BOXES:
+                return False
+            blocks = np.array_split(boxes, -(-boxes.shape[1] // _BLOCK), axis=1)
+            held = [self._holds_in(block, eta, c) for block in blocks]
+            boxes = _quarters(boxes[:, ~np.concatenate(held)])
+        return True
+
+    def _holds_in(self, boxes: Array, eta: float, c: float) -> Bools:
+        held = self._near_diagonal(boxes, eta, c)
+        rest = boxes[:, ~held]
+        held[~held] = self._away_from_diagonal(rest, eta, c)
+        return held
+
+    def _near_diagonal(self, boxes: Array, eta: float, c: float) -> Bools:
+        """(1 - rho)/d² >= c by Taylor's formula, to the fourth order of lhat = O(d)."""
+        f, g = _sides(boxes)
+        d = g - f
+        both = Interval(np.minimum(f.lo, g.lo), np.maximum(f.hi, g.hi))
+        w_f, _ = _once(self.form, f)
+        w, slope = _once(self.form, both)
+        m = (w_f * 0.5 + slope * d * Fraction(1, 3)).within(w * 0.5)  # E lhat = m d²
+        a = (w_f + slope * d * 0.5).within(w)  # A = a d
+        square = d.power(2)
+        v = 0.25 - (f - 0.5).power(2)  # f (1 - f)
+        second = m.power(2) * square + v * a.power(2)
+        third = m.power(3) * square.power(2) + m * v * a.power(2) * square * 3
+        third = third + v * (f * 2 - 1) * a.power(3) * d
+        reach = Interval.of(w.magnitude * eta) * d.magnitude * _SLACK  # |eta lhat|
+        small = reach.hi < 1
+        growth = 1 / (1 - reach)  # at least exp(reach)
+        fourth = reach.power(2) * growth * second * Fraction(1, 24)
+        rate = Interval.of(eta)
+        margin = rate * m - rate.power(2) * (second * 0.5 + fourth)
+        margin = margin + rate.power(3) * third * Fraction(1, 6) - c
+        held: Bools = small & (margin.lo >= 0)
+        return held
+
+    def _away_from_diagonal(self, boxes: Array, eta: float, c: float) -> Bools:
+        """1 - rho - c d² >= 0 by its value at the middle and its slopes in the box, or
+        by its least terms."""
+        f, g = _sides(boxes)
+        d = g - f
+        won, lost = self._factors(f, g, eta)
+        plain = 1 - f * won - (1 - f) * lost - d.power(2) * c
+        w_f, _ = _once(self.form, f)
+        w_g, _ = _once(self.form, g)
+        along_f = d * (2 * c) - (1 - f * (1 - f) * w_f * eta) * (won - lost)
+        along_g = d * (-2 * c) - w_g * eta * ((1 - g) * f * won - g * (1 - f) * lost)
+        at = Interval.of(f.middle)
+        to = Interval.of(g.middle)
+        won, lost = self._factors(at, to, eta)
+        centre = 1 - at * won - (1 - at) * lost - (to - at).power(2) * c
+        spread = _reach(f) * along_f.magnitude + _reach(g) * along_g.magnitude
+        held: Bools = (plain.lo >= 0) | ((centre - spread).lo >= 0)
+        return held
+
+    def _factors(
+        self, f: Interval, g: Interval, eta: float
+    ) -> tuple[Interval, Interval]:
+        """exp(-eta lhat) for reward 1, whose loss falls with the prediction, and for
+        reward 0, whose loss rises."""
+
+        def power(part: Expression, x: Array) -> Interval:
+            def values(points: Interval) -> tuple[Interval, ...]:
+                return ((_values(part, points) * eta).exp(),)
+
+            return _once(values, Interval.of(x))[0]
+
+        one, zero = self.formula.one, self.formula.zero
+        won = Interval(
+            (power(one, f.hi) / power(one, g.lo)).lo,
+            (power(one, f.lo) / power(one, g.hi)).hi,
+        )
+        lost = Interval(
+            (power(zero, f.lo) / power(zero, g.hi)).lo,
+            (power(zero, f.hi) / power(zero, g.lo)).hi,
+        )
+        return won, lost
+
+
+@dataclass(frozen=True, eq=False)
+class Weight:
+    """w = l0' - l1' over intervals of predictions: by automatic differentiation, and as
+    a fraction of polynomials where it is one."""
+
+    formula: Formula
+    fraction: tuple[list[Fraction], list[Fraction]] | None
+
+    def __call__(self, x: Interval) -> tuple[Interval, Interval]:
+        """The weight and its slope."""
+        one = _slopes(self.formula.one, x)
+        zero = _slopes(self.formula.zero, x)
+        weight = zero.value - one.value
+        slope = zero.slope - one.slope
+        if self.fraction is None:
+            return weight, slope
+        top, bottom = (_polynomial(part, x) for part in self.fraction)
+        return weight.within(top / bottom), slope
+
+
+def _polynomial(coefficients: list[Fraction], x: Interval) -> Interval:
+    value = Interval(np.zeros_like(x.lo), np.zeros_like(x.lo))
+    for coefficient in reversed(coefficients):
+        value = value * x + coefficient
+    return value
+
+
+class Attempt(NamedTuple):
+    """A proof, or why there is none, and perhaps a mean and a prediction at which C1
+    breaks for certain."""
+
+    proof: Proof | None
+    reason: str = ""
+    broken: tuple[float, float] | None = None
+
+
+def prove(formula: Formula | None, edges: Array) -> Attempt:
+    """A proof that a loss satisfies C1 to C4 between the first and last of these
+    edges."""
+    if formula is None:
+        return Attempt(None, "the loss is not a formula that can be traced")
+    try:
+        proper, any_reward, ratio = _savage(formula)
+    except (TooLarge, ZeroDivisionError):
+        return Attempt(None, "the formula is too large for exact algebra")
+    if not proper:
+        reason = "algebra does not show that the best prediction is the mean"
+        return Attempt(None, reason, _off_centre(formula, edges))
+    return _with_weight(Weight(formula, ratio.coefficients()), edges, any_reward)
+
+
+def _savage(formula: Formula) -> tuple[bool, bool, Ratio]:
+    """Whether g l1'(g) + (1-g) l0'(g) = 0, whether the slope is affine in the reward,
+    and the weight l0' - l1'."""
+    field = Field()
+    g = field.variable()
+    r = field.variable()
+    nothing = field.number(0)
+
+    def slope(part: Expression) -> Ratio:
+        def lift(number: Fraction) -> Dual:
+            return Dual(field.number(number), nothing)
+
+        of_one = Dual(g, field.number(1))
+        result: Ratio = part.evaluate(lift, of_one, Dual(r, nothing)).slope
+        return result
+
+    one = slope(formula.one)
+    zero = slope(formula.zero)
+    mixed = g * one + (field.number(1) - g) * zero
+    if formula.whole is None:
+        return mixed.is_zero, False, zero - one
+    affine = r * one + (field.number(1) - r) * zero
+    return mixed.is_zero, (slope(formula.whole) - affine).is_zero, zero - one
+
+
+def _with_weight(form: "Weight", edges: Array, any_reward: bool) -> Attempt:
+    """Bounds of the weight in every cell, with more and more parts of those where it
+    may be 0 or is not known."""
+    cells = len(edges) - 1
+    least = np.full(cells, np.inf)
+    most = np.full(cells, -np.inf)
+    parts = np.linspace(edges[:-1], edges[1:], 5)
+    parts[-1] = edges[1:]
+    low = parts[:-1].ravel()
+    high = parts[1:].ravel()
+    cell = np.tile(np.arange(cells), 4)
+    spent = 0
+    while low.size:
+        spent += low.size
+        weight, _ = form(Interval(low, high))
+        negative = weight.hi < 0
+        if negative.any():
+            i = int(np.argmax(negative))
+            broken = float(low[i]), float(high[i])
+            return Attempt(None, "the weight is negative somewhere", broken)
+        known = (weight.lo > 0) & np.isfinite(weight.hi)
+        np.minimum.at(least, cell[known], weight.lo[known])
+        np.maximum.at(most, cell[known], weight.hi[known])
+        low, high, cell = low[~known], high[~known], cell[~known]
+        if not low.size:
+            break
+        thin = high - low < _THINNEST * (edges[-1] - edges[0])
+        if spent > _CELLS or thin.any():
+            return Attempt(None, f"the weight may vanish near {low[0]:.6g}")
+        middle = low + (high - low) / 2
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        cell = np.concatenate([cell, cell])
+    weight = Interval(least, most)
+    return Attempt(Proof(form.formula, form, edges, weight, any_reward))
+
+
+def _off_centre(formula: Formula, edges: Array) -> tuple[float, float] | None:
+    """A mean at which a prediction beside it has a smaller expected loss, for
+    certain."""
+    f = edges[:-1] + np.diff(edges) / 2
+    at = Interval(f, f)
+    one = _slopes(formula.one, at).value
+    zero = _slopes(formula.zero, at).value
+    drift = at * one + (1 - at) * zero
+    with np.errstate(all="ignore"):
+        step = drift.middle / np.maximum((zero - one).middle, 1e-300)
+    reach = (edges[-1] - edges[0]) / 4
+    g = np.clip(f - np.clip(step, -reach, reach), edges[0], edges[-1])
+    to = Interval(g, g)
+    first = at * (_values(formula.one, to) - _values(formula.one, at))
+    first = first + (1 - at) * (_values(formula.zero, to) - _values(formula.zero, at))
+    certain = np.where(first.hi < 0, first.hi, np.inf)
+    i = int(np.argmin(certain))
+    return (float(f[i]), float(g[i])) if certain[i] < 0 else None
+
+
+def _values(part: Expression, x: Interval) -> Interval:
+    values: Interval = part.evaluate(Interval.of, x, None)
+    return values
+
+
+def _slopes(part: Expression, x: Interval) -> Dual:
+    """The first derivative of a loss, and the second."""
+    nothing = Interval.of(0)
+    zero = Dual(nothing, nothing)
+
+    def lift(number: Fraction) -> Dual:
+        return Dual(Dual(Interval.of(number), nothing), zero)
+
+    one = Dual(Interval(np.ones_like(x.lo), np.ones_like(x.lo)), nothing)
+    slopes: Dual = part.evaluate(lift, Dual(Dual(x, one.value), one), None).slope
+    return slopes
+
+
+def _once(
+    function: Callable[[Interval], tuple[Interval, ...]], x: Interval
+) -> tuple[Interval, ...]:
+    """A function of intervals, computed once for each that is different."""
+    keys, places = np.unique(x.lo + 1j * x.hi, return_inverse=True)
+    found = function(Interval(keys.real, keys.imag))
+    return tuple(
+        Interval(
+            np.broadcast_to(one.lo, keys.shape)[places],
+            np.broadcast_to(one.hi, keys.shape)[places],
+        )
+        for one in found
+    )
+
+
+def _sides(boxes: Array) -> tuple[Interval, Interval]:
+    return Interval(boxes[0], boxes[1]), Interval(boxes[2], boxes[3])
+
+
+def _reach(x: Interval) -> Interval:
+    """How far the ends are from the middle."""
+    return Interval(np.zeros_like(x.lo), (x - Interval.of(x.middle)).magnitude)
+
+
+def _quarters(boxes: Array) -> Array:
+    f_low, f_high, g_low, g_high = boxes
+    f = f_low + (f_high - f_low) / 2
+    g = g_low + (g_high - g_low) / 2
+    parts = [
+        [*rows, *columns]
+        for rows in ((f_low, f), (f, f_high))
+        for columns in ((g_low, g), (g, g_high))
+    ]
+    return np.concatenate([np.array(part) for part in parts], axis=1)
+
+
+def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> float:
+    """An upper bound on M_1 + f(1-f) A²/M_1 over all cells of f and g: M_1 and |A| are
+    monotone in the interval between them.
+
+    `first` and `area` are M_1 and |A| between two edges, `top` bounds the weight in
+    each cell.
+    """
+    ends = edges * (1 - edges)
+    holds_half = (edges[:-1] <= 0.5) & (edges[1:] >= 0.5)
+    variance = np.where(holds_half, 0.25, np.maximum(ends[:-1], ends[1:]))
+    cells = np.arange(len(edges) - 1)
+    i, j = np.meshgrid(cells, cells, indexing="ij")
+    right = j >= i
+    widest = np.where(right, first.hi[i, j + 1], first.hi[i + 1, j])
+    least = np.where(right, first.lo[i + 1, j], first.lo[i, j + 1])
+    least = np.where(np.abs(i - j) <= 1, 0.0, least)
+    between = np.where(right, area[i, j + 1], area[i + 1, j])
+    highest = _running_max(top)[np.minimum(i, j), np.maximum(i, j)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(least > 0, between**2 / least, np.inf)
+    bound = widest + variance[i] * np.minimum(ratio, 2 * highest)
+    return float(bound.max()) * _SLACK
+
+
+def _running_max(values: Array) -> Array:
+    """maximum of values[i … j] for all i <= j, as a matrix."""
+    table = np.broadcast_to(values, (len(values), len(values))).copy()
+    table[np.tril_indices(len(values), -1)] = -np.inf
+    return np.maximum.accumulate(table, axis=1)
