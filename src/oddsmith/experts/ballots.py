@@ -21,6 +21,8 @@ __all__ = [
     "rest_on_best",
 ]
 
+_TIE = 1e-12
+
 
 class Ballots(Protocol):
     """A voting rule: means and standard deviations (…, N, K) to distributions (…, N, K)
@@ -121,8 +123,8 @@ class InverseGap:
 def inverse_gap(
     predicted: Array, sharpness: float, eligible: Bools | None = None
 ) -> Array:
-    """1/(K + Γ gap) for every arm but the best, which gets the rest (…, K); ties to the
-    lowest index.
+    """1/(K + Γ gap) for every arm but the best, which gets the rest (…, K); arms that
+    tie for the best share it.
 
     >>> inverse_gap(np.array([0.1, 0.5, 0.3]), 20.0).round(4)
     array([0.0909, 0.7662, 0.1429])
@@ -134,19 +136,25 @@ def inverse_gap(
 
 
 def best_of(mean: Array, eligible: Bools | None) -> tuple[Bools, Array, Any]:
-    """The best arm (…, K) as a mask, its mean (…, 1), and the number of eligible
-    arms."""
+    """The best arms (…, K) as a mask, the largest mean (…, 1), and the number of
+    eligible arms.
+
+    Means tie within 1e-12 of the largest one (of 1, if it is smaller): a difference in
+    the last bits is rounding, and must not decide who is the best.
+    """
     allowed = mean if eligible is None else np.where(eligible, mean, -np.inf)
-    best = np.arange(mean.shape[-1]) == allowed.argmax(axis=-1)[..., None]
+    top = allowed.max(axis=-1, keepdims=True)
+    best = allowed >= top - _TIE * np.maximum(np.abs(top), 1.0)
     n_arms: Any = (
         mean.shape[-1] if eligible is None else eligible.sum(axis=-1, keepdims=True)
     )
-    return best, allowed.max(axis=-1, keepdims=True), n_arms
+    return best, top, n_arms
 
 
 def rest_on_best(odds: Array, best: Bools, eligible: Bools | None) -> Array:
-    """`odds` for every eligible arm but the best, which gets what is left of 1."""
+    """`odds` for every eligible arm but the best, which share what is left of 1."""
     others = np.where(
         best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0)
     )
-    return np.where(best, 1 - others.sum(axis=-1, keepdims=True), others)
+    left = 1 - others.sum(axis=-1, keepdims=True)
+    return np.where(best, left / best.sum(axis=-1, keepdims=True), others)

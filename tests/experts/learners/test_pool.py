@@ -107,6 +107,35 @@ def test_the_forest_remembers_what_it_did_not_foresee() -> None:
     assert all(one < other for one, other in pairwise(foreseen))
 
 
+def test_a_place_that_is_taken_again_starts_from_nothing() -> None:
+    """Counts, order and sums of the arm that was there before are gone."""
+    table = empty_table(2)
+    for number, name in enumerate("ab", start=1):
+        table = claim(table, name, number, 2).table
+    table.counts[:] = 5.0
+    taken = claim(table, "c", 3, 2)
+    assert taken.fresh
+    assert slots_of(taken.table, ["a", "b", "c"]).tolist() == [-1, 1, 0]
+    assert taken.table.counts.tolist() == [0.0, 5.0]
+    assert taken.table.last.tolist() == [3, 2]
+    learner = PooledForest(Forest(4))
+    state = learner.start(np.zeros(1), 1, 2)
+    state.sums[:] = 3.0
+    assert learner.cleared(state, 1, 2).sums.tolist() == [3.0, 0.0]
+    assert learner.cleared(state, 2, 4).sums.tolist() == [3.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("count", [0.0, 3.0, 1000.0])
+def test_the_forest_is_less_sure_of_arms_with_few_rewards(count: float) -> None:
+    """sd² is that of the trees, and 1/4 over the rewards of the arm and the pull."""
+    learner = PooledForest(Forest(4), pull=4.0)
+    state = learner.start(np.zeros(1), 1, 2)
+    rows = LearnerInput(np.zeros((1, 1)), np.zeros((1, 1)))
+    trees = learner.forest.believe(state.forest, rows).sd[0, 0]
+    belief = learner.believe(state, rows, Remembered(np.array([0]), np.array([count])))
+    assert belief.sd[0] == pytest.approx(np.sqrt(trees**2 + 0.25 / (count + 4.0)))
+
+
 def test_names_are_forgotten_in_the_order_of_learning() -> None:
     """Against a plain dict in that order, over a random walk of names."""
     rng = np.random.default_rng(5)

@@ -19,7 +19,6 @@ from oddsmith.core.expert_policy import (
 )
 from oddsmith.core.experts import checked_predictions
 from oddsmith.core.losses import Loss, domain, log_loss, square_loss
-from oddsmith.core.offer import AnyOffer
 
 __all__ = ["ORACLES", "Oracle", "OverOracle", "mixture", "predicted", "vovk"]
 
@@ -68,8 +67,6 @@ class OverOracle(MultiplicativeWeights):
         )
         means = predicted(self.oracle, state.log_weights, predictions)
         propensities = type(self).rule(means, self.sharpness, eligible)
-        if isinstance(context, AnyOffer):
-            propensities = _shared_by_ties(propensities, means, eligible)
         return Odds(
             propensities,
             predictions,
@@ -86,15 +83,6 @@ class OverOracle(MultiplicativeWeights):
         return self.reweighed(
             state, -oracle.eta * scored(oracle.loss, advice, reward), decision, reward
         )
-
-
-def _shared_by_ties(odds: Array, means: Array, eligible: Bools | None) -> Array:
-    """The odds with what the best arms have shared by all that tie: the order of an
-    offer means nothing."""
-    allowed = means if eligible is None else np.where(eligible, means, -np.inf)
-    best = allowed == allowed.max(axis=-1, keepdims=True)
-    total = np.where(best, odds, 0.0).sum(axis=-1, keepdims=True)
-    return np.where(best, total / best.sum(axis=-1, keepdims=True), odds)
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
