@@ -2,10 +2,8 @@
 learners."""
 
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -22,6 +20,7 @@ from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.files.build import Bank, BuildContext, bank_of
 from oddsmith.files.factories import from_factory
 from oddsmith.files.keys import Keys
+from oddsmith.files.npz import NOT_NPZ, read_arrays
 from oddsmith.policies.auto import SIZES, auto
 
 __all__ = ["read_bank"]
@@ -185,18 +184,11 @@ def _content(keys: Keys, folder: Path) -> bytes:
 
 def _arrays(keys: Keys, folder: Path) -> dict[str, Any]:
     """The arrays `weights` and perhaps `names` of an .npz file."""
-    content, what = BytesIO(_content(keys, folder)), keys.named("file")
+    content = _content(keys, folder)
+    what = keys.named("file")
     try:
-        with np.load(content, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        AttributeError,
-        TypeError,
-        BadZipFile,
-    ) as error:
+        arrays = read_arrays(content)
+    except NOT_NPZ as error:
         raise BadFile(
             f"{what} must be an .npz file of numbers and names; {error!s:.120}"
         ) from error

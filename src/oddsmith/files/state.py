@@ -3,10 +3,8 @@ pickle."""
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from oddsmith.core.errors import BadFile, NotPortable
 from oddsmith.core.exact_json import Json
 from oddsmith.core.policy import Policy
 from oddsmith.files.fingerprint import describe, difference, fingerprint
+from oddsmith.files.npz import NOT_NPZ, read_arrays
 
 __all__ = [
     "check_units",
@@ -30,9 +29,6 @@ __all__ = [
 ]
 
 FORMAT = "oddsmith agent 2"
-# Python 3.11 may fail where two threads read literals, as headers of arrays are, at
-# once
-_READING = Lock()
 
 
 def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
@@ -108,21 +104,12 @@ def _opened(
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Arrays and meta of what `pack` made."""
     try:
-        with _READING, np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
+        arrays = read_arrays(content)
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        EOFError,
-        AttributeError,
-        zipfile.BadZipFile,
-    ) as error:
+    except NOT_NPZ as error:
         raise BadFile(
             f"{name} must be a file that Agent.save wrote; it is something else, or "
-            "damaged"
+            f"damaged: {error!s:.120}"
         ) from error
     if meta.get("format") != FORMAT:
         got = meta.get("format")

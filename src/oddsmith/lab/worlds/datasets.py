@@ -1,7 +1,6 @@
 """Labelled data as worlds: what scikit-learn ships, any .npz file, and OpenML by
 name."""
 
-import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.core.errors import InvalidInput, import_extra
+from oddsmith.files.npz import NOT_NPZ, read_arrays
 from oddsmith.lab.worlds.classification import ClassificationWorld
 
 __all__ = ["dataset"]
@@ -49,18 +49,11 @@ def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
     if not Path(path).is_file():
         raise InvalidInput(f"data must be a file.npz that is there; got {path}")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            x, y = arrays["X"], arrays["y"]
-            columns = arrays["columns"].tolist() if "columns" in arrays else ()
-    except (
-        OSError,
-        TypeError,
-        ValueError,
-        KeyError,
-        EOFError,
-        AttributeError,
-        zipfile.BadZipFile,
-    ) as error:
+        arrays = read_arrays(path.read_bytes())
+        x = arrays["X"]
+        y = arrays["y"]
+        columns = arrays["columns"].tolist() if "columns" in arrays else ()
+    except NOT_NPZ as error:
         raise InvalidInput(
             f"data must be a file.npz with arrays X and y; {path}: {error}"
         ) from error

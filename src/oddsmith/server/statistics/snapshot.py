@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 
+_MOST = 1 << 28  # bytes of sums
+
+
 def pack_floats(values: Iterable[float]) -> str:
     """Numbers as text, exactly."""
     return b64encode(zlib.compress(np.fromiter(values, dtype="<f8").tobytes())).decode()
@@ -33,9 +36,7 @@ def unpack_floats(text: str) -> list[float]:
     >>> unpack_floats(pack_floats([0.1, 2.0]))
     [0.1, 2.0]
     """
-    values: list[float] = np.frombuffer(
-        zlib.decompress(b64decode(text)), dtype="<f8"
-    ).tolist()
+    values: list[float] = np.frombuffer(_unpack(text), dtype="<f8").tolist()
     return values
 
 
@@ -46,7 +47,16 @@ def pack_units(values: Ints) -> str:
 
 def unpack_units(text: str) -> Ints:
     """The numbers, in a row, that `pack_units` wrote."""
-    return np.frombuffer(zlib.decompress(b64decode(text)), dtype="<i8").astype(np.int64)
+    return np.frombuffer(_unpack(text), dtype="<i8").astype(np.int64)
+
+
+def _unpack(text: str) -> bytes:
+    """The bytes that were compressed, if they are not too many."""
+    reader = zlib.decompressobj()
+    content = reader.decompress(b64decode(text), _MOST)
+    if not reader.eof:
+        raise ValueError(f"sums must be whole, with at most {_MOST:,} bytes")
+    return content
 
 
 def pack_buckets(buckets: Mapping[int, Bucket]) -> dict[str, Any]:

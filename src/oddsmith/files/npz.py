@@ -1,0 +1,71 @@
+"""Arrays of `.npz` files, which may come from anywhere: sizes are checked before
+anything is unpacked, and there is no pickle."""
+
+import io
+import zipfile
+import zlib
+from math import prod
+from threading import Lock
+from typing import Any
+
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+__all__ = ["NOT_NPZ", "read_arrays"]
+
+_LARGEST = 1 << 28  # bytes that any file may have when unpacked
+_RATIO = 20  # beyond that, times its own size
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+# Python 3.11 may fail where two threads read literals, as headers of arrays are, at
+# once
+_READING = Lock()
+
+NOT_NPZ = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    AttributeError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading a file that is something else, damaged or too large may raise."""
+
+
+def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an `.npz` file by name; raises one of `NOT_NPZ`.
+
+    Unpacked they have at most 256 MiB, or 20 times the size of the file.
+
+    >>> file = io.BytesIO()
+    >>> np.savez(file, weights=[1.0, 2.0])
+    >>> read_arrays(file.getvalue())
+    {'weights': array([1., 2.])}
+    """
+    with _READING, zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        size = sum(member.file_size for member in members)
+        most = max(_LARGEST, _RATIO * len(content))
+        if size > most:
+            raise ValueError(
+                f"its arrays must have at most {most:,} bytes when unpacked; they "
+                f"have {size:,}"
+            )
+        return {
+            member.filename.removesuffix(".npy"): _read_array(archive, member)
+            for member in members
+        }
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """One array, whose header must not announce more than its member has."""
+    with archive.open(member) as file:
+        shape, _, dtype = _HEADERS[npy.read_magic(file)](file)
+    if prod(shape) * dtype.itemsize > member.file_size:
+        raise ValueError(f"{member.filename} must be whole; it ends early")
+    with archive.open(member) as file:
+        array: npt.NDArray[Any] = npy.read_array(file, allow_pickle=False)
+    return array
