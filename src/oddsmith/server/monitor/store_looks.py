@@ -24,15 +24,10 @@ class StoreLooks:
 
     async def troubles(self, experiments: Collection[Experiment]) -> dict[str, str]:
         """What keeps experiments from deciding, by name."""
-        found: dict[str, str] = {}
-        asked = list(experiments)
-        for first in range(0, len(asked), _AT_ONCE):
-            some = asked[first : first + _AT_ONCE]
-            sentences = await asyncio.gather(*(self.trouble(one) for one in some))
-            for experiment, sentence in zip(some, sentences, strict=True):
-                if sentence:
-                    found[experiment.name] = sentence
-        return found
+        # all at once, for each wait takes a round of a busy event loop
+        sentences = await asyncio.gather(*map(self.trouble, experiments))
+        named = zip(experiments, sentences, strict=True)
+        return {one.name: sentence for one, sentence in named if sentence}
 
     async def trouble(self, experiment: Experiment) -> str:
         """What keeps an experiment from deciding; empty if nothing does."""
