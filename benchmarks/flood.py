@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
@@ -65,10 +65,11 @@ def flood(kind: str, seconds: float, lines: int = 2_000) -> dict[str, Answers]:
         tempfile.TemporaryDirectory() as folder,
         _service(Path(folder)) as (port, key),
         _attack(port, kind, seconds, lines),
+        closing(_connection(port)) as kept,
     ):
         callers = {
             "decide, new connections": _fresh_decide(port, key),
-            "decide, one connection": _kept_decide(port, key),
+            "decide, one connection": _kept_decide(kept, key),
             "health, new connections": _health(port),
         }
         found: dict[str, Answers] = {}
@@ -209,9 +210,7 @@ def _fresh_decide(port: int, key: str) -> Callable[[], None]:
     return call
 
 
-def _kept_decide(port: int, key: str) -> Callable[[], None]:
-    line = _connection(port)
-
+def _kept_decide(line: http.client.HTTPConnection, key: str) -> Callable[[], None]:
     def call() -> None:
         try:
             _decide(line, key)

@@ -112,7 +112,10 @@ def _serve(asked: argparse.Namespace) -> str:
     from oddsmith.server.experiment.start import open_experiments
     from oddsmith.server.http.access import check_bind
     from oddsmith.server.http.app import make_app
-    from oddsmith.server.http.connections import Connections
+    from oddsmith.server.http.connections import (
+        Connections,
+        room_for_connections,
+    )
     from oddsmith.server.http.keys import KeyRing
     from oddsmith.server.http.log_lines import AccessLog, set_up_logging
     from oddsmith.server.http.rates import read_rate
@@ -122,9 +125,8 @@ def _serve(asked: argparse.Namespace) -> str:
             f"port must be a number from 0 to 65535; got {asked.port!r:.60}"
         )
     rate = read_rate(asked.rate, asked.burst)
-    room = Connections(
-        each=int(_number("connections-each", asked.connections_each, 1, 100_000))
-    )
+    each = int(_number("connections-each", asked.connections_each, 1, 100_000))
+    room = Connections(most=room_for_connections(), each=each)
     drain_s = _number("drain-s", asked.drain_s, 0, 3600)
     ring = None if asked.keys is None else KeyRing.read(asked.keys)
     check_bind(asked.host, ring)

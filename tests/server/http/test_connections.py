@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from oddsmith.server.http.connections import Connections
+from oddsmith.server.http.connections import Connections, room_for_connections
 from oddsmith.server.http.limits import HttpScope, Limits
 from oddsmith.server.http.response import Response
 from oddsmith.server.http.wire import server_config
@@ -114,6 +114,17 @@ def test_the_rule_holds_in_any_order(seed: int) -> None:
             (keyed if action == "key" and has_place else others).append(line)
         assert all(line.is_open for line in keyed + others)
         assert room.taken == len(keyed) + len(others) <= 6
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [(256, 800), (1_024, 800), (5_000, 904), (20_000, 4_000), (-1, 4_000)],
+)
+def test_places_follow_the_limit_of_files(
+    monkeypatch: pytest.MonkeyPatch, files: int, most: int
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    assert room_for_connections() == most
 
 
 class Call(NamedTuple):

@@ -1,6 +1,7 @@
 """Connections: how many a server has, from where, which one makes room for a new one,
 and when more is read of one."""
 
+import resource
 from asyncio import Transport
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -12,7 +13,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from oddsmith.server.http.access import is_loopback
 from oddsmith.server.http.rates import network_of
 
-__all__ = ["Connection", "Connections", "Flow"]
+__all__ = ["Connection", "Connections", "Flow", "room_for_connections"]
+
+_FEWEST, _MOST = 800, 4_000
+_OTHER_FILES = 4_096  # stores, and what Python has open
 
 
 class Connection(Protocol):
@@ -42,7 +46,7 @@ class Connections:
     its connection, so that clients go elsewhere.
     """
 
-    most: int = 800  # a process has some 1,000 open files unless its limit is raised
+    most: int = _FEWEST
     each: int = 200
     free: Callable[[str], bool] = is_loopback
     closing: bool = False
@@ -124,6 +128,15 @@ class Connections:
             if self._networks[one] == network:
                 return one
         return None
+
+
+def room_for_connections() -> int:
+    """How many connections a service may have at the process's limit of files: 800 at
+    the usual 1,024, up to 4,000 with a higher limit."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return _MOST
+    return min(_MOST, max(_FEWEST, files - _OTHER_FILES))
 
 
 class Flow(FlowControl):
