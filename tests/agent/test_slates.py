@@ -39,6 +39,31 @@ CASES: dict[str, tuple[Callable[[], od.Policy], Any, Any]] = {
         dict.fromkeys(SIX),
     ),
     "bounded, arms at birth": (lambda: od.Bounded(gts(SIX), floors=0.05), None, None),
+    "groups, arms of the call": (
+        lambda: od.Bounded(
+            gts(),
+            caps=0.6,
+            cap_groups=[
+                od.policies.CapGroup(0.4, feature="paid", value=True),
+                od.policies.CapGroup(0.1, arms=["a"]),
+            ],
+        ),
+        {"hour": 9},
+        {name: {"paid": name in "abc"} for name in SIX},
+    ),
+    "groups, arms at birth": (
+        lambda: od.Bounded(
+            gts(SIX),
+            floors=0.02,
+            cap_groups=[
+                od.policies.CapGroup(0.7, arms=list("abcd")),
+                od.policies.CapGroup(0.5, arms=list("abc")),
+                od.policies.CapGroup(0.3, arms=list("ab")),
+            ],
+        ),
+        None,
+        None,
+    ),
     "linear thompson": (
         lambda: od.LinearThompsonSampling(6, directions=64),
         np.array([0.3, -1.0]),

@@ -1,6 +1,7 @@
 """Ballots within floors, caps and caps of groups: by linear programming, by the draws,
 and in all forms of a call."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from scipy.stats import chi2
 
 import oddsmith as od
+from oddsmith.core import kernels
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import pick
 from oddsmith.core.offer import Offer, OfferBatch
+from oddsmith.policies.parts.feasible import Limits, feasible_ballots
 from oddsmith.policies.parts.projection import project_groups
 from policies.laminar import Instance, instances
 
@@ -53,6 +56,41 @@ def test_ballots_are_feasible_and_the_best() -> None:
     excess, loss = worst(seed=1, n=300)
     assert excess < 1e-12
     assert loss < 1e-7
+
+
+def test_compiled_ballots_are_those_of_numpy_to_the_last_bit() -> None:
+    """One by one, and in batches with masks or bounds of their own."""
+    usual = kernels.choice()
+    for one in instances(seed=8, n=80):
+        policy = one.policy()
+        limits = policy._limits(len(one.floors), one.eligible, None)
+        masks = np.stack([np.ones_like(one.eligible), one.eligible])
+        asked: list[tuple[Array, Any, Limits]] = [
+            (one.ballots, one.predictions, limits),
+            (one.ballots, one.predictions.astype(np.float32), limits),
+            (one.ballots, one.predictions, limits.restrict(masks & one.eligible)),
+            (np.stack([one.ballots] * 2), np.stack([one.predictions] * 2), limits),
+        ]
+        bits = []
+        for choice in ("numpy", "numba"):
+            kernels.use(choice)
+            found = [feasible_ballots(*each) for each in asked]
+            found.append(replace(limits).uniform)
+            bits.append([(each.shape, each.tobytes()) for each in found])
+        kernels.use(usual)
+        assert bits[0] == bits[1]
+
+
+def test_a_call_of_a_batch_that_no_odds_can_meet_is_refused(any_kernels: str) -> None:
+    """Also where the other calls take more passes."""
+    policy = od.GeneralizedThompsonSampling(od.GivenExperts(["one"]), gamma=0.1)
+    groups = [CapGroup(0.3, arms=(0, 1)), CapGroup(0.3, arms=(2, 3))]
+    bounded = od.Bounded(policy, cap_groups=groups)
+    said = np.array([[[0.9, 0.8, 0.3, 0.2, 0.1]]] * 2)
+    eligible = np.ones((2, 5), dtype=np.bool_)
+    eligible[0, 4] = False
+    with pytest.raises(od.errors.Infeasible, match=r"they carry 0\.6"):
+        bounded.odds(bounded.init(), said, eligible=eligible)
 
 
 @pytest.mark.soak

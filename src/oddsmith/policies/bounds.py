@@ -18,7 +18,7 @@ from oddsmith.policies.cap_groups import (
     members_of_arms,
     members_of_offer,
 )
-from oddsmith.policies.parts.feasible import Limits, feasible_ballots, limits_of
+from oddsmith.policies.parts.feasible import Limits, feasible_ballots
 from oddsmith.policies.parts.projection import project, project_groups
 from oddsmith.policies.wrapper import PolicyWrapper
 
@@ -87,7 +87,7 @@ class Bounded(PolicyWrapper):
 
     def check_feasible(self, n_arms: int) -> None:
         """Refuse bounds that no distribution over so many fixed arms meets."""
-        _ = self._fixed_limits(n_arms, None).uniform
+        _ = self._fixed_limits(n_arms).uniform
 
     @property
     def explores(self) -> bool:
@@ -97,16 +97,14 @@ class Bounded(PolicyWrapper):
         return bool(floored or (self.policy.explores and least > 0))
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
-        """The policy within one bound for all arms as it is; where each has its own,
-        those that are new are free, and belong to no group."""
+        """The policy with new arms: one bound for all arms holds for them, too; where
+        each arm has its own, they are free. They belong to no group."""
         policy, wider = self.policy.with_arms(state, arms)
-        ends = {"floors": self.floors, "caps": self.caps}
-        bounds = {
-            what: np.append(one, np.full(len(arms) - one.size, _FREE[what]))
-            if np.ndim(one)
-            else one
-            for what, one in ends.items()
-        }
+        bounds = {"floors": self.floors, "caps": self.caps}
+        for what, one in bounds.items():
+            if np.ndim(one):
+                free = np.full(len(arms) - one.size, _FREE[what])
+                bounds[what] = np.append(one, free)
         return replace(self, policy=policy, **bounds), wider
 
     def odds(
@@ -210,12 +208,9 @@ class Bounded(PolicyWrapper):
         self, n_arms: int, eligible: Bools | None, offer: AnyOffer | None
     ) -> Limits:
         """The bounds of a call, refused where no distribution meets them."""
-        if offer is None and eligible is None:
-            if n_arms not in self._known_limits:
-                self._known_limits[n_arms] = self._fixed_limits(n_arms, None)
-            return self._known_limits[n_arms]
         if offer is None:
-            return self._fixed_limits(n_arms, eligible)
+            limits = self._fixed_limits(n_arms)
+            return limits if eligible is None else limits.restrict(eligible)
         masks = _masks(offer, eligible)
         each = [
             self._offer_limits(one, mask)
@@ -237,8 +232,10 @@ class Bounded(PolicyWrapper):
         """The limits with all arms eligible, by the number of arms."""
         return {}
 
-    def _fixed_limits(self, n_arms: int, eligible: Bools | None) -> Limits:
-        """The bounds of arms that do not come with the call."""
+    def _fixed_limits(self, n_arms: int) -> Limits:
+        """The bounds of arms that do not come with the call, with all arms eligible."""
+        if n_arms in self._known_limits:
+            return self._known_limits[n_arms]
         if isinstance(self.floors, dict) or isinstance(self.caps, dict):
             raise InvalidInput(
                 "floors and caps by name need arms that have names: those of experts, "
@@ -250,8 +247,10 @@ class Bounded(PolicyWrapper):
                     f"{what} must be one per arm; got {bounds.size} for {n_arms} arms"
                 )
         members = members_of_arms(self.cap_groups, self.arms, n_arms)
-        mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
-        return self._limits_of(self.floors, self.caps, members, mask)
+        everyone = np.ones(n_arms, dtype=np.bool_)
+        limits = self._limits_of(self.floors, self.caps, members, everyone)
+        self._known_limits[n_arms] = limits
+        return limits
 
     def _offer_limits(self, offer: Offer, eligible: Bools) -> Limits:
         """The bounds of arms that come with the call."""
@@ -270,7 +269,8 @@ class Bounded(PolicyWrapper):
     ) -> Limits:
         at_most = np.array([group.at_most for group in self.cap_groups])
         labels = [str(group) for group in self.cap_groups]
-        return limits_of(low, high, members, at_most, eligible, labels)
+        limits = Limits(low, high, members, at_most, eligible, labels)
+        return limits.restrict(eligible)
 
 
 def reads_features(policy: Policy) -> bool:
@@ -307,11 +307,7 @@ def _checked(what: str, bounds: object, arms: Sequence[str] | None) -> Any:
     """Bounds in [0, 1]: an array of one number, or of one per arm; a dict by name where
     no arms are known."""
     table = bounds if isinstance(bounds, Mapping) else None
-    values = (
-        finite(what, list(table.values()) if table else [0.0])
-        if table is not None
-        else finite(what, bounds)
-    )
+    values = finite(what, bounds if table is None else [0.0, *table.values()])
     if values.ndim > 1 or (values < 0).any() or (values > 1).any():
         raise InvalidInput(
             f"{what} must be one number in [0, 1], one per arm, or a dict by name; got "
@@ -337,9 +333,12 @@ def _of_offer(
     """Floors and caps (K,) of the arms offered; a table that they cannot carry is
     refused, by their names."""
     even = 1 / max(int(eligible.sum()), 1)
-    low, high = _of_arms(offer, "floors", floors), _of_arms(offer, "caps", caps)
-    low = low if isinstance(floors, dict) else np.minimum(low, even)
-    high = high if isinstance(caps, dict) else np.maximum(high, even)
+    low = _of_arms(offer, "floors", floors)
+    high = _of_arms(offer, "caps", caps)
+    if not isinstance(floors, dict):
+        low = np.minimum(low, even)
+    if not isinstance(caps, dict):
+        high = np.maximum(high, even)
     bound = [
         name
         for name, low_, high_, open_to in zip(

@@ -51,6 +51,9 @@ POLICIES: dict[str, Callable[[Path], Path]] = {
     ),
     "gts": slotted,
     "gts with floors": partial(slotted, more="floors = 0.05\n"),
+    "gts with a group": partial(
+        slotted, more='cap_groups = [{arms = ["a", "b"], at_most = 0.4}]\n'
+    ),
 }
 
 

@@ -16,6 +16,7 @@ from numba import njit
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.kernels import SQUARE
 from oddsmith.core.weights import FAINT
+from oddsmith.experts.kernels.bounds import fill
 from oddsmith.experts.kernels.regression import (
     add_row,
     believe_arms,
@@ -31,6 +32,7 @@ __all__ = [
     "believe_arms",
     "believe_rows",
     "curves",
+    "fill",
     "learn_row",
     "logistic",
     "pick",

@@ -24,17 +24,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NoReturn
 
 import numpy as np
 
+from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.errors import Infeasible, InvalidInput
-from oddsmith.policies.parts.projection import FEASIBLE, check_feasible, sums
+from oddsmith.policies.parts.projection import (
+    FEASIBLE,
+    ROUNDING,
+    check_feasible,
+    sums,
+)
 
-__all__ = ["Limits", "feasible_ballots", "limits_of", "refuse_overlaps"]
-
-# what is left of a bound, or of 1, below which it counts as used up
-_ROUNDING = 1e-14
+__all__ = ["Limits", "feasible_ballots", "refuse_overlaps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +64,12 @@ class Limits:
 
         Raises `Infeasible`, naming the bounds, where no distribution is feasible.
         """
-        self._check_floors()
         n_arms = np.add.reduce(self.eligible, axis=-1, keepdims=True)
-        even = self.eligible / n_arms
-        filled, rest = _fill(_of_experts(self), even[..., None, :], np.zeros(1))
+        even = (self.eligible / n_arms)[..., None, :]
+        filled, rest = _fill(even, np.zeros(even.shape), self)
         if (rest > FEASIBLE).any():
-            self._refuse(1 - rest[..., 0, 0])
-        inside = self._inside(even[..., None, :])
-        return np.where(inside[..., None], even[..., None, :], filled)[..., 0, :]
+            self._refuse(rest)
+        return filled[..., 0, :]
 
     @cached_property
     def capped(self) -> bool:
@@ -75,22 +77,32 @@ class Limits:
         below_one = self.eligible & (self.high < 1)
         return bool(self.at_most.shape[-1] or below_one.any())
 
+    def restrict(self, eligible: Bools) -> "Limits":
+        """The bounds over these arms (…, K) alone.
+
+        A cap binds while another eligible arm can take what it leaves: the only
+        eligible arm has no cap, and neither has a group that contains all eligible
+        arms.
+        """
+        alone = np.add.reduce(eligible, axis=-1, keepdims=True) == 1
+        high = np.where(alone, 1.0, self.high)
+        mask = eligible[..., None, :]
+        covers = (self.members | ~mask).all(axis=-1)
+        return Limits(
+            np.where(eligible, self.low, 0.0),
+            np.where(eligible, high, 0.0),
+            self.members & mask,
+            np.where(covers, 1.0, self.at_most),
+            eligible,
+            self.labels,
+        )
+
     def clip(self, propensities: Array) -> Array:
         """The propensities without the rounding that goes beyond an arm's bound."""
         return np.minimum(np.maximum(propensities, self.low), self.high)
 
-    def _inside(self, ballots: Array) -> Bools:
-        """Which ballots (…, N, K) are within the bounds (…, N), up to rounding."""
-        limits = _of_experts(self)
-        beyond = (ballots < limits.low - FEASIBLE) | (ballots > limits.high + FEASIBLE)
-        inside = ~beyond.any(axis=-1)
-        inside &= np.abs(sums(ballots)[..., 0] - 1) <= FEASIBLE
-        if limits.at_most.shape[-1]:
-            by_group = _by_group(limits.members, ballots)
-            inside &= (by_group <= limits.at_most + FEASIBLE).all(axis=-1)
-        return inside
-
-    def _check_floors(self) -> None:
+    def _refuse(self, rest: Array) -> NoReturn:
+        """Name the bounds that leave this of 1 (…)."""
         check_feasible(self.low, self.high, self.eligible)
         floors = _by_group(self.members, self.low)
         above = floors > self.at_most + FEASIBLE
@@ -102,39 +114,11 @@ class Limits:
                 f"{cap:.6g}; got {floors[first]:.6g} over the eligible arms: lower the "
                 "floors or raise at_most"
             )
-
-    def _refuse(self, carried: Array) -> None:
-        first = tuple(np.argwhere(carried < 1 - FEASIBLE)[0])
         raise Infeasible(
             "caps must sum to at least 1 over the eligible arms; with "
-            f"{', '.join(self.labels)} they carry {carried[first]:.6g}: raise caps or "
+            f"{', '.join(self.labels)} they carry {1 - rest.max():.6g}: raise caps or "
             "at_most, or offer arms of other groups"
         )
-
-
-def limits_of(
-    low: Array,
-    high: Array,
-    members: Bools,
-    at_most: Array,
-    eligible: Bools,
-    labels: Sequence[str] = (),
-) -> Limits:
-    """The bounds over the eligible arms (…, K).
-
-    A cap binds while another eligible arm can take what it leaves: the only eligible
-    arm has no cap, and neither has a group that contains all eligible arms.
-    """
-    alone = np.add.reduce(eligible, axis=-1, keepdims=True) == 1
-    covers = (members | ~eligible[..., None, :]).all(axis=-1)
-    return Limits(
-        np.where(eligible, low, 0.0),
-        np.where(eligible, np.where(alone, 1.0, high), 0.0),
-        members & eligible[..., None, :],
-        np.where(covers, 1.0, at_most),
-        eligible,
-        labels,
-    )
 
 
 def refuse_overlaps(members: Bools, labels: Sequence[str]) -> None:
@@ -150,7 +134,8 @@ def refuse_overlaps(members: Bools, labels: Sequence[str]) -> None:
 
 
 def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
-    """The ballots (…, N, K) within the bounds, those that are within them as they are.
+    """The ballots (…, N, K) within the bounds; a ballot that is within them stays as it
+    is.
 
     Each arm gets its floor. The rest goes where the ballot puts it, as far as the caps
     allow, and what they displace goes to the arms with room that have the highest
@@ -158,7 +143,7 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     for the arms of the highest value becomes the feasible distribution with the highest
     expected value. An expert without a vote (a row of 0) has none.
 
-    >>> limits = limits_of(
+    >>> limits = Limits(
     ...     np.zeros(3),
     ...     np.array([0.3, 1.0, 1.0]),
     ...     np.zeros((0, 3), dtype=np.bool_),
@@ -168,28 +153,42 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     >>> feasible_ballots(np.array([[1.0, 0, 0]]), np.array([[0.9, 0.2, 0.5]]), limits)
     array([[0.3, 0. , 0.7]])
     """
-    if not limits.capped:
+    if kernels.compiled() is None and not limits.capped:
         above_floors = _above_floors(ballots, limits.low[..., None, :])
         if above_floors is not None:
             return above_floors
-    uncast = ~ballots.any(axis=-1)
-    fixed = uncast | limits._inside(ballots)
-    if fixed.all():
-        return ballots
-    ranked = np.where(np.isnan(values), -np.inf, values)
-    filled, _ = _fill(_of_experts(limits), ballots, ranked)
-    return np.where(fixed[..., None], ballots, filled)
+    filled, _ = _fill(ballots, values, limits)
+    return filled
 
 
 def _above_floors(ballots: Array, low: Array) -> Array | None:
-    """The only pass of `_fill` where there are floors alone, in a fifth of the time;
-    None if a ballot is within the bounds, or is no distribution."""
+    """The only pass of `_raise` where there are floors alone, in a fifth of the time;
+    None unless every ballot is a distribution that lacks a floor."""
     lift = np.maximum(ballots - low, 0.0)
     pace = sums(lift)
     rest = 1 - sums(low)
-    if not ((pace > rest + FEASIBLE) & (rest > _ROUNDING)).all():
+    lacks = (ballots < low - FEASIBLE).any(axis=-1, keepdims=True)
+    if not (lacks & (pace >= rest) & (rest > ROUNDING)).all():
         return None
     return low + rest / pace * lift
+
+
+def _fill(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]:
+    """The ballots (…, N, K) within the bounds, and what the bounds leave of 1 (…)."""
+    compiled = kernels.compiled()
+    if compiled is not None:
+        bounds = (limits.low, limits.high, limits.members, limits.at_most)
+        filled: tuple[Array, Array] = compiled.fill(
+            ballots, values, bounds, (FEASIBLE, ROUNDING)
+        )
+        return filled
+    each = _of_experts(limits)
+    stays = ~ballots.any(axis=-1) | _within(ballots, each)
+    if stays.all():
+        return ballots, np.zeros(stays.shape[:-1])
+    raised, rest = _raise(ballots, values, each)
+    rest = np.where(stays, 0.0, rest)
+    return np.where(stays[..., None], ballots, raised), rest.max(axis=-1)
 
 
 def _of_experts(limits: Limits) -> Limits:
@@ -200,55 +199,79 @@ def _of_experts(limits: Limits) -> Limits:
         limits.members[..., None, :, :],
         limits.at_most[..., None, :],
         limits.eligible[..., None, :],
-        limits.labels,
     )
 
 
-def _fill(limits: Limits, ballots: Array, values: Array) -> tuple[Array, Array]:
-    """Raise all arms (…, K) from their floors until the odds sum to 1; return them and
-    what is left of 1 (…, 1).
+def _within(ballots: Array, limits: Limits) -> Bools:
+    """Which ballots (…, K) are within the bounds (…), up to rounding."""
+    above = (ballots > limits.high + FEASIBLE).any(axis=-1)
+    below = (ballots < limits.low - FEASIBLE).any(axis=-1)
+    missing = np.abs(sums(ballots)[..., 0] - 1) > FEASIBLE
+    excess = _by_group(limits.members, ballots) > limits.at_most + FEASIBLE
+    within: Bools = ~(above | below | missing | excess.any(axis=-1))
+    return within
 
-    All arms that are raised rise together, until the first arm or group is full: at
-    first those that the ballot raises, in proportion, then the best ones with room.
-    Each pass closes an arm, a group, the ballot or the row.
+
+def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]:
+    """Raise all arms (…, K) from their floors until the odds sum to 1; return them and
+    what is left of 1 (…), ∞ if floors sum to more than 1 or the cap of a group.
+
+    The arms that the ballot raises rise together, in proportion, then the best ones
+    with room. Each pass lasts until the first arm or group is full, or the ballot is
+    followed to its end. All arms together are a group, too, whose cap is 1.
     """
-    low, high, members = limits.low, limits.high, limits.members
-    lift = np.maximum(ballots - low, 0.0)
-    shape = np.broadcast_shapes(lift.shape, values.shape, high.shape)
-    odds = np.broadcast_to(low, shape)
-    room = np.broadcast_to(high - low, shape)
-    group_room = limits.at_most - _by_group(members, low)
-    rest = np.broadcast_to(1 - sums(low), (*shape[:-1], 1))
-    uncast = np.ones_like(rest)  # the part of the ballot that is still to be followed
+    ranked = np.where(np.isnan(values), -np.inf, values)
+    lift = np.maximum(ballots - limits.low, 0.0)
+    shape = np.broadcast_shapes(lift.shape, limits.high.shape)
+    members, at_most = _with_all_arms(limits)
+    odds = np.broadcast_to(limits.low, shape)
+    room = np.broadcast_to(limits.high - limits.low, shape)
+    group_room = at_most - _by_group(members, limits.low)
+    excessive = (group_room < -FEASIBLE).any(axis=-1)
+    unfollowed = np.ones((*shape[:-1], 1))  # the part of the ballot
     while True:
-        full = (group_room <= _ROUNDING)[..., None]
-        open_to = (room > _ROUNDING) & ~(members & full).any(axis=-2)
-        voted = np.where(open_to & (uncast > 0), lift, 0.0)
+        full = group_room <= ROUNDING
+        open_to = (room > ROUNDING) & ~(members & full[..., None]).any(axis=-2)
+        voted = np.where(open_to & (unfollowed > 0), lift, 0.0)
         follows = voted.any(axis=-1, keepdims=True)
-        top = np.where(open_to, values, -np.inf).max(axis=-1, keepdims=True)
-        rates = np.where(follows, voted, open_to & (values == top))
-        pace = sums(rates)
-        going = (rest > _ROUNDING) & (pace > 0)
-        if not going.any():
-            return odds, rest
-        group_pace = _by_group(members, rates)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            until_full = np.where(rates > 0, room / rates, np.inf)
-            until_group = np.where(group_pace > 0, group_room / group_pace, np.inf)
-            until_done = np.where(going, rest / pace, 0.0)
-        step = np.minimum(until_done, until_full.min(axis=-1, keepdims=True))
-        step = np.minimum(step, until_group.min(axis=-1, keepdims=True, initial=np.inf))
-        step = np.where(follows, np.minimum(step, uncast), step)
-        step = np.where(going, step, 0.0)
-        reached = going & (until_full <= step)
-        rise = step * rates
-        odds = np.where(reached, high, np.minimum(odds + rise, high))
-        room = np.where(reached, 0.0, room - rise)
-        group_room = np.where(
-            going & (until_group <= step), 0.0, group_room - step * group_pace
+        top = np.where(open_to, ranked, -np.inf).max(axis=-1, keepdims=True)
+        rates = np.where(follows, voted, open_to & (ranked == top))
+        if not rates.any():
+            return odds, np.where(excessive, np.inf, group_room[..., -1])
+        group_rates = _by_group(members, rates)
+        until_full = _times(room, rates)
+        until_group = _times(group_room, group_rates)
+        step = np.minimum(
+            until_full.min(axis=-1, keepdims=True),
+            until_group.min(axis=-1, keepdims=True),
         )
-        rest = np.where(until_done <= step, 0.0, rest - step * pace)
-        uncast = np.where(follows, uncast - step, uncast)
+        step = np.where(follows, np.minimum(step, unfollowed), step)
+        step = np.where(step < np.inf, step, 0.0)  # nothing rises any more
+        rise = step * rates
+        reached = until_full <= step
+        odds = np.where(reached, limits.high, np.minimum(odds + rise, limits.high))
+        room = np.where(reached, 0.0, room - rise)
+        group_room = np.where(until_group <= step, 0.0, group_room - step * group_rates)
+        unfollowed = np.where(follows, unfollowed - step, unfollowed)
+
+
+def _with_all_arms(limits: Limits) -> tuple[Bools, Array]:
+    """The groups' members and caps with a last group of all arms, whose cap is 1."""
+    calls = limits.members.shape[:-2]
+    n_arms = limits.members.shape[-1]
+    all_arms = np.ones((*calls, 1, n_arms), dtype=np.bool_)
+    members = np.concatenate([limits.members, all_arms], axis=-2)
+    at_most = np.concatenate([limits.at_most, np.ones((*calls, 1))], axis=-1)
+    return members, at_most
+
+
+def _times(room: Array, rates: Array) -> Array:
+    """How long each room lasts at its rate; ∞ where nothing rises."""
+    shape = np.broadcast_shapes(room.shape, rates.shape)
+    times = np.full(shape, np.inf)
+    with np.errstate(over="ignore"):
+        np.divide(room, rates, out=times, where=rates > 0)
+    return times
 
 
 def _by_group(members: Bools, values: Array) -> Array:

@@ -5,10 +5,18 @@ import numpy as np
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.errors import Infeasible
 
-__all__ = ["FEASIBLE", "check_feasible", "project", "project_groups", "sums"]
+__all__ = [
+    "FEASIBLE",
+    "ROUNDING",
+    "check_feasible",
+    "project",
+    "project_groups",
+    "sums",
+]
 
 _FEW = 64  # arms up to which plain floats are faster than arrays
 FEASIBLE = 1e-12  # by how much sums of bounds may miss 1, as the odds then do
+ROUNDING = 1e-14  # what is left of a bound, or of 1, below which it counts as used up
 
 
 def project(
