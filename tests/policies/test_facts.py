@@ -188,6 +188,26 @@ def test_a_cap_of_nothing_is_no_exploration() -> None:
     assert not od.Bounded(gts, caps=[0.9, 0.9, 0.9, 0.0]).explores
 
 
+def test_floors_that_leave_an_arm_nothing_are_no_exploration() -> None:
+    gts = od.GeneralizedThompsonSampling(od.GivenExperts(["a"]), gamma=0.1)
+    group = od.policies.CapGroup(0.3, arms=(0, 1))
+    for floors, groups in (
+        ([0.5, 0.5, 0.0], []),
+        ([0.4, 0.4, 0.0], []),
+        ([0.3, 0.0, 0.0], [group]),
+        ([0.2, 0.1, 0.0], [group]),
+        ([0.0, 0.0, 0.3], [group]),
+    ):
+        bounded = od.Bounded(gts, floors, cap_groups=groups)
+        odds = bounded.odds(bounded.init(), np.array([[0.9, 0.8, 0.3]])).propensities
+        assert bounded.explores == (odds.min() > 0)
+    named = od.GeneralizedThompsonSampling(
+        od.FunctionExperts({"a": lambda context, arm: 0.5}), gamma=0.1
+    )
+    assert not od.Bounded(named, {"x": 0.5, "y": 0.5}).explores
+    assert od.Bounded(named, {"x": 0.5, "y": 0.4}).explores
+
+
 def test_a_policy_of_ones_own_promises_nothing() -> None:
     """Three verbs are enough: an agent decides and learns, and says what is not
     promised."""

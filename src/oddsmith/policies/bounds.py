@@ -91,10 +91,18 @@ class Bounded(PolicyWrapper):
 
     @property
     def explores(self) -> bool:
-        floored = not isinstance(self.floors, dict) and self.floors.min() > 0
+        by_name = isinstance(self.floors, dict)
+        if not by_name and self.floors.min() > 0:
+            return True
         caps = self.caps.values() if isinstance(self.caps, dict) else self.caps.flat
-        least = min([*caps, *(group.at_most for group in self.cap_groups)], default=1.0)
-        return bool(floored or (self.policy.explores and least > 0))
+        shares = [group.at_most for group in self.cap_groups]
+        if not self.policy.explores or min([*caps, *shares], default=1.0) == 0:
+            return False
+        if by_name:  # only a call tells which arms the groups have
+            return bool(sum(self.floors.values()) < min([1.0, *shares]))
+        if not self.floors.ndim:
+            return True
+        return self._fixed_limits(self.floors.size).reach_all
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
         """The policy with new arms: one bound for all arms holds for them, too; where

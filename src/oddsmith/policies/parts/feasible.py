@@ -77,6 +77,14 @@ class Limits:
         below_one = self.eligible & (self.high < 1)
         return bool(self.at_most.shape[-1] or below_one.any())
 
+    @property
+    def reach_all(self) -> bool:
+        """Whether floors leave room for every arm that has none."""
+        full = _by_group(self.members, self.low) >= self.at_most
+        closed = (self.members & full[..., None]).any(axis=-2)
+        open_to = (self.high > 0) & ~closed & (sums(self.low) < 1)
+        return bool((open_to | (self.low > 0) | ~self.eligible).all())
+
     def restrict(self, eligible: Bools) -> "Limits":
         """The bounds over these arms (…, K) alone.
 
