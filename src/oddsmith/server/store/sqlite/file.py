@@ -12,6 +12,10 @@ from urllib.parse import quote
 
 from oddsmith.core.errors import BadFile, StoreFailed
 from oddsmith.server.store.meta import check_format, check_owner, new_meta
+from oddsmith.server.store.sqlite.descriptors import (
+    close_after_connections,
+    open_connection,
+)
 
 __all__ = [
     "FileFacts",
@@ -47,9 +51,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     its index is never passed over: that is refused.
     """
     if not is_read_only(path):
-        connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False
-        )
+        connection = open_connection(path)
         try:
             connection.execute("pragma query_only = on")
         except BaseException:
@@ -71,9 +73,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
     """A connection that has read: SQLite opens files when it first needs them."""
     address = f"file:{quote(str(path.resolve()))}?{mode}"
-    connection = sqlite3.connect(
-        address, uri=True, isolation_level=None, check_same_thread=False
-    )
+    connection = open_connection(path, address, uri=True)
     try:
         connection.execute("select count(*) from sqlite_master").fetchone()
     except BaseException:
@@ -114,8 +114,6 @@ class Lock:
 
     def lock_file(self, path: Path) -> None:
         """Lock the file itself, if there is one."""
-        # SQLite's own locks are of another kind (POSIX); a handle that is closed would
-        # drop those of this process, so it is closed after the connections
         path = path.resolve()
         if self._file is not None or not path.is_file():
             return
@@ -127,7 +125,7 @@ class Lock:
 
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             by = "another name of it"
             if handle == self._handle:
                 by = "process " + (
@@ -136,12 +134,18 @@ class Lock:
             raise StoreFailed(
                 f"{path} must be used by one process at a time; it is in use by {by}"
             ) from error
+        except OSError as error:
+            # over NFS a file that is only read cannot be locked: its name is enough
+            if handle == self._handle:
+                raise StoreFailed(
+                    f"{path} must be on a disk that has locks; {error.strerror}"
+                ) from error
 
     def release(self) -> None:
         """Give the right back; the lock's file stays, for removing it would race."""
         os.close(self._handle)
         if self._file is not None:
-            os.close(self._file)
+            close_after_connections(self._file)
 
 
 def check_names(path: Path) -> None:
@@ -223,9 +227,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     try:
         if read_only:
             return connect_to_read(path)
-        connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False
-        )
+        connection = open_connection(path)
         try:
             mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
             if mode != "wal":

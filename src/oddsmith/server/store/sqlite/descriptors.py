@@ -1,0 +1,83 @@
+"""Connections to database files, and descriptors that are closed only after them."""
+
+import os
+import sqlite3
+import threading
+from collections import Counter, defaultdict
+from pathlib import Path
+
+__all__ = ["close_after_connections", "open_connection"]
+
+_Number = tuple[int, int]
+_guard = threading.Lock()
+_connections: Counter[_Number] = Counter()
+_waiting: defaultdict[_Number, list[int]] = defaultdict(list)
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that is counted until it is closed."""
+
+    number: _Number | None = None
+
+    def close(self) -> None:
+        """Close it, and what waits for the last connection to its file."""
+        super().close()
+        with _guard:
+            number = self.number
+            self.number = None
+            if number is not None:
+                _leave(number)
+
+
+def open_connection(
+    path: Path, address: str | Path | None = None, *, uri: bool = False
+) -> sqlite3.Connection:
+    """A connection to a file that starts no transaction by itself; `address` is what
+    SQLite calls the file (default: its path).
+
+    POSIX drops all locks of a process on a file as soon as the process closes any
+    descriptor of that file, and SQLite protects connections by such locks. So the
+    connections to each file are counted, for `close_after_connections`.
+    """
+    with _guard:
+        connection: _Connection = sqlite3.connect(
+            path if address is None else address,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=uri,
+            factory=_Connection,
+        )
+        # SQLite has made the file if there was none
+        if path.exists():
+            connection.number = _number(os.stat(path))
+            _connections[connection.number] += 1
+    return connection
+
+
+def close_after_connections(descriptor: int) -> None:
+    """Unlock a descriptor of a database file, and close it once this process has no
+    connection to that file."""
+    import fcntl
+
+    number = _number(os.fstat(descriptor))
+    with _guard:
+        if not _connections[number]:
+            del _connections[number]
+            os.close(descriptor)
+            return
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        _waiting[number].append(descriptor)
+
+
+def _leave(number: _Number) -> None:
+    """Count a connection as closed; the caller holds the guard."""
+    _connections[number] -= 1
+    if _connections[number]:
+        return
+    del _connections[number]
+    for descriptor in _waiting.pop(number, []):
+        os.close(descriptor)
+
+
+def _number(seen: os.stat_result) -> _Number:
+    return seen.st_dev, seen.st_ino
