@@ -206,11 +206,15 @@ def here(
     rate: Rate | None = None,
     stores: OpenStores | None = None,
     doors: Sequence[Door] = (),
+    trusts_clock: bool = False,
 ) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
     ring = None if keys is None else KeyRing.read(keys)
+    opened = open_experiments(files, stores=stores)
+    for one in opened:
+        one.trusts_clock = trusts_clock
     app: Any = make_app(
-        open_experiments(files, stores=stores),
+        opened,
         keys=ring,
         clock=clock,
         rate=rate,

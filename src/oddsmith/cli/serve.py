@@ -102,6 +102,11 @@ def add_commands(commands: Commands) -> None:
         "exist is made"
     )
     serve.add_argument("--personalizer", action="store_true", help=door)
+    trust = (
+        "the clock is right, however far it is from the newest event: erase contexts "
+        "and close reward windows at once"
+    )
+    serve.add_argument("--trust-clock", action="store_true", help=trust)
     serve.set_defaults(run=_serve)
 
 
@@ -139,6 +144,7 @@ def _serve(asked: argparse.Namespace) -> str:
         opened = open_experiments(_files(asked))
         address = f"http://{asked.host}:{door.getsockname()[1]}"
         for one in opened:
+            one.trusts_clock = asked.trust_clock
             _log.info(
                 "experiment %s of %s, store %s",
                 one.file.name,

@@ -24,6 +24,7 @@ def test_after_a_refold_the_next_one_waits(tmp_path: Path, monkeypatch: Any) -> 
         for id in "abcd":
             served.decide(id)
             served.reward(id, 1)
+        served.state()  # else there is nothing to fold again
         served.post("correct", {"id": "a", "reward": 0, "key": "k"})
         served.state()
         assert (follower.refolds, follower.behind, follower.lag_s) == (1, 0, 0.0)

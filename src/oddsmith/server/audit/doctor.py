@@ -14,6 +14,7 @@ from oddsmith.core.errors import OddsmithError
 from oddsmith.core.names import counted
 from oddsmith.core.weights import posterior
 from oddsmith.server.audit.chart import RECENT, Chart, chart_of
+from oddsmith.server.experiment.clock_hold import ADVICE, last_mark
 from oddsmith.server.store.address import public_address
 from oddsmith.server.store.changes import window_of
 from oddsmith.server.store.place import open_reader
@@ -295,6 +296,9 @@ def _corrections(chart: Chart) -> Symptom:
 
 
 def _clock(chart: Chart) -> Symptom:
+    mark = last_mark(chart.reading)
+    if mark is not None and chart.now < mark.end:
+        return Symptom("problem", mark.sentence, f"{ADVICE}.")
     if chart.future:
         advice = (
             "Set the clock of the machine that serves: windows and erasing go by it."

@@ -69,11 +69,15 @@ function behind({ stats, checks }) {
   }
   const warning = checks?.warning || stats.vitals.warning;
   if (warning) {
-    const late = "It decides with what it knew some time ago.";
-    const advice = warning.startsWith("statistics") ? "Decisions and learning go on. Report it to oddsmith's makers." : late;
-    return { ...text, word: "look", why: warning, advice };
+    return { ...text, word: "look", why: warning, advice: adviceOn(warning) };
   }
   return { ...text, word: "well", why: lag ? "it catches up" : `knows all up to ${count(stats.position)}` };
+}
+
+function adviceOn(warning) {
+  if (warning.startsWith("statistics")) return "Decisions and learning go on. Report it to oddsmith's makers.";
+  if (warning.startsWith("the clock")) return "Decisions and learning go on.";
+  return "It decides with what it knew some time ago.";
 }
 
 function asleep({ stats, posterior }) {

@@ -1,15 +1,25 @@
-"""Alarms: calls at times of the service's clock, by one timer for all experiments."""
+"""The time of events, windows and erasing: that of the machine, or of a database.
+
+Alarms: calls at times of the service's clock, by one timer for all experiments.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 
-__all__ = ["Alarms", "Clock"]
+__all__ = ["Alarms", "Clock", "DatabaseClock", "JUMP"]
 
 # seconds at most from one look at the clock to the next, while there are alarms
 _LOOK = 1.0
+JUMP = 3600.0
+"""Seconds by which a clock is set that make a service doubt it."""
+
+_steady: Callable[[], float] = time.monotonic
+if hasattr(time, "CLOCK_BOOTTIME"):  # which goes on while a machine sleeps
+    _steady = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
 class Alarms:
@@ -20,7 +30,8 @@ class Alarms:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock, self._loop = clock, asyncio.get_running_loop()
+        self.now = clock
+        self._loop = asyncio.get_running_loop()
         self._alarms: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()  # the order of those at the same time
         self._timer: asyncio.TimerHandle | None = None
@@ -34,11 +45,11 @@ class Alarms:
     def _wind(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        wait = min(max(self._alarms[0][0] - self._clock(), 0.0), _LOOK)
+        wait = min(max(self._alarms[0][0] - self.now(), 0.0), _LOOK)
         self._timer = self._loop.call_later(wait, self._look)
 
     def _look(self) -> None:
-        self._timer, now = None, self._clock()
+        self._timer, now = None, self.now()
         while self._alarms and self._alarms[0][0] <= now:
             heappop(self._alarms)[2]()
         if self._alarms:
@@ -46,11 +57,11 @@ class Alarms:
 
 
 class Clock:
-    """Seconds since 1970 as they were at the start, plus what a monotonic clock has
+    """Seconds since 1970 as they were at the start, plus what a steady clock has
     counted since.
 
     Setting the machine's clock does not move it, so no reward window closes early and
-    no event comes before its cause.
+    no event comes before its cause. `adopt` moves it to the machine's clock.
 
     >>> Clock(wall=lambda: 1000.0, steady=iter([5.0, 7.5]).__next__)()
     1002.5
@@ -59,11 +70,45 @@ class Clock:
     def __init__(
         self,
         wall: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
+        steady: Callable[[], float] = _steady,
     ) -> None:
-        self._steady = steady
+        self.wall = wall
+        self.steady = steady
         self._offset = wall() - steady()
 
     def __call__(self) -> float:
         """Now."""
-        return self._offset + self._steady()
+        return self._offset + self.steady()
+
+    def adopt(self) -> None:
+        """Go on from what the machine's clock shows now."""
+        self._offset = self.wall() - self.steady()
+
+
+class DatabaseClock(Clock):
+    """The clock of a database, which all replicas share whatever their machines show.
+
+    It is that of the service until `look` first asks the database, and counts by the
+    steady clock of this machine from one look to the next.
+
+    >>> clock = DatabaseClock(Clock(lambda: 9.0, lambda: 0.0), lambda: 5000.0)
+    >>> clock.look()
+    >>> clock()
+    5000.0
+    """
+
+    def __init__(self, clock: Clock, ask: Callable[[], float]) -> None:
+        self._ask = ask
+        self._difference = clock() - clock.steady()
+        self._is_known = False
+        super().__init__(lambda: self._difference + clock.steady(), clock.steady)
+
+    def look(self) -> None:
+        """Ask the database. A clock that was set by more than `JUMP` is not followed
+        by itself."""
+        before = self.steady()
+        answer = self._ask()
+        self._difference = answer - (before + self.steady()) / 2
+        if not self._is_known or abs(self.wall() - self()) <= JUMP:
+            self.adopt()
+        self._is_known = True

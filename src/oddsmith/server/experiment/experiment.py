@@ -14,7 +14,8 @@ from oddsmith.core.decision import Decision
 from oddsmith.core.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.core.names import Arms
 from oddsmith.core.uniforms import Uniforms
-from oddsmith.server.experiment.clock import Alarms, Clock
+from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
+from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower
 from oddsmith.server.experiment.news import LongPolls
 from oddsmith.server.experiment.start import Opened
@@ -24,7 +25,8 @@ from oddsmith.server.experiment.writer import Writer
 from oddsmith.server.fold.accounts import Account
 from oddsmith.server.store.changes import setting_of
 from oddsmith.server.store.events import SETTINGS, Event
-from oddsmith.server.store.protocol import Erased, Line, Receipt
+from oddsmith.server.store.postgres.reader import PostgresReader
+from oddsmith.server.store.protocol import Erased, Line, Receipt, Store
 from oddsmith.server.store.rows import AnotherValue
 
 __all__ = ["EVERYTHING", "Experiment", "OTHERS"]
@@ -32,6 +34,7 @@ __all__ = ["EVERYTHING", "Experiment", "OTHERS"]
 _DAY = 86_400.0
 _ERASE_EVERY = 3600.0  # seconds
 _SETTINGS_EVERY = 1.0  # seconds between two looks at what other replicas have changed
+_CLOCK_EVERY = 10.0  # seconds between two looks at the clock of a database
 _THREADS = 8  # for experts that are other people's code
 _THREADS_S = 10.0  # seconds that they are kept after the last decision
 OTHERS = "others"
@@ -63,12 +66,15 @@ class Experiment:
     ) -> None:
         self.name = opened.file.name
         self.settings, self.scale = opened.settings, opened.scale
-        self.store, self.clock, self.opened = opened.store, clock, opened
+        self.store = opened.store
+        self.opened = opened
+        self.clock = _clock_of(opened.store, clock)
+        self.clock_hold = ClockHold(self.name, opened.store, self.clock)
         self.long_reads, self.long_polls = (
             long_reads or LongReads(),
             long_polls or LongPolls(),
         )
-        self.follower = Follower(opened, clock)
+        self.follower = Follower(opened, self.clock)
         self.writer = Writer(opened.store, self._written)
         self._threads: ThreadPoolExecutor | None = None
         self._threads_until = 0.0
@@ -106,12 +112,15 @@ class Experiment:
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self._read_settings()
+        await asyncio.to_thread(self._look_at_clock)
         self.steps = await asyncio.to_thread(
             lambda: self.store.tally().get("decision", 0)
         )
         await self.follower.begin()  # from here on decisions are made
         self._begin(self.follower.run(self.opened.poll))
         self._keep_settings()
+        if self.settings.shared:
+            self._begin(self._follow_clock())
         if self.settings.shared and self.opened.writes:
             self._begin(self._follow_settings())
 
@@ -184,7 +193,7 @@ class Experiment:
     def threads(self) -> ThreadPoolExecutor:
         """Threads for experts that are other people's code; an idle experiment has
         none."""
-        self._threads_until = self.clock() + _THREADS_S
+        self._threads_until = self._alarms.now() + _THREADS_S
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
                 _THREADS, thread_name_prefix=f"experts of {self.name}"
@@ -193,7 +202,7 @@ class Experiment:
         return self._threads
 
     def _end_threads(self) -> None:
-        if self._threads is not None and self.clock() < self._threads_until:
+        if self._threads is not None and self._alarms.now() < self._threads_until:
             self._alarms.set(self._threads_until, self._end_threads)
         elif self._threads is not None:
             self._threads.shutdown(wait=False)
@@ -231,6 +240,7 @@ class Experiment:
                 self.clock,
                 *close,
                 unlearnable_ids=self.unlearnable_ids,
+                hold=lambda: self.clock_hold.reason,
             )
             self._begin(
                 self._windows.run(None if self.settings.shared else self._alarms)
@@ -243,6 +253,19 @@ class Experiment:
             if self.settings.shared:  # others may erase at any time
                 self.follower.forget(for_good=True)
             self._erasing = self._begin(self._erase(age * _DAY))
+
+    def _look_at_clock(self) -> None:
+        if isinstance(self.clock, DatabaseClock):
+            self.clock.look()
+        if self.opened.writes:
+            self.clock_hold.begin(trusts=self.opened.trusts_clock)
+
+    async def _follow_clock(self) -> None:
+        """Follow the clock of the database; while it does not answer, count on."""
+        while isinstance(self.clock, DatabaseClock):
+            await asyncio.sleep(_CLOCK_EVERY)
+            with suppress(StoreFailed):
+                await asyncio.to_thread(self.clock.look)
 
     async def _follow_settings(self) -> None:
         """Take the settings that other replicas change."""
@@ -283,6 +306,7 @@ class Experiment:
     async def erase(self, age: float) -> int:
         """Erase contexts that are older, once they are learnt from; returns how
         many."""
+        self.clock_hold.check()
         if self.follower.now.in_place:
             # what learns from contexts must not need them again
             await self.follower.save()
@@ -304,3 +328,10 @@ class Experiment:
                     "experiment %s could not erase contexts: %s", self.name, error
                 )
             await asyncio.sleep(_ERASE_EVERY)
+
+
+def _clock_of(store: Store, clock: Clock) -> Clock:
+    """The clock of the database that replicas share, else that of the machine."""
+    if isinstance(store, PostgresReader):
+        return DatabaseClock(clock, store.clock)
+    return clock

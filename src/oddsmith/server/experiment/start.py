@@ -64,6 +64,8 @@ class Opened:
     store: Store
     seed: int
     bench: dict[str, Experts]
+    trusts_clock: bool = False
+    """Whether the operator vouches for the clock."""
     _stamp: int = field(init=False, default=0)
     writes: ClassVar[bool] = True
     """Whether it is served: else it is looked at, and nothing is written."""

@@ -35,7 +35,9 @@ class Windows:
         default: float,
         *,
         unlearnable_ids: Callable[[Sequence[str]], Awaitable[set[str]]] | None = None,
+        hold: Callable[[], str] = str,
     ) -> None:
+        self._hold = hold
         self._unlearnable_ids = unlearnable_ids
         self._store, self._writer, self._clock = store, writer, clock
         self._window, self._default = window, default
@@ -63,8 +65,9 @@ class Windows:
         while True:
             self._wake.clear()
             try:
-                await self.close_due()
-                is_well = True
+                is_well = not self._hold()
+                if is_well:
+                    await self.close_due()
             except StoreFailed:  # requests that need an answer tell the store's trouble
                 is_well = False
             await asyncio.sleep(min(1.0, self._window / 5))

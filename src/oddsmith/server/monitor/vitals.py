@@ -106,9 +106,10 @@ def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
 
 def warning_of(experiment: Experiment, hold_up: HoldUp | None) -> str:
     """A sentence about what should not last: a lag of more than `LIMIT_S` seconds, else
-    statistics that are not computed; empty if there is nothing."""
+    a clock that may be wrong, else statistics that are not computed; empty if there is
+    nothing."""
     late = _sentence(experiment, hold_up, lag_of(experiment, hold_up))
-    return late or experiment.follower.sums.trouble
+    return late or experiment.clock_hold.reason or experiment.follower.sums.trouble
 
 
 def _sentence(experiment: Experiment, hold_up: HoldUp | None, lag: Lag) -> str:

@@ -17,6 +17,7 @@ from oddsmith.core.exact_json import Json
 __all__ = [
     "ARMS",
     "Activation",
+    "CLOCK",
     "ConfigurationChange",
     "Correction",
     "DecisionKind",
@@ -36,6 +37,9 @@ __all__ = [
 ARMS = "arms"
 """The setting of a `ConfigurationChange` that says all arms from there on: those there
 were, and new ones behind."""
+CLOCK = "clock"
+"""The setting of a `ConfigurationChange` that says that the clock was far from the
+newest event, or that it is right all the same."""
 KERNELS = "kernels"
 """The setting of a `ConfigurationChange` that names the arithmetic from there on; the
 state is folded again."""

@@ -332,6 +332,13 @@ class Reading(Foldable, Protocol):
         """What a list says of the decisions at these positions, in the order asked for;
         no context is read."""
 
+    def newest(self) -> Line | None:
+        """The last event whose time says what the service's clock showed; None if there
+        is none.
+
+        Settings are written by other clocks, too: they do not count, but for `CLOCK`.
+        """
+
     def tally(self) -> dict[EventKind, int]:
         """How many events there are of each kind, up to the head; what was counted
         before is not counted again."""

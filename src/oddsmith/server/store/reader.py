@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed
-from oddsmith.server.store.events import Draw
+from oddsmith.server.store.events import CLOCK, Draw
 from oddsmith.server.store.meta import backup_facts
 from oddsmith.server.store.protocol import (
     KINDS,
@@ -51,6 +51,8 @@ _FACTS = {
 _KNOWN = set(KINDS)
 
 _CHUNK = 2000  # lines in one statement: short reads let a write-ahead log be emptied
+_RECENT = 100  # lines in which the newest event is looked for
+_BEYOND = 2**62  # any position
 _MANY = 500  # ids or positions in one statement
 # seconds that a statement may take, where a server answers
 _SHORT, _USUAL, _LONG = 2.0, 10.0, 60.0
@@ -204,6 +206,12 @@ class StoreReader(Reading, ABC):
         ]
 
     def hold_up(self) -> HoldUp | None:
+        return None
+
+    def newest(self) -> Line | None:
+        for line in self.lines_back(_BEYOND, _RECENT):
+            if line.kind != "configuration" or line.id == CLOCK:
+                return line
         return None
 
     def tally(self) -> dict[EventKind, int]:

@@ -44,6 +44,7 @@ select number, kind, name, owner, place, age_s from (
     from pg_prepared_xacts
 ) open order by distance desc limit 1
 """
+_NOW = "select extract(epoch from clock_timestamp())::float8"
 _UNREAD = f"""
 select e.name, count(*), min(found.time) from experiments e cross join lateral (
     select time from events where experiment = e.number
@@ -237,6 +238,11 @@ class PostgresReader(StoreReader):
         """The oldest transaction that is open on the server, and what it keeps from
         readers."""
         return self._oldest.look(self._link.read)
+
+    def clock(self) -> float:
+        """Seconds since 1970 by the server's clock."""
+        ((now,),) = self._link.read(_NOW, patience=2.0)
+        return float(now)
 
     def writers(self) -> list[str]:
         """The server's processes of the replicas, which hold the lock of their
