@@ -89,6 +89,27 @@ def test_the_explanation_adds_up_and_names_the_rates() -> None:
     assert "Learning rates, by what they have to say: 1 (" in str(told)
 
 
+def test_a_sleeper_is_charged_what_the_others_lose_on_average() -> None:
+    """By each rate, with the weights that it gives to those awake; a wide difference of
+    weights makes another charge visible."""
+    bank = od.GivenExperts(["first", "second", "asleep"])
+    policy = RateMixture(bank, rates=[1.0, 0.25], gamma=0.0, prior=[0.6, 0.3, 0.1])
+    advice = np.array([0.9, 0.2, np.nan])
+    said = np.stack([advice, advice], axis=1)
+    state = policy.init()
+    log_weights = np.log([[0.6, 0.3, 0.1]] * 2)
+    for t, reward in enumerate((1.0, 0.0, 1.0)):
+        decision = od.decide(policy, state, said, 0.3, step=t + 1)
+        state = policy.update(state, decision, reward)
+        losses = od.log_loss(advice[:2], reward)
+        awake = np.exp(log_weights[:, :2])
+        mean = awake @ losses / awake.sum(axis=1)
+        charged = np.column_stack([np.tile(losses, (2, 1)), mean])
+        log_weights = log_weights - policy.rates[:, None] * charged
+    found = state.log_weights - state.log_weights[:, :1]
+    np.testing.assert_allclose(found, log_weights - log_weights[:, :1], atol=1e-12)
+
+
 def test_what_it_refuses() -> None:
     for rates in ([], [0.5, 0.0], [[0.5]], [float("nan")]):
         with pytest.raises(od.InvalidInput, match="rates"):
