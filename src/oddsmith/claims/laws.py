@@ -102,8 +102,8 @@ _EVERYDAY, _FIXED = (4, 6, 9, 13), 0.2
 ROOT = Rule(
     "With gamma free of p regret grows like √ln(1/p), at the worst Δ",
     "Corollary 1",
-    "its exponent per doubling of L, of exact regret, is within 0.45 to 0.60: 1/2, "
-    "reached from above as L grows",
+    "its exponent per doubling of L, of exact regret, is nearer to 1/2 than to 1/3, "
+    "the rate at tuned gamma, or to 1, that at a fixed Δ: within 5/12 to 3/4",
     cases=3,
 )
 FALLING = Rule(
@@ -147,7 +147,7 @@ def sqrt_prior(setup: Setup) -> Outcome:
     names = [f"p 1e-{power}" for power in powers]
     ends = [f"{a} to {b[2:]}" for a, b in pairwise(names)]
     claims = [
-        within(ROOT, case, slope, 0.45, 0.6)
+        within(ROOT, case, slope, 5 / 12, 3 / 4)
         for case, slope in zip(ends, exponents, strict=True)
     ]
     claims += [

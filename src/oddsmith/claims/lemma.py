@@ -45,6 +45,7 @@ TAIL = Rule(
 )
 BREAKS = (
     Break("eta is 100 times too small", eta=0.01),
+    Break("eta is 2 times too small", eta=0.5),
     Break("the loss sees predictions that are off by 0.2", shift=0.2),
 )
 

@@ -198,6 +198,11 @@ _DROPPED, _OPPOSITE = (
 THEOREM_1 = Experiment(
     theorem_1,
     (PAPER, TIGHT, TOTAL),
-    (_DROPPED, _OPPOSITE, Break("eta is 8 times too small", eta=0.125)),
+    (
+        _DROPPED,
+        _OPPOSITE,
+        Break("eta is 8 times too small", eta=0.125),
+        Break("eta is 2 times too small", eta=0.5),
+    ),
 )
 COROLLARY_2 = Experiment(corollary_2, (RIGHT_PRIOR, WRONG_PRIOR), (_DROPPED, _OPPOSITE))
