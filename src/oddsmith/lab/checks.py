@@ -18,8 +18,8 @@ __all__ = [
     "check_shape",
     "check_step",
     "check_world",
-    "offered_means",
     "odds_check",
+    "offered_means",
     "step_check",
 ]
 
