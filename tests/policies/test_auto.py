@@ -244,7 +244,7 @@ def test_another_recipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
         od.BadFile,
         match=(
-            r"experts\.recipe was 2.*, is 3.* in this version.*oddsmith fit learn the "
+            r"experts\.recipe was 3.*, is 4.* in this version.*oddsmith fit learn the "
             r"log anew"
         ),
     ):

@@ -28,3 +28,13 @@ def standardised(x: Any, t: int) -> Any:
     sd = seen.std(axis=0)
     z = np.clip((x[t] - seen.mean(axis=0)) / np.where(sd > 0, sd, 1), -5, 5)
     return z / np.sqrt(max((sd > 0).sum(), 1))
+
+
+def prior_of(rewards: np.ndarray) -> tuple[float, float]:
+    """The mean of an arm without rewards, and the largest standard deviation that
+    rewards can have, from all rewards and two of 1/2."""
+    mean = float(np.mean([*rewards, 0.5, 0.5]))
+    sd = float(np.sqrt(mean * (1 - mean)))
+    if mean > 0.5:
+        return mean, sd
+    return min(mean + sd, 0.5), sd

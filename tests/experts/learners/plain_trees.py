@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.special import betaln
 
+from experts.learners.plain_learners import prior_of
 from oddsmith.experts.learners.growth import Rows
 from oddsmith.experts.learners.trees import PULL, SPLIT
 
@@ -38,7 +40,7 @@ def check_sums(tree: Any, x: Any, arms: Any, rewards: Any) -> None:
     """Every node's counts and rewards, by the rows whose walks lead through it."""
     paths = [walk(tree, row) for row in x]
     n_arms = tree.total.shape[-1]
-    assert tree.start == max(0.5, (1 + rewards.sum()) / (2 + len(rewards)))
+    assert (tree.start, tree.noise) == pytest.approx(prior_of(rewards), abs=1e-6)
     for path in {tuple(p) for p in paths}:
         for depth, node in enumerate(path):
             here = np.array([len(p) > depth and p[depth] == node for p in paths])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experts.learners.plain_learners import prior_of
 from experts.learners.plain_trees import averaged, by_column, check_sums, rows, walk
 from oddsmith.experts.learners.growth import grow, key_of
 from oddsmith.experts.learners.trees import (
@@ -100,6 +101,7 @@ def test_beliefs_are_averages_over_all_ways_to_cut_a_tree_short(scale: float) ->
         tree = grow(by_column(x, arms, rewards), 3, key=key_of(t), depth=3)
         assert len(tree.left) > 4
         trees = replaced(trees, (t,), tree, scale)
+    _, noise = prior_of(rewards)
     for step in range(3):  # as they were grown, and after further rewards
         belief = believe(trees, x[:10])
         for row in range(10):
@@ -110,7 +112,7 @@ def test_beliefs_are_averages_over_all_ways_to_cut_a_tree_short(scale: float) ->
                 mean, doubt = np.mean(found, axis=0)
                 assert belief.mean[row, arm] == pytest.approx(mean, abs=1e-12)
                 assert belief.sd[row, arm] == pytest.approx(
-                    0.5 * np.sqrt(doubt), abs=1e-12
+                    noise * np.sqrt(doubt), abs=1e-12
                 )
         learn(trees, x[20 + step], step % 3, draws=1.0, rewards=0.25 * step)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experts.learners.plain_learners import prior_of
 from oddsmith.contexts.offers import offered
 from oddsmith.core.decision import Decision
 from oddsmith.experts.learners import PooledForest, PooledRidge, SharedExperts
@@ -30,7 +31,7 @@ def dense(
     columns = np.concatenate([phi, np.eye(n)[arms]], axis=1)
     precision = columns.T @ columns + np.diag([ridge] * phi.shape[1] + [pull] * n)
     covariance = np.linalg.inv(precision)
-    start = max(0.5, (1 + rewards.sum()) / (2 + len(rewards)))
+    start, _ = prior_of(rewards)
     return start, covariance @ columns.T @ (rewards - start), covariance
 
 
@@ -60,7 +61,7 @@ def test_it_is_a_ridge_regression_with_a_column_for_each_arm(
     )
     columns = np.concatenate([asked, np.ones((n, 1)), np.eye(n)], axis=1)
     np.testing.assert_allclose(belief.mean, start + columns @ mean, atol=1e-12, rtol=0)
-    noise = 0.5
+    _, noise = prior_of(rewards)
     sd = noise * np.sqrt((columns @ covariance * columns).sum(axis=1))
     np.testing.assert_allclose(belief.sd, sd, atol=1e-12, rtol=0)
     stranger = learner.believe(

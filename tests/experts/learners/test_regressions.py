@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from experts.learners.plain_learners import ARMS, learnt, standardised
+from experts.learners.plain_learners import (
+    ARMS,
+    learnt,
+    prior_of,
+    standardised,
+)
 from oddsmith.experts.learners import LearnerInput, LearningExperts, Ridge
 from oddsmith.experts.learners.evidence import dense, shares
 from oddsmith.experts.learners.features import Curves, FeatureMap, Plain, folded
@@ -27,7 +32,7 @@ def test_beliefs_are_ridge_regressions_on_the_features_as_they_were(
     rewards = 1 - rewards
     x[:, 3] = 7  # a constant column changes nothing
     _, state = learnt(BANK, x, arms, rewards)
-    start = max(0.5, (1 + rewards.sum()) / 42)
+    start, largest = prior_of(rewards)
     for learner, own in list(zip(BANK.learners, state.experts.learners, strict=True))[
         :2
     ]:
@@ -38,7 +43,7 @@ def test_beliefs_are_ridge_regressions_on_the_features_as_they_were(
             shares(models.evidence),
             models.evidence[:, 2] / models.evidence[:, 1],
         )
-        noise[0] = 0.25  # the first ridge takes rewards for certain
+        noise[0] = largest**2  # the first ridge takes rewards for certain
         first, seen = (
             learner.features(standardised(x, 0), 4),
             LearnerInput(x[0], standardised(x, 0)),
@@ -78,7 +83,7 @@ def test_ridges_are_weighed_by_student_s_densities_of_what_they_foresaw() -> Non
     logs, freedom, squares = np.zeros(3), 2.0, np.full(3, 0.5)
     for t in range(30):
         before = rewards[:t].astype(float)
-        start = max(0.5, (1 + before.sum()) / (2 + t))
+        start, _ = prior_of(before)
         for j, (ridge, _) in enumerate(learner.ridges):
             rows = np.concatenate([np.ones((t, 1)), x[:t]], axis=1)[arms[:t] == arms[t]]
             now = np.append(1.0, x[t])

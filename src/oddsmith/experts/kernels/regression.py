@@ -84,8 +84,25 @@ def _shares(evidence: Array, weight: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _start_of(sums: Array) -> float:
+    """Twin of `prior.prior_mean`."""
+    mean = min((1.0 + sums[0]) / (2.0 + sums[1]), 1.0)
+    optimistic = mean + sqrt(mean * (1.0 - mean))
+    start: float = max(mean, min(0.5, optimistic))
+    return start
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _largest_variance(sums: Array) -> float:
+    """Twin of the square of `prior.largest_sd`."""
+    mean = min((1.0 + sums[0]) / (2.0 + sums[1]), 1.0)
+    sd: float = sqrt(mean * (1.0 - mean))
+    return sd * sd
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _mixed(
-    means: Array, share: Array, evidence: Array, variance: float
+    means: Array, share: Array, evidence: Array, variance: float, largest: float
 ) -> tuple[float, float]:
     """Mean and standard deviation over ridges, whose means and shares are (J); twin of
     `evidence.mixed`."""
@@ -95,7 +112,7 @@ def _mixed(
             middle += share[j] * means[j]
             spread += (
                 share[j]
-                * (0.25 if j == 0 else evidence[j, 2] / evidence[j, 1])
+                * (largest if j == 0 else evidence[j, 2] / evidence[j, 1])
                 * variance
             )
     for j in range(share.size):
@@ -119,7 +136,8 @@ def believe_arms(
     n_ridges, n_arms = covariance.shape[:2]
     share, means = np.empty(n_ridges), np.empty(n_ridges)
     _shares(evidence, share)
-    start = max(0.5, (1.0 + sums[0]) / (2.0 + sums[1]))
+    start = _start_of(sums)
+    largest = _largest_variance(sums)
     for k in range(n_arms):
         variance = _quadratic(covariance[0, k], phi)
         for j in range(n_ridges):
@@ -127,7 +145,7 @@ def believe_arms(
                 means[j] = _dot(weights[j, k, 0], phi) + start * (
                     1.0 - _dot(weights[j, k, 1], phi)
                 )
-        mean[k], sd[k] = _mixed(means, share, evidence, variance)
+        mean[k], sd[k] = _mixed(means, share, evidence, variance, largest)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -147,14 +165,15 @@ def believe_rows(
     n_ridges = covariance.shape[0]
     share, means = np.empty(n_ridges), np.empty(n_ridges)
     _shares(evidence, share)
-    start = max(0.5, (1.0 + sums[0]) / (2.0 + sums[1]))
+    start = _start_of(sums)
+    largest = _largest_variance(sums)
     for r in range(mean.size):
         variance = _quadratic(covariance[0, 0], phi[r]) + 1.0 / total[r]
         for j in range(n_ridges):
             if share[j] > 0.0:
                 left = 1.0 - own[r, 1] - _dot(weights[j, 0, 1], phi[r])
                 means[j] = own[r, 0] + _dot(weights[j, 0, 0], phi[r]) + start * left
-        mean[r], sd[r] = _mixed(means, share, evidence, variance)
+        mean[r], sd[r] = _mixed(means, share, evidence, variance, largest)
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
@@ -209,7 +228,7 @@ def learn_row(
     """Twin of `evidence.learn_row`, all of it."""
     heft, start, top = (
         1.0 / (1.0 + 1.0 / total),
-        max(0.5, (1.0 + sums[0]) / (2.0 + sums[1])),
+        _start_of(sums),
         -np.inf,
     )
     column, missed = np.empty(phi.size), np.empty(2)

@@ -69,7 +69,7 @@ def weigh(
 def believe(
     cuts: tuple[Indices, Array, Indices],
     parts: tuple[Array, Array, Array, Array],
-    starts: Array,
+    facts: tuple[Array, Array],
     x: Array,
     pull: float,
     belief: tuple[Array, Array],
@@ -78,6 +78,7 @@ def believe(
     d)."""
     columns, thresholds, lefts = cuts
     drawn, total, _, stop = parts
+    starts, noises = facts
     mean, sd = belief
     n_trees, n_arms = len(columns), mean.shape[1]
     value, rest = np.empty(n_arms), np.empty(n_arms)
@@ -91,7 +92,7 @@ def believe(
                     n, ends = drawn[t, node, k], rest[k] * stop[t, node, k]
                     value[k] = (total[t, node, k] + pull * value[k]) / (n + pull)
                     mean[row, k] += ends * value[k]
-                    sd[row, k] += ends / (n + 1.0)
+                    sd[row, k] += ends / (n + 1.0) * noises[t] ** 2
                     rest[k] -= ends
                 if not thresholds[t, node] < np.inf:
                     break
@@ -100,7 +101,7 @@ def believe(
                 )
         for k in range(n_arms):
             mean[row, k] /= n_trees
-            sd[row, k] = 0.5 * sqrt(sd[row, k] / n_trees)
+            sd[row, k] = sqrt(sd[row, k] / n_trees)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -22,9 +22,11 @@ from oddsmith.experts.learners.protocol import (
     LearnerBank,
     Mixture,
     Turned,
+    scaled_advice,
     side_by_side,
 )
 from oddsmith.experts.learners.ridge import Ridge
+from oddsmith.experts.learners.unit import grown_unit, unit_or_one
 
 __all__ = ["LearnerState", "LearningExperts"]
 
@@ -35,10 +37,13 @@ class LearnerState(NamedTuple):
     """How many contexts were learnt, what their columns stand for, running moments (…,
     d), and each learner's state.
 
-    Columns are made by learning: before the first reward there are none.
+    Columns are made by learning: before the first reward there are none. `unit` (…) is
+    the power of two that bounds the rewards so far, 0 while all of them were 0.
+    Learners and mixture see rewards divided by it.
     """
 
     seen: int
+    unit: Array
     columns: Columns
     moments: RunningMoments
     learners: tuple[Any, ...]
@@ -70,7 +75,7 @@ class LearningExperts(LearnerBank):
     ballots: Ballots = _VOTES
     schema: Schema | None = None
     rows_per_arm: bool = False
-    clip: tuple[float, float] = (0.01, 0.99)
+    clip: tuple[float, float] = (1e-4, 1 - 1e-4)
     recipe: int = field(default=RECIPE, init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +85,9 @@ class LearningExperts(LearnerBank):
     def init(self, shape: tuple[int, ...] = ()) -> LearnerState:
         """The prior; contexts say which columns there are."""
         moments, learners = RunningMoments.none(0, shape), tuple(self._starts(shape, 0))
-        return LearnerState(0, empty_columns(), moments, learners, Mixture.even(shape))
+        return LearnerState(
+            0, np.zeros(shape), empty_columns(), moments, learners, Mixture.even(shape)
+        )
 
     def update(
         self, state: LearnerState, decision: Decision, reward: Real
@@ -105,6 +112,9 @@ class LearningExperts(LearnerBank):
         rewards = np.broadcast_to(rewards, shape) if shape else rewards
         if columns is not state.columns:
             state = self._with_columns(state, columns)
+        state = self._with_unit(state, rewards)
+        unit = unit_or_one(state.unit)
+        rewards = rewards / unit
         moments = with_row(state.moments, x)
         seen = standardised(moments, x, columns.is_category)
         models = np.zeros_like(arms) if self.rows_per_arm else arms
@@ -113,11 +123,13 @@ class LearningExperts(LearnerBank):
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
         mixture = (
-            state.mixture.scored(decision.advice, rewards)
+            state.mixture.scored(scaled_advice(decision, unit), rewards)
             if self.blend
             else state.mixture
         )
-        return LearnerState(state.seen + 1, columns, moments, tuple(learners), mixture)
+        return LearnerState(
+            state.seen + 1, state.unit, columns, moments, tuple(learners), mixture
+        )
 
     def revise(
         self, state: LearnerState, decision: Decision, before: float, reward: float
@@ -134,6 +146,9 @@ class LearningExperts(LearnerBank):
                 "decision must be a single one, of a state without batch axes; got "
                 f"{arms.shape}"
             )
+        state = self._with_unit(state, np.asarray(reward))
+        unit = unit_or_one(state.unit)
+        turned = Turned(float(before / unit), float(reward / unit))
         seen = standardised(
             state.moments,
             self._drawn(state.columns, decision, arms),
@@ -141,11 +156,11 @@ class LearningExperts(LearnerBank):
         )
         models = np.zeros_like(arms) if self.rows_per_arm else arms
         learners = (
-            learner.revise(own, seen, int(models), Turned(before, reward))
+            learner.revise(own, seen, int(models), turned)
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
         mixture = (
-            state.mixture.revised(decision.advice, reward - before)
+            state.mixture.revised(scaled_advice(decision, unit), turned.change)
             if self.blend
             else state.mixture
         )
@@ -171,6 +186,19 @@ class LearningExperts(LearnerBank):
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
         return bank, state._replace(learners=tuple(wider))
+
+    def _with_unit(self, state: LearnerState, rewards: Array) -> LearnerState:
+        """The state in a unit that these rewards do not exceed."""
+        unit, factor = grown_unit(state.unit, rewards)
+        state = state._replace(unit=unit)
+        if np.all(factor == 1):
+            return state
+        learners = (
+            learner.rescaled(own, factor)
+            for learner, own in zip(self.learners, state.learners, strict=True)
+        )
+        mixture = state.mixture.rescaled(factor)
+        return state._replace(learners=tuple(learners), mixture=mixture)
 
     def _with_columns(self, state: LearnerState, columns: Columns) -> LearnerState:
         """The state with further columns, which were 0 or missing so far."""
@@ -220,7 +248,8 @@ class LearningExperts(LearnerBank):
                 Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief))
                 for belief in beliefs
             ]
-        return side_by_side(beliefs, state.mixture.portion if self.blend else None)
+        portion = state.mixture.portion if self.blend else None
+        return side_by_side(beliefs, portion).scaled(unit_or_one(state.unit))
 
     def _a_row_each(self, x: Array, n_arms: int) -> Array:
         """The numbers (…, K, d), refused where there are not as many rows as arms."""

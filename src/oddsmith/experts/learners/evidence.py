@@ -14,6 +14,7 @@ import numpy as np
 from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
+from oddsmith.experts.learners.prior import largest_sd, prior_mean
 from oddsmith.experts.learners.protocol import Belief
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "mixed",
     "precisions",
     "prior",
+    "rescale",
     "shares",
     "start_of",
 ]
@@ -118,14 +120,12 @@ def score(evidence: Array, error: Array, variance: Array) -> None:
 
 
 def start_of(sums: Array) -> Array:
-    """The mean (…) of an arm of which nothing is known: that of all rewards, 1/2 at
-    least; `sums` (…, 2) are Σ r and n.
+    """The mean (…) of an arm of which nothing is known; `sums` (…, 2) are Σ r and n.
 
-    >>> start_of(np.array([[0.0, 10.0], [8.0, 8.0]]))
+    >>> start_of(np.array([[0.0, 0.0], [8.0, 8.0]]))
     array([0.5, 0.9])
     """
-    start: Array = np.maximum(0.5, (1 + sums[..., 0]) / (2 + sums[..., 1]))
-    return start
+    return prior_mean(sums[..., 0], sums[..., 1])
 
 
 def mixed(values: Array, variance: Array, models: Regressions) -> Belief:
@@ -143,13 +143,22 @@ def mixed(values: Array, variance: Array, models: Regressions) -> Belief:
         shares(evidence)[..., None],
         (evidence[..., 2] / evidence[..., 1])[..., None],
     )
-    noise[..., 0, :] = 0.25
+    noise[..., 0, :] = (
+        largest_sd(models.sums[..., 0], models.sums[..., 1])[..., None] ** 2
+    )
     means = values[..., 0] + start * (1 - values[..., 1])
     mean = np.add.reduce(weight * means, axis=-2)
     spread = weight * (
         noise * variance[..., None, :] + (means - mean[..., None, :]) ** 2
     )
     return Belief(mean, np.sqrt(np.add.reduce(spread, axis=-2)))
+
+
+def rescale(models: Regressions, factor: Array) -> None:
+    """In place: rewards are in another unit, `factor` (…) times as large."""
+    models.weights[..., 0, :] *= factor[..., None, None, None]
+    models.evidence[..., 2] *= factor[..., None] ** 2
+    models.sums[..., 0] *= factor
 
 
 def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:

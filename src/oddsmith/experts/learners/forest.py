@@ -59,10 +59,10 @@ class Forest:
     on and then each time their number has grown by 2/5 (every `window`/2 rewards at
     last): one at a reward, several while rows are few, by draws that belong to `seed`.
     Cuts depend on the order of a column's values only, so scales do not matter; a
-    missing number goes left. An arm without rows is as good as all rows together, and
-    as 1/2 at least. Memory: window · d and at most 4 · trees · window · K. Time for a
-    step: `trees` walks, and O(window · candidates) while trees are grown, where
-    candidates are as many as columns, 8 at least and 64 at most.
+    missing number goes left. An arm without rows has the prior of
+    `prior.py`. Memory: window · d and at most 4 · trees · window · K. Time for a step:
+    `trees` walks, and O(window · candidates) while trees are grown, where candidates
+    are as many as columns, 8 at least and 64 at most.
 
     >>> learner = Forest(trees=4)
     >>> learner.believe(
@@ -186,6 +186,19 @@ class Forest:
             )
         )
 
+    def rescaled(self, state: ForestState, factor: Array) -> ForestState:
+        """Rows and nodes have rewards in another unit: `factor` (…) times as large."""
+        state.rewards[...] *= factor[..., None]
+        state.scatter[...] *= np.stack([factor, factor**2], axis=-1)
+        state.trees.total[...] *= factor[..., None, None, None]
+        state.trees.start[...] *= factor[..., None]
+        state.trees.noise[...] *= factor[..., None]
+        for place in np.ndindex(state.trees.start.shape):
+            if factor[place[:-1]] != 1:
+                tree = one_of(state.trees, place)
+                weigh(tree, int(tree.left.max()) + 2)
+        return state
+
     def _regrown(self, state: ForestState) -> ForestState:
         """The trees whose turn it is at this count, on the rows kept now; room for more
         rows when a regrowth begins."""
@@ -258,4 +271,5 @@ def _stumped(state: ForestState) -> ForestState:
         leaf = grow(_kept(state, place), state.trees.total.shape[-1], key=0, depth=0)
         state.trees.total[place], state.trees.drawn[place] = leaf.total, leaf.drawn
         state.trees.start[place] = leaf.start
+        state.trees.noise[place] = leaf.noise
     return state

@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Ints
+from oddsmith.experts.learners.prior import largest_sd, prior_mean
 
-__all__ = ["DEPTH", "Indices", "MOST_ROWS", "Rows", "Tree", "grow", "key_of", "unknown"]
+__all__ = ["DEPTH", "Indices", "MOST_ROWS", "Rows", "Tree", "grow", "key_of"]
 
 Indices = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
@@ -61,7 +62,7 @@ class Tree(NamedTuple):
     A leaf is its own left child behind an infinite threshold, so that walks end where
     they are. `drawn` and `total` (V, K) are each arm's rows and the sum of their
     rewards; `start` is the mean of an arm without rows, and `depth` how many steps
-    reach every leaf.
+    reach every leaf. `noise` is the largest standard deviation that rewards can have.
     """
 
     column: Indices
@@ -70,6 +71,7 @@ class Tree(NamedTuple):
     drawn: Array
     total: Array
     start: float
+    noise: float
     depth: int
 
 
@@ -82,6 +84,7 @@ class _Plan(NamedTuple):
     weights: Array
     centre: float
     start: float
+    noise: float
     shares: Array
 
 
@@ -100,16 +103,6 @@ def key_of(*parts: int) -> int:
     return key
 
 
-def unknown(total: float, n: int) -> float:
-    """The mean of an arm without rows: that of all n rewards, which sum to `total`, and
-    two of 1/2; and at least 1/2.
-
-    >>> unknown(0.0, 3), unknown(2.0, 2)
-    (0.5, 0.75)
-    """
-    return max(0.5, (1 + total) / (2 + n))
-
-
 def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
     """A tree on these rows; the same for the same rows and key."""
     dim, n = len(rows.numbers), len(rows.arms)
@@ -120,7 +113,13 @@ def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
     total = float(units.sum()) * _UNIT
     shares = 1 / (np.arange(n + 1) + _SPLIT)
     plan = _Plan(
-        key, candidates, units + 2.0**_BITS, total / n, unknown(total, n), shares
+        key,
+        candidates,
+        units + 2.0**_BITS,
+        total / n,
+        float(prior_mean(np.asarray(total), np.asarray(n))),
+        float(largest_sd(np.asarray(total), np.asarray(n))),
+        shares,
     )
     return (
         _by_levels(rows, n_arms, plan, depth)
@@ -160,7 +159,7 @@ def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
         nodes,
     )
     column, threshold, left, drawn, total = (part[:used] for part in nodes)
-    return Tree(column, threshold, left, drawn, total, plan.start, deep)
+    return Tree(column, threshold, left, drawn, total, plan.start, plan.noise, deep)
 
 
 class _Level(NamedTuple):
@@ -221,7 +220,7 @@ def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
         count.astype(np.float64),
         total,
     )
-    return Tree(*nodes, plan.start, len(parts) - 1)
+    return Tree(*nodes, plan.start, plan.noise, len(parts) - 1)
 
 
 def _sums(place: Ints, weights: Array, shape: tuple[int, ...]) -> tuple[Ints, Array]:

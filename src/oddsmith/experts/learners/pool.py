@@ -20,6 +20,7 @@ from oddsmith.experts.learners.evidence import (
     mixed,
     precisions,
     prior,
+    rescale,
 )
 from oddsmith.experts.learners.features import FeatureMap, Plain
 from oddsmith.experts.learners.forest import Forest, ForestState
@@ -28,7 +29,6 @@ from oddsmith.experts.learners.protocol import Belief, LearnerInput
 __all__ = ["PooledForest", "PooledLearner", "PooledRidge", "Remembered"]
 
 _PLAIN, _FOREST = Plain(), Forest()
-_NOISE = 0.5  # no reward in [0, 1] has a larger standard deviation
 
 
 class Remembered(NamedTuple):
@@ -69,6 +69,10 @@ class PooledLearner(Protocol):
 
     def cleared(self, state: Any, place: int, room: int) -> Any:
         """The state with nothing in this place, and room for so many arms."""
+        ...
+
+    def rescaled(self, state: Any, factor: Array) -> Any:
+        """The state with rewards in another unit, `factor` () times as large."""
         ...
 
     def wider(self, state: Any, fill: Array, linear: int) -> Any:
@@ -200,6 +204,11 @@ class PooledRidge:
         models = lengthened(state.models, precision)
         return PooledRidgeState(models, state.first or len(fill), state.rewards, rows)
 
+    def rescaled(self, state: PooledRidgeState, factor: Array) -> PooledRidgeState:
+        rescale(state.models, factor)
+        state.rewards[...] *= factor
+        return state
+
     def _precision(self, linear: int) -> Array:
         return precisions(
             self.ridges, self.features.n_waves, self.features.size(linear)
@@ -260,7 +269,8 @@ class PooledForest:
         mean, sd = (part[..., 0] for part in self.forest.believe(state.forest, seen))
         total = known.counts + self.pull
         own = np.where(known.places >= 0, state.sums[known.places], 0.0) / total
-        return Belief(mean + own, np.sqrt(sd * sd + _NOISE * _NOISE / total))
+        noise = state.forest.trees.noise.mean()
+        return Belief(mean + own, np.sqrt(sd * sd + noise * noise / total))
 
     def learn(
         self,
@@ -290,3 +300,7 @@ class PooledForest:
         self, state: PooledForestState, fill: Array, linear: int
     ) -> PooledForestState:
         return state._replace(forest=self.forest.wider(state.forest, fill))
+
+    def rescaled(self, state: PooledForestState, factor: Array) -> PooledForestState:
+        state.sums[...] *= factor
+        return state._replace(forest=self.forest.rescaled(state.forest, factor))

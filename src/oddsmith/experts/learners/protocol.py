@@ -9,12 +9,13 @@ import numpy as np
 
 from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, Ints, Real, check_range
-from oddsmith.core.decision import Context, State
+from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, Fused
 from oddsmith.core.names import check_names
 from oddsmith.core.weights import vote
 from oddsmith.experts.ballots import Ballots, Optimistic
+from oddsmith.experts.learners.unit import unit_or_one
 
 __all__ = [
     "Belief",
@@ -25,10 +26,11 @@ __all__ = [
     "RECIPE",
     "Turned",
     "places",
+    "scaled_advice",
     "side_by_side",
 ]
 
-RECIPE = 2
+RECIPE = 3
 """The number of what learners make of the same rewards: any change of that is a new
 one, and part of fingerprints."""
 
@@ -71,6 +73,13 @@ class Belief(NamedTuple):
     mean: Array
     sd: Array
 
+    def scaled(self, unit: Array) -> "Belief":
+        """The belief of states (…) about rewards that are `unit` (…) times as large."""
+        if np.all(unit == 1):
+            return self
+        factor = unit[..., None, None]
+        return Belief(self.mean * factor, self.sd * factor)
+
 
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
     """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first,
@@ -93,6 +102,11 @@ def places(shape: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
     """The places of a batch; `ndindex` alone would cost more than what most learners do
     in the only one."""
     return np.ndindex(shape) if shape else ((),)
+
+
+def scaled_advice(decision: Decision, unit: Array) -> Array | None:
+    """The predictions (…, N) that the decision carries, in units of rewards."""
+    return None if decision.advice is None else decision.advice / unit[..., None]
 
 
 class Mixture(NamedTuple):
@@ -124,6 +138,10 @@ class Mixture(NamedTuple):
         return Mixture(
             self.product + (reward - second) * apart, self.square + apart * apart
         )
+
+    def rescaled(self, factor: Array) -> "Mixture":
+        """The sums in another unit of rewards, `factor` (…) times as large."""
+        return Mixture(self.product * factor**2, self.square * factor**2)
 
     def revised(self, advice: Array | None, change: float) -> "Mixture":
         """As if a reward had been larger by `change`."""
@@ -177,7 +195,7 @@ class LearnerBank(Experts):
     ) -> tuple[Array, Array]:
         """Clipped means, and votes."""
         mean, sd = self.beliefs(state, context)
-        return np.clip(mean, *self.clip), self.ballots(mean, sd, eligible)
+        return self._clipped(state, mean), self.ballots(mean, sd, eligible)
 
     def fused(
         self,
@@ -191,11 +209,16 @@ class LearnerBank(Experts):
         if kernels.compiled() is None or type(self.ballots) is not Optimistic:
             return None
         mean, sd = self.beliefs(state, context)
-        low, high = self.clip
-        predictions = np.minimum(np.maximum(mean, low), high)
-        return predictions, *vote(
+        return self._clipped(state, mean), *vote(
             log_weights, mean + self.ballots.scale * sd, gamma, eligible
         )
+
+    def _clipped(self, state: State, mean: Array) -> Array:
+        """Predictions (…, N, K) within `clip`, which is in units of rewards."""
+        unit = unit_or_one(state.unit)[..., None, None]
+        low, high = self.clip
+        predictions: Array = np.minimum(np.maximum(mean, low * unit), high * unit)
+        return predictions
 
 
 class Learner(Protocol):
@@ -237,4 +260,8 @@ class Learner(Protocol):
     ) -> State:
         """The state after the reward of this arm, in this context, turned into another;
         no batch axes."""
+        ...
+
+    def rescaled(self, state: State, factor: Array) -> State:
+        """The state with rewards in another unit, `factor` (…) times as large."""
         ...

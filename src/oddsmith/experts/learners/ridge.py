@@ -20,6 +20,7 @@ from oddsmith.experts.learners.evidence import (
     mixed,
     precisions,
     prior,
+    rescale,
 )
 from oddsmith.experts.learners.features import FeatureMap, Plain
 from oddsmith.experts.learners.protocol import Belief, LearnerInput, Turned, places
@@ -44,7 +45,7 @@ class Ridge:
     A ridge is a pair: of the linear part, and of waves, which are smoothed more the
     more noise there is. Ridges are weighed by how well they foresaw the rewards of all
     arms, and the noise is what they missed. The start, the mean of an arm of which
-    nothing is known, is that of all rewards, 1/2 at least. J K D²/2 time and memory.
+    nothing is known, is optimistic (`prior.py`). J K D²/2 time and memory.
 
     >>> learner = Ridge()
     >>> learner.believe(
@@ -109,6 +110,10 @@ class Ridge:
             [phi @ dspmv(len(phi), 1.0, one, phi) for one in models.covariance[0]]
         )
         return mixed(models.weights @ phi, np.maximum(variance, 0.0), models)
+
+    def rescaled(self, state: RidgeState, factor: Array) -> RidgeState:
+        rescale(state.models, factor)
+        return state
 
     def _precision(self, dim: int) -> Array:
         return precisions(self.ridges, self.features.n_waves, self.features.size(dim))

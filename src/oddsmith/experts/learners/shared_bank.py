@@ -29,8 +29,10 @@ from oddsmith.experts.learners.protocol import (
     LearnerBank,
     LearnerInput,
     Mixture,
+    scaled_advice,
     side_by_side,
 )
+from oddsmith.experts.learners.unit import grown_unit, unit_or_one
 
 __all__ = ["SharedExperts", "SharedState"]
 
@@ -39,8 +41,13 @@ _VOTES = Optimistic()
 
 class SharedState(NamedTuple):
     """What was learnt so far: columns, moments of the rows, the table of names, each
-    learner's own state."""
+    learner's own state.
 
+    `unit` () is the power of two that bounds the rewards so far, 0 while all of them
+    were 0. Learners and mixture see rewards divided by it.
+    """
+
+    unit: Array
     columns: RowColumns
     moments: RunningMoments
     table: NameTable
@@ -72,7 +79,7 @@ class SharedExperts(LearnerBank):
     schema: Schema | None = None
     arm_schema: Schema | None = None
     most_arms: int = 10_000
-    clip: tuple[float, float] = (0.01, 0.99)
+    clip: tuple[float, float] = (1e-4, 1 - 1e-4)
     recipe: int = field(default=RECIPE, init=False)
 
     takes_offers = True
@@ -99,7 +106,12 @@ class SharedExperts(LearnerBank):
             for learner in self.learners
         )
         return SharedState(
-            empty_row_columns(), RunningMoments.none(0), table, learners, Mixture.even()
+            np.zeros(()),
+            empty_row_columns(),
+            RunningMoments.none(0),
+            table,
+            learners,
+            Mixture.even(),
         )
 
     def update(
@@ -116,6 +128,9 @@ class SharedExperts(LearnerBank):
             )
         drawn = int(decision.number)
         state = self._with_columns(state, offer.only(drawn))
+        state = self._with_unit(state, value)
+        unit = unit_or_one(state.unit)
+        value = value / float(unit)
         # the drawn arm's alone: there is nothing beside it
         if offer.features is not None and len(offer.features) == 1:
             offer, drawn = offer.only(drawn), 0
@@ -139,7 +154,7 @@ class SharedExperts(LearnerBank):
             for one, own in zip(self.learners, learners, strict=True)
         )
         mixture = (
-            state.mixture.scored(decision.advice, np.asarray(value))
+            state.mixture.scored(scaled_advice(decision, unit), np.asarray(value))
             if self.blend
             else state.mixture
         )
@@ -152,6 +167,19 @@ class SharedExperts(LearnerBank):
     @property
     def _schemas(self) -> Schemas:
         return Schemas(self.schema, self.arm_schema)
+
+    def _with_unit(self, state: SharedState, reward: float) -> SharedState:
+        """The state in a unit that this reward does not exceed."""
+        unit, factor = grown_unit(state.unit, np.asarray(reward))
+        state = state._replace(unit=unit)
+        if factor == 1:
+            return state
+        learners = (
+            one.rescaled(own, factor)
+            for one, own in zip(self.learners, state.learners, strict=True)
+        )
+        mixture = state.mixture.rescaled(factor)
+        return state._replace(learners=tuple(learners), mixture=mixture)
 
     def _with_columns(self, state: SharedState, drawn: Offer) -> SharedState:
         """The state with the columns of the drawn arm's row; further ones were 0 or
@@ -191,7 +219,8 @@ class SharedExperts(LearnerBank):
             one.believe(own, seen, known)
             for one, own in zip(self.learners, state.learners, strict=True)
         ]
-        return side_by_side(beliefs, state.mixture.portion if self.blend else None)
+        portion = state.mixture.portion if self.blend else None
+        return side_by_side(beliefs, portion).scaled(unit_or_one(state.unit))
 
     def _seen(self, state: SharedState, rows: Array) -> LearnerInput:
         """Rows (…, K, d) as learners see them; regressions see an arm's numbers less

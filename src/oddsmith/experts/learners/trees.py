@@ -56,6 +56,7 @@ class Trees(NamedTuple):
     evidence: Array
     stop: Array
     start: Array
+    noise: Array
     scale: Array
     depth: Ints
 
@@ -71,6 +72,7 @@ def stumps(shape: tuple[int, ...], n_trees: int, n_arms: int) -> Trees:
         np.zeros((*nodes, n_arms)),
         np.zeros((*nodes, n_arms)),
         np.ones((*nodes, n_arms)),
+        np.full(trees, 0.5),
         np.full(trees, 0.5),
         np.ones(trees),
         np.zeros(trees, np.int64),
@@ -95,11 +97,10 @@ def replaced(trees: Trees, place: tuple[int, ...], tree: Tree, scale: float) -> 
     for name in _NODES:
         block = getattr(trees, name)[place]
         block[:used], block[used:] = getattr(tree, name, 0), 0
-    trees.start[place], trees.scale[place], trees.depth[place] = (
-        tree.start,
-        scale,
-        tree.depth,
-    )
+    trees.start[place] = tree.start
+    trees.noise[place] = tree.noise
+    trees.scale[place] = scale
+    trees.depth[place] = tree.depth
     weigh(one_of(trees, place), used)
     return trees
 
@@ -209,7 +210,8 @@ def believe(trees: Trees, x: Array) -> Belief:
     n_trees, n_arms = len(trees.left), trees.total.shape[-1]
     if kernels.compiled() is not None:
         belief = Belief(np.empty((len(x), n_arms)), np.empty((len(x), n_arms)))
-        _compiled().believe(trees[:3], trees[3:7], trees.start, x, PULL, tuple(belief))
+        facts = (trees.start, trees.noise)
+        _compiled().believe(trees[:3], trees[3:7], facts, x, PULL, tuple(belief))
         return belief
     paths = _paths(trees, x)
     drawn, total, stop = (
@@ -217,10 +219,10 @@ def believe(trees: Trees, x: Array) -> Belief:
         for part in (trees.drawn, trees.total, trees.stop)
     )
     value, ends = _averaged(drawn, total, stop, trees.start[:, None, None])
-    doubt = ends / (drawn + 1)
+    doubt = ends / (drawn + 1) * (trees.noise**2)[:, None, None]
     return Belief(
         (ends * value).sum(axis=(0, 1)) / n_trees,
-        0.5 * np.sqrt(doubt.sum(axis=(0, 1)) / n_trees),
+        np.sqrt(doubt.sum(axis=(0, 1)) / n_trees),
     )
 
 

@@ -1,0 +1,45 @@
+"""What a learner assumes of an arm before it has rewards of it, relative to the rewards
+of all arms.
+
+Rewards are in [0, 1], in units of the largest one (`unit.py`). With a mean m they have
+a standard deviation of at most sqrt(m (1 - m)). So clicks at a rate of 1 % and labels
+that are right in 90 % of the cases get doubts of the size that their rewards can have.
+"""
+
+import numpy as np
+
+from oddsmith.core.arrays import Array
+
+__all__ = ["largest_sd", "prior_mean"]
+
+
+def prior_mean(total: Array, count: Array) -> Array:
+    """Return the mean (…) of an arm without rewards, of the sum and the number of all.
+
+    m + sqrt(m (1 - m)), but at most 1/2 or m, where m counts two more rewards of 1/2:
+    optimistic, so that new arms are tried, and small where all rewards are small.
+
+    >>> prior_mean(np.array([0.0, 8.0, 1.0]), np.array([0.0, 8.0, 198.0]))
+    array([0.5       , 0.9       , 0.10949874])
+    """
+    mean = _mean(total, count)
+    optimistic = mean + np.sqrt(mean * (1 - mean))
+    start: Array = np.maximum(mean, np.minimum(0.5, optimistic))
+    return start
+
+
+def largest_sd(total: Array, count: Array) -> Array:
+    """Return the largest standard deviation (…) that rewards with this sum can have.
+
+    >>> largest_sd(np.array([0.0, 1.0]), np.array([0.0, 198.0]))
+    array([0.5       , 0.09949874])
+    """
+    mean = _mean(total, count)
+    sd: Array = np.sqrt(mean * (1 - mean))
+    return sd
+
+
+def _mean(total: Array, count: Array) -> Array:
+    """Return the mean of all rewards and two of 1/2; in (0, 1), to rounding."""
+    mean: Array = np.minimum((1 + total) / (2 + count), 1.0)
+    return mean
