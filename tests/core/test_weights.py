@@ -51,17 +51,27 @@ def test_vote_against_a_plain_loop(any_kernels: str, seed: int) -> None:
 
 
 def test_vote_over_batches_is_vote_row_by_row(any_kernels: str) -> None:
+    """To the last bit, whatever the other rows are: of two the weights are faint, and
+    each may have a gamma of its own."""
     rng = np.random.default_rng(2)
     predictions = rng.random((3, 5, 8, 4))
     predictions[0, 1, 2] = np.nan
     log_weights = -rng.random((5, 8))
+    log_weights[3, 1:] -= 900
+    predictions[0, 3, 0] = np.nan
+    predictions[1, 4] = np.nan
     eligible = rng.random((3, 5, 4)) < 0.8
     eligible[..., 0] = True
+    gammas = rng.random(5)
     odds, asleep = weights.vote(log_weights, predictions, 0.1, eligible)
+    own, _ = weights.vote(log_weights, predictions, gammas, eligible)
     assert asleep
     for i, j in np.ndindex(3, 5):
-        one, _ = weights.vote(log_weights[j], predictions[i, j], 0.1, eligible[i, j])
-        np.testing.assert_allclose(odds[i, j], one, atol=1e-14)
+        row = (log_weights[j], predictions[i, j])
+        one, _ = weights.vote(*row, 0.1, eligible[i, j])
+        np.testing.assert_array_equal(odds[i, j], one)
+        one, _ = weights.vote(*row, float(gammas[j]), eligible[i, j])
+        np.testing.assert_array_equal(own[i, j], one)
 
 
 def test_float32_predictions_vote_like_float64(any_kernels: str) -> None:

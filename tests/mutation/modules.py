@@ -25,6 +25,15 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/theory/test_bound_parts.py",
         "tests/theory/test_vectors.py",
     ),
+    "core/checks": ("tests/core/test_checks.py",),
+    "experts/ballots": (
+        "tests/experts/learners/test_ballots.py",
+        "tests/policies/test_rivals.py",
+    ),
+    "experts/learners/name_table": ("tests/experts/learners/test_name_table.py",),
+    "experts/learners/pool": ("tests/experts/learners/test_pool.py",),
+    "files/dependencies": ("tests/files/test_dependencies.py",),
+    "lab/checks": ("tests/lab/worlds/test_own_world.py",),
     "evaluation/estimators": (
         "tests/evaluation/test_terms_by_hand.py",
         "tests/evaluation/test_estimators.py",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = (
     "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or "
-    "anytime_constant"
+    "anytime_constant (a value that does not move)"
 )
 _TARGETS = (
     "a policy file, uniform, first (the arm that the caller offered first) or "

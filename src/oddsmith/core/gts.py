@@ -334,22 +334,46 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def _reweighed(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
         """The log weights after one decision (per batch row) and its reward."""
         advice = decision.advice
-        if (
-            self.loss_twin is not None
-            and advice is not None
-            and advice.shape == log_weights.shape[-1:]
-        ):
+        twin = self.loss_twin
+        if twin is not None and advice is not None:
             compiled = kernels.compiled()
-            if (
-                compiled is not None
-                and log_weights.ndim == 1
-                and isinstance(reward, float)
-            ):
-                fused: Array | None = compiled.reweigh(
-                    log_weights, advice, reward, *self.loss_twin
-                )
-                if fused is not None:
-                    return fused
+            if compiled is not None and advice.shape == log_weights.shape:
+                if log_weights.ndim > 1:
+                    return self._reweighed_rows(log_weights, decision, reward)
+                if isinstance(reward, float):
+                    fused: Array | None = compiled.reweigh(
+                        log_weights, advice, reward, *twin
+                    )
+                    if fused is not None:
+                        return fused
+        return self._reweighed_by_numpy(log_weights, decision, reward)
+
+    def _reweighed_rows(
+        self, log_weights: Array, decision: Decision, reward: Real
+    ) -> Array:
+        """The compiled log weights of a batch; rows that need a closer look have those
+        of numpy, as they have alone."""
+        compiled = kernels.compiled()
+        is_compiled = (
+            isinstance(reward, np.ndarray)
+            and reward.dtype == np.float64
+            and reward.shape == log_weights.shape[:-1]
+        )
+        if compiled is None or not is_compiled or self.loss_twin is None:
+            return self._reweighed_by_numpy(log_weights, decision, reward)
+        heavier: Array
+        heavier, is_done = compiled.reweigh_rows(
+            log_weights, decision.advice, reward, *self.loss_twin
+        )
+        if is_done.all():
+            return heavier
+        closer = self._reweighed_by_numpy(log_weights, decision, reward)
+        return np.where(is_done[..., None], heavier, closer)
+
+    def _reweighed_by_numpy(
+        self, log_weights: Array, decision: Decision, reward: Real
+    ) -> Array:
+        """The log weights by the loss as a function of arrays."""
         factors = self.factors(decision, reward)
         check_advice(factors.shape, log_weights)
         if self.discount < 1:

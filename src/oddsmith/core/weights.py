@@ -114,9 +114,13 @@ def mix(
     )
     if not (total > FAINT if votes.ndim == 1 else (total > FAINT).all()):
         even = 1 / n_arms if eligible is None else eligible / n_arms
-        votes, total = _faint_votes(
+        is_faint = ~(total > FAINT)
+        faint_votes, faint_total = _faint_votes(
             log_weights, ballots, even if uniform is None else uniform
         )
+        # the other rows stay as they are: each has the odds that it has alone
+        votes = np.where(is_faint, faint_votes, votes)
+        total = np.where(is_faint, faint_total, total)
     explored = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
     odds: Array = votes * ((1 - explored) / total)
     if uniform is not None:
@@ -150,7 +154,7 @@ def vote(
     (array([0.725, 0.275]), False)
     """
     compiled = kernels.compiled()
-    if compiled is not None and isinstance(gamma, float):
+    if compiled is not None and isinstance(gamma, float | np.ndarray):
         result: tuple[Array, bool] | None = compiled.vote(
             log_weights, predictions, gamma, eligible
         )

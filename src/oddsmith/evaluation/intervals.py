@@ -197,8 +197,9 @@ def estimate(
     * `anytime`: for all times at once, so one may look and stop whenever one likes; of
       the mean value of the rows so far, which may drift (`running`). `anytime_constant`
       is for a value that is the same in all rows (`betting`), and refused as "constant"
-      where none is. `ips` needs no bound on weights for them, and is narrower with a
-      `floor`, above all where rewards are rare; others use [a, b].
+      where no value fits, which slow drifts escape: if in doubt, `anytime`. `ips` needs
+      no bound on weights for them, and is narrower with a `floor`, above all where
+      rewards are rare; others use [a, b].
 
     Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can
     give, or from a chosen threshold. Intervals are cut to [0, 1], where values are

@@ -221,8 +221,19 @@ def _density(
 
 
 def _numpy(kind: int, first: Array, second: Array) -> Array:
-    """The odds of some rows (rows, K)."""
+    """The odds of some rows (rows, K), each over its own cells: sums over further cells
+    of no width would round in another way."""
     cuts = _cuts(kind, first, second)
+    sizes = 1 + np.count_nonzero(cuts < cuts[:, -1:], axis=1)
+    odds = np.empty_like(first)
+    for size in np.unique(sizes):
+        mine = sizes == size
+        odds[mine] = _by_cells(kind, first[mine], second[mine], cuts[mine, :size])
+    return odds
+
+
+def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
+    """The odds of some rows (rows, K) whose line is cut here (rows, cuts)."""
     half = np.diff(cuts, axis=1) / 2
     x = (cuts[:, :-1] + half)[..., None] + half[..., None] * NODES  # (rows, cells, 5)
     parameters = (

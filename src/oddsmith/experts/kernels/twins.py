@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.arrays import Array, Bools, Real
 from oddsmith.core.kernels import SQUARE
-from oddsmith.core.weights import FAINT
+from oddsmith.core.weights import FAINT, greedy, mix
 from oddsmith.experts.kernels.bounds import fill
 from oddsmith.experts.kernels.regression import (
     add_row,
@@ -37,6 +37,7 @@ __all__ = [
     "logistic",
     "pick",
     "reweigh",
+    "reweigh_rows",
     "standardise",
     "vote",
     "vote_logistic",
@@ -48,12 +49,17 @@ _STRIP = 512
 
 
 def vote(
-    log_weights: Array, predictions: Array, gamma: float, eligible: Bools | None
+    log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None
 ) -> tuple[Array, bool] | None:
-    """Twin of `weights.vote`; None when no vote has representable weight."""
+    """Twin of `weights.vote`; None when no vote has representable weight.
+
+    Rows of a batch in which none has are left to numpy, so that the other rows have
+    the odds that they have alone.
+    """
     n_arms = predictions.shape[-1]
     if (
-        predictions.ndim == 2
+        isinstance(gamma, float)
+        and predictions.ndim == 2
         and log_weights.ndim == 1
         and (eligible is None or eligible.ndim == 1)
     ):
@@ -73,20 +79,26 @@ def vote(
         return (odds, asleep) if total > FAINT else None
     mask = _mask(n_arms) if eligible is None else eligible
     lead = np.broadcast_shapes(
-        log_weights.shape[:-1], predictions.shape[:-2], mask.shape[:-1]
+        log_weights.shape[:-1],
+        predictions.shape[:-2],
+        mask.shape[:-1],
+        np.shape(gamma),
     )
     arms_first = np.swapaxes(
         np.broadcast_to(predictions, lead + predictions.shape[-2:]), -1, -2
     )
-    odds = np.empty((*lead, n_arms))
-    asleep, total = _vote_all(
-        _rows(np.broadcast_to(log_weights, lead + log_weights.shape[-1:]), 1),
-        _rows(arms_first, 2),
-        gamma,
-        _rows(np.broadcast_to(mask, (*lead, n_arms)), 1),
-        _rows(odds, 1),
-    )
-    return (odds, asleep) if total > FAINT else None
+    weight_rows = _rows(np.broadcast_to(log_weights, lead + log_weights.shape[-1:]), 1)
+    arm_rows = _rows(arms_first, 2)
+    gammas = _rows(np.broadcast_to(np.asarray(gamma, np.float64), lead), 0)
+    masks = _rows(np.broadcast_to(mask, (*lead, n_arms)), 1)
+    odds = np.empty((len(gammas), n_arms))
+    totals = np.empty(len(gammas))
+    asleep = _vote_all(weight_rows, arm_rows, gammas, masks, odds, totals)
+    faint = ~(totals > FAINT)
+    if faint.any():
+        ballots = greedy(arm_rows[faint].swapaxes(-1, -2), masks[faint])
+        odds[faint] = mix(weight_rows[faint], ballots, gammas[faint], masks[faint])
+    return odds.reshape((*lead, n_arms)), asleep
 
 
 def vote_logistic(
@@ -115,6 +127,25 @@ def reweigh(
     return heavier if -np.inf < top < np.inf else None
 
 
+def reweigh_rows(
+    log_weights: Array, advice: Array, rewards: Array, eta: float, loss: int
+) -> tuple[Array, Bools]:
+    """`reweigh` for each row of a batch (…, N), and in which rows it did the work
+    (…)."""
+    heavier = np.empty(log_weights.shape)
+    tops = np.empty(rewards.shape)
+    _reweigh_all(
+        _rows(log_weights, 1),
+        _rows(advice, 1),
+        rewards.ravel(),
+        eta,
+        loss,
+        _rows(heavier, 1),
+        tops.ravel(),
+    )
+    return heavier, np.isfinite(tops)
+
+
 @lru_cache(maxsize=64)
 def _mask(n_arms: int) -> Bools:
     """n_arms times True."""
@@ -123,7 +154,8 @@ def _mask(n_arms: int) -> Bools:
 
 def _rows(array: npt.NDArray[Scalar], axes: int) -> npt.NDArray[Scalar]:
     """The array with its leading axes flattened into one, contiguous."""
-    return np.ascontiguousarray(array).reshape((-1, *array.shape[-axes:]))
+    own = array.shape[array.ndim - axes :]
+    return np.ascontiguousarray(array).reshape((-1, *own))
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -248,16 +280,20 @@ def _vote_logistic(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _vote_all(
-    log_weights: Array, predictions: Array, gamma: float, eligible: Bools, odds: Array
-) -> tuple[bool, float]:
-    asleep, least = False, np.inf
+    log_weights: Array,
+    predictions: Array,
+    gammas: Array,
+    eligible: Bools,
+    odds: Array,
+    totals: Array,
+) -> bool:
+    asleep = False
     for row in range(log_weights.shape[0]):
-        slept, total = _vote(
-            log_weights[row], predictions[row], gamma, eligible[row], odds[row]
+        slept, totals[row] = _vote(
+            log_weights[row], predictions[row], gammas[row], eligible[row], odds[row]
         )
         asleep |= slept
-        least = min(least, total)
-    return asleep, least
+    return asleep
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -309,3 +345,19 @@ def _reweigh(
     for i in range(size):
         heavier[i] -= top
     return top + worst
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _reweigh_all(
+    log_weights: Array,
+    advice: Array,
+    rewards: Array,
+    eta: float,
+    loss: int,
+    heavier: Array,
+    tops: Array,
+) -> None:
+    for row in range(log_weights.shape[0]):
+        tops[row] = _reweigh(
+            log_weights[row], advice[row], rewards[row], eta, loss, heavier[row]
+        )

@@ -31,16 +31,20 @@ def laplace_step(
         p = sigmoid(score + s * variance)
         excess = s - eta * (reward - p)
         step = excess / (1 + eta * p * (1 - p) * variance)
-        if (np.abs(step) <= 1e-15 * (eta + np.abs(s))).all():
+        size = np.abs(step)
+        done = size <= 1e-15 * (eta + np.abs(s))
+        if done.all():
             break
         low, high = np.where(excess < 0, s, low), np.where(excess < 0, high, s)
         newton = s - step
         # Newton's steps do not shrink: halve the bracket instead
-        slow = np.abs(step) > last / 2
-        last = np.where(slow, high - low, np.abs(step))
-        s = np.where(
+        slow = size > last / 2
+        last = np.where(slow, high - low, size)
+        moved = np.where(
             slow | (newton <= low) | (newton >= high), (low + high) / 2, newton
         )
+        # a row that is done stays, however long others of its batch take
+        s = np.where(done, s, moved)
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
 
