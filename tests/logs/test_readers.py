@@ -36,6 +36,63 @@ def test_a_log_is_written_and_read(tmp_path: Path, name: str, suffix: str) -> No
     assert [path.name for path in tmp_path.iterdir()] == [f"log.{suffix}"]
 
 
+AWKWARD = [
+    *("NaN", "nan", "NA", "N/A", "#N/A", "null", "NULL", "None", "true", "inf"),
+    *("007", "-1", "1e5", "2026-03-01", " ", " before", "after ", "ü", "\ufeffbom"),
+    *("a,b", "a;b", "a\tb", 'a"b', "'", '""', "a\nb", "a\r\nb", "a\rb", "a\x00b"),
+]
+
+
+@pytest.mark.parametrize("column", ["decision_id", "fingerprint", "slate"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "dsjson"])
+def test_ids_are_texts_whatever_they_look_like(
+    tmp_path: Path, suffix: str, column: str
+) -> None:
+    make: Any = od.Log
+    many: dict[str, Any] = {
+        "arm": [0, 1] * len(AWKWARD),
+        "reward": [1, 0] * len(AWKWARD),
+        "propensities": [[0.5, 0.5]] * 2 * len(AWKWARD),
+        column: AWKWARD + [f"plain {one}" for one in AWKWARD],
+    }
+    if column == "slate":
+        many["slot"] = [1] * 2 * len(AWKWARD)
+    alone = {name: values[:1] for name, values in many.items()}
+    for columns in (many, alone):
+        od.write_log(make(**columns), tmp_path / f"log.{suffix}")
+        again = od.read_log(tmp_path / f"log.{suffix}")
+        assert list(getattr(again, column)) == columns[column]
+        assert again.reward.tolist() == columns["reward"]
+
+
+def test_na_is_text_in_columns_of_text_and_missing_in_those_of_numbers(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "arm,reward,propensity,context.country,context.age,decision_id\n"
+        "NA,1,0.5,NA,NA,null\nDE,NA,0.5,,31,NA\nDE,0,0.5,DE,,d-3\n"
+    )
+    log = od.read_log(path, arms=["DE", "NA"])
+    assert log.arm.tolist() == [1, 0, 0]
+    assert np.isnan(log.reward).tolist() == [False, True, False]
+    assert list(log.decision_id) == ["null", "NA", "d-3"]
+    assert [row["country"] for row in log.context] == ["NA", None, "DE"]
+    ages = [row["age"] for row in log.context]
+    np.testing.assert_array_equal(ages, [np.nan, 31, np.nan])
+    path.write_text("arm,reward\nNA,1\nNA,0\n")
+    assert od.read_log(path, arms=["NA"]).arm.tolist() == [0, 0]
+    path.write_text("arm,reward\n0,NA\n0,yes\n")
+    with pytest.raises(od.errors.BrokenLog, match="row 1: must be a number; got 'yes'"):
+        od.read_log(path)
+    path.write_text(
+        "decision_id,arm,drawn,reward\nNaN,NA,true,1\nNaN,DE,false,\nnull,NA,true,0\n"
+    )
+    table = od.logs.read_long(path)
+    assert list(table.decision_id) == ["NaN", "null"]
+    assert table.offered == [("NA", "DE"), ("NA",)]
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "dsjson"])
 def test_batches_are_the_log_in_pieces(tmp_path: Path, suffix: str) -> None:
     log, path = full_log(100), tmp_path / f"log.{suffix}"

@@ -52,7 +52,7 @@ def names(path: Path) -> list[str]:
 
 def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a CSV file. An empty field is missing; in `reward` that means that none
-    has come."""
+    has come. In columns of numbers, so are NaN, NA and null; in text they are text."""
     pa, schema = arrow(), _schema(path)
     found = found_columns(schema.names, layout, str(path))
     numeric = {one: name for name in _NUMBERS for one in listed(found.get(name, []))}
@@ -65,6 +65,9 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         *(one for name in _TEXTS for one in listed(found.get(name, []))),
         "context.json",
     ]
+    arm = str(found["arm"])
+    if arm in schema.names and pa.types.is_null(schema.field(arm).type):
+        texts.append(arm)  # of one arm that is called NA
     types |= {one: pa.string() for one in texts if one in schema.names}
     try:
         yield from pieces(_batches(path, layout.rows, types), layout, str(path))
@@ -98,20 +101,37 @@ def _batches(
 ) -> "Iterator[pa.RecordBatch]":
     with _opened(path, types) as file:
         for batch in file:
-            yield from (
-                batch.slice(start, rows) for start in range(0, len(batch), rows)
-            )
+            full = _without_empty_texts(batch)
+            yield from (full.slice(start, rows) for start in range(0, len(full), rows))
+
+
+def _without_empty_texts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """The batch with null for each text of no letters."""
+    from pyarrow import compute
+
+    pa = arrow()
+    for place, field in enumerate(batch.schema):
+        if not pa.types.is_string(field.type):
+            continue
+        texts = batch.column(place)
+        nothing = pa.scalar(None, pa.string())
+        filled = compute.if_else(compute.equal(texts, ""), nothing, texts)
+        batch = batch.set_column(place, field, filled)
+    return batch
 
 
 def _find_word(
     path: Path, rows: int, numeric: Mapping[str, str], present: list[str]
 ) -> None:
     """Refuses the first field that should be a number and is not."""
+    from pyarrow import csv
+
     pa, first = arrow(), 0
+    missing = (None, *csv.ConvertOptions().null_values)
     for batch in _batches(path, rows, dict.fromkeys(present, pa.string())):
         for one, name in numeric.items():
             for row, text in enumerate(batch.column(one).to_pylist()):
-                if text and not _reads_as_number(text):
+                if text not in missing and not _reads_as_number(text):
                     raise BrokenLog(
                         name,
                         first + row,
@@ -142,12 +162,9 @@ def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingRead
     from pyarrow import csv
 
     between, point = _signs(path)
-    how = csv.ConvertOptions(
-        column_types=types, strings_can_be_null=True, decimal_point=point
-    )
-    return csv.open_csv(
-        path, parse_options=csv.ParseOptions(delimiter=between), convert_options=how
-    )
+    fields = csv.ParseOptions(delimiter=between, newlines_in_values=True)
+    how = csv.ConvertOptions(column_types=types, decimal_point=point)
+    return csv.open_csv(path, parse_options=fields, convert_options=how)
 
 
 def _signs(path: Path) -> tuple[str, str]:
@@ -173,7 +190,8 @@ _MISSING = frozenset(
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     """Write logs with the same columns as CSV."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    plain_writer = csv.writer(text, lineterminator="\n")
+    quoting_writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     header: list[str] = []
     plain: dict[str, type] = {}
     for log in logs:
@@ -187,12 +205,22 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
         columns = dict(_columns(log, plain))
         if not header:
             header = list(columns)
-            writer.writerow(header)
+            plain_writer.writerow(header)
         if list(columns) != header:
             raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
+        # Python 3.11 and 3.12 leave a carriage return without quotes
+        writer = quoting_writer if _has_returns(columns) else plain_writer
         writer.writerows(zip(*columns.values(), strict=True))
     text.flush()
     text.detach()
+
+
+def _has_returns(columns: Mapping[str, Sequence[object]]) -> bool:
+    return any(
+        isinstance(cell, str) and "\r" in cell
+        for name in _TEXTS
+        for cell in columns.get(name, ())
+    )
 
 
 def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
