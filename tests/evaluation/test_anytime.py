@@ -150,6 +150,19 @@ def test_running_bounds_by_hand_and_by_brute_force() -> None:
     assert float(running_bound(running_sums(np.zeros(9)), 0.05)) == 0
 
 
+def test_running_sums_of_two_logs_are_those_of_each() -> None:
+    both = np.random.default_rng(3).exponential(size=(2, 30))
+    for every in (False, True):
+        sums = running_sums(both, every=every)
+        bounds = running_bound(sums, 0.05)
+        for place, x in enumerate(both):
+            alone = running_sums(x, every=every)
+            assert sums.rows[place].tolist() == alone.rows.tolist()
+            np.testing.assert_allclose(sums.gains[place], alone.gains, atol=1e-12)
+            own = running_bound(alone, 0.05)
+            np.testing.assert_allclose(bounds[place], own, atol=1e-12)
+
+
 @pytest.mark.parametrize("mean", [0.01, 0.3, 2.0])
 def test_no_law_gives_the_running_bets_a_gain_on_average(mean: float) -> None:
     """The mean of a row's factor under laws on {0, x} with this mean, for every rate
@@ -317,6 +330,8 @@ def test_limited_bets_by_hand() -> None:
     sums = limited_sums(running_sums(x), y, limit, 1.0)
     expected = log(money.sum() + others.sum())
     assert float(log_evidence(sums, np.array(mean))) == pytest.approx(expected)
+    centres = np.concatenate([own.centres, more.centres])
+    np.testing.assert_array_equal(sums.bets.centres, centres)
     each = limited_sums(running_sums(x, every=True), y, limit, 1.0)
     assert each.gains[-1] == pytest.approx(sums.gains)
     assert (more.rates * (limit - more.centres) <= 0.4 + 1e-12).all()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.refusals import lost_rewards
 
 import oddsmith as od
 from oddsmith import evaluation as ev
@@ -94,6 +95,16 @@ def test_without_any_bound_a_low_mean_weight_is_refused_by_its_error() -> None:
     assert diagnose(few).ess < 100
     assert not ask(few).refused
     assert diagnose(terms["ips - logged"]).deflation is None
+
+
+@pytest.mark.parametrize("drawn", [False, True], ids=["all odds", "drawn odds"])
+def test_intervals_without_the_rule_miss_where_rewards_are_lost(drawn: bool) -> None:
+    """What `benchmarks.refusals` prints, for 20 logs."""
+    count = partial(lost_rewards, 20, 4000, "bernstein", lost=0.4, drawn=drawn)
+    without = count(rule=False)
+    assert without.answered == 20
+    assert without.covered <= 2
+    assert count(rule=True).answered == 0
 
 
 @pytest.mark.parametrize("rows", [100, 300])

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.refusals import rounded_odds
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.rounding import half_step
+from oddsmith.evaluation.rounding import half_step, largest_factor
 
 Log: Any = od.Log
 
@@ -41,6 +42,15 @@ def test_two_digits_of_small_odds_have_no_answer(interval: str) -> None:
         again = ev.estimate(ev.ips(more, [0, 0, 1]), interval=interval, floor=0.005)
         assert "digits" not in again.refused
         assert again.diagnostics.rounding == 0
+
+
+def test_two_digits_taken_as_exact_miss_the_value() -> None:
+    """What `benchmarks.refusals` prints, for 6 logs: beta intervals of odds with two
+    digits."""
+    exact = rounded_odds(6, 20_000, 0.7, rule=False)
+    assert exact.answered >= 3
+    assert exact.covered <= exact.answered / 2
+    assert rounded_odds(2, 20_000, 0.7, rule=True).answered == 0
 
 
 def test_rounding_that_matters_little_makes_intervals_wider_by_as_much() -> None:
@@ -132,3 +142,24 @@ def test_odds_within_half_a_digit_of_zero_have_no_bound() -> None:
     log = Log(arm=[0] * 900, reward=[0] * 900, propensity=spread)
     found = ev.estimate(ev.ips(log, [1.0]), overrule=("weight", "ess", "share"))
     assert found.refused == ("digits",)
+
+
+def test_half_a_digit_by_hand() -> None:
+    """Six pairs of tenths, four of finer values; two arms whose odds are both logged;
+    weights of odds that may be 0 have no bound."""
+
+    def step(values: list[float]) -> float:
+        return half_step(
+            Log(arm=[0] * len(values), reward=[0] * len(values), propensity=values)
+        )
+
+    assert step([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) == 0
+    assert step([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]) == 0.05
+    assert step([0.01, 0.02, 0.03, 0.04]) == 0
+    assert step([0.01, 0.02, 0.03, 0.04, 0.05]) == 0.005
+    assert step([0.001, 0.002, 0.003, 0.004, 0.005]) == 0.0005
+    first = np.array([0.51, 0.52, 0.53, 0.54, 0.55])
+    pair = Log(arm=[0] * 5, reward=[0] * 5, propensities=np.c_[first, 1 - first])
+    assert half_step(pair) == 0.005
+    factors = largest_factor(np.array([0.02, 0.005, 0.003, 0.01]), 0.005)
+    assert factors.tolist() == [pytest.approx(4 / 3), np.inf, np.inf, 2.0]

@@ -47,7 +47,20 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/diagnostics": (
         "tests/evaluation/test_diagnostics_by_hand.py",
         "tests/evaluation/test_refusals.py",
+        "tests/evaluation/test_missing_rewards.py",
+        "tests/evaluation/test_rounding.py",
     ),
+    "evaluation/terms": (
+        "tests/evaluation/test_terms_by_hand.py",
+        "tests/evaluation/test_intervals.py",
+        "tests/evaluation/test_anytime.py",
+    ),
+    "evaluation/bets": (
+        "tests/evaluation/test_anytime.py",
+        "tests/evaluation/test_missing_rewards.py",
+    ),
+    "evaluation/mean_bounds": ("tests/evaluation/test_anytime.py",),
+    "evaluation/rounding": ("tests/evaluation/test_rounding.py",),
     "server/fold/accounts": ("tests/server/fold/test_accounts.py",),
     "server/fold/fold": ("tests/server/fold/test_fold.py",),
 }
@@ -56,6 +69,11 @@ SLOW = (
     "own_losses_say",
     "exact_constants_of_square",
     "cover_at_every_time",
+    "cover_at_every_row",
+    "refused_or_covered",
+    "healthy_logs_are_answered",
+    "taken_as_exact",
+    "without_the_rule",
     "are_covered_by",
     "anytime_cover",
     "answers_cover",

@@ -6,6 +6,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.claims.agnostic import AGNOSTIC
+from oddsmith.core.arrays import Array
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from paper.agnostic import A1_EXPERTS
 
@@ -136,3 +137,29 @@ def test_bounds_of_few_rewards_end_at_0_and_1() -> None:
     sums = np.array([[0.0, 9000.0], [0.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     far = choices_of(sums, 10, names=["a", "b"], predictor=0)
     assert (far[0], far.low, far.high) == ("b", 0.0, 1.0)
+
+
+def test_the_interval_by_hand() -> None:
+    """A union over 2 experts, 2 sums and 16 rates: each has 1/64 of the level."""
+    rng = np.random.default_rng(5)
+    weights = rng.choice([0.0, 2.0], size=(400, 2))
+    reward = (rng.random(400) < 0.2 + 0.3 * weights[:, 1]).astype(float)
+    sums = sums_of(weights, reward[:, None]).sum(axis=0)
+    rates = 0.5 ** np.arange(1, 17)
+    cost = -np.log(1 - rates) - rates
+
+    def bound(x: Array, level: float) -> float:
+        needed = np.log(64 / (1 - level))
+        squares = ((x - 0.5) ** 2).sum()
+        return float(((x.sum() - (cost * squares + needed) / rates) / 400).max())
+
+    for level in (0.95, 0.5):
+        found = choices_of(sums, 400, names=["a", "b"], predictor=0, level=level)
+        earned = weights[:, 1] * reward
+        lost = weights[:, 0] * (1 - reward)
+        assert found.policy == "b"
+        assert found.low == pytest.approx(bound(earned, level) + bound(lost, level) - 1)
+        least = bound(weights[:, 1] * (1 - reward), level)
+        assert found.high == pytest.approx(
+            1 - least - bound(weights[:, 0] * reward, level)
+        )
