@@ -5,10 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from oddsmith import theory
-from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.losses import Loss
 from oddsmith.core.policy import Policy
-from oddsmith.core.schedules import PowerSchedule
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.hedge import Hedged
 from oddsmith.policies.squarecb import SquareCB

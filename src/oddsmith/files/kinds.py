@@ -10,10 +10,9 @@ import numpy as np
 
 from oddsmith.core.arrays import simplex
 from oddsmith.core.errors import InvalidInput, OddsmithError
-from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.losses import LOSSES
 from oddsmith.core.policy import Policy, check_policy
-from oddsmith.core.schedules import PowerSchedule
 from oddsmith.files.build import BuildContext
 from oddsmith.files.factories import from_factory
 from oddsmith.files.keys import Keys

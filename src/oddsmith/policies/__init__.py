@@ -2,8 +2,7 @@
 
 from oddsmith.core.expert_policy import ExpertState, OverExperts
 from oddsmith.core.explanation import ArmExplanation, Explanation
-from oddsmith.core.gts import GeneralizedThompsonSampling
-from oddsmith.core.schedules import PowerSchedule, Schedule
+from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule, Schedule
 from oddsmith.policies.auto import auto
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounds import Bounded

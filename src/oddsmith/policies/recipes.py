@@ -4,9 +4,8 @@ Thompson Sampling."""
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.expert_policy import Prior, checked_prior
 from oddsmith.core.experts import Experts
-from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.losses import Loss, log_loss
-from oddsmith.core.schedules import PowerSchedule
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.hedge import Hedged

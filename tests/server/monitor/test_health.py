@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.core.schedules import PowerSchedule
+from oddsmith.core.gts import PowerSchedule
 from oddsmith.evaluation.draws import standing_bets
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.judge import judge

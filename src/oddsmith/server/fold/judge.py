@@ -17,10 +17,9 @@ from oddsmith.core.decision import Decision, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.expert_policy import ExpertState
 from oddsmith.core.experts import Experts
-from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.losses import LOSSES
 from oddsmith.core.policy import Policy
-from oddsmith.core.schedules import PowerSchedule
 from oddsmith.experts.answers import Answered
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.stack import stack

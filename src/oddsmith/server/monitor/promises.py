@@ -7,9 +7,8 @@ from math import log
 import numpy as np
 
 from oddsmith.core.errors import OddsmithError
-from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.policy import Policy
-from oddsmith.core.schedules import PowerSchedule
 from oddsmith.experts.answers import Answered
 from oddsmith.policies.hedge import Hedged
 from oddsmith.policies.rate_mixture import RateMixture
