@@ -14,7 +14,7 @@ from benchmarks.known_values import SETTINGS, Setting
 import oddsmith as od
 from evaluation.settings import HEAVY, LIGHT, terms_of
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.bets import Limited, log_wealth, lower_bound
+from oddsmith.evaluation.bets import Limited, log_shortfall, log_wealth, lower_bound
 from oddsmith.evaluation.mean_bounds import (
     RATES,
     bets_within,
@@ -216,6 +216,44 @@ def test_wealth_by_hand_and_bounds_by_brute_force() -> None:
     assert float(lower_bound(np.zeros(5), 0.05)) == 0
 
 
+def test_bets_of_two_logs_are_those_of_each_at_fewer_looks() -> None:
+    x = np.random.default_rng(1).exponential(size=(2, 2500)) * 0.4
+    means = np.array([0.3, 0.5])
+    every = log_wealth(x, means, looks=2500)
+    some = log_wealth(x, means, looks=100)
+    assert some.shape == (2, 79)  # after 32, 64, … rows, and at the end
+    np.testing.assert_allclose(some[:, :-1], every[:, 31::32], atol=1e-9)
+    np.testing.assert_allclose(some[:, -1], every[:, -1], atol=1e-9)
+    assert log_wealth(x, means, looks=1250).shape == (2, 313)
+    short = log_shortfall(x, np.full(x.shape, 0.6), np.full(x.shape, 9.0))
+    for place, own in enumerate(x):
+        alone = log_wealth(own, means[place], looks=2500)
+        np.testing.assert_allclose(every[place], alone, atol=1e-9)
+        known = log_shortfall(own, np.full(2500, 0.6), np.full(2500, 9.0))
+        assert short[place] == pytest.approx(float(known))
+        bound = lower_bound(x, 0.05)[place]
+        assert bound == pytest.approx(float(lower_bound(own, 0.05)), abs=1e-6)
+
+
+def test_bets_on_a_limited_column_refute_what_it_cannot_have() -> None:
+    """y is at most 1/2 and the means add up to 1, so that of x is above 1/2."""
+    y = np.array([0.0, 0.5, 0.25])
+    limited = Limited(y, 0.5, 1.0)
+    for impossible in (0.3, 0.5):
+        money = log_wealth(np.ones(3), np.array(impossible), limited=limited)
+        assert (money == np.inf).all()
+    fractions = np.array([0.9, 0.75, *0.5 ** np.arange(1, 15)])
+    factors = 1 + fractions[:, None] * ((0.5 - y) / 0.25 - 1)
+    own = np.exp(log_wealth(np.ones(3), np.array(0.75)))
+    by_hand = (own + factors.cumprod(axis=1).mean(axis=0)) / 2
+    money = log_wealth(np.ones(3), np.array(0.75), limited=limited)
+    assert np.exp(money) == pytest.approx(by_hand)
+    # rows without any evidence in x: the bound is that of y
+    none = np.tile([0.0, 0.1], 300)
+    bound = float(lower_bound(np.zeros(600), 0.05, Limited(none, 1.0, 1.0)))
+    assert 0.7 < bound < 0.95
+
+
 def test_differences_anytime_cover() -> None:
     short = HEAVY._replace(rows=100)
     played, contexts = short.logs(500, 8)
@@ -361,6 +399,19 @@ def test_the_limit_of_terms_is_the_floors_or_their_own() -> None:
     assert one.minus(today).betting(0.25).total == 2.0
     with pytest.raises(od.InvalidInput, match="floor must be at most all logged odds"):
         ev.estimate(one, interval="anytime", floor=0.6)
+
+
+def test_the_range_of_terms_and_of_their_differences() -> None:
+    log = Log(arm=[0, 1] * 5, reward=[1, 0] * 5, propensity=np.full(10, 0.5))
+    plain = ev.ips(log, [0.5, 0.5])
+    modelled = ev.dr(log, [0.5, 0.5], np.full((10, 2), 0.5), beforehand=True)
+    assert plain.span(0.25) == (0.0, 4.0)
+    assert modelled.span(0.25) == (-4.0, 5.0)
+    assert modelled.minus(plain).span(0.25) == (-8.0, 5.0)
+    assert plain.minus(modelled).span(0.25) == (-5.0, 8.0)
+    for wrong in (0.0, -0.5, 1.5):
+        with pytest.raises(od.InvalidInput, match=r"^floor must be"):
+            plain.limit(wrong)
 
 
 def test_without_support_a_floor_changes_nothing() -> None:

@@ -157,6 +157,63 @@ def test_the_mean_weight_is_near_the_share_that_is_not_missing() -> None:
         ) is low
 
 
+def test_the_sentences_of_bounds_that_hold_for_any_tail() -> None:
+    """Half of the mass is missing, so the mean weight is 1/2 where odds are right."""
+    half = FINE._replace(missing=0.5, mean_weight=0.4, weight_error=0.02)
+    cause = (
+        "so the propensities are too large, or rewards are missing for some arms more "
+        "often than for others"
+    )
+    assert "weight" not in broken(half._replace(deflation=999.0), "anytime")
+    assert broken(half._replace(deflation=1000.0), "anytime")["weight"] == (
+        f"the mean weight is below 0.5 (e-value 1e+03, allowed below 1000), {cause}"
+    )
+    unknown = half._replace(deflation=None)
+    assert broken(unknown, "anytime")["weight"] == (
+        f"the mean weight is 0.4 ± 0.02, {cause}; if the logger hardly ever drew what "
+        "the target draws, give floor, or log the odds of all arms"
+    )
+    # 100 effective rows and a share of 5 % are enough; 4 errors are allowed
+    edge = unknown._replace(ess=100.0, largest_share=0.05)
+    assert "weight" in broken(edge, "bernstein")
+    for allowed in (
+        edge._replace(ess=99.0),
+        edge._replace(largest_share=0.06),
+        edge._replace(mean_weight=0.25, weight_error=0.0625),
+        edge._replace(mean_weight=0.4995, weight_error=0.0),
+    ):
+        assert "weight" not in broken(allowed, "bernstein")
+
+
+@pytest.mark.parametrize("interval", ev.INTERVALS)
+def test_the_sentences_of_odds_with_few_digits(interval: str) -> None:
+    """0.2 is 200 times what is ignored: three digits more; 0.05 is allowed."""
+    assert broken(FINE._replace(rounding=0.05), interval) == {}
+    assert broken(FINE._replace(rounding=0.2), interval) == {
+        "digits": "propensities were rounded, which may move the mean weight by 0.2; "
+        "allowed 0.05: log them with all digits, or 3 more"
+    }
+    assert broken(FINE._replace(rounding=np.inf), interval) == {
+        "digits": "propensities were rounded, and some are no more than half of their "
+        "last digit: log them with all digits"
+    }
+
+
+def test_rounding_that_is_ignored_and_what_to_do_about_more() -> None:
+    for rounding, found in ((0.0009, 0.0), (0.001, 0.001), (0.002, 0.002)):
+        given = replace(terms([1.0] * 4), rounding=np.full(4, rounding))
+        assert diagnose(given).rounding == found
+    more = "write them with more digits"
+    near = FINE._replace(missing=0.5, mean_weight=0.53, weight_error=0.0)
+    assert more in broken(near, "beta")["weight"]
+    # further off, or only by chance: not by rounding
+    for other in (
+        near._replace(mean_weight=0.6),
+        near._replace(weight_error=0.001),
+    ):
+        assert more not in broken(other, "beta")["weight"]
+
+
 EVEN = Log(arm=[0, 1] * 200, reward=[1, 0, 0, 1] * 100, propensity=np.full(400, 0.5))
 
 
