@@ -65,11 +65,14 @@ PARTS: dict[str, Part] = {
 
 BY_HAND = (
     "ablation",
+    "checks",
     "crossings",
     "drift",
+    "flood",
     "late_rewards",
     "late_rules",
     "proofs",
+    "refusals",
     "stores",
 )
 """Studies without a peer, which `make bench` leaves out: `python -m benchmarks.NAME

@@ -129,5 +129,7 @@ def test_every_formula_renders_and_every_slip_has_its_test() -> None:
         re.MULTILINE,
     )
     tests = (REPOSITORY / "tests" / "theory" / "test_errata.py").read_text()
-    assert slips == [f"E{i}" for i in range(1, 23)]
+    assert sorted(slips, key=lambda slip: int(slip[1:])) == [
+        f"E{i}" for i in range(1, 23)
+    ]
     assert all(f"def test_{slip.lower()}_" in tests for slip in slips)

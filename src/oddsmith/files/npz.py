@@ -40,6 +40,7 @@ def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
 
     Unpacked they have at most 256 MiB, or 20 times the size of the file.
 
+    >>> import numpy as np
     >>> file = io.BytesIO()
     >>> np.savez(file, weights=[1.0, 2.0])
     >>> read_arrays(file.getvalue())

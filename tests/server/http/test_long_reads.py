@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pytest
 
-from oddsmith.server.experiment.threads import LongReads
 from oddsmith.server.fold.fold import restore, restore_judge, save_snapshot
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.http.routes import decisions as records
@@ -78,18 +77,6 @@ def test_more_than_wait_are_refused_and_told_to_come_back(
             == [200] * 10 + [503] * 3
         )
         assert served.ask("GET", "/v1/decisions/a?explain=true").status_code == 200
-
-
-def test_threads_of_all_would_be_held_up(tmp_path: Path, monkeypatch: Any) -> None:
-    """Without threads of their own, the service is not ready: what the first test would
-    find."""
-
-    async def run(_: LongReads, read: Any) -> Any:
-        return await asyncio.to_thread(read)
-
-    monkeypatch.setattr(LongReads, "run", run)
-    with here(place(tmp_path)) as served, stuck(served, monkeypatch, 8):
-        assert served.ask("GET", "/readyz").status_code == 503
 
 
 @pytest.mark.usefixtures("any_arms")

@@ -428,6 +428,7 @@ class DamagedSnapshot(BadFile):
 def line_of(event: Event, position: int = 0) -> Line:
     """The light line of an event.
 
+    >>> from oddsmith.server.store.events import Reward
     >>> line_of(Reward("a", 1.0, time=9.0))[:5]
     (0, 'reward', 'a', '', 1.0)
     """
