@@ -28,6 +28,9 @@ REGISTERED: dict[str, Registration] = {
         "BetaThompsonSampling", "n_arms wins losses gamma"
     ),
     "Bounded": Registration("Bounded", "policy floors caps"),
+    "CalibratedMixture": Registration(
+        "CalibratedMixture", "experts prior average eta beta gamma"
+    ),
     "CapGroup": Registration("CapGroup", "at_most arms feature value"),
     "Clipped": Registration("Clipped", "experts low high"),
     "Curves": Registration("Curves", "n scale seed most"),

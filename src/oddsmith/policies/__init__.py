@@ -6,6 +6,7 @@ from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule, Schedu
 from oddsmith.policies.auto import auto
 from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounds import Bounded
+from oddsmith.policies.calibrated_mixture import CalibratedMixture, MixtureState
 from oddsmith.policies.cap_groups import CapGroup
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
@@ -41,6 +42,7 @@ __all__ = [
     "ArmExplanation",
     "BetaThompsonSampling",
     "Bounded",
+    "CalibratedMixture",
     "CapGroup",
     "EXP4",
     "EXP4P",
@@ -59,6 +61,7 @@ __all__ = [
     "LinearThompsonSampling",
     "LogisticFamily",
     "LogisticThompsonSampling",
+    "MixtureState",
     "OverExperts",
     "ParticleState",
     "ParticleThompsonSampling",

@@ -1,15 +1,15 @@
-"""auto: a policy that needs no models; learners with different beliefs, weighed by
-GTS."""
+"""auto: the recommended policy; online learners with different beliefs, beside the
+models that are given."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 
 from oddsmith.contexts.schema import Schema
-from oddsmith.core.arrays import number
+from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.experts import Experts
+from oddsmith.core.experts import Experts, check_bank
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.losses import square_loss
 from oddsmith.core.names import check_names
@@ -24,6 +24,9 @@ from oddsmith.experts.learners import (
     SharedExperts,
 )
 from oddsmith.experts.learners.features import Curves
+from oddsmith.experts.models import ModelExperts
+from oddsmith.experts.stack import stack
+from oddsmith.policies.calibrated_mixture import CalibratedMixture
 
 __all__ = ["SIZES", "auto"]
 
@@ -41,9 +44,14 @@ _RECENT = Forest(16, window=256)
 _PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}  # over a size's learners and their blend
 
 
+_SHARE_OF_LEARNERS = 0.1  # of the prior, where there are models
+
+
+@overload
 def auto(
     arms: Sequence[str] | None = None,
     *,
+    models: None = None,
     schema: Schema | None = None,
     arm_schema: Schema | None = None,
     size: str = "normal",
@@ -51,21 +59,52 @@ def auto(
     share: float = 0.0,
     rows_per_arm: bool = False,
     most_arms: int = 10_000,
-) -> GeneralizedThompsonSampling:
-    """GTS over online learners: a smooth one, a forest, and the best mixture of both,
-    for contexts as they come.
+) -> GeneralizedThompsonSampling: ...
+@overload
+def auto(
+    arms: Sequence[str] | None = None,
+    *,
+    models: Mapping[str, Any] | Experts,
+    schema: Schema | None = None,
+    arm_schema: Schema | None = None,
+    size: str = "normal",
+    gamma: float = 0.005,
+    share: float = 0.0,
+    rows_per_arm: bool = False,
+    most_arms: int = 10_000,
+) -> CalibratedMixture: ...
+def auto(
+    arms: Sequence[str] | None = None,
+    *,
+    models: Mapping[str, Any] | Experts | None = None,
+    schema: Schema | None = None,
+    arm_schema: Schema | None = None,
+    size: str = "normal",
+    gamma: float = 0.005,
+    share: float = 0.0,
+    rows_per_arm: bool = False,
+    most_arms: int = 10_000,
+) -> GeneralizedThompsonSampling | CalibratedMixture:
+    """The recommended policy: online learners for contexts as they come, and `models`
+    beside them.
 
     Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of
     data frames: every number, category and word that was learnt from has a column of
     its own (`schema` says which names are read, and as what); with `rows_per_arm`, a
-    row of them for each arm. The smooth learner is a regression for each arm on the
-    numbers and on random Fourier features, which smooths as much as the rewards ask
-    for; so does the forest. Square loss at eta 2, the largest at which it is mixable;
-    learners are scored on their predictions before they learn. `gamma` is a floor under
-    the odds, so that the log can always be evaluated. For worlds that drift, `share`
-    (1e-4, say) mixes the prior back in after each reward, and adds an expert with a
-    short memory, a forest on the last 256 rows. A step costs O(K (d + n)²) and the
-    forest's walks, as much memory and the forest's window (n is 64, 128 or 256).
+    row of them for each arm. There are three learners. The smooth one is a regression
+    for each arm on the numbers and on random Fourier features; the evidence chooses its
+    ridge. The second is a forest, the third the best mixture of both. They are scored
+    on their predictions before they learn. `gamma` is a floor under the propensities,
+    so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say)
+    mixes the prior back in after each reward, and adds an expert with a short memory, a
+    forest on the last 256 rows. A step costs O(K (d + n)²) and the forest's walks, as
+    much memory and the forest's window (n is 64, 128 or 256).
+
+    `models` is a dict of name: model, as `ModelExperts` takes it, or any bank of
+    experts. The policy is then a `CalibratedMixture`: each model is calibrated online,
+    and models and learners are weighed by how well they predict and by what their
+    choices earn. Without models it is Generalized Thompson Sampling over the learners,
+    with square loss at eta 2, the largest at which it is mixable.
 
     Without `arms`, they come with the call: the learners are shared by all of them, on
     the numbers of the context and of the arm's features (by `arm_schema`), and remember
@@ -81,13 +120,10 @@ def auto(
         if given is not None and not isinstance(given, Schema):
             raise InvalidInput(f"schema must be a Schema; got {type(given).__name__}")
     number("gamma", gamma, low=0, high=1)
-    learners = SIZES[size]
-    blend, prior = len(learners) > 1, np.array(_PRIOR[len(learners)])
-    if share:
-        learners, prior = (
-            (*learners, _RECENT),
-            np.insert(0.99 * prior, len(learners), 0.01),
-        )
+    number("share", share, low=0, high=1, open_high=True)
+    if isinstance(models, Experts) and arms is None:
+        arms = models.arms
+    learners = _learners(size, drifts=share > 0)
     bank: Experts
     if arms is None:
         if rows_per_arm:
@@ -95,10 +131,9 @@ def auto(
                 "rows_per_arm is for arms that are given; those of the call come with "
                 "their features"
             )
-        pooled = tuple(_pooled(learner) for learner in learners)
         bank = SharedExperts(
-            pooled,
-            blend=blend,
+            tuple(_pooled(learner) for learner in learners.parts),
+            blend=learners.blend,
             schema=schema,
             arm_schema=arm_schema,
             most_arms=most_arms,
@@ -109,19 +144,61 @@ def auto(
                 "arm_schema is for arms that come with the call: leave it or the arms "
                 "out"
             )
-        names = check_names("arms", arms)
+        arms = check_names("arms", arms)
         bank = LearningExperts(
-            names, learners, blend=blend, schema=schema, rows_per_arm=rows_per_arm
+            arms,
+            learners.parts,
+            blend=learners.blend,
+            schema=schema,
+            rows_per_arm=rows_per_arm,
         )
-    return GeneralizedThompsonSampling(
-        bank, square_loss, eta=2.0, gamma=gamma, prior=prior, share=share
-    )
+    if models is None:
+        return GeneralizedThompsonSampling(
+            bank,
+            square_loss,
+            eta=2.0,
+            gamma=gamma,
+            prior=learners.prior,
+            share=share,
+        )
+    of_models = _bank_of(models, arms)
+    n_models = len(of_models.names)
+    even = np.full(n_models, (1 - _SHARE_OF_LEARNERS) / n_models)
+    prior = np.append(even, _SHARE_OF_LEARNERS * learners.prior)
+    return CalibratedMixture(stack(of_models, bank), prior=prior, gamma=gamma)
+
+
+class _Learners(NamedTuple):
+    """The learners of a size, whether there is a blend of the first two, and the prior
+    of each and of the blend."""
+
+    parts: tuple[Learner, ...]
+    blend: bool
+    prior: Array
+
+
+def _learners(size: str, *, drifts: bool) -> _Learners:
+    parts = SIZES[size]
+    blend = len(parts) > 1
+    prior = np.array(_PRIOR[len(parts)])
+    if not drifts:
+        return _Learners(parts, blend, prior)
+    longer = np.insert(0.99 * prior, len(parts), 0.01)
+    return _Learners((*parts, _RECENT), blend, longer)
+
+
+def _bank_of(
+    models: Mapping[str, Any] | Experts, arms: Sequence[str] | None
+) -> Experts:
+    """The models as a bank of experts, with predictions as the models make them."""
+    if isinstance(models, Mapping):
+        return ModelExperts(models, arms, clip=(0.0, 1.0))
+    check_bank("models", models)
+    return models
 
 
 def _pooled(learner: Learner) -> PooledLearner:
-    """The learner that one for given arms is for arms of the call."""
-    return (
-        PooledForest(learner)
-        if isinstance(learner, Forest)
-        else PooledRidge(cast(Ridge, learner).features)
-    )
+    """The learner for arms of the call that corresponds to one for given arms."""
+    if isinstance(learner, Forest):
+        return PooledForest(learner)
+    return PooledRidge(cast(Ridge, learner).features)

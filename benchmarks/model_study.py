@@ -1,0 +1,233 @@
+"""Real models behind a policy: seven models of different quality on labelled sets.
+
+    python -m benchmarks.model_study --data ../shared/data/bakeoff --seeds 3
+
+Of each open set with at least 400 rows, 15 % (60 to 400 rows) train seven models:
+logistic regression, naive Bayes, a full tree, a nearest neighbour on a quarter of that,
+a forest on half of the columns, a neural network, and a logistic regression on labels
+of which 40 % were shuffled. A model's prediction for an arm is its probability of that
+class, also where the reward is a click. At most 3,000 of the other rows are played.
+A cell is what the policy's arms earn in the mean, over what the arms of the best single
+model earn; both count right answers.
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import oddsmith as od
+from benchmarks.timing import table
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.experts.clip import Clipped
+from oddsmith.logs.engines import each
+from oddsmith.logs.progress import progress
+
+ROUNDS = 3_000
+LEAST_ROWS = 400
+REWARDS = {"labels": (1.0, 0.0), "30/5 %": (0.3, 0.05), "2/0.4 %": (0.02, 0.004)}
+MODELS = ("logistic", "bayes", "tree", "neighbour", "forest", "network", "shuffled")
+KEPT = Path("benchmarks/results/parts/models")
+
+
+class Study(NamedTuple):
+    """The rows that are played (n, d), their classes (n), and the models' predictions
+    (n, 7, K)."""
+
+    x: Array
+    y: Ints
+    predictions: Array
+
+    @property
+    def votes(self) -> Ints:
+        """The arm (n, 7) that each model prefers."""
+        arms: Ints = self.predictions.argmax(axis=-1)
+        return arms
+
+    @property
+    def right(self) -> Array:
+        """How often (7) each model is right."""
+        share: Array = (self.votes == self.y[:, None]).mean(axis=0)
+        return share
+
+
+class Recorded(od.Experts):
+    """Predictions that were made before: those of the round `now`."""
+
+    names = MODELS
+
+    def __init__(self, predictions: Array) -> None:
+        self.predictions = predictions
+        self.now = 0
+
+    @property
+    def arms(self) -> Sequence[str]:
+        return [str(k) for k in range(self.predictions.shape[-1])]
+
+    def predict(self, state: Any, context: Any) -> Array:
+        found: Array = self.predictions[self.now]
+        return found
+
+
+def trained(x: Array, y: Ints, seed: int) -> dict[str, tuple[Any, Any]]:
+    """Each model, with the columns that it reads."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    rng = np.random.default_rng([seed, 7])
+    every = np.arange(x.shape[1])
+    half = np.sort(rng.choice(every, max(1, len(every) // 2), replace=False))
+    quarter = rng.choice(len(y), max(1, len(y) // 4), replace=False)
+    wrong = y.copy()
+    mixed = rng.random(len(y)) < 0.4
+    wrong[mixed] = rng.permutation(wrong[mixed])
+    made = {
+        "logistic": LogisticRegression(max_iter=500),
+        "bayes": GaussianNB(),
+        "tree": DecisionTreeClassifier(random_state=seed),
+        "neighbour": KNeighborsClassifier(1),
+        "forest": RandomForestClassifier(50, random_state=seed),
+        "network": MLPClassifier((32,), max_iter=300, random_state=seed),
+        "shuffled": LogisticRegression(max_iter=500),
+    }
+    found = {}
+    for name, model in made.items():
+        rows = quarter if name == "neighbour" else np.arange(len(y))
+        columns = half if name == "forest" else every
+        labels = wrong if name == "shuffled" else y
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found[name] = (model.fit(x[rows][:, columns], labels[rows]), columns)
+    return found
+
+
+def study(path: Path, seed: int) -> Study:
+    """The study of a set; predictions are kept in a folder."""
+    kept = KEPT / f"{path.stem}-{seed}.npz"
+    if kept.exists():
+        with np.load(kept) as arrays:
+            return Study(arrays["x"], arrays["y"], arrays["predictions"])
+    with np.load(path) as arrays:
+        x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
+    x = np.nan_to_num(x)
+    sd = x.std(axis=0)
+    z = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    order = np.random.default_rng([seed, 2026]).permutation(len(y))
+    n_train = int(np.clip(0.15 * len(y), 60, 400))
+    train, played = order[:n_train], order[n_train : n_train + ROUNDS]
+    n_arms = int(y.max()) + 1
+    predictions = np.zeros((len(played), len(MODELS), n_arms))
+    for place, (model, columns) in enumerate(
+        trained(z[train], y[train], seed).values()
+    ):
+        odds = model.predict_proba(z[played][:, columns])
+        predictions[:, place, model.classes_] = odds
+    result = Study(x[played], y[played], predictions)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(kept, **result._asdict())
+    return result
+
+
+class Cell(NamedTuple):
+    """A policy on one set, with one seed and one kind of rewards."""
+
+    path: Path
+    seed: int
+    rewards: str
+    policy: str
+
+
+def play(cell: Cell) -> dict[str, Any]:
+    """What the policy's arms earn, over what the best model's earn."""
+    given = study(cell.path, cell.seed)
+    bank = Recorded(given.predictions)
+    policy = POLICIES[cell.policy](bank)
+    high, low = REWARDS[cell.rewards]
+    n = len(given.y)
+    uniforms = np.random.default_rng([cell.seed, 2019]).random(n)
+    coins = np.random.default_rng([cell.seed, 2020]).random(n)
+    state = policy.init()
+    earned = 0
+    for t in range(n):
+        bank.now = t
+        decision = od.decide(policy, state, given.x[t], uniforms[t], step=t + 1)
+        is_right = bool(decision.arm == given.y[t])
+        earned += is_right
+        reward = float(coins[t] < (high if is_right else low))
+        state = policy.update(state, decision, reward)
+    share = earned / n / given.right.max()
+    return {**cell._asdict(), "path": cell.path.stem, "share": share}
+
+
+def gts(bank: Any, **settings: Any) -> Any:
+    clipped = Clipped(bank)
+    return od.GeneralizedThompsonSampling(clipped, **settings)
+
+
+POLICIES: dict[str, Callable[[Any], Any]] = {
+    "GTS, log loss": gts,
+    "auto without models": lambda bank: od.auto(bank.arms),
+    "auto with models": lambda bank: od.auto(models=bank),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/bakeoff"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--policies", nargs="*", default=list(POLICIES))
+    parser.add_argument("--rewards", nargs="*", default=list(REWARDS))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    cells = [
+        Cell(path, seed, rewards, policy)
+        for path in sorted(options.data.glob("*.npz"))
+        if json.loads(path.with_suffix(".json").read_text()) and _rows(path)
+        for seed in range(options.seeds)
+        for rewards in options.rewards
+        for policy in options.policies
+    ]
+    done = each(play, cells, engine="local", workers=options.workers)
+    results = [found for _, found in progress(done, len(cells), "cells")]
+    if options.out:
+        options.out.write_text("\n".join(json.dumps(r) for r in results))
+    print(report(results, options.policies, options.rewards))
+
+
+def _rows(path: Path) -> bool:
+    with np.load(path) as arrays:
+        return len(arrays["y"]) >= LEAST_ROWS
+
+
+def report(
+    results: list[dict[str, Any]], policies: list[str], rewards: list[str]
+) -> str:
+    """Mean over sets of the mean over seeds, and the worst set."""
+    rows = []
+    for policy in policies:
+        row = [policy]
+        for kind in rewards:
+            by_set: dict[str, list[float]] = {}
+            for one in results:
+                if one["policy"] == policy and one["rewards"] == kind:
+                    by_set.setdefault(one["path"], []).append(one["share"])
+            means = {name: float(np.mean(found)) for name, found in by_set.items()}
+            worst = min(means, key=lambda name: means[name])
+            row.append(
+                f"{np.mean(list(means.values())):.3f} ({means[worst]:.3f} {worst})"
+            )
+        rows.append(row)
+    return table(["policy", *rewards], rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,489 @@
+"""CalibratedMixture: experts that are calibrated online, weighed by how well they
+predict and by what their choices earn."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from oddsmith.core import weights
+from oddsmith.core.arrays import Array, Bools, Real, number
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.expert_policy import OverExperts, checked_prior, drawn_advice
+from oddsmith.core.experts import Experts
+from oddsmith.core.explanation import Explanation
+from oddsmith.core.names import numbered_arms
+from oddsmith.core.offer import AnyOffer
+from oddsmith.experts.learners.unit import grown_unit, unit_or_one
+from oddsmith.policies.parts.calibration import (
+    Calibration,
+    calibrated,
+    first_calibration,
+    logits,
+    mean_logits,
+)
+
+__all__ = ["CalibratedMixture", "MixtureState"]
+
+AVERAGE = "average"
+"""The name of the member that chooses by the mean of the calibrated predictions."""
+_AVERAGE_ETA = 0.25
+_LARGEST_WEIGHT = 20.0  # of a reward in the estimated values
+_LARGEST_DEFICIT = 12.0  # nats
+_LEAST = 1e-6  # the average's prediction is kept this far from 0 and 1
+
+
+class MixtureState(NamedTuple):
+    """What each member has lost and earned so far, relative to the best (…, N + 1), and
+    the calibration of each expert.
+
+    Members are the N experts, and last the average. `losses` are sums of log losses,
+    `values` sums of estimated rewards, `spread` (…) is 1 and the sum of the values'
+    weighted squares. Losses and values are bounded, `totals` are the values without
+    bounds. `unit` (…) is the power of two that bounds the rewards so far, 0 while all
+    of them were 0.
+    """
+
+    learnt: int
+    unit: Array
+    losses: Array
+    values: Array
+    totals: Array
+    spread: Array
+    calibration: Calibration
+    experts: State
+
+
+class _Record(NamedTuple):
+    """What a decision contains of the drawn arm, in units of rewards.
+
+    Predictions and votes of the members (…, N + 1), the mean logit of each expert over
+    the arms (…, N), and what the average expected of each member's choice (…, N + 1),
+    NaN for a member without a vote.
+    """
+
+    predictions: Array
+    votes: Array
+    means: Array
+    expected: Array
+
+    @property
+    def logits(self) -> Array:
+        """The logits (…, N) of the experts' predictions."""
+        return logits(self.predictions[..., :-1])
+
+    @property
+    def average(self) -> Array:
+        """The average's prediction (…)."""
+        prediction: Array = self.predictions[..., -1]
+        return prediction
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedMixture(OverExperts):
+    """Experts that are calibrated online, weighed by their loss and by what their
+    choices earn.
+
+        w_i ∝ π_i exp(-η L_i + β sqrt(ln(N + 1) / V) S_i)
+        Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) + γ / K
+
+    L_i is the log loss of expert i's calibrated predictions (`parts.calibration`), as
+    in Generalized Thompson Sampling. S_i is the doubly robust estimate of what its
+    choices earn more than the mixture's, and V the sum of the squares of its terms:
+
+        v_i = Σ_a ballot_i(a) q(a) + ballot_i(a_t) min(1 / p, 20) (r - q(a_t))
+        S_i += v_i - Σ_j w_j v_j,   V += Σ_i w_i (v_i - Σ_j w_j v_j)²
+
+    So an expert that predicts badly and chooses well gains weight, too. One more
+    member, the average, votes for the arm with the largest mean q of the calibrated
+    predictions, by weights ∝ π_i exp(-L_i / 4); `average` is its prior, and the experts
+    share the rest by `prior`. An expert without a prediction is charged what the
+    average is. Neither sum may fall further behind the best member's than 12 in the
+    exponent, so that an expert can return when models go stale or worlds change.
+
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> policy = CalibratedMixture(GivenExperts(["cold", "warm"]), gamma=0.0)
+    >>> odds = policy.odds(policy.init(), np.array([[0.2, 0.1], [0.4, 0.5]]))
+    >>> odds.propensities.round(6)
+    array([0.5, 0.5])
+    """
+
+    experts: Experts
+    _: KW_ONLY
+    prior: Any = None
+    average: float = 0.8
+    eta: float = 0.5
+    beta: float = 0.5
+    gamma: float = 0.005
+
+    weighs_ballots = True
+    importance_weighted = True
+    prediction_range = (-1e6, 1e6)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "prior", checked_prior(self.prior, self.experts.names))
+        number("average", self.average, low=0, high=1, open_high=True)
+        number("eta", self.eta, low=0, high=1e3)
+        number("beta", self.beta, low=0, high=1e3)
+        number("gamma", self.gamma, low=0, high=1)
+
+    @cached_property
+    def log_prior(self) -> Array:
+        """ln π (N + 1,) of the members; -inf where the prior is 0."""
+        shares = np.append(self.prior * (1 - self.average), self.average)
+        with np.errstate(divide="ignore"):
+            log_prior: Array = np.log(shares)
+        return log_prior
+
+    @cached_property
+    def _log_prior_of_experts(self) -> Array:
+        """ln of the experts' prior (N,); -inf where it is 0."""
+        with np.errstate(divide="ignore"):
+            log_prior: Array = np.log(self.prior)
+        return log_prior
+
+    @property
+    def explores(self) -> bool:
+        return self.gamma > 0
+
+    def weights_of(self, state: MixtureState) -> Array:
+        return state.losses[..., :-1]
+
+    def init(self, shape: tuple[int, ...] = ()) -> MixtureState:
+        """The prior, with batch axes `shape`."""
+        n = len(self.prior)
+        return MixtureState(
+            0,
+            np.zeros(shape),
+            np.zeros((*shape, n + 1)),
+            np.zeros((*shape, n + 1)),
+            np.zeros((*shape, n + 1)),
+            np.ones(shape),
+            first_calibration((*shape, n)),
+            self.experts.init(shape),
+        )
+
+    def with_arms(
+        self, state: MixtureState, arms: Sequence[str]
+    ) -> tuple[Self, MixtureState]:
+        experts, own = self.experts.with_arms(state.experts, arms)
+        return self.with_bank(experts), state._replace(experts=own)
+
+    def members(self, state: MixtureState) -> Array:
+        """The weight (…, N + 1) of each expert and of the average, normalised."""
+        return weights.posterior(self._log_weights(state))
+
+    def posterior(self, state: MixtureState) -> Array:
+        """How much each expert is followed (…, N): its own weight, and its part of the
+        average's."""
+        members = self.members(state)
+        parts = weights.posterior(self._log_parts(state))
+        followed: Array = members[..., :-1] + members[..., -1:] * parts
+        return followed
+
+    def odds(
+        self,
+        state: MixtureState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """Exact propensities, with the record that `weigh` describes."""
+        advice = self.advice(state, context, eligible)
+        return self.weigh(state, advice, eligible=eligible, step=step)
+
+    def advice(
+        self, state: MixtureState, context: Context, eligible: Bools | None = None
+    ) -> tuple[Array, Array]:
+        """Predictions and ballots (…, N + 1, K) of the experts, and last of the
+        average."""
+        advice = super().advice(state, context, eligible)
+        return self._with_average(state, advice, eligible)
+
+    def weigh(
+        self,
+        state: MixtureState,
+        advice: tuple[Array, Array],
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        offer: AnyOffer | None = None,
+        uniform: Array | None = None,
+    ) -> Odds:
+        """The members' votes by weight, mixed with gamma.
+
+        The record that a decision carries as advice: the members' predictions (N + 1)
+        and ballots (N + 1), the mean logit of each expert (N), and what the average
+        expects of each member's choice (N + 1), NaN for a member without a vote.
+        """
+        predictions, ballots = self._with_average(state, advice, eligible)
+        propensities = weights.mix(
+            self._log_weights(state), ballots, self.gamma, eligible, uniform
+        )
+        unit = unit_or_one(state.unit)[..., None, None]
+        means = mean_logits(logits(predictions[..., :-1, :] / unit), eligible)
+        q = np.nan_to_num(predictions[..., -1:, :])
+        votes = ballots.any(axis=-1)
+        expected = np.where(votes, np.add.reduce(ballots * q, axis=-1), np.nan)
+        record = [predictions, ballots, means[..., None], expected[..., None]]
+        return Odds(propensities, _join(propensities.shape[:-1], record))
+
+    def update(
+        self, state: MixtureState, decision: Decision, reward: Real
+    ) -> MixtureState:
+        """Charge every member its loss, estimate what its choice earned, and calibrate
+        every expert; then the experts learn."""
+        rewards = np.asarray(reward, dtype=np.float64)
+        record = self._record(decision)
+        own = self.learnt_by_experts(state.experts, self._of_experts(decision), reward)
+        state = _with_unit(state, rewards)
+        record, r = _in_units(record, rewards, state.unit)
+        z = record.logits
+        predicted = self._predicted(state, record, z)
+        share = self.members(state)
+        advantage = _advantage(record, decision.propensity, r, share)
+        spread = np.add.reduce(share * advantage**2, axis=-1)
+        return self._bounded(
+            MixtureState(
+                state.learnt + 1,
+                state.unit,
+                state.losses + _log_loss(predicted, r[..., None]),
+                state.values + advantage,
+                state.totals + advantage,
+                state.spread + spread,
+                state.calibration.learn(z, record.means, r),
+                own,
+            )
+        )
+
+    def revise(
+        self, state: MixtureState, decision: Decision, before: float, reward: float
+    ) -> MixtureState:
+        """As if the new reward had been the first, with today's calibration."""
+        record = self._record(decision)
+        own = self.revised_by_experts(
+            state.experts, self._of_experts(decision), before, reward
+        )
+        state = _with_unit(state, np.asarray(reward))._replace(experts=own)
+        record, r = _in_units(record, np.asarray(reward), state.unit)
+        old = before / unit_or_one(state.unit)
+        z = record.logits
+        predicted = self._predicted(state, record, z)
+        gain = np.log(predicted) - np.log1p(-predicted)
+        share = self.members(state)
+        p = decision.propensity
+        advantage = _advantage(record, p, r, share) - _advantage(record, p, old, share)
+        return self._bounded(
+            state._replace(
+                losses=state.losses - (r - old)[..., None] * gain,
+                values=state.values + advantage,
+                totals=state.totals + advantage,
+                calibration=state.calibration.shift(z, record.means, r - old),
+            )
+        )
+
+    def explain(
+        self,
+        state: MixtureState,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Explanation:
+        """The votes of experts and average, and the calibration of each expert."""
+        advice = self.advice(state, context, eligible)
+        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+
+    def explain_advice(
+        self,
+        state: MixtureState,
+        advice: tuple[Array, Array],
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+        uniform: Array | None = None,
+    ) -> Explanation:
+        """The explanation of the odds that `weigh` makes of this advice."""
+        predictions, ballots = self._with_average(state, advice, eligible)
+        n_arms = ballots.shape[-1]
+        log_weights = self._log_weights(state)
+        notes = self.notes(state) if state.spread.ndim == 0 else ()
+        return Explanation(
+            (*self.experts.names, AVERAGE),
+            numbered_arms(n_arms),
+            self.members(state),
+            weights.awake_weights(log_weights, ballots),
+            predictions,
+            ballots,
+            self.gamma * weights.even(n_arms, eligible, uniform),
+            weights.mix(log_weights, ballots, self.gamma, eligible, uniform),
+            notes,
+        )
+
+    def notes(self, state: MixtureState) -> tuple[str, ...]:
+        """A sentence about the calibration and the cost of each expert (a state without
+        batch axes)."""
+        if not state.learnt:
+            return ()
+        calibration = state.calibration
+        per_thousand = 1000 * float(state.unit) / state.learnt
+        best = float(state.totals.max())
+        lines = []
+        for place, name in enumerate(self.experts.names):
+            trust = float(calibration.trust[place])
+            slope = float(calibration.slope[place])
+            intercept = float(calibration.intercept[place])
+            cost = per_thousand * (best - float(state.totals[place]))
+            reading = f"calibrated with slope {slope:.2f} and intercept {intercept:.2f}"
+            if trust > 0.5:
+                reading = f"calibrated as it is (probability {trust:.2f})"
+            lines.append(
+                f"{name}: {reading}; its choices cost an estimated {cost:.3g} of "
+                "reward per 1,000 decisions, compared with the best member"
+            )
+        return tuple(lines)
+
+    def _with_average(
+        self,
+        state: MixtureState,
+        advice: tuple[Array, Array],
+        eligible: Bools | None,
+    ) -> tuple[Array, Array]:
+        """The experts' predictions and ballots (…, N, K) with the average's below them;
+        advice that contains the average already stays as it is."""
+        predictions, ballots = advice
+        if predictions.shape[-2] > len(self.prior):
+            return advice
+        unit = unit_or_one(state.unit)[..., None, None]
+        z = logits(predictions / unit)
+        c = calibrated(state.calibration, z, mean_logits(z, eligible))
+        parts = weights.posterior(self._log_parts(state))[..., None]
+        mean = _weighted_mean(parts, c) * unit
+        vote = weights.greedy(mean, eligible)
+        lead = mean.shape[:-2]
+        return (
+            _join(lead, [predictions, mean]),
+            _join(lead, [ballots, vote]),
+        )
+
+    def _log_weights(self, state: MixtureState) -> Array:
+        """ln w (…, N + 1), relative to the leader."""
+        exponent = self._rate(state)[..., None] * state.values - self.eta * state.losses
+        return _relative(self.log_prior + exponent)
+
+    def _log_parts(self, state: MixtureState) -> Array:
+        """ln of the experts' parts in the average (…, N), relative to the largest."""
+        return _relative(
+            self._log_prior_of_experts - _AVERAGE_ETA * state.losses[..., :-1]
+        )
+
+    def _rate(self, state: MixtureState) -> Array:
+        """β sqrt(ln(N + 1) / V) (…)."""
+        members = len(self.prior) + 1
+        rate: Array = self.beta * np.sqrt(np.log(members) / state.spread)
+        return rate
+
+    def _bounded(self, state: MixtureState) -> MixtureState:
+        """The state with no sum further behind the best one than the largest
+        deficit."""
+        losses = state.losses - np.minimum.reduce(state.losses, axis=-1, keepdims=True)
+        if self.eta:
+            losses = np.minimum(losses, _LARGEST_DEFICIT / self.eta)
+        values = state.values - np.maximum.reduce(state.values, axis=-1, keepdims=True)
+        if self.beta:
+            least = -_LARGEST_DEFICIT / self._rate(state)[..., None]
+            values = np.maximum(values, least)
+        return state._replace(losses=losses, values=values)
+
+    def _predicted(self, state: MixtureState, record: _Record, z: Array) -> Array:
+        """The members' calibrated predictions (…, N + 1) of the drawn arm; that of the
+        average for experts without one, 1/2 if there is none at all."""
+        average = np.where(np.isnan(record.average), 0.5, record.average)[..., None]
+        average = np.minimum(np.maximum(average, _LEAST), 1 - _LEAST)
+        c = calibrated(state.calibration, z[..., None], record.means)[..., 0]
+        experts = np.where(np.isnan(c), average, c)
+        return np.concatenate([experts, average], axis=-1)
+
+    def _record(self, decision: Decision) -> _Record:
+        """The parts of the advice that a decision carries."""
+        n = len(self.prior)
+        advice = drawn_advice(decision, 4 * n + 3)
+        ends = (n + 1, 2 * n + 2, 3 * n + 2)
+        return _Record(*np.split(advice, ends, axis=-1))
+
+    def _of_experts(self, decision: Decision) -> Decision:
+        """The decision as the experts learn from it: with their predictions."""
+        n = len(self.prior)
+        advice = drawn_advice(decision, 4 * n + 3)
+        return decision._replace(advice=advice[..., :n])
+
+
+def _in_units(record: _Record, reward: Array, unit: Array) -> tuple[_Record, Array]:
+    """The record and the reward (…), in this unit (…)."""
+    known = unit_or_one(unit)
+    scale = known[..., None]
+    scaled = record._replace(
+        predictions=record.predictions / scale, expected=record.expected / scale
+    )
+    return scaled, reward / known
+
+
+def _advantage(record: _Record, propensity: Real, reward: Array, share: Array) -> Array:
+    """What the choice of each member is estimated to earn more than the mixture's (…,
+    N + 1), by the weights `share`; 0 for a member without a vote."""
+    weight = np.minimum(1 / np.asarray(propensity), _LARGEST_WEIGHT)
+    surprise = weight * (reward - np.nan_to_num(record.average))
+    earned = record.expected + record.votes * surprise[..., None]
+    mean = _weighted_mean(share[..., None], earned[..., None])[..., 0]
+    advantage: Array = np.nan_to_num(earned - mean)
+    return advantage
+
+
+def _weighted_mean(shares: Array, values: Array) -> Array:
+    """The mean (…, 1, K) of values (…, N, K) that are not NaN, by shares (…, N, 1); NaN
+    where there is none."""
+    known = ~np.isnan(values)
+    weight = np.add.reduce(shares * known, axis=-2, keepdims=True)
+    total = np.add.reduce(shares * np.where(known, values, 0.0), axis=-2, keepdims=True)
+    mean: Array = np.where(weight > 0, total / np.where(weight > 0, weight, 1), np.nan)
+    return mean
+
+
+def _log_loss(predictions: Array, reward: Array) -> Array:
+    losses: Array = -reward * np.log(predictions) - (1 - reward) * np.log1p(
+        -predictions
+    )
+    return losses
+
+
+def _with_unit(state: MixtureState, rewards: Array) -> MixtureState:
+    """The state in a unit that these rewards do not exceed."""
+    unit, factor = grown_unit(state.unit, rewards)
+    if np.all(unit == state.unit):
+        return state
+    return state._replace(
+        unit=unit,
+        values=state.values * factor[..., None],
+        totals=state.totals * factor[..., None],
+        spread=1 + (state.spread - 1) * factor**2,
+        calibration=state.calibration.rescale(factor),
+    )
+
+
+def _relative(log_weights: Array) -> Array:
+    top = np.maximum.reduce(log_weights, axis=-1, keepdims=True)
+    relative: Array = log_weights - top
+    return relative
+
+
+def _join(lead: tuple[int, ...], parts: Sequence[Array]) -> Array:
+    """Rows (…, M, K) of several arrays as one, all with the batch axes `lead`; one
+    number per row is repeated for every arm."""
+    n_arms = parts[0].shape[-1]
+    spread = [np.broadcast_to(part, (*lead, part.shape[-2], n_arms)) for part in parts]
+    return np.concatenate(spread, axis=-2)

@@ -1,0 +1,159 @@
+"""Online calibration: predictions of experts on the scale of the rewards.
+
+An expert's predictions f are read in two ways, and the evidence weighs them:
+
+    as they are:  f
+    calibrated:   s(a + b (z - mean z)),   z = logit(f),   s the logistic function
+
+The mean is over the eligible arms: a calibrated expert says how the arms differ, and
+the rewards say how high they are (a) and how far apart (b). b is at least 0.02, so the
+order of the arms stays. (a, b) follows a logistic regression, one Newton step per
+reward:
+
+    c = s(a + b d),   d = z - mean z
+    H <- m H + (1 - m) H_0 + c (1 - c) (1, d)' (1, d),   (a, b) += (r - c) H^-1 (1, d)
+
+with a memory m of 10,000 rewards, because models go stale. Rewards and predictions are
+in [0, 1], in units of the largest reward so far.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools
+
+__all__ = ["Calibration", "calibrated", "first_calibration", "logits", "mean_logits"]
+
+_LEAST = 1e-6  # predictions are kept this far from 0 and 1
+_SLOPE = 0.3
+_LEAST_SLOPE = 0.02
+_PRIOR = np.array([0.05, 0.0, 1.0])  # H_0: its entries for a², a b and b²
+_FORGOTTEN = 1e-4
+_MOST_EVIDENCE = 20.0
+
+
+class Calibration(NamedTuple):
+    """Intercept a and slope b (…, N) of each expert; H (…, N, 3), its entries for a²,
+    a b and b²; and the evidence (…, N) for the predictions as they are.
+
+    The evidence is a difference of log likelihoods: that of the predictions as they are
+    less that of the calibrated ones.
+    """
+
+    intercept: Array
+    slope: Array
+    precision: Array
+    evidence: Array
+
+    @property
+    def trust(self) -> Array:
+        """The probability (…, N) that an expert's predictions are right as they are."""
+        return _logistic(self.evidence)
+
+    def learn(self, z: Array, mean: Array, rewards: Array) -> "Calibration":
+        """Return the calibration after a reward (…) of an arm with logits z (…, N).
+
+        An expert without a prediction (NaN) stays as it is.
+        """
+        known = ~np.isnan(z)
+        z = np.where(known, z, 0.0)
+        r = rewards[..., None]
+        distance = np.where(known, z - mean, 0.0)
+        linear = self.intercept + self.slope * distance
+        c = _logistic(linear)
+        gain = _log_likelihood(z, r) - _log_likelihood(linear, r)
+        evidence = np.clip(self.evidence + gain, -_MOST_EVIDENCE, _MOST_EVIDENCE)
+
+        row = np.stack([np.ones_like(distance), distance, distance**2], axis=-1)
+        precision = self.precision + (c * (1 - c))[..., None] * row
+        precision += _FORGOTTEN * (_PRIOR - self.precision)
+        aa, ab, bb = np.moveaxis(precision, -1, 0)
+        step = (r - c) / (aa * bb - ab * ab)
+        intercept = self.intercept + step * (bb - ab * distance)
+        slope = self.slope + step * (aa * distance - ab)
+        return Calibration(
+            np.where(known, intercept, self.intercept),
+            np.where(known, np.maximum(slope, _LEAST_SLOPE), self.slope),
+            np.where(known[..., None], precision, self.precision),
+            np.where(known, evidence, self.evidence),
+        )
+
+    def shift(self, z: Array, mean: Array, change: Array) -> "Calibration":
+        """Return the calibration as if a reward that was learnt had been larger by
+        `change` (…): one more Newton step, with today's precision."""
+        known = ~np.isnan(z)
+        distance = np.where(known, z - mean, 0.0)
+        aa, ab, bb = np.moveaxis(self.precision, -1, 0)
+        step = np.where(known, change[..., None], 0.0) / (aa * bb - ab * ab)
+        slope = self.slope + step * (aa * distance - ab)
+        linear = self.intercept + self.slope * distance
+        gain = change[..., None] * (np.where(known, z, linear) - linear)
+        return self._replace(
+            intercept=self.intercept + step * (bb - ab * distance),
+            slope=np.maximum(slope, _LEAST_SLOPE),
+            evidence=np.clip(self.evidence + gain, -_MOST_EVIDENCE, _MOST_EVIDENCE),
+        )
+
+    def rescale(self, factor: Array) -> "Calibration":
+        """Return the calibration for a unit in which rewards are `factor` (…) times as
+        large: c becomes about factor · c."""
+        return self._replace(intercept=self.intercept + np.log(factor)[..., None])
+
+
+def first_calibration(shape: tuple[int, ...]) -> Calibration:
+    """Return the calibration before any reward; `shape` is (…, N)."""
+    return Calibration(
+        np.zeros(shape),
+        np.full(shape, _SLOPE),
+        np.broadcast_to(_PRIOR, (*shape, 3)).copy(),
+        np.zeros(shape),
+    )
+
+
+def logits(predictions: Array) -> Array:
+    """Return ln(f / (1 - f)), with f kept away from 0 and 1; NaN stays.
+
+    >>> logits(np.array([0.5, 0.0, np.nan])).round(2)
+    array([  0.  , -13.82,    nan])
+    """
+    inside = np.minimum(np.maximum(predictions, _LEAST), 1 - _LEAST)
+    found: Array = np.log(inside / (1 - inside))
+    return found
+
+
+def mean_logits(z: Array, eligible: Bools | None) -> Array:
+    """Return the mean (…, N) of logits (…, N, K) over the eligible arms of which the
+    expert has an opinion; 0 where there are none.
+
+    >>> mean_logits(np.array([[1.0, 3.0, np.nan]]), None)
+    array([2.])
+    """
+    known = ~np.isnan(z)
+    if eligible is not None:
+        known &= eligible[..., None, :]
+    count = np.add.reduce(known, axis=-1)
+    total = np.add.reduce(np.where(known, z, 0.0), axis=-1)
+    mean: Array = total / np.maximum(count, 1)
+    return mean
+
+
+def calibrated(calibration: Calibration, z: Array, mean: Array) -> Array:
+    """Return the mean of both readings (…, N, K), in [0, 1], of logits z (…, N, K)."""
+    intercept = calibration.intercept[..., None]
+    slope = calibration.slope[..., None]
+    trust = calibration.trust[..., None]
+    adjusted = _logistic(intercept + slope * (z - mean[..., None]))
+    predictions: Array = adjusted + trust * (_logistic(z) - adjusted)
+    return predictions
+
+
+def _logistic(z: Array) -> Array:
+    value: Array = 1 / (1 + np.exp(-z))
+    return value
+
+
+def _log_likelihood(z: Array, reward: Array) -> Array:
+    """r ln s(z) + (1 - r) ln s(-z) = r z - ln(1 + exp(z))."""
+    found: Array = reward * z - np.logaddexp(0.0, z)
+    return found
