@@ -10,6 +10,7 @@ import numpy as np
 
 from oddsmith.core.arrays import simplex
 from oddsmith.core.errors import InvalidInput, OddsmithError
+from oddsmith.core.experts import Experts
 from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.losses import LOSSES
 from oddsmith.core.policy import Policy, check_policy
@@ -78,6 +79,7 @@ _FAMILIES = {"logistic": LogisticFamily(), "linear": LinearFamily()}
 _BUILT = (
     "build",
     "experts",
+    "models",
     "arms",
     "n_arms",
     "schema",
@@ -220,6 +222,13 @@ def _n_arms(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
     return None
 
 
+def _models(_: Keys, build: BuildContext, __: Parameter) -> Experts | None:
+    """The experts of the file; None where it has none."""
+    if not build.banks:
+        return None
+    return build.experts
+
+
 def _loss(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
     default = next(name for name, loss in LOSSES.items() if loss is asked.default)
     return LOSSES[keys.text("loss", default, choices=LOSSES)]
@@ -281,6 +290,7 @@ def _prior(keys: Keys, build: BuildContext, _: Parameter) -> Any:
 _READERS: dict[str, Callable[[Keys, BuildContext, Parameter], Any]] = {
     "build": lambda _, build, __: build,
     "experts": lambda _, build, __: build.experts,
+    "models": _models,
     "arms": lambda _, build, __: build.arms,
     "schema": lambda _, build, __: build.schema,
     "arm_schema": lambda _, build, __: build.arm_schema,

@@ -190,10 +190,10 @@ def _read(
     about: Any = {"arm_schema": arm_schema, "drifts": drifts, "timeout_ms": limit}
     build = BuildContext(path.resolve().parent, arms, schema, **about)
     bench, banks = _experts(keys, build)
-    policy = read_policy_table(
-        table, replace(build, banks=banks or ({} if world is None else world.banks))
-    )
-    _check_experts(table.text("kind", "gts"), policy, banks, bench)
+    kind = table.text("kind", "gts")
+    of_world = {} if world is None or kind == "auto" else world.banks
+    policy = read_policy_table(table, replace(build, banks=banks or of_world))
+    _check_experts(kind, policy, banks, bench)
     policy = guarded(policy, timeout_ms, arms=arms) if guard else policy
     policy, scale = _bounded(keys, policy, arms), _reward_scale(keys)
     values = read_flag_values(keys, None if arms is None else Arms(keys.get("arms")))
@@ -240,7 +240,7 @@ def _check_experts(
     kind: str, policy: Policy, banks: dict[str, Bank], bench: dict[str, Experts]
 ) -> None:
     """Refuses experts that the policy has no use for."""
-    if banks and "experts" not in parameters(kind):
+    if banks and not {"experts", "models"} & set(parameters(kind)):
         raise InvalidInput(
             f'experts must not stand beside kind = "{kind}", which weighs none; got '
             "both"

@@ -45,6 +45,7 @@ _PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}  # over a size's learners and their ble
 
 
 _SHARE_OF_LEARNERS = 0.1  # of the prior, where there are models
+_PREFIX = "auto: "  # of the learners' names, where there are models
 
 
 @overload
@@ -124,6 +125,7 @@ def auto(
     if isinstance(models, Experts) and arms is None:
         arms = models.arms
     learners = _learners(size, drifts=share > 0)
+    prefix = "" if models is None else _PREFIX
     bank: Experts
     if arms is None:
         if rows_per_arm:
@@ -137,6 +139,7 @@ def auto(
             schema=schema,
             arm_schema=arm_schema,
             most_arms=most_arms,
+            prefix=prefix,
         )
     else:
         if arm_schema is not None:
@@ -151,6 +154,7 @@ def auto(
             blend=learners.blend,
             schema=schema,
             rows_per_arm=rows_per_arm,
+            prefix=prefix,
         )
     if models is None:
         return GeneralizedThompsonSampling(

@@ -20,9 +20,9 @@ from oddsmith.experts.learners.unit import grown_unit, unit_or_one
 from oddsmith.policies.parts.calibration import (
     Calibration,
     calibrated,
+    distances,
     first_calibration,
     logits,
-    mean_logits,
 )
 
 __all__ = ["CalibratedMixture", "MixtureState"]
@@ -59,14 +59,14 @@ class MixtureState(NamedTuple):
 class _Record(NamedTuple):
     """What a decision contains of the drawn arm, in units of rewards.
 
-    Predictions and votes of the members (…, N + 1), the mean logit of each expert over
-    the arms (…, N), and what the average expected of each member's choice (…, N + 1),
-    NaN for a member without a vote.
+    Predictions and votes of the members (…, N + 1), how far the logit of each expert is
+    from its mean over the arms (…, N), and what the average expected of each member's
+    choice (…, N + 1), NaN for a member without a vote.
     """
 
     predictions: Array
     votes: Array
-    means: Array
+    distances: Array
     expected: Array
 
     @property
@@ -217,19 +217,20 @@ class CalibratedMixture(OverExperts):
         """The members' votes by weight, mixed with gamma.
 
         The record that a decision carries as advice: the members' predictions (N + 1)
-        and ballots (N + 1), the mean logit of each expert (N), and what the average
-        expects of each member's choice (N + 1), NaN for a member without a vote.
+        and ballots (N + 1), how far the logits of each expert are from their mean (N),
+        and what the average expects of each member's choice (N + 1), NaN for a member
+        without a vote.
         """
         predictions, ballots = self._with_average(state, advice, eligible)
         propensities = weights.mix(
             self._log_weights(state), ballots, self.gamma, eligible, uniform
         )
         unit = unit_or_one(state.unit)[..., None, None]
-        means = mean_logits(logits(predictions[..., :-1, :] / unit), eligible)
+        apart = distances(logits(predictions[..., :-1, :] / unit), eligible)
         q = np.nan_to_num(predictions[..., -1:, :])
         votes = ballots.any(axis=-1)
         expected = np.where(votes, np.add.reduce(ballots * q, axis=-1), np.nan)
-        record = [predictions, ballots, means[..., None], expected[..., None]]
+        record = [predictions, ballots, apart, expected[..., None]]
         return Odds(propensities, _join(propensities.shape[:-1], record))
 
     def update(
@@ -255,7 +256,7 @@ class CalibratedMixture(OverExperts):
                 state.values + advantage,
                 state.totals + advantage,
                 state.spread + spread,
-                state.calibration.learn(z, record.means, r),
+                state.calibration.learn(z, record.distances, r),
                 own,
             )
         )
@@ -282,7 +283,7 @@ class CalibratedMixture(OverExperts):
                 losses=state.losses - (r - old)[..., None] * gain,
                 values=state.values + advantage,
                 totals=state.totals + advantage,
-                calibration=state.calibration.shift(z, record.means, r - old),
+                calibration=state.calibration.shift(z, record.distances, r - old),
             )
         )
 
@@ -361,7 +362,7 @@ class CalibratedMixture(OverExperts):
             return advice
         unit = unit_or_one(state.unit)[..., None, None]
         z = logits(predictions / unit)
-        c = calibrated(state.calibration, z, mean_logits(z, eligible))
+        c = calibrated(state.calibration, z, distances(z, eligible))
         parts = weights.posterior(self._log_parts(state))[..., None]
         mean = _weighted_mean(parts, c) * unit
         vote = weights.greedy(mean, eligible)
@@ -405,7 +406,8 @@ class CalibratedMixture(OverExperts):
         average for experts without one, 1/2 if there is none at all."""
         average = np.where(np.isnan(record.average), 0.5, record.average)[..., None]
         average = np.minimum(np.maximum(average, _LEAST), 1 - _LEAST)
-        c = calibrated(state.calibration, z[..., None], record.means)[..., 0]
+        apart = record.distances[..., None]
+        c = calibrated(state.calibration, z[..., None], apart)[..., 0]
         experts = np.where(np.isnan(c), average, c)
         return np.concatenate([experts, average], axis=-1)
 
@@ -424,13 +426,16 @@ class CalibratedMixture(OverExperts):
 
 
 def _in_units(record: _Record, reward: Array, unit: Array) -> tuple[_Record, Array]:
-    """The record and the reward (…), in this unit (…)."""
+    """The record and the reward (…), in this unit (…).
+
+    Before the first reward above 0, the unit was not known when decisions were made:
+    what was expected then may be any number, and is taken for one in [0, 1].
+    """
     known = unit_or_one(unit)
     scale = known[..., None]
-    scaled = record._replace(
-        predictions=record.predictions / scale, expected=record.expected / scale
-    )
-    return scaled, reward / known
+    expected = np.minimum(np.maximum(record.expected / scale, 0.0), 1.0)
+    predictions = np.minimum(np.maximum(record.predictions / scale, 0.0), 1.0)
+    return record._replace(predictions=predictions, expected=expected), reward / known
 
 
 def _advantage(record: _Record, propensity: Real, reward: Array, share: Array) -> Array:

@@ -60,9 +60,9 @@ class LearningExperts(LearnerBank):
     Numbers are standardised by running moments, missing ones count as the mean; every
     category that was learnt from has a column of its own (`experts.columns` says how
     contexts are read). An expert predicts its mean, clipped for the loss, and votes by
-    the rule `ballots`; it is scored on its prediction, then learns. With
-    `rows_per_arm`, contexts are (…, K, d), a row of numbers for each arm, and the
-    learners are shared by all arms.
+    the rule `ballots`; it is scored on its prediction, then learns. Names of experts
+    begin with `prefix`. With `rows_per_arm`, contexts are (…, K, d), a row of numbers
+    for each arm, and the learners are shared by all arms.
 
     >>> bank = LearningExperts(("a", "b"))
     >>> bank.predict(bank.init(), np.array([1.0, 2.0]))
@@ -77,6 +77,7 @@ class LearningExperts(LearnerBank):
     rows_per_arm: bool = False
     clip: tuple[float, float] = (1e-4, 1 - 1e-4)
     recipe: int = field(default=RECIPE, init=False)
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -163,6 +163,7 @@ class LearnerBank(Experts):
     blend: bool
     ballots: Ballots
     clip: tuple[float, float]
+    prefix: str
 
     learns = True
 
@@ -177,10 +178,10 @@ class LearnerBank(Experts):
 
     @property
     def names(self) -> Sequence[str]:
-        return (
-            *(learner.name for learner in self.learners),
-            *(("blend",) if self.blend else ()),
-        )
+        names = [learner.name for learner in self.learners]
+        if self.blend:
+            names.append("blend")
+        return tuple(self.prefix + name for name in names)
 
     @abstractmethod
     def beliefs(self, state: State, context: Context) -> Belief:

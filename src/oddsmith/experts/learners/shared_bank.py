@@ -81,6 +81,7 @@ class SharedExperts(LearnerBank):
     most_arms: int = 10_000
     clip: tuple[float, float] = (1e-4, 1 - 1e-4)
     recipe: int = field(default=RECIPE, init=False)
+    prefix: str = ""
 
     takes_offers = True
 

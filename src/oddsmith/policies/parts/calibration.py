@@ -23,7 +23,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools
 
-__all__ = ["Calibration", "calibrated", "first_calibration", "logits", "mean_logits"]
+__all__ = ["Calibration", "calibrated", "distances", "first_calibration", "logits"]
 
 _LEAST = 1e-6  # predictions are kept this far from 0 and 1
 _SLOPE = 0.3
@@ -51,15 +51,16 @@ class Calibration(NamedTuple):
         """The probability (…, N) that an expert's predictions are right as they are."""
         return _logistic(self.evidence)
 
-    def learn(self, z: Array, mean: Array, rewards: Array) -> "Calibration":
-        """Return the calibration after a reward (…) of an arm with logits z (…, N).
+    def learn(self, z: Array, distance: Array, rewards: Array) -> "Calibration":
+        """Return the calibration after a reward (…) of an arm with logits z (…, N),
+        which are this far from the mean.
 
         An expert without a prediction (NaN) stays as it is.
         """
         known = ~np.isnan(z)
         z = np.where(known, z, 0.0)
+        distance = np.where(known, distance, 0.0)
         r = rewards[..., None]
-        distance = np.where(known, z - mean, 0.0)
         linear = self.intercept + self.slope * distance
         c = _logistic(linear)
         gain = _log_likelihood(z, r) - _log_likelihood(linear, r)
@@ -79,11 +80,11 @@ class Calibration(NamedTuple):
             np.where(known, evidence, self.evidence),
         )
 
-    def shift(self, z: Array, mean: Array, change: Array) -> "Calibration":
+    def shift(self, z: Array, distance: Array, change: Array) -> "Calibration":
         """Return the calibration as if a reward that was learnt had been larger by
         `change` (…): one more Newton step, with today's precision."""
         known = ~np.isnan(z)
-        distance = np.where(known, z - mean, 0.0)
+        distance = np.where(known, distance, 0.0)
         aa, ab, bb = np.moveaxis(self.precision, -1, 0)
         step = np.where(known, change[..., None], 0.0) / (aa * bb - ab * ab)
         slope = self.slope + step * (aa * distance - ab)
@@ -122,12 +123,12 @@ def logits(predictions: Array) -> Array:
     return found
 
 
-def mean_logits(z: Array, eligible: Bools | None) -> Array:
-    """Return the mean (…, N) of logits (…, N, K) over the eligible arms of which the
-    expert has an opinion; 0 where there are none.
+def distances(z: Array, eligible: Bools | None) -> Array:
+    """Return how far logits z (…, N, K) are from their mean over the eligible arms of
+    which the expert has an opinion; NaN stays.
 
-    >>> mean_logits(np.array([[1.0, 3.0, np.nan]]), None)
-    array([2.])
+    >>> distances(np.array([[1.0, 3.0, np.nan]]), None)
+    array([[-1.,  1., nan]])
     """
     known = ~np.isnan(z)
     if eligible is not None:
@@ -135,15 +136,16 @@ def mean_logits(z: Array, eligible: Bools | None) -> Array:
     count = np.add.reduce(known, axis=-1)
     total = np.add.reduce(np.where(known, z, 0.0), axis=-1)
     mean: Array = total / np.maximum(count, 1)
-    return mean
+    return z - mean[..., None]
 
 
-def calibrated(calibration: Calibration, z: Array, mean: Array) -> Array:
-    """Return the mean of both readings (…, N, K), in [0, 1], of logits z (…, N, K)."""
+def calibrated(calibration: Calibration, z: Array, distance: Array) -> Array:
+    """Return the mean of both readings (…, N, K), in [0, 1], of logits z (…, N, K)
+    which are this far from their mean."""
     intercept = calibration.intercept[..., None]
     slope = calibration.slope[..., None]
     trust = calibration.trust[..., None]
-    adjusted = _logistic(intercept + slope * (z - mean[..., None]))
+    adjusted = _logistic(intercept + slope * distance)
     predictions: Array = adjusted + trust * (_logistic(z) - adjusted)
     return predictions
 
