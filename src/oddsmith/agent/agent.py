@@ -27,6 +27,7 @@ from oddsmith.core.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.names import Arms, arm_names, hint
 from oddsmith.core.policy import Policy, check_policy, fold
+from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.core.uniforms import Uniforms
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.files import disk
@@ -300,6 +301,10 @@ class Agent:
             parts = self.policy.explain(
                 self._state, call.question, eligible=call.mask, step=max(self._steps, 1)
             )
+            if isinstance(parts, Explanation) and self.policy.bank is not None:
+                own = getattr(self._state, "experts", ())
+                clipped = clip_counts(self.policy.bank, own, parts.predictions)
+                parts = parts._replace(notes=(*parts.notes, *map(str, clipped)))
         return (
             parts
             if call.names is None

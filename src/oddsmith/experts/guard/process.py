@@ -104,8 +104,8 @@ class Isolated(RecordKeeper, Experts):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a fingerprint says of the bank inside: `description`, `version`, whether
-        `unversioned` or `opaque`."""
+        """Facts of the bank inside: `names`, `bounds` of predictions, and what a
+        fingerprint says of it, `description`, `version`, `unversioned`, `opaque`."""
         return self._child.about
 
     @property
@@ -119,6 +119,10 @@ class Isolated(RecordKeeper, Experts):
     @property
     def takes_offers(self) -> bool:
         return self.arms is None
+
+    def prediction_bounds(self, state: State) -> Array | None:
+        bounds = self.about["bounds"]
+        return None if bounds is None else np.array(bounds)
 
     def close(self) -> None:
         """End the process; from now on every call is "died"."""
