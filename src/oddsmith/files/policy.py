@@ -17,6 +17,7 @@ from oddsmith.core.experts import Experts
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
+from oddsmith.experts.guard.pace import LONGEST_MS
 from oddsmith.experts.guard.policy import guarded
 from oddsmith.files.build import Bank, BuildContext
 from oddsmith.files.experts import read_bank
@@ -185,7 +186,7 @@ def _read(
     table = keys.table("policy", {})
     drifts, limit = (
         bool(table.values.get("share")),
-        50.0 if timeout_ms is None else timeout_ms,
+        LONGEST_MS if timeout_ms is None else timeout_ms,
     )
     about: Any = {"arm_schema": arm_schema, "drifts": drifts, "timeout_ms": limit}
     build = BuildContext(path.resolve().parent, arms, schema, **about)

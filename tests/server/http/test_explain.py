@@ -31,9 +31,11 @@ def test_predictions_of_all_arms_are_those_of_the_state_it_was_made_with(
         record = served.get("/v1/decisions/asked?explain=true")
         assert record["features"] == offered
         assert served.get("/v1/decisions/asked")["features"] == offered
-        means = policy.bank.predict(state.experts, od.offered({"hour": 5}, offered))
+        bank = policy.bank
+        assert bank is not None
+        means = bank.predict(state.experts, od.offered({"hour": 5}, offered))
         rows = {row["expert"]: row for row in record["experts"]}
-        for name, row in zip(policy.bank.names, means, strict=True):
+        for name, row in zip(bank.names, means, strict=True):
             predictions = rows[name]["predictions"]
             assert list(predictions) == list(offered)
             assert list(predictions.values()) == pytest.approx(row.tolist())
