@@ -14,7 +14,6 @@ from oddsmith.contexts.rewards import RewardScale
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.errors import InvalidInput, OddsmithError
 from oddsmith.core.experts import Experts
-from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.pace import LONGEST_MS
@@ -25,6 +24,7 @@ from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import KINDS, parameters, read_policy_table, settings
 from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.cap_groups import CapGroup
+from oddsmith.policies.roster import changes_experts
 
 __all__ = ["EXPERIMENT_NAME", "PolicyFile", "read_flag_values", "read_policy"]
 
@@ -246,7 +246,7 @@ def _check_experts(
             f'experts must not stand beside kind = "{kind}", which weighs none; got '
             "both"
         )
-    if bench and not isinstance(policy, GeneralizedThompsonSampling):
+    if bench and (policy.bank is None or not changes_experts(policy)):
         raise InvalidInput(
             "experts with joins = true must stand beside a policy that they can join; "
             f'got "{kind}"'

@@ -85,11 +85,13 @@ def test_late_experts_vote_by_their_earlier_predictions() -> None:
     agent = od.Agent(policy, seed=1)
     for best in (1, 2):
         agent.learn(agent.decide({"hang": False}), 1.0)
-        pace = policy.bank._leaves[0].pace  # type: ignore[union-attr]
         assert agent.steps == best
-    object.__setattr__(policy.bank, "timeout_ms", 1.0)
+    bank: Any = policy.bank
+    pace = bank._leaves[0].pace
+    object.__setattr__(bank, "timeout_ms", 1.0)
     late = agent.decide({"hang": True})
     assert late.propensities.tolist() == pytest.approx([0.1, 0.8, 0.1])
+    assert late.advice is not None
     assert np.isnan(late.advice).all()
     mask = np.array([True, False, True])
     odds = policy.odds(agent.state, {"hang": True}, eligible=mask)

@@ -7,8 +7,8 @@ from oddsmith.core.names import counted as counted_things
 from oddsmith.core.prediction_clip import ClipCount
 from oddsmith.evaluation.draws import ALARM, Standing
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.policies.roster import active_experts
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.fold.judge import active, gts_inside
 from oddsmith.server.http.routes.route import (
     READ,
     Route,
@@ -42,7 +42,9 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         clips = last_clips(experiment.last_advice, now.policy, now.state)
     found, calibrated = sums.checks, _calibration(sums, weights)
     retired = (
-        () if gts_inside(now.policy) is None else set(weights) - set(active(now.policy))
+        ()
+        if now.policy.bank is None
+        else set(weights) - set(active_experts(now.policy))
     )
     failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
     return f.ChecksAnswer(
