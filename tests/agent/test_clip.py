@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
+from oddsmith.core.explanation import Explanation
 
 ARMS = ("a", "b")
 
@@ -21,7 +22,7 @@ class Says:
 
 def notes(agent: od.Agent, context: Any) -> list[str]:
     parts = agent.explain(context)
-    assert isinstance(parts, od.Explanation)
+    assert isinstance(parts, Explanation)
     assert all(note in str(parts) for note in parts.notes)
     return list(parts.notes)
 

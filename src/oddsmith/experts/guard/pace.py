@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 
-__all__ = ["LONGEST_MS", "ArmMeans", "Pace", "TimeLimit"]
+__all__ = ["ArmMeans", "LONGEST_MS", "Pace", "TimeLimit"]
 
 TimeLimit: TypeAlias = float | Literal["measured"] | None
 """Milliseconds for a call; "measured": by the durations of recent calls; None: no
