@@ -133,13 +133,12 @@ def walk(folder: Path, visits: int) -> None:
         show_posterior(client, "after a correction", corrected.position or 0)
         record = client.decision(clicked, explain=True)
         print(
-            f"the corrected decision: {record['arm']!r} with odds "
-            f"{record['propensity']:.3f}, voted for by"
+            f"the corrected decision: {record.arm!r} with odds "
+            f"{record.propensity:.3f}, voted for by"
         )
-        for expert in record["experts"]:
+        for part in record.experts or []:
             print(
-                f"  {expert['expert']:15} weight {expert['weight']:.3f}, "
-                f"{', '.join(expert['votes'])}"
+                f"  {part.expert:15} weight {part.weight:.3f}, {', '.join(part.votes)}"
             )
     store, log = str(folder / "news.sqlite"), str(folder / "log.parquet")
     command("verify", store, "--models", str(folder / "news.toml"))

@@ -186,7 +186,7 @@ def test_rows_of_dicts_are_frames_for_models_whatever_the_order_of_keys() -> Non
     rows = [{"b": 5.0, "a": 0.0}, {"b": 1.0, "a": 1.0}]
     np.testing.assert_allclose(bank.predict((), rows), bank.predict((), frame.iloc[:2]))
     # an arm the model never saw: probability 0, clipped
-    assert (bank.predict((), rows)[..., 2] == 0.01).all()
+    assert (bank.predict((), rows)[..., 2] == 1e-4).all()
 
 
 def test_an_exception_of_a_model_says_whose_it_is() -> None:
@@ -246,3 +246,18 @@ def test_long_things_print_shortly() -> None:
     assert repr(od.Agent(POLICY, seed=3)).startswith(
         "Agent(GeneralizedThompsonSampling, seed=3"
     )
+
+
+def test_long_settings_are_shown_where_they_differ(tmp_path: Path) -> None:
+    names = [f"a long name of an expert {i}" for i in range(40)]
+    policy = od.GeneralizedThompsonSampling(od.GivenExperts(names), gamma=0.1)
+    od.Agent(policy, seed=1).save(tmp_path / "agent.npz")
+    more = od.GivenExperts([*names[:39], "a long name of another"])
+    longer = od.GivenExperts([*names, "one more"])
+    for bank, was, now in (
+        (more, "an expert 39", "another"),
+        (longer, "39'.", "39', 'one more'"),
+    ):
+        other = od.GeneralizedThompsonSampling(bank, gamma=0.1)
+        with pytest.raises(od.errors.BadFile, match=f"was .*{was}.*, is .*{now}"):
+            od.Agent.load(tmp_path / "agent.npz", other)

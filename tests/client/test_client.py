@@ -11,7 +11,7 @@ import pytest
 
 import oddsmith as od
 from client.serving import ARMS
-from oddsmith.client import ServedDecision, StoredEvent
+from oddsmith.client import RecordedDecision, ServedDecision, StoredEvent
 
 
 def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
@@ -34,17 +34,22 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     fixed = news.correct(decided.id, 0.25, key="clerk-1")
     assert news.correct(decided.id, 0.25, key="clerk-1") == fixed._replace(new=False)
     assert news.correct(decided.id, 0.5).new
+    assert news.decision(decided.id).experts is None
     record = news.decision(decided.id, explain=True)
-    assert record["reward"] == 0.5
-    assert [event["kind"] for event in record["events"]] == [
+    assert isinstance(record, RecordedDecision)
+    assert (record.id, record.arm, record.reward) == (decided.id, decided.arm, 0.5)
+    assert record.events[0].position == record.position
+    for part in record.experts:
+        assert list(part.predictions) == list(ARMS)
+        assert part.predicted == part.predictions[decided.arm]
+    assert [event.kind for event in record.events] == [
         "decision",
         "reward",
         "correction",
         "correction",
     ]
     votes = {
-        arm: sum(e["weight"] * e["votes"].get(arm, 0) for e in record["experts"])
-        for arm in ARMS
+        arm: sum(e.weight * e.votes.get(arm, 0) for e in record.experts) for arm in ARMS
     }
     # gamma is 0.02
     mixed = {
@@ -62,9 +67,9 @@ def test_contexts_of_many_kinds_are_the_same_context(client: Any) -> None:
         [np.float32(0.5), np.int64(2)],
     ):
         id = news.decide(context).id
-        assert news.decision(id)["context"] == [0.5, 2.0]
+        assert news.decision(id).context == [0.5, 2.0]
     for unknown in ([float("nan"), 1.0], np.array([np.nan, 1.0]), [None, 1]):
-        assert news.decision(news.decide(unknown).id)["context"] == [None, 1.0]
+        assert news.decision(news.decide(unknown).id).context == [None, 1.0]
     with pytest.raises(od.InvalidInput, match="JSON with finite numbers"):
         news.decide([float("inf"), 1.0])
     with pytest.raises(od.InvalidInput, match="JSON with finite numbers"):
@@ -97,7 +102,7 @@ def test_batches_answer_every_entry(client: Any) -> None:
     assert (kept.parked, parked.parked) == (False, True)
     assert news.reward(f"typo-{good.id}", 1).parked
     assert news.decide([0.0, 1.0], id=parked.id).new
-    assert news.decision(parked.id)["reward"] == 1
+    assert news.decision(parked.id).reward == 1
     with pytest.raises(od.InvalidInput, match="dicts with id and reward"):
         news.reward_batch([("mine", 1)])
 
@@ -106,10 +111,10 @@ def test_a_deferred_decision_counts_once_it_is_activated(client: Any) -> None:
     news = client()
     id = news.decide([0.1, 0.1], deferred=True).id
     news.reward(id, 1)
-    assert news.decision(id)["counts_since"] is None
+    assert news.decision(id).counts_since is None
     shown = news.activate(id)
     assert news.activate(id) == shown._replace(new=False)
-    assert news.decision(id)["counts_since"] == shown.position
+    assert news.decision(id).counts_since == shown.position
 
 
 def test_sticky_units_and_summed_rewards_in_euros(client: Any, request: Any) -> None:
@@ -120,7 +125,7 @@ def test_sticky_units_and_summed_rewards_in_euros(client: Any, request: Any) -> 
     assert loyal.decide([9.0, 9.0], unit=unit) == first._replace(new=False, asleep=None)
     loyal.reward(first.id, 5, key="basket")
     loyal.reward(first.id, 2.5, key="return")
-    assert loyal.decision(first.id)["reward"] == 7.5
+    assert loyal.decision(first.id).reward == 7.5
     with pytest.raises(od.InvalidInput, match="unit"):
         loyal.decide([1.0, 0.0])
 

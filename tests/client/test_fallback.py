@@ -74,12 +74,12 @@ def test_a_fallback_is_reported_as_an_incumbents_decision_with_its_reward(
         assert client.report() == Reported(sent=2, waiting=0, refused=0, dropped=0)
         record = near.decision(shown.id)
         assert (
-            record["arm"],
-            record["propensity"],
-            record["shadow"],
-            record["reward"],
+            record.arm,
+            record.propensity,
+            record.shadow,
+            record.reward,
         ) == ("tech", 1.0, True, 1.0)
-        assert (record["context"], record["deferred"]) == ([0.5, 1.0], False)
+        assert (record.context, record.deferred) == ([0.5, 1.0], False)
         assert client.reward(shown.id, 1).new is False
 
 
@@ -128,8 +128,8 @@ def test_an_answer_that_is_heard_counts_even_if_its_activation_is_late(
         client.reward(decided.id, 1)
         assert client.report() == Reported(1, 0, 0, 0)
         record = near.decision(decided.id)
-        assert record["counts_since"] is not None
-        assert [event["kind"] for event in record["events"]] == [
+        assert record.counts_since is not None
+        assert [event.kind for event in record.events] == [
             "decision",
             "activation",
             "reward",
@@ -139,9 +139,7 @@ def test_an_answer_that_is_heard_counts_even_if_its_activation_is_late(
 def test_a_deferred_fallback_counts_once_the_caller_activates_it(served: Any) -> None:
     with line_to(served, "deferred") as (proxy, client, near, _):
         heard = client.decide([0.5, 1.0], deferred=True, fallback="tech")
-        assert [event["kind"] for event in near.decision(heard.id)["events"]] == [
-            "decision"
-        ]
+        assert [event.kind for event in near.decision(heard.id).events] == ["decision"]
         proxy.fate = "after"
         shown, unseen = (
             client.decide([0.5, 1.0], deferred=True, fallback="tech") for _ in range(2)
@@ -150,9 +148,9 @@ def test_a_deferred_fallback_counts_once_the_caller_activates_it(served: Any) ->
         proxy.fate = "through"
         # reports what is before it, then is sent
         assert client.reward(shown.id, 1).position is not None
-        assert near.decision(shown.id)["counts_since"] is not None
+        assert near.decision(shown.id).counts_since is not None
         client.reward(unseen.id, 1)
-        assert near.decision(unseen.id)["counts_since"] is None
+        assert near.decision(unseen.id).counts_since is None
         with pytest.raises(od.InvalidInput, match="id must be left out"):
             client.decide([0.5, 1.0], id="mine", deferred=True, fallback="tech")
 
@@ -173,12 +171,12 @@ def test_a_fallback_has_an_id_of_its_own_and_is_the_answer_for_the_callers(
                 [0.5, 1.0], id="decided", fallback="sports", eligible=["sports"]
             )
         assert client.report() == Reported(sent=1, waiting=0, refused=0, dropped=0)
-        assert near.decision(lost.id)["shadow"]
+        assert near.decision(lost.id).shadow
         # another client hears of it: it may have been shown or not
         again = near.decide([0.5, 1.0], **ask)
         assert (again.id, again.new, again.fallback) == ("decided", False, False)
         near.reward("decided", 1)
-        assert near.decision("decided")["counts_since"] is None
+        assert near.decision("decided").counts_since is None
 
 
 def test_a_decision_that_was_shown_is_shown_again_while_the_service_is_down(
@@ -199,7 +197,7 @@ def test_units_keep_what_the_service_has_for_them(served: Any) -> None:
         own = client.decide([0.5, 1.0], unit="anna", fallback="tech")
         assert (own.new, own.fallback, shown.fallback) == (False, False, True)
         assert client.report() == Reported(1, 0, 0, 0)
-        assert near.decision(shown.id)["shadow"]
+        assert near.decision(shown.id).shadow
         assert near.decide([0.5, 1.0], unit="anna").id == own.id
         with pytest.raises(od.InvalidInput, match="unit must be given"):
             near.decide([0.5, 1.0])
@@ -242,11 +240,11 @@ def test_threads_behind_a_network_that_fails_show_what_the_log_says(
     with od.Client(url, experiment="threads", timeout=60) as near:
         for decided in shown:
             record = near.decision(decided.id)
-            assert (record["arm"], record["propensity"]) == (
+            assert (record.arm, record.propensity) == (
                 decided.arm,
                 decided.propensity,
             )
-            assert record["shadow"] == decided.fallback
+            assert record.shadow == decided.fallback
     with SQLiteReader(folder / "threads.sqlite") as reader:
         counts = export(reader, tmp_path / "log.jsonl")
     log: Any = read_log(tmp_path / "log.jsonl")

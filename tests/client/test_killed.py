@@ -40,7 +40,7 @@ def test_what_was_committed_before_the_kill_is_not_what_was_shown(
         assert client.reward(shown.id, 1).parked
     with process(file, more=port) as served, client:
         assert client.report() == Reported(sent=2, waiting=0, refused=0, dropped=0)
-        assert client.decision(shown.id)["shadow"]
+        assert client.decision(shown.id).shadow
         assert client.stats()["events"] == {"decision": 2, "reward": 1}
     with SQLiteReader(tmp_path / "news.sqlite") as reader:
         counts = export(reader, tmp_path / "log.jsonl")

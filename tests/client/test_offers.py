@@ -192,7 +192,7 @@ def test_a_frame_is_decided_learnt_and_kept(client: Any) -> None:
     site = client("site")
     decided = site.decide({"hour": 9}, arms=frame(index=["a/17", "a/18"]))
     assert site.reward(decided.id, 1).new
-    assert list(site.decision(decided.id)["odds"]) == list(SENT)
+    assert list(site.decision(decided.id).odds) == list(SENT)
     good, other, bad = site.decide_batch(
         [
             {"context": {"hour": 9}},

@@ -56,8 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 
 def activated(near: od.Client, page: ServedSlate) -> list[bool]:
     kinds = [
-        [event["kind"] for event in near.decision(one.id)["events"]]
-        for one in page.slots
+        [event.kind for event in near.decision(one.id).events] for one in page.slots
     ]
     return ["activation" in each for each in kinds]
 
@@ -92,13 +91,13 @@ def test_a_page_is_reported_with_its_rewards(served: Any, kind: Any) -> None:
         assert client.report() == Reported(sent=3, waiting=0, refused=0, dropped=0)
         first, second = (near.decision(one.id) for one in page.slots)
         assert (
-            first["arm"],
-            first["propensity"],
-            first["shadow"],
-            first["reward"],
+            first.arm,
+            first.propensity,
+            first.shadow,
+            first.reward,
         ) == ("boots", 1.0, True, 1.0)
-        assert (second["arm"], second["shadow"], second["reward"]) == ("hat", True, 0.0)
-        assert first["context"] == {"hour": 9, "slot": 1, "size": 2}
+        assert (second.arm, second.shadow, second.reward) == ("hat", True, 0.0)
+        assert first.context == {"hour": 9, "slot": 1, "size": 2}
         assert client.reward(slate=page.slate, slot="side", reward=0).new is False
         assert activated(near, again) == [True, True]
 
@@ -152,7 +151,7 @@ def test_a_page_that_is_heard_counts_even_if_its_activation_is_late(
         assert client.reward(slate=page.slate, slot=2, reward=1).position is not None
         assert client.report() == Reported(1, 0, 0, 0)
         assert activated(near, page) == [True, True]
-        assert [near.decision(one.id)["reward"] for one in page.slots] == [None, 1.0]
+        assert [near.decision(one.id).reward for one in page.slots] == [None, 1.0]
 
 
 def test_a_deferred_page_counts_once_the_caller_activates_it(served: Any) -> None:
@@ -191,7 +190,7 @@ def test_a_page_has_an_id_of_its_own_and_is_the_answer_for_the_callers(
         again = client.decide_slate({}, id="kept", fallback=others, **ask)
         assert again == page._replace(new=False)
         assert client.report() == Reported(sent=1, waiting=0, refused=0, dropped=0)
-        assert all(near.decision(one.id)["shadow"] for one in page.slots)
+        assert all(near.decision(one.id).shadow for one in page.slots)
 
 
 @pytest.mark.parametrize(

@@ -107,10 +107,17 @@ def test_what_nobody_knows_is_refused() -> None:
     mixture = od.Agent(
         od.policies.RateMixture(od.stack(bank("low"), bank("new"))), seed=1
     )
-    with pytest.raises(
-        od.InvalidInput, match=r"^decision must be learnt by the policy that made it"
+    mixture.learn(decision, 1)  # a newcomer sleeps in it, and is charged the same
+    assert mixture.posterior() == pytest.approx({"low": 0.5, "new": 0.5})
+    lonely = od.policies.RegressorElimination(
+        od.stack(bank("low"), bank("new")), contexts=[[0.0]]
+    )
+    refusal = r"^decision must be learnt by the policy that made it"
+    with (
+        pytest.raises(od.InvalidInput, match=refusal),
+        pytest.warns(od.errors.NoExploration),
     ):
-        mixture.learn(decision, 1)
+        od.Agent(lonely, seed=1).learn(decision, 1)
     with pytest.raises(
         od.InvalidInput, match=r"^decision must name its 2 experts; got 1 names"
     ):

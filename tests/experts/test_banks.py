@@ -209,9 +209,8 @@ class TestModels:
             def predict(self, rows: Any) -> Any:
                 return np.tile([0.995, 0.999, 0.2], (len(rows), 1))
 
-        predictions, ballots = od.ModelExperts({"bold": Bold()}, self.ARMS).advise(
-            (), self.X[0]
-        )
+        bank = od.ModelExperts({"bold": Bold()}, self.ARMS, clip=(0.01, 0.99))
+        predictions, ballots = bank.advise((), self.X[0])
         np.testing.assert_array_equal(predictions, [[0.99, 0.99, 0.2]])
         np.testing.assert_array_equal(ballots, [[0, 1, 0]])
 

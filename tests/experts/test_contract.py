@@ -62,7 +62,10 @@ BANKS: dict[str, Callable[[], Experts]] = {
         {"share": share_of_first, "constant": constant}, ("a", "b", "c")
     ),
     "models": lambda: od.ModelExperts(
-        {"low": Fixed(0.5), "high": Fixed(1.0)}, ("a", "b", "c"), version="1"
+        {"low": Fixed(0.5), "high": Fixed(1.0)},
+        ("a", "b", "c"),
+        clip=(0.01, 0.99),
+        version="1",
     ),
     "linear per arm": lambda: od.LinearExperts(WEIGHTS),
     "probit per arm": lambda: od.LinearExperts(WEIGHTS, link="probit"),
@@ -75,12 +78,16 @@ BANKS: dict[str, Callable[[], Experts]] = {
         )
     ),
     "guarded with a timeout": lambda: od.Guarded(
-        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"),
+        od.ModelExperts(
+            {"low": Fixed(0.5)}, ("a", "b", "c"), clip=(0.01, 0.99), version="1"
+        ),
         timeout_ms=5000,
     ),
     "stack": lambda: od.stack(
         od.LinearExperts(WEIGHTS),
-        od.ModelExperts({"low": Fixed(0.5)}, ("a", "b", "c"), version="1"),
+        od.ModelExperts(
+            {"low": Fixed(0.5)}, ("a", "b", "c"), clip=(0.01, 0.99), version="1"
+        ),
     ),
     "learner": Averages,
     "learners": lambda: LearningExperts(

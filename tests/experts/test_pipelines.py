@@ -114,7 +114,7 @@ def directly(model: Any, arms: dict[str, Any], categories: bool) -> Any:
         if hasattr(model, "predict_proba")
         else model.predict(frame)
     )
-    return np.clip(mean, 0.01, 0.99)
+    return np.clip(mean, 1e-4, 1 - 1e-4)
 
 
 @pytest.mark.parametrize("kind", MODELS)

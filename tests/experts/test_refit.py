@@ -110,7 +110,7 @@ def test_clipped_predictions_do_not_tie_votes() -> None:
         np.clip(np.arange(12) // 3 * 0.3 + arms * 0.02, 0, 1),
     )
     predictions, ballots = bank.advise(state, [9.0])
-    np.testing.assert_array_equal(predictions, [[0.99, 0.99, 0.99]])
+    np.testing.assert_array_equal(predictions, [[0.9999, 0.9999, 0.9999]])
     np.testing.assert_array_equal(ballots, [[0, 0, 1]])
 
 

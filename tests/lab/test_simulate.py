@@ -309,3 +309,52 @@ def test_the_gap_of_a_sleeper_is_a_number() -> None:
     assert np.isfinite(
         simulate(policy, world, steps=30, trace=("gap",)).traces["gap"]
     ).all()
+
+
+class Ours(worlds.World):
+    """A world of a user's own, without errors."""
+
+    n_arms = 3
+
+    def context(
+        self, step: int, runs: int, rng: np.random.Generator, history: Any = None
+    ) -> Any:
+        return rng.integers(10, size=runs)
+
+    def means(self, step: int, context: Any) -> Any:
+        return np.full((len(context), 3), 0.5)
+
+
+class FewerArguments(Ours):
+    def context(self, step: int, runs: int, rng: Any) -> Any:  # type: ignore[override]
+        return super().context(step, runs, rng)
+
+
+class OtherArguments(Ours):
+    def means(self, context: Any) -> Any:  # type: ignore[override]
+        return super().means(1, context)
+
+
+class Texts(Ours):
+    def means(self, step: int, context: Any) -> Any:
+        return super().means(step, context).astype(str)
+
+
+@pytest.mark.parametrize(
+    ("world", "message"),
+    [
+        (
+            FewerArguments(),
+            r"context of FewerArguments must take \(step, runs, rng, history=None\)",
+        ),
+        (OtherArguments(), r"means of OtherArguments must take \(step, context\)"),
+        (Texts(), r"means of Texts must be numbers; got dtype <U\d+ at step 1"),
+    ],
+    ids=["context", "means", "texts"],
+)
+def test_worlds_of_ones_own_are_checked(world: Any, message: str) -> None:
+    table, _ = instance()
+    policy = od.GeneralizedThompsonSampling(od.TableExperts(table), gamma=0.1)
+    assert simulate(policy, Ours(), steps=5, runs=4).regret.shape == (5, 4)
+    with pytest.raises(od.InvalidInput, match=message):
+        simulate(policy, world, steps=5, runs=4)

@@ -147,7 +147,7 @@ def said(context: list[float], experts: Any = None) -> Any:
         scores = experts @ np.array(context)
     else:
         scores = experts @ np.array([[*context, *_FEATURES[arm]] for arm in ARMS]).T
-    return np.clip(1 / (1 + np.exp(-scores)), 0.01, 0.99)
+    return np.clip(1 / (1 + np.exp(-scores)), 1e-4, 1 - 1e-4)
 
 
 class Client(httpx.Client):

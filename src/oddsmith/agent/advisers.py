@@ -6,11 +6,10 @@ from hashlib import sha256
 
 import numpy as np
 
-from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.expert_policy import ExpertState
 from oddsmith.core.experts import Experts
+from oddsmith.core.policy import Policy
 from oddsmith.experts.stack import Stacked
 from oddsmith.experts.wrapper import Wrapper
 
@@ -42,7 +41,7 @@ def signed_names(bank: Experts | None) -> tuple[str, ...] | None:
 
 
 def as_known(
-    decision: Decision, experts: Sequence[str] | None, state: State
+    decision: Decision, experts: Sequence[str] | None, policy: Policy, state: State
 ) -> Decision:
     """The decision as these experts read it: those that did not advise it are asleep,
     others' advice is left out.
@@ -50,7 +49,9 @@ def as_known(
     Sleepers are charged under the weights the decision was drawn with, or where it has
     none under the state's.
 
-    >>> state = ExpertState(np.zeros(2), 0, ())
+    >>> from oddsmith.core.gts import GeneralizedThompsonSampling
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> gts = GeneralizedThompsonSampling(GivenExperts(["kept", "new"]))
     >>> made = Decision(
     ...     1,
     ...     None,
@@ -60,7 +61,7 @@ def as_known(
     ...     advice=np.array([0.3, 0.6]),
     ...     advisers=("old", "kept"),
     ... )
-    >>> as_known(made, ("kept", "new"), state).advice
+    >>> as_known(made, ("kept", "new"), gts, gts.init()).advice
     array([0.6, nan])
     """
     if not isinstance(decision, Decision):
@@ -76,44 +77,18 @@ def as_known(
         return decision
     there = {name: place for place, name in enumerate(decision.advisers)}
     places = np.array([there.get(name, -1) for name in experts])
-    if decision.advice.shape[-1] != len(there):
+    n_advisers = policy.adviser_count(decision)
+    if n_advisers != len(there):
         raise InvalidInput(
-            f"decision must name its {decision.advice.shape[-1]} experts; got "
-            f"{len(there)} names"
+            f"decision must name its {n_advisers} experts; got {len(there)} names"
         )
     if (places < 0).all():
         raise InvalidInput(
             f"decision must have advice of an expert of {_few(experts)}; got "
             f"{_few(decision.advisers)}"
         )
-    new = [name for name, place in zip(experts, places, strict=True) if place < 0]
-    if new and not isinstance(state, ExpertState):
-        got = f"advice of {_few(decision.advisers)}, and none of {_few(new)}"
-        raise InvalidInput(
-            "decision must be learnt by the policy that made it, where this has no "
-            f"weights; got {got}"
-        )
-
-    def columns(values: Array | None, missing: float) -> Array | None:
-        return (
-            None
-            if values is None
-            else np.where(places < 0, missing, values[..., places])
-        )
-
-    advice, bonus = columns(decision.advice, np.nan), columns(decision.bonus, np.nan)
-    drawn_with = columns(decision.log_weights, -np.inf)
-    if new:
-        today = np.broadcast_to(
-            state.log_weights, (*decision.advice.shape[:-1], len(places))
-        )
-        drawn_with = (
-            today
-            if drawn_with is None
-            else np.where(np.isnan(drawn_with), today, drawn_with)
-        )
-    return decision._replace(
-        advice=advice, bonus=bonus, log_weights=drawn_with, advisers=tuple(experts)
+    return policy.with_advisers(state, decision, places)._replace(
+        advisers=tuple(experts)
     )
 
 

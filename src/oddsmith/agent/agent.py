@@ -2,17 +2,19 @@
 
 import threading
 import warnings
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.agent.advisers import as_known, signed_names
 from oddsmith.agent.call import Call, call_of, calls_of, check_record
+from oddsmith.agent.roster_changes import policy_after
 from oddsmith.agent.slate import filled, slate_of, slots_of
-from oddsmith.core.arrays import Ints
+from oddsmith.core.arrays import Ints, number
 from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import (
     Context,
@@ -27,10 +29,20 @@ from oddsmith.core.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.names import Arms, arm_names, hint
 from oddsmith.core.policy import Policy, check_policy, fold
+from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.core.uniforms import Uniforms
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.roster import bank_of_one
 from oddsmith.files import disk
 from oddsmith.files import state as saving
+from oddsmith.files.fingerprint import fingerprint
+from oddsmith.policies.roster import (
+    active_experts,
+    add_expert,
+    check_addition,
+    check_retirement,
+    retire_expert,
+)
 
 __all__ = ["Agent"]
 
@@ -103,9 +115,13 @@ class Agent:
             )
         self._state: State = _checked_state(policy, state)
         self._experts = signed_names(policy.bank)
+        # the experts that joined, with their shares, or retired (0)
+        self._changes: list[list[Any]] = []
         self._steps = 0
         self._numbering, self._learning = threading.Lock(), threading.Lock()
-        self._reading = self._learning if policy.in_place else nullcontext()
+        self._reading: AbstractContextManager[Any] = nullcontext()
+        if policy.in_place:
+            self._reading = self._learning
         if not policy.explores:
             message = (
                 "some odds may be 0, and this agent's log will then not support "
@@ -165,10 +181,11 @@ class Agent:
         # the arms, the policy and its state belong together: another thread may add
         # arms
         with self._reading:
-            call = call_of(self.policy, self.arms, context, arms, eligible)
+            now = self._current()
+            call = call_of(now.policy, now.arms, context, arms, eligible)
             step = self._take(1)
             try:
-                return self._one(call, context, step)
+                return self._one(now, call, context, step)
             except BaseException:
                 self._give_back(step, 1)
                 raise
@@ -191,8 +208,9 @@ class Agent:
         """
         places = slots_of(slots)
         with self._reading:
+            now = self._current()
             calls = slate_of(
-                call_of(self.policy, self.arms, context, arms, eligible),
+                call_of(now.policy, now.arms, context, arms, eligible),
                 context,
                 places,
             )
@@ -200,7 +218,9 @@ class Agent:
             try:
                 return filled(
                     calls,
-                    lambda call, place: self._one(call, call.context, first + place),
+                    lambda call, place: self._one(
+                        now, call, call.context, first + place
+                    ),
                 )
             except BaseException:
                 self._give_back(first, len(calls))
@@ -217,12 +237,13 @@ class Agent:
         one for each.
         """
         with self._reading:
-            calls = calls_of(self.policy, self.arms, contexts, arms, eligible)
+            now = self._current()
+            calls = calls_of(now.policy, now.arms, contexts, arms, eligible)
             n = sum(len(places) for places, _ in calls)
             first = self._take(n)
             try:
                 drawn = [
-                    (places, self._drawn(call, first + places))
+                    (places, self._drawn(now, call, first + places))
                     for places, call in calls
                 ]
             except BaseException:
@@ -245,15 +266,14 @@ class Agent:
         nothing is learnt. What is learnt twice counts twice. An expert that did not
         advise a decision, or did in another version, is asleep in it.
         """
-        if isinstance(decision, list):
-            decision = Decision.stacked(
-                [as_known(one, self._experts, self._state) for one in decision]
-            )
-        decision = as_known(decision, self._experts, self._state)
-        self._check_arms(decision)
-        rewards = check_rewards(decision, reward)
-        by_number = decision.numbered()
         with self._learning:
+            given = decision
+            if isinstance(given, list):
+                given = Decision.stacked([self._as_known(one) for one in given])
+            known = self._as_known(given)
+            self._check_arms(known)
+            rewards = check_rewards(known, reward)
+            by_number = known.numbered()
             if isinstance(rewards, float):
                 state = self.policy.update(self._state, by_number, rewards)
                 self._state = check_state(self.policy, state)
@@ -268,8 +288,9 @@ class Agent:
         """The arm with the largest odds, without exploration (the first of them, if
         several)."""
         with self._reading:
-            call = call_of(self.policy, self.arms, context, arms, eligible)
-            odds = self._odds(call, max(self._steps, 1))
+            now = self._current()
+            call = call_of(now.policy, now.arms, context, arms, eligible)
+            odds = self._odds(now, call, max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
         if call.names is None:
             return arm if arm.ndim else int(arm)
@@ -284,7 +305,8 @@ class Agent:
         weight, by arm, or for "all arms" where these share a belief.
         """
         with self._reading:
-            return self.policy.named_posterior(self._state, self.arms)
+            now = self._current()
+            return now.policy.named_posterior(now.state, now.arms)
 
     def explain(
         self, context: Context, *, arms: object = None, eligible: object = None
@@ -296,10 +318,15 @@ class Agent:
         predict is told of `Hedged`; of GTS a service tells it.
         """
         with self._reading:
-            call = call_of(self.policy, self.arms, context, arms, eligible)
-            parts = self.policy.explain(
-                self._state, call.question, eligible=call.mask, step=max(self._steps, 1)
+            now = self._current()
+            call = call_of(now.policy, now.arms, context, arms, eligible)
+            parts = now.policy.explain(
+                now.state, call.question, eligible=call.mask, step=max(self._steps, 1)
             )
+            if isinstance(parts, Explanation) and now.policy.bank is not None:
+                own = getattr(now.state, "experts", ())
+                clipped = clip_counts(now.policy.bank, own, parts.predictions)
+                parts = parts._replace(notes=(*parts.notes, *map(str, clipped)))
         return (
             parts
             if call.names is None
@@ -324,6 +351,39 @@ class Agent:
             self.policy, self._state = self.policy.with_arms(self._state, names)
             self.arms = names
 
+    def add_expert(
+        self, name: str, expert: object = None, *, share: float | None = None
+    ) -> None:
+        """An expert joins with a `share` of the weight, that of one among equals unless
+        given; the others keep their proportions.
+
+        `expert` is a model (asked like the models that are there), a function of the
+        context, or a bank of one expert with this name; one that retired comes back by
+        its name alone. Earlier decisions can still be learnt: it is asleep in them. For
+        GTS, RateMixture, Hedged, EXP4 and EXP4P.
+        """
+        with self._learning:
+            check_addition(self.policy, name)
+            bank = self.policy.bank
+            n_active = len(active_experts(self.policy))
+            part = 1 / (n_active + 1) if share is None else share
+            number("share", part, low=0, high=1, open_low=True, open_high=True)
+            joins = None
+            if bank is not None and name not in bank.names:
+                joins = bank_of_one(bank, name, expert)
+            self._become(*add_expert(self.policy, self._state, name, part, joins))
+            self._changes.append([name, part])
+
+    def retire_expert(self, name: str) -> None:
+        """An expert retires: its weight is 0, and the others share it in proportion.
+
+        It is no longer asked if the experts are `Guarded`; it can come back.
+        """
+        with self._learning:
+            check_retirement(self.policy, name)
+            self._become(*retire_expert(self.policy, self._state, name))
+            self._changes.append([name, 0.0])
+
     def save(self, path: str | Path) -> None:
         """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it
         or nothing."""
@@ -338,20 +398,54 @@ class Agent:
                 "seed": self.seed,
                 "steps": self._steps,
                 "arms": None if self.arms is None else list(self.arms),
+                "expert_changes": self._changes,
             }
             content = saving.pack(self.policy, self._state, meta)
         disk.write(Path(path), content)
 
     @classmethod
-    def load(cls, path: str | Path, policy: Policy) -> "Agent":
-        """The agent that `save` wrote; `policy` must be the one it was saved with."""
-        state, meta = saving.read(Path(path), policy)
+    def load(
+        cls,
+        path: str | Path,
+        policy: Policy,
+        *,
+        experts: Mapping[str, object] | None = None,
+    ) -> "Agent":
+        """The agent that `save` wrote; `policy` must be the one it was made with, or
+        had at last.
+
+        `experts` are those that joined since it was made, by name.
+        """
+        meta = saving.read_meta(Path(path))
+        changes = meta.get("expert_changes", [])
+        if changes and fingerprint(policy) != meta["fingerprint"]:
+            policy = policy_after(policy, changes, experts or {})
+        state, _ = saving.read(Path(path), policy)
         with warnings.catch_warnings():
             # the warning came when the agent was made
             warnings.simplefilter("ignore", NoExploration)
             agent = cls(policy, meta["seed"], meta["arms"])
-        agent._state, agent._steps = state, meta["steps"]
+        agent._state = state
+        agent._steps = meta["steps"]
+        agent._changes = changes
         return agent
+
+    def _current(self) -> "_Current":
+        """The policy, its state and its arms, which belong together."""
+        with self._numbering:
+            return _Current(self.policy, self._state, self.arms, self._experts)
+
+    def _become(self, policy: Policy, state: State) -> None:
+        """Go on with another roster; the caller holds `_learning`."""
+        with self._numbering:
+            self.policy = policy
+            self._state = state
+            self._experts = signed_names(policy.bank)
+            if policy.in_place:
+                self._reading = self._learning
+
+    def _as_known(self, decision: Decision) -> Decision:
+        return as_known(decision, self._experts, self.policy, self._state)
 
     def _take(self, n: int) -> int:
         """The first of the next n steps."""
@@ -385,28 +479,28 @@ class Agent:
                 f"{decision.arm!r:.60}"
             )
 
-    def _odds(self, call: Call, step: Step) -> Odds:
+    def _odds(self, now: "_Current", call: Call, step: Step) -> Odds:
         """The policy's odds for a call, checked."""
-        odds = self.policy.odds(
-            self._state, call.question, eligible=call.mask, step=step
-        )
-        return check_odds(self.policy, odds, eligible=call.mask, step=step)
+        odds = now.policy.odds(now.state, call.question, eligible=call.mask, step=step)
+        return check_odds(now.policy, odds, eligible=call.mask, step=step)
 
-    def _one(self, call: Call, context: Context, step: int) -> Decision:
+    def _one(
+        self, now: "_Current", call: Call, context: Context, step: int
+    ) -> Decision:
         """The decision of a call for one context."""
-        odds = self._odds(call, step)
+        odds = self._odds(now, call, step)
         uniform = self._uniforms(step)
         return call.named(
             draw(_single(odds), context, uniform, eligible=call.mask, step=step),
-            self._experts,
+            now.experts,
         )
 
-    def _drawn(self, call: Call, steps: Ints) -> Decision:
+    def _drawn(self, now: "_Current", call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
         n = len(steps)
-        odds = self._odds(call, steps)
+        odds = self._odds(now, call, steps)
         alike = odds.propensities.ndim == 1 and (
-            not self.policy.reads_context or _all_failed(self.policy, odds)
+            not now.policy.reads_context or _all_failed(now.policy, odds)
         )
         if odds.propensities.shape[:-1] != (n,) and not alike:
             shape = odds.propensities.shape
@@ -417,8 +511,17 @@ class Agent:
         uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
         return call.named(
             draw(odds, call.context, uniforms, eligible=call.mask, step=steps),
-            self._experts,
+            now.experts,
         )
+
+
+class _Current(NamedTuple):
+    """What a decision is made with."""
+
+    policy: Policy
+    state: State
+    arms: Arms | None
+    experts: tuple[str, ...] | None
 
 
 def _checked_state(policy: Policy, state: State) -> State:

@@ -2,7 +2,10 @@
 time and nothing else."""
 
 from oddsmith.client.answers import (
+    DecisionEvent,
+    ExpertPart,
     PosteriorWeights,
+    RecordedDecision,
     ServedDecision,
     ServedSlate,
     StoredEvent,
@@ -13,7 +16,10 @@ from oddsmith.client.outbox import Reported
 __all__ = [
     "AsyncClient",
     "Client",
+    "DecisionEvent",
+    "ExpertPart",
     "PosteriorWeights",
+    "RecordedDecision",
     "Reported",
     "ServedDecision",
     "ServedSlate",

@@ -7,12 +7,16 @@ from typing import Any, NamedTuple, TypeVar
 from oddsmith.core.errors import Conflict, InvalidInput, OddsmithError, ServiceError
 
 __all__ = [
+    "DecisionEvent",
+    "ExpertPart",
     "PosteriorWeights",
+    "RecordedDecision",
     "ServedDecision",
     "ServedSlate",
     "StoredEvent",
     "one_of",
     "read_batch",
+    "read_record",
     "read_slate",
     "refusal",
 ]
@@ -73,6 +77,66 @@ class StoredEvent(NamedTuple):
     parked: bool = False
 
 
+class DecisionEvent(NamedTuple):
+    """An event of a decision: its position, kind and value, and who sent it when."""
+
+    position: int
+    kind: str
+    value: float | None
+    key: str
+    time: float
+    sender: str | None
+
+
+class ExpertPart(NamedTuple):
+    """What an expert had to do with a decision: its weight, its vote by arm, and its
+    predictions, from 0 to 1.
+
+    `predicted` is about the arm that was drawn, None where the expert slept;
+    `predictions` are about all arms, None where it cannot be asked again.
+    """
+
+    expert: str
+    weight: float
+    votes: dict[str, float]
+    predicted: float | None
+    predictions: dict[str, float | None] | None = None
+
+
+class RecordedDecision(NamedTuple):
+    """All that the log has of a decision.
+
+    `reward` is what it counts with, from position `counts_since` on; None until then.
+    `context` and `features` of the offer are "erased" where they were, and None where
+    the service does not show them (`context_hidden`). With `explain` there are
+    `experts`, the heaviest first, `notes` about their predictions, and a sentence about
+    their choices.
+    """
+
+    id: str
+    experiment: str
+    arm: str
+    propensity: float
+    odds: dict[str, float]
+    step: int
+    position: int
+    seen: int
+    context: Any
+    context_hidden: bool
+    eligible: list[str] | None
+    shadow: bool
+    deferred: bool
+    reward: float | None
+    counts_since: int | None
+    slate: str | None
+    slot: int | None
+    events: list[DecisionEvent]
+    features: Any = None
+    experts: list[ExpertPart] | None = None
+    notes: list[str] | None = None
+    choices_sentence: str | None = None
+
+
 class PosteriorWeights(NamedTuple):
     """How likely each expert is the one to follow, or what is known of arms
     (`Agent.posterior`), up to a position."""
@@ -94,6 +158,16 @@ def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
     return kind(
         **{name: answer[name] for name in kind.__annotations__ if name in answer}
     )
+
+
+def read_record(answer: Mapping[str, Any]) -> RecordedDecision:
+    """The answer about a decision in the log."""
+    events = [one_of(DecisionEvent, event) for event in answer["events"]]
+    record = one_of(RecordedDecision, {**answer, "events": events})
+    if record.experts is None:
+        return record
+    parts = [one_of(ExpertPart, part) for part in answer["experts"]]
+    return record._replace(experts=parts)
 
 
 def read_batch(

@@ -11,11 +11,13 @@ from urllib.parse import quote
 from oddsmith.agent.slate import slot_id
 from oddsmith.client.answers import (
     PosteriorWeights,
+    RecordedDecision,
     ServedDecision,
     ServedSlate,
     StoredEvent,
     one_of,
     read_batch,
+    read_record,
     read_slate,
 )
 from oddsmith.client.bodies import (
@@ -312,12 +314,12 @@ class Calls(Sending):
         words = {name: str(value) for name, value in query.items() if value is not None}
         return persist(Request("GET", "/v1/changes", None, words), dict, longer)
 
-    def decision(self, id: str, *, explain: bool = False) -> Steps[dict[str, Any]]:
-        """All that the log knows of a decision; with `explain`, experts' votes and
-        weights, and if they choose well."""
+    def decision(self, id: str, *, explain: bool = False) -> Steps[RecordedDecision]:
+        """All that the log has of a decision; with `explain`, experts' votes, weights
+        and predictions, and if they choose well."""
         return self._get(
             f"/v1/decisions/{quote(id, safe='')}",
-            dict,
+            read_record,
             explain="true" if explain else None,
         )
 

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.core import weights
-from oddsmith.core.arrays import Array, Bools, Real, simplex
+from oddsmith.core.arrays import Array, Bools, Ints, Real, simplex
 from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput, NoEligibleArm, OutOfDomain
 from oddsmith.core.experts import Experts, check_bank, checked_predictions
 from oddsmith.core.losses import Loss
-from oddsmith.core.policy import Policy
+from oddsmith.core.policy import ExpertShare, Policy
 
 __all__ = [
     "ExpertState",
@@ -29,7 +29,10 @@ __all__ = [
     "column",
     "drawn_advice",
     "explored",
+    "in_places",
     "scored",
+    "shared_log_weights",
+    "shared_prior",
 ]
 
 Prior: TypeAlias = npt.ArrayLike | Mapping[str, float] | None
@@ -200,6 +203,22 @@ class MultiplicativeWeights(OverExperts):
         experts, own = self.experts.with_arms(state.experts, arms)
         return self.with_bank(experts), state._replace(experts=own)
 
+    def with_expert_share(
+        self, state: ExpertState, change: ExpertShare
+    ) -> tuple[Self, ExpertState]:
+        """This policy with the share as prior and as weight of the expert."""
+        policy: Any = self
+        prior = shared_prior(self.prior, change)
+        log_weights = shared_log_weights(state.log_weights, self.prior, change)
+        changed: Self = replace(policy, experts=change.bank, prior=prior)
+        return changed, state._replace(log_weights=log_weights, experts=change.own)
+
+    def with_advisers(
+        self, state: ExpertState, decision: Decision, places: Ints
+    ) -> Decision:
+        """Experts that gave no advice are asleep in it."""
+        return in_places(decision, places, self.weights_of(state))
+
     def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
         """The prior, with batch axes `shape`."""
         log_weights = np.broadcast_to(
@@ -233,6 +252,79 @@ class MultiplicativeWeights(OverExperts):
             state.learnt + 1,
             self.learnt_by_experts(state.experts, decision, reward),
         )
+
+
+def shared_prior(prior: Array, change: ExpertShare) -> Array:
+    """The prior (N,) after a change of experts: `share` for one, the others in
+    proportion.
+
+    >>> shared_prior(np.array([0.5, 0.5]), ExpertShare(Experts(), (), 2, 0.2))
+    array([0.4, 0.4, 0.2])
+    """
+    wider = np.append(prior, 0.0) if change.place == len(prior) else prior.copy()
+    wider *= 1 - change.share
+    wider[change.place] = change.share
+    shared: Array = wider / wider.sum()
+    return shared
+
+
+def shared_log_weights(log_weights: Array, prior: Array, change: ExpertShare) -> Array:
+    """Log weights (…, N) after a change of experts, relative to the leader; if no other
+    has weight when one retires, the others begin at the prior (N,) that they had."""
+    if change.place == log_weights.shape[-1]:
+        none = np.full((*log_weights.shape[:-1], 1), -np.inf)
+        wider = np.concatenate([log_weights, none], axis=-1)
+    else:
+        wider = log_weights.copy()
+    if change.share == 0:
+        wider[..., change.place] = -np.inf
+        top = wider.max(axis=-1, keepdims=True)
+        others = prior.copy()
+        others[change.place] = 0.0
+        first = np.log(others, out=np.full(len(prior), -np.inf), where=others > 0)
+        wider = np.where(top == -np.inf, first, wider)
+    else:
+        # relative to the leader: at least 0
+        log_total = np.log(np.exp(wider).sum(axis=-1))
+        odds = np.log(change.share) - np.log1p(-change.share)
+        wider[..., change.place] = odds + log_total
+    relative: Array = wider - wider.max(axis=-1, keepdims=True)
+    return relative
+
+
+def in_places(decision: Decision, places: Ints, log_weights: Array) -> Decision:
+    """A decision with the advice of other experts, in the order of these: expert i gave
+    column `places[i]`, and slept where that is -1.
+
+    Sleepers are charged under the weights the decision was drawn with, or where it has
+    none under `log_weights`, those of now.
+
+    >>> early = Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.3]))
+    >>> in_places(early, np.array([0, -1]), np.zeros(2)).advice
+    array([0.3, nan])
+    """
+    if decision.advice is None:
+        return decision
+
+    def columns(values: Array | None, missing: float) -> Array | None:
+        if values is None:
+            return None
+        return np.where(places < 0, missing, values[..., places])
+
+    drawn_with = columns(decision.log_weights, -np.inf)
+    if (places < 0).any():
+        shape = (*decision.advice.shape[:-1], len(places))
+        now = np.broadcast_to(log_weights, shape)
+        drawn_with = (
+            now
+            if drawn_with is None
+            else np.where(np.isnan(drawn_with), now, drawn_with)
+        )
+    return decision._replace(
+        advice=columns(decision.advice, np.nan),
+        bonus=columns(decision.bonus, np.nan),
+        log_weights=drawn_with,
+    )
 
 
 def _returned(state: State, verb: str) -> State:

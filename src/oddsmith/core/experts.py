@@ -141,6 +141,11 @@ class Experts:
         `reward`: here it learns once more."""
         return self.update(state, decision, reward)
 
+    def prediction_bounds(self, state: State) -> Array | None:
+        """The least and the largest prediction (N, 2) that the bank clips each expert
+        to, ±inf where there is no clip; None if it clips none."""
+        return None
+
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
         """This bank and its state with further arms behind the old ones, of which
         nothing is known."""

@@ -2,11 +2,11 @@
 facts about them."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.arrays import Array, Bools, Ints, Real
 from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import (
     Context,
@@ -23,10 +23,23 @@ from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.losses import domain, square_loss
 from oddsmith.core.offer import AnyOffer
 
-__all__ = ["Policy", "check_policy", "decide", "fold"]
+__all__ = ["ExpertShare", "Policy", "check_policy", "decide", "fold"]
 
 _WRITE = "write init, odds and update"
 _ODDS = "agent.policy.odds(agent.state, context) gives its odds and advice"
+
+
+class ExpertShare(NamedTuple):
+    """A change of one expert: `bank` has all experts from now on and `own` is its
+    state; the expert at `place` has this `share` of the weight, 0 if it retires.
+
+    A new expert is the last one.
+    """
+
+    bank: Experts
+    own: State
+    place: int
+    share: float
 
 
 class Policy:
@@ -216,6 +229,35 @@ class Policy:
             f"policy must have experts that can be replaced; got {type(self).__name__}"
         )
 
+    def with_expert_share(
+        self, state: State, change: ExpertShare
+    ) -> tuple[Self, State]:
+        """This policy and its state after an expert has joined, retired or come back.
+
+        The others keep their proportions. Without this method a policy keeps the
+        experts that it was made with.
+        """
+        self._lacks("with_expert_share", "its experts cannot come and go")
+
+    def adviser_count(self, decision: Decision) -> int:
+        """How many experts' advice a decision carries."""
+        return 0 if decision.advice is None else decision.advice.shape[-1]
+
+    def with_advisers(self, state: State, decision: Decision, places: Ints) -> Decision:
+        """A decision that other experts advised, as this policy reads it: expert i gave
+        column `places[i]` of the advice, or none where that is -1."""
+        if (places < 0).any():
+            raise InvalidInput(
+                "decision must be learnt by the policy that made it, where this has no "
+                f"weights; got no advice of {np.count_nonzero(places < 0)} experts of "
+                f"{type(self).__name__}"
+            )
+        return decision._replace(
+            advice=_columns(decision.advice, places),
+            bonus=_columns(decision.bonus, places),
+            log_weights=_columns(decision.log_weights, places),
+        )
+
     def posterior(self, state: State) -> Array:
         """The probability (…, N) that each expert is the one to follow."""
         self._lacks("posterior", "explain(context) shows its belief about each arm")
@@ -255,6 +297,10 @@ class Policy:
         raise InvalidInput(
             f"policy must have {verb}; {type(self).__name__} has none: {instead}"
         )
+
+
+def _columns(values: Array | None, places: Ints) -> Array | None:
+    return None if values is None else values[..., places]
 
 
 def check_policy(policy: object) -> None:

@@ -8,6 +8,7 @@ from oddsmith.core.arrays import Array, Bools, check_range
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import ExpertFailed
 from oddsmith.core.experts import Experts, check_bank
+from oddsmith.core.prediction_clip import CLIP
 from oddsmith.experts.wrapper import Wrapper
 
 __all__ = ["Clipped"]
@@ -18,20 +19,20 @@ class Clipped(Wrapper):
     """`experts` with predictions clipped to [low, high]; votes are taken before
     clipping, which would make ties.
 
-    Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good;
-    clipped, it can come back.
+    Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good.
+    Clipped, it costs ln(1 / low), 9.2 unless given, and the expert can come back.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> predictions, ballots = Clipped(GivenExperts(["bold"])).advise(
     ...     (), [[0.999, 1.0]]
     ... )
     >>> predictions, ballots
-    (array([[0.99, 0.99]]), array([[0., 1.]]))
+    (array([[0.999 , 0.9999]]), array([[0., 1.]]))
     """
 
     experts: Experts
-    low: float = 0.01
-    high: float = 0.99
+    low: float = CLIP[0]
+    high: float = CLIP[1]
 
     def __post_init__(self) -> None:
         check_bank("experts", self.experts)
@@ -45,6 +46,13 @@ class Clipped(Wrapper):
     ) -> tuple[Array, Array]:
         predictions, ballots = self.experts.advise(state, context, eligible)
         return self._clipped(predictions), ballots
+
+    def prediction_bounds(self, state: State) -> Array:
+        own = np.array([[self.low, self.high]])
+        inner = self.experts.prediction_bounds(state)
+        if inner is None:
+            return np.repeat(own, len(self.names), axis=0)
+        return np.clip(inner, self.low, self.high)
 
     def _clipped(self, predictions: Array) -> Array:
         if predictions.size:

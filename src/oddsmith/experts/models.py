@@ -23,6 +23,7 @@ from oddsmith.core.experts import (
 )
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer, Offer
+from oddsmith.core.prediction_clip import CLIP
 from oddsmith.core.weights import greedy
 from oddsmith.experts.model_frames import NAMES, as_frame, check_arms_differ, ordered
 
@@ -57,12 +58,13 @@ class ModelExperts(Experts):
     the arm], or a data frame with the names of both, and the answer is the reward's
     mean.
 
-    Predictions are clipped to `clip`, visibly: votes are taken before clipping, which
-    would make ties. Each model is called once per batch (once per arm, where each arm
-    has its own). Dicts and rows with names reach the models as a data frame; a model
-    that was fitted on one gets its columns in that order, NaN where one is absent, and
-    no others; where a column is absent and arms of the call bring none that the model
-    reads, it could not tell them apart, which is refused.
+    Predictions are clipped to `clip`, votes are taken before, because clipping makes
+    ties. `explain` names the experts whose predictions are at an end of it. Each model
+    is called once per batch (once per arm, where each arm has its own). Dicts and rows
+    with names reach the models as a data frame; a model that was fitted on one gets its
+    columns in that order, NaN where one is absent, and no others; where a column is
+    absent and arms of the call bring none that the model reads, it could not tell them
+    apart, which is refused.
     `version` names the models' training run: it is the part of them that a saved agent
     remembers.
 
@@ -72,13 +74,13 @@ class ModelExperts(Experts):
     >>> ModelExperts({"fan": Fan()}, arms=["home", "draw", "away"]).predict(
     ...     (), np.zeros(4)
     ... )
-    array([[0.1 , 0.7 , 0.99]])
+    array([[0.1   , 0.7   , 0.9999]])
     """
 
     models: Mapping[str, Any]
     arms: Sequence[str] | None = None
     arm_features: npt.ArrayLike | None = None
-    clip: tuple[float, float] = (0.01, 0.99)
+    clip: tuple[float, float] = CLIP
     version: str | None = None
 
     def __post_init__(self) -> None:
@@ -156,6 +158,9 @@ class ModelExperts(Experts):
     ) -> tuple[Array, Array]:
         raw = self._raw(context)
         return np.clip(raw, *self.clip), greedy(raw, eligible)
+
+    def prediction_bounds(self, state: State) -> Array:
+        return np.repeat(np.array([self.clip]), len(self.models), axis=0)
 
     def _raw(self, context: Context) -> Array:
         """Unclipped predictions (…, N, K), arms outermost in memory."""

@@ -14,6 +14,7 @@ from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, MissingExtra
 from oddsmith.core.experts import Experts
 from oddsmith.core.names import check_names
+from oddsmith.core.prediction_clip import CLIP
 from oddsmith.experts.models import ModelExperts
 
 __all__ = ["OnnxExperts"]
@@ -32,7 +33,7 @@ class OnnxExperts(Experts):
     files: Mapping[str, str | Path | bytes]
     arms: Sequence[str] | None = None
     arm_features: npt.ArrayLike | None = None
-    clip: tuple[float, float] = (0.01, 0.99)
+    clip: tuple[float, float] = CLIP
     version: str = field(init=False)
     _bank: ModelExperts = field(init=False, repr=False)
 
@@ -63,6 +64,9 @@ class OnnxExperts(Experts):
 
     def split(self) -> tuple[ModelExperts, ...]:
         return self._bank.split()
+
+    def prediction_bounds(self, state: State) -> Array:
+        return self._bank.prediction_bounds(state)
 
     def predict(self, state: State, context: Context) -> Array:
         return self._bank.predict(state, context)

@@ -30,6 +30,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, arms_needed, refuse_offer
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer, Offer
+from oddsmith.core.prediction_clip import CLIP
 from oddsmith.core.weights import greedy
 from oddsmith.experts.fit_cache import Refits, TrainingRows, settings, unfitted
 from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
@@ -108,7 +109,7 @@ class RefittedExperts(Experts):
     seed: int = 0
     schema: Schema | None = None
     arm_schema: Schema | None = None
-    clip: tuple[float, float] = (0.01, 0.99)
+    clip: tuple[float, float] = CLIP
     version: str | None = None
     _refits: tuple[Refits, ...] = field(init=False, repr=False)
 
@@ -212,6 +213,9 @@ class RefittedExperts(Experts):
                 [fit.predict(inputs).reshape(*lead, n_arms) for fit in fits], axis=-2
             )
         return np.clip(raw, *self.clip), greedy(raw, eligible)
+
+    def prediction_bounds(self, state: RefittedState) -> Array:
+        return np.repeat(np.array([self.clip]), len(self.models), axis=0)
 
     def update(
         self, state: RefittedState, decision: Decision, reward: Real

@@ -78,6 +78,21 @@ class Stacked(Experts):
             [ballots for _, ballots in pairs]
         )
 
+    def prediction_bounds(self, state: State) -> Array | None:
+        parts = [
+            bank.prediction_bounds(own)
+            for bank, own in zip(self.banks, state, strict=True)
+        ]
+        if all(part is None for part in parts):
+            return None
+        unbounded = np.array([[-np.inf, np.inf]])
+        return np.concatenate(
+            [
+                np.repeat(unbounded, len(bank.names), axis=0) if part is None else part
+                for bank, part in zip(self.banks, parts, strict=True)
+            ]
+        )
+
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
         """Each bank with further arms; a bank that cannot gain any refuses for all."""
         wider = [

@@ -5,7 +5,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from oddsmith.core.arrays import Real
+from oddsmith.core.arrays import Array, Real
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.experts import Experts
 
@@ -42,6 +42,9 @@ class Wrapper(Experts):
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
         return self.experts.revise(state, decision, before, reward)
+
+    def prediction_bounds(self, state: State) -> Array | None:
+        return self.experts.prediction_bounds(state)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
         experts, wider = self.experts.with_arms(state, arms)

@@ -11,6 +11,7 @@ from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts
+from oddsmith.experts.guard.pace import LONGEST_MS
 from oddsmith.experts.stack import stack
 
 __all__ = ["Bank", "BuildContext", "bank_of"]
@@ -50,7 +51,7 @@ class BuildContext:
     contexts: Any = None
     arm_schema: Schema | None = None
     drifts: bool = False
-    timeout_ms: float = 50.0
+    timeout_ms: float = LONGEST_MS
 
     @property
     def experts(self) -> Experts:

@@ -39,7 +39,9 @@ def main() -> None:
     order, _ = receive(link)
     try:
         bank = _bank(order)
+        bounds = bank.prediction_bounds(bank.init())
         about = {
+            "bounds": None if bounds is None else bounds.tolist(),
             "names": list(bank.names),
             "version": bank.version,
             "description": describe(bank),

@@ -12,6 +12,7 @@ from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, OddsmithEr
 from oddsmith.core.experts import Experts, check_bank
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import Offer
+from oddsmith.core.prediction_clip import CLIP
 from oddsmith.experts.clip import Clipped
 from oddsmith.experts.encoder import Encoded
 from oddsmith.experts.guard.process import Isolated
@@ -159,7 +160,7 @@ def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts
 
 
 def _clip(keys: Keys) -> tuple[float, float]:
-    clip = keys.get("clip", [0.01, 0.99])
+    clip = keys.get("clip", list(CLIP))
     ends = finite(keys.named("clip"), clip)
     if ends.shape != (2,) or not 0 <= ends[0] < ends[1] <= 1:
         raise InvalidInput(

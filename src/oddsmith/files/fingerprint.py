@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest"]
 
 
+_EXCERPT = 60  # characters of a setting in a message
+_BEFORE = 20  # of them before the first difference
+
+
 def fingerprint(policy: object) -> str:
     """A short hash of `describe(policy)`.
 
@@ -121,7 +125,30 @@ def difference(saved: Json, given: Json, path: str = "policy") -> str:
             f"{learners} (oddsmith export and oddsmith fit learn the log anew, for a "
             "store that starts from that)"
         )
-    return f"{path} was {saved!r:.60}, is {given!r:.60}"
+    was, now = _excerpts(repr(saved), repr(given))
+    return f"{path} was {was}, is {now}"
+
+
+def _excerpts(first: str, second: str) -> tuple[str, str]:
+    """Two texts, cut to where they differ.
+
+    >>> _excerpts("a" * 99 + "b", "a" * 99 + "c")
+    ('…aaaaaaaaaaaaaaaaaaaab', '…aaaaaaaaaaaaaaaaaaaac')
+    """
+    longest = max(len(first), len(second))
+    if longest <= _EXCERPT:
+        return first, second
+    pairs = enumerate(zip(first, second, strict=False))
+    alike = next((i for i, (one, other) in pairs if one != other), longest)
+    start = max(0, alike - _BEFORE)
+    return _cut(first, start), _cut(second, start)
+
+
+def _cut(text: str, start: int) -> str:
+    end = start + _EXCERPT
+    before = "…" if start else ""
+    after = "…" if end < len(text) else ""
+    return f"{before}{text[start:end]}{after}"
 
 
 def opaque(value: object) -> str | None:

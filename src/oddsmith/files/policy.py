@@ -14,9 +14,9 @@ from oddsmith.contexts.rewards import RewardScale
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.errors import InvalidInput, OddsmithError
 from oddsmith.core.experts import Experts
-from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
+from oddsmith.experts.guard.pace import LONGEST_MS
 from oddsmith.experts.guard.policy import guarded
 from oddsmith.files.build import Bank, BuildContext
 from oddsmith.files.experts import read_bank
@@ -24,6 +24,7 @@ from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import KINDS, parameters, read_policy_table, settings
 from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.cap_groups import CapGroup
+from oddsmith.policies.roster import changes_experts
 
 __all__ = ["EXPERIMENT_NAME", "PolicyFile", "read_flag_values", "read_policy"]
 
@@ -185,7 +186,7 @@ def _read(
     table = keys.table("policy", {})
     drifts, limit = (
         bool(table.values.get("share")),
-        50.0 if timeout_ms is None else timeout_ms,
+        LONGEST_MS if timeout_ms is None else timeout_ms,
     )
     about: Any = {"arm_schema": arm_schema, "drifts": drifts, "timeout_ms": limit}
     build = BuildContext(path.resolve().parent, arms, schema, **about)
@@ -245,7 +246,7 @@ def _check_experts(
             f'experts must not stand beside kind = "{kind}", which weighs none; got '
             "both"
         )
-    if bench and not isinstance(policy, GeneralizedThompsonSampling):
+    if bench and (policy.bank is None or not changes_experts(policy)):
         raise InvalidInput(
             "experts with joins = true must stand beside a policy that they can join; "
             f'got "{kind}"'

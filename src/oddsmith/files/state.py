@@ -23,6 +23,7 @@ __all__ = [
     "leaves_of",
     "pack",
     "read",
+    "read_meta",
     "unpack",
     "unpack_meta",
     "unpack_part",
@@ -52,14 +53,22 @@ def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
 
 def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
     """State and meta from a file that `write` made for this policy."""
+    return unpack(_content(path), policy, str(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise BadFile(
             f"{path} must be a file that Agent.save wrote; "
             f"{error.strerror or 'it is damaged'}"
         ) from error
-    return unpack(content, policy, str(path))
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """What a file that `Agent.save` wrote has beside its state."""
+    return unpack_meta(_content(path), str(path))
 
 
 def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Checks of policies and worlds in a simulation: some steps at once, because a check
 of each step would take a noticeable part of it."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,11 @@ __all__ = [
 _STEPS = 64  # that are checked at once, at most
 _SUM = 1e-9  # a sum of odds that is closer to 1 needs no closer look
 _NUMBERS = 2**16  # that are kept for a check, at most (but one step)
+
+_PARAMETERS = {
+    "context": ("step", "runs", "rng", "history=None"),
+    "means": ("step", "context"),
+}
 
 Check = Callable[[Array, int], None]
 """Refuses values (steps, …) of consecutive steps, of which the first has this
@@ -120,8 +126,13 @@ def check_rewards_in_range(source: object, rewards: Array) -> None:
 
 
 def check_shape(what: str, values: Any, shape: tuple[int, ...], step: int) -> None:
-    """Refuse values of one step that are no array of this shape."""
-    if isinstance(values, np.ndarray) and values.shape == shape:
+    """Refuse values of one step that are no array of numbers of this shape."""
+    is_array = isinstance(values, np.ndarray)
+    if is_array and values.dtype.kind not in "fiub":
+        raise InvalidInput(
+            f"{what} must be numbers; got dtype {values.dtype} at step {step}"
+        )
+    if is_array and values.shape == shape:
         return
     got = getattr(values, "shape", type(values).__name__)
     raise InvalidInput(
@@ -147,6 +158,20 @@ def check_world(world: object) -> None:
             raise InvalidInput(
                 f"world must have {verb}; {kind.__name__} has none: write it"
             )
+        _check_parameters(world, verb)
+
+
+def _check_parameters(world: World, verb: str) -> None:
+    """Refuse a verb that cannot be called as the simulation calls it."""
+    arguments = {"context": (1, 1, None, None), "means": (1, None)}[verb]
+    signature = inspect.signature(getattr(world, verb))
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        wanted = ", ".join(_PARAMETERS[verb])
+        raise InvalidInput(
+            f"{verb} of {type(world).__name__} must take ({wanted}); got {signature}"
+        ) from error
 
 
 def check_step(policy: object, world: World, step: int, found: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from oddsmith.core import weights
-from oddsmith.core.arrays import Array, Bools, Real, number
+from oddsmith.core.arrays import Array, Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, State, Step
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.expert_policy import (
@@ -21,7 +21,7 @@ from oddsmith.core.expert_policy import (
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.offer import AnyOffer
-from oddsmith.core.policy import Policy
+from oddsmith.core.policy import ExpertShare, Policy
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.policies.wrapper import PolicyWrapper
 
@@ -134,6 +134,75 @@ class Hedged(PolicyWrapper):
     ) -> tuple[Self, HedgedState]:
         policy, wider = self.policy.with_arms(state.current, arms)
         return replace(self, policy=policy), state._replace(current=wider)
+
+    def with_expert_share(
+        self, state: HedgedState, change: ExpertShare
+    ) -> tuple[Self, HedgedState]:
+        """The expert has this share of the weight in GTS, and its policy begins at its
+        prior, as one that has slept until now."""
+        policy, current = self.policy.with_expert_share(state.current, change)
+        changed = replace(self, policy=policy)
+        n_before = len(self.policy.prior)
+        lost = state.lost
+        choices = state.choices
+        if change.place == n_before:
+            lost = np.insert(lost, n_before, 0.0, axis=-1)
+            none = np.zeros((*choices.shape[:-1], 1))
+            choices = np.concatenate([choices, none], axis=-1)
+        if change.share > 0:
+            lost = lost.copy()
+            lost[..., change.place] = changed._mixed_loss(lost, state.price, change)
+        return changed, HedgedState(lost, state.price, choices, current)
+
+    def _mixed_loss(self, lost: Array, price: Array, change: ExpertShare) -> Array:
+        """What the mix of all members but the one that joins has lost (…)."""
+        rate = self.scale / price
+        others = self.log_prior.copy()
+        others[change.place] = -np.inf
+        known = lost - lost.min(axis=-1, keepdims=True)
+        votes = others - rate[..., None] * known
+        top = votes.max(axis=-1)
+        total = np.log(np.exp(votes - top[..., None]).sum(axis=-1)) + top
+        beyond = np.log(np.exp(others).sum()) - total
+        mixed: Array = lost.min(axis=-1) + beyond / rate
+        return mixed
+
+    def adviser_count(self, decision: Decision) -> int:
+        return max(super().adviser_count(decision) - 1, 0) // 2
+
+    def with_advisers(
+        self, state: HedgedState, decision: Decision, places: Ints
+    ) -> Decision:
+        """Experts that gave no advice are asleep in it, and their policies have no
+        trust in it."""
+        advice = decision.advice
+        bonus = decision.bonus
+        if advice is None or bonus is None:
+            return decision
+        n = self.adviser_count(decision)
+        lead = advice.shape[:-1]
+        of_policy = decision._replace(
+            advice=advice[..., :n],
+            bonus=bonus[..., :n],
+            log_weights=None
+            if decision.log_weights is None
+            else decision.log_weights[..., :n],
+        )
+        read = self.policy.with_advisers(state.current, of_policy, places)
+        members = np.append(places, n)  # GTS, which is the last one
+        votes = np.where(places < 0, np.nan, advice[..., n + places])
+        rates = np.where(members < 0, 0.0, bonus[..., n + members])
+        said = np.concatenate([votes, advice[..., -1:]], axis=-1)
+        drawn_with = (
+            None
+            if read.log_weights is None
+            else _joined(read.log_weights, self._log_trust(state), lead)
+        )
+        return decision._replace(
+            advice=_joined(read.advice, said, lead),
+            bonus=_joined(read.bonus, rates, lead),
+            log_weights=drawn_with,
+        )
 
     def odds(
         self,
@@ -286,7 +355,13 @@ class Hedged(PolicyWrapper):
         axes."""
         predictor = int(state.current.log_weights.argmax())
         names = list(self.policy.experts.names)
-        return choices_of(state.choices, state.learnt, names=names, predictor=predictor)
+        return choices_of(
+            state.choices,
+            state.learnt,
+            names=names,
+            predictor=predictor,
+            present=self.policy.prior > 0,
+        )
 
     def members(self, state: HedgedState) -> Array:
         """q (…, N + 1): the trust in each expert's policy, and last in GTS."""

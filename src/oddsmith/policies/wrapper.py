@@ -5,12 +5,12 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
-from oddsmith.core.arrays import Array, Bools, Real
+from oddsmith.core.arrays import Array, Bools, Ints, Real
 from oddsmith.core.decision import Context, Decision, Odds, State, Step
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.offer import AnyOffer
-from oddsmith.core.policy import Policy
+from oddsmith.core.policy import ExpertShare, Policy
 
 __all__ = ["PolicyWrapper"]
 
@@ -137,6 +137,22 @@ class PolicyWrapper(Policy):
         wrapper: Any = self
         changed: Self = replace(wrapper, policy=self.policy.with_bank(bank))
         return changed
+
+    def with_expert_share(
+        self, state: State, change: ExpertShare
+    ) -> tuple[Self, State]:
+        if type(self).inner_state is not PolicyWrapper.inner_state:
+            return super().with_expert_share(state, change)
+        wrapper: Any = self
+        policy, after = self.policy.with_expert_share(state, change)
+        changed: Self = replace(wrapper, policy=policy)
+        return changed, after
+
+    def adviser_count(self, decision: Decision) -> int:
+        return self.policy.adviser_count(decision)
+
+    def with_advisers(self, state: State, decision: Decision, places: Ints) -> Decision:
+        return self.policy.with_advisers(self.inner_state(state), decision, places)
 
     def posterior(self, state: State) -> Array:
         return self.policy.posterior(self.inner_state(state))

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from oddsmith.files.state import pack, unpack
-from oddsmith.server.fold.judge import added, retired
+from oddsmith.policies.roster import add_expert as added
+from oddsmith.policies.roster import retire_expert as retired
 from server.audit.served import ARMS, SEED
 from server.audit.tampering import (
     BENCH,

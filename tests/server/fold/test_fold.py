@@ -9,9 +9,10 @@ import pytest
 import oddsmith as od
 from oddsmith.files.fingerprint import fingerprint
 from oddsmith.files.state import FORMAT, unpack
+from oddsmith.policies.roster import add_expert as added
+from oddsmith.policies.roster import retire_expert as retired
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import advance, restore, roster_change, save_snapshot
-from oddsmith.server.fold.judge import added, retired
 from oddsmith.server.fold.judge import judge as judge_of
 from oddsmith.server.fold.steps import Due, due_after
 from oddsmith.server.store import (

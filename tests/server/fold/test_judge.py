@@ -11,15 +11,15 @@ import oddsmith as od
 from oddsmith.core.expert_policy import ExpertState
 from oddsmith.experts.answers import Answered, RecordedAdvice
 from oddsmith.files.fingerprint import fingerprint
+from oddsmith.policies.roster import active_experts as active
+from oddsmith.policies.roster import add_expert as added
+from oddsmith.policies.roster import pad_to_roster
+from oddsmith.policies.roster import retire_expert as retired
 from oddsmith.server.fold.judge import (
-    active,
-    added,
     gts_inside,
     judge,
     judge_from_json,
     judge_to_json,
-    pad_to_roster,
-    retired,
 )
 
 POLICIES: dict[str, Any] = {
@@ -112,8 +112,9 @@ def test_what_is_no_weighted_vote_has_no_judge() -> None:
         )
         is None
     )
-    with pytest.raises(od.InvalidInput, match="weighted votes only; got SquareCB"):
-        retired(other, other.init(), "a")
+    linear: Any = od.LinUCB(dim=2, n_arms=3)
+    with pytest.raises(od.InvalidInput, match=r"may come and go .*got LinUCB"):
+        retired(linear, linear.init(), "a")
     with pytest.raises(od.InvalidInput, match="must be what `judge_to_json` wrote"):
         judge_from_json({"gamma": 0.1})
 
@@ -213,7 +214,7 @@ def test_who_joined_after_a_decision_sleeps_in_it() -> None:
     early = od.decide(policy, state, 1, 0.3)
     judged: Any = judge(policy)
     changed, grown = added(judged, state, "d", 0.2)
-    after = changed.update(grown, pad_to_roster(early, grown.log_weights), 1.0)
+    after = changed.update(grown, pad_to_roster(changed, grown, early), 1.0)
     # the mix loss of sleepers keeps their share
     assert weights_of(after)[3] == pytest.approx(0.2, abs=1e-15)
     np.testing.assert_allclose(
@@ -224,9 +225,9 @@ def test_who_joined_after_a_decision_sleeps_in_it() -> None:
     slept = early._replace(
         advice=np.array([0.3, np.nan, 0.4]), log_weights=np.log([0.5, 0.2, 0.3])
     )
-    padded: Any = pad_to_roster(slept, grown.log_weights)
+    padded: Any = pad_to_roster(changed, grown, slept)
     assert padded.log_weights.tolist() == [*np.log([0.5, 0.2, 0.3]), -np.inf]
-    assert pad_to_roster(slept, state.log_weights) is slept
+    assert pad_to_roster(policy, state, slept) is slept
 
 
 def test_answers_are_given_back_as_they_are() -> None:

@@ -32,6 +32,7 @@ class Record:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.is_warned = False
         self._counts: dict[str, Counter[str]] = {}
         self._last: dict[str, tuple[float, str]] = {}
 

@@ -15,10 +15,11 @@ from oddsmith.core.errors import ExpertFailed, InvalidInput, place_of
 from oddsmith.core.experts import Experts, as_predictions
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure
+from oddsmith.experts.guard.pace import Pace
 from oddsmith.experts.guard.parts import is_library_code, split_bank
 from oddsmith.experts.stack import Stacked
 
-__all__ = ["Advice", "CallResult", "Leaf", "Pace", "ask", "common_shape", "leaves"]
+__all__ = ["Advice", "CallResult", "Leaf", "ask", "common_shape", "leaves"]
 
 Advice: TypeAlias = tuple[Array, Array]
 """Predictions and ballots, both (…, N, K)."""
@@ -26,17 +27,9 @@ CallResult: TypeAlias = Advice | CallFailure
 
 
 @dataclass(eq=False)
-class Pace:
-    """How late an expert has been."""
-
-    late: int = 0  # calls in a row
-    stuck: int = 0  # late calls that still run
-
-
-@dataclass(eq=False)
 class Leaf:
-    """The smallest bank that can be asked on its own, the path of its state, and how
-    late it has been."""
+    """The smallest bank that can be asked on its own, the path of its state, and its
+    pace."""
 
     bank: Experts
     path: tuple[int, ...]

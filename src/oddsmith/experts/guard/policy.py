@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.guard.pace import TimeLimit
 
 __all__ = ["guarded"]
 
@@ -13,7 +14,7 @@ _Policy = TypeVar("_Policy", bound=Policy)
 
 def guarded(
     policy: _Policy,
-    timeout_ms: float | None = None,
+    timeout_ms: TimeLimit = None,
     *,
     arms: Sequence[str] | None = None,
 ) -> _Policy:
@@ -35,4 +36,11 @@ def guarded(
     bank = policy.bank
     if bank is None or isinstance(bank, Guarded):
         return policy
-    return policy.with_bank(Guarded(bank, timeout_ms, policy.prediction_range, arms))
+    guard = Guarded(
+        bank,
+        timeout_ms,
+        policy.prediction_range,
+        arms,
+        earlier_votes=not policy.importance_weighted,
+    )
+    return policy.with_bank(guard)

@@ -27,6 +27,7 @@ from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure, Record
 from oddsmith.experts.guard.frames import receive, send
+from oddsmith.experts.guard.pace import LONGEST_MS
 from oddsmith.experts.guard.parts import RecordKeeper
 
 __all__ = ["Isolated"]
@@ -48,9 +49,9 @@ class Isolated(RecordKeeper, Experts):
     later as it fails less or more often; until then calls are "starting". A call that
     takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded`
     all of this is sleep. Inside, experts are guarded one by one; what ends the process
-    ends it for all of its table. Calls from several threads wait for each other, within
-    that time. The child ends when this process does, however it ends. Contexts go over
-    as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
+    ends it for all of its table. Calls from several threads wait for each other, as
+    long again at most. The child ends when this process does, however it ends. Contexts
+    go over as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
 
     `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To
     a fingerprint, this is the bank inside; a child that comes back with another one
@@ -63,7 +64,7 @@ class Isolated(RecordKeeper, Experts):
     arms: Sequence[str] | None = field()
     schema: Schema | None = None
     folder: Path | str = "."
-    timeout_ms: float = 50.0
+    timeout_ms: float = LONGEST_MS
     arm_schema: Schema | None = None
     names: Sequence[str] = field(init=False)
     _child: "_Child" = field(init=False, repr=False)
@@ -104,8 +105,8 @@ class Isolated(RecordKeeper, Experts):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a fingerprint says of the bank inside: `description`, `version`, whether
-        `unversioned` or `opaque`."""
+        """Facts of the bank inside: `names`, `bounds` of predictions, and what a
+        fingerprint says of it, `description`, `version`, `unversioned`, `opaque`."""
         return self._child.about
 
     @property
@@ -119,6 +120,10 @@ class Isolated(RecordKeeper, Experts):
     @property
     def takes_offers(self) -> bool:
         return self.arms is None
+
+    def prediction_bounds(self, state: State) -> Array | None:
+        bounds = self.about["bounds"]
+        return None if bounds is None else np.array(bounds)
 
     def close(self) -> None:
         """End the process; from now on every call is "died"."""
@@ -163,7 +168,6 @@ class _Child:
 
     def ask(self, page: dict[str, Json], timeout_ms: float) -> _Reply:
         """The answer to one frame, or ExpertFailed."""
-        deadline = time.monotonic() + timeout_ms / 1000
         if not self._lock.acquire(timeout=timeout_ms / 1000):
             raise ExpertFailed(
                 f"its process was busy with other calls for {timeout_ms:g} ms",
@@ -177,6 +181,8 @@ class _Child:
                     f"its process is being started again{self._trouble}",
                     kind="starting",
                 )
+            # the wait for other calls is not this call's own time
+            deadline = time.monotonic() + timeout_ms / 1000
             reply = self._exchange(self._process, page, deadline)
             self._pause = _FIRST_PAUSE
             return reply

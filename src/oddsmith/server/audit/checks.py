@@ -121,9 +121,9 @@ def check_sleep(
             )
     if advice is not None and votes is not None:
         silent = np.isnan(advice)
-        if (~silent & ~votes.any(axis=1)).any() or (
-            silent & (votes[:, decision.number] > 0)
-        ).any():
+        # where all were late, they vote by earlier predictions
+        voted = silent & (votes[:, decision.number] > 0) & ~silent.all()
+        if (~silent & ~votes.any(axis=1)).any() or voted.any():
             return Differs(
                 f"advice {_some(advice)}",
                 "advice of the experts that voted, and of no other",
@@ -205,6 +205,8 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
             f"advice of {0 if advice is None else len(advice)} experts",
             f"a roster of {len(column)}",
         )
+    if np.isnan(advice).all() and (now.matters & ~np.isnan(column)).any():
+        return SPEAKS_NOW  # whatever they voted for, by earlier predictions
     slept = np.isnan(advice) if votes is None else ~votes.any(axis=1)
     same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & np.isnan(advice))
     if (wrong := ~slept & ~same).any():

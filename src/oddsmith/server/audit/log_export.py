@@ -11,6 +11,7 @@ import numpy as np
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision
 from oddsmith.core.errors import BadFile, InvalidInput
+from oddsmith.core.expert_policy import in_places
 from oddsmith.logs.formats import write_log
 from oddsmith.logs.progress import progress
 from oddsmith.logs.table import Log
@@ -18,7 +19,6 @@ from oddsmith.server.audit.proof import judge_of
 from oddsmith.server.audit.walk import Visit, start_of, walk
 from oddsmith.server.fold.accounts import Account
 from oddsmith.server.fold.fold import roster_change
-from oddsmith.server.fold.judge import pad_to_roster
 from oddsmith.server.store.changes import arms_at
 from oddsmith.server.store.protocol import Erased, Reading
 
@@ -248,7 +248,9 @@ def _spread(
         own = (
             _drawn_with(visit) if decision.log_weights is None else decision.log_weights
         )
-        decision = pad_to_roster(decision, np.append(own, np.full(missing, -np.inf)))
+        places = np.append(np.arange(len(decision.advice)), np.full(missing, -1))
+        wider = np.append(own, np.full(missing, -np.inf))
+        decision = in_places(decision, places, wider)
     log_weights = (
         np.full_like(decision.advice, np.nan)
         if decision.log_weights is None

@@ -34,7 +34,8 @@ export function drawExperts({ data: { stats, checks, history } }) {
   ];
   const says = h("p", { class: "says" }, rows.length ? checks?.calibration_sentence : "This policy asks no experts.");
   const choices = checks?.choices_sentence ? h("p", { class: "says" }, checks.choices_sentence) : null;
-  put(slot("experts"), says, choices, rows.length ? scrolling("Table of experts", table(columns, rows, "Experts")) : null);
+  const clipped = checks?.clipped_sentence ? h("p", { class: "says" }, checks.clipped_sentence) : null;
+  put(slot("experts"), says, choices, clipped, rows.length ? scrolling("Table of experts", table(columns, rows, "Experts")) : null);
 }
 
 export function drawGuarantee({ experiment, data: { checks } }) {

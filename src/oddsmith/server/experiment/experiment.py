@@ -17,6 +17,7 @@ from oddsmith.core.uniforms import Uniforms
 from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
 from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower
+from oddsmith.server.experiment.last_advice import LastAdvice
 from oddsmith.server.experiment.news import LongPolls
 from oddsmith.server.experiment.start import Opened
 from oddsmith.server.experiment.threads import LongReads
@@ -83,6 +84,7 @@ class Experiment:
         # here, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts whose failing is in the log
+        self.last_advice = LastAdvice()
         self.steps = 0
         # of this process: ids are new, and sorted by time
         self.mark = secrets.token_hex(5)

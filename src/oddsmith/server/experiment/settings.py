@@ -7,6 +7,7 @@ from typing import Any
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.errors import InvalidInput, OddsmithError
+from oddsmith.experts.guard.pace import TimeLimit
 from oddsmith.files.keys import Keys
 from oddsmith.files.policy import PolicyFile
 from oddsmith.server.store.address import public_address
@@ -36,7 +37,7 @@ class Settings:
     shadow: bool = False
     erase_after_days: float | None = None
     snapshot_every: int = 10_000
-    timeout_ms: float = 50.0
+    timeout_ms: TimeLimit = "measured"
     start: Path | None = None
     show_contexts: bool = True
 
@@ -92,6 +93,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
     low, high = file.reward_scale.low, file.reward_scale.high
     default = keys.number("default_reward", low, low=low, high=high)
     start = keys.text("start", "")
+    timeout_ms = _optional(keys, "timeout_ms", 1e-3, 1e9)
     settings = Settings(
         store if store.startswith(_POSTGRES) else str(folder / store),
         rule,
@@ -102,7 +104,7 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
         keys.flag("shadow"),
         _optional(keys, "erase_after_days", 0.0, 1e6),
         keys.whole("snapshot_every", 10_000),
-        keys.number("timeout_ms", 50.0, low=1e-3, high=1e9),
+        "measured" if timeout_ms is None else timeout_ms,
         folder / start if start else None,
         keys.flag("show_contexts", True),
     )

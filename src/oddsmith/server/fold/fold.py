@@ -17,8 +17,9 @@ from oddsmith.experts.learners.name_table import NameTable
 from oddsmith.files.fingerprint import fingerprint
 from oddsmith.files.state import FORMAT, pack, unpack, unpack_part
 from oddsmith.logs.progress import progress
+from oddsmith.policies.roster import add_expert, pad_to_roster, retire_expert
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.judge import added, gts_inside, judge, pad_to_roster, retired
+from oddsmith.server.fold.judge import judge
 from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.fold.steps import due_after, sums_at, with_decisions
 from oddsmith.server.store.changes import arms_of
@@ -385,9 +386,7 @@ def _after(
 ) -> tuple[State, bool]:
     """The state after a decision has counted, and whether its reward was refused."""
     item, decision = counts
-    by_number = decision.numbered()
-    if gts_inside(policy) is not None:
-        by_number = pad_to_roster(by_number, state.log_weights)
+    by_number = pad_to_roster(policy, state, decision.numbered())
     whole = deepcopy(state) if folded.careful and policy.in_place else state
     try:
         return _learnt(policy, state, by_number, item), False
@@ -452,25 +451,20 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
         if arms is not None:
             return policy.with_arms(state, arms)
         if line.kind == "expert retired":
-            return retired(policy, state, line.id)
+            return retire_expert(policy, state, line.id)
         if line.value is None or not 0 < line.value < 1:
             raise InvalidInput(
                 f"share of expert {line.id!r} must be between 0 and 1; got {line.value}"
             )
         bank = None if bench is None else bench.get(line.id)
-        inner = gts_inside(policy)
-        if (
-            bench is not None
-            and bank is None
-            and inner is not None
-            and line.id not in inner.experts.names
-        ):
+        is_unknown = policy.bank is not None and line.id not in policy.bank.names
+        if bench is not None and bank is None and is_unknown:
             stay = "its table must stay in the policy file, with joins = true"
             raise BadFile(
                 f"expert {line.id!r} joined at position {line.position}: {stay}; it is "
                 "not there"
             )
-        return added(policy, state, line.id, line.value, bank)
+        return add_expert(policy, state, line.id, line.value, bank)
 
     return change
 

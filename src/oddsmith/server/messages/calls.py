@@ -330,8 +330,13 @@ class Results(msgspec.Struct):
 
 
 class DecisionRecord(_DecisionFacts, kw_only=True):
-    """All that the log knows of one decision; with `context_hidden` its context is not
-    shown: it is null."""
+    """All that the log knows of one decision; with `context_hidden` neither its context
+    nor the features of its offer are shown: they are null.
+
+    `features` are null where arms did not come with the call, "erased" where they were.
+    An expert's `predicted` is about the arm that was drawn, `predictions` about all
+    arms: null where it slept, or cannot be asked again.
+    """
 
     odds: dict[str, float]
     context: Any
@@ -344,7 +349,9 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     slate: str | None
     slot: int | None
     events: list[dict[str, Any]]
+    features: Any = None
     experts: list[dict[str, Any]] | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
     choices_sentence: str | UnsetType = UNSET
 
 

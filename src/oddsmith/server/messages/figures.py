@@ -8,6 +8,7 @@ from oddsmith.server.statistics.series import Range
 __all__ = [
     "ArmColumns",
     "ChecksAnswer",
+    "ClipCheck",
     "ExpertCheck",
     "GuaranteeCheck",
     "HistoryMark",
@@ -170,6 +171,16 @@ class SwitchCheck(msgspec.Struct):
     ready: bool
 
 
+class ClipCheck(msgspec.Struct):
+    """How many of an expert's last predictions of drawn arms were at an end of its
+    clip, from `low` to `high`."""
+
+    clipped: int
+    n: int
+    low: float
+    high: float
+
+
 class ChecksAnswer(msgspec.Struct):
     """Whether all is well: odds, experts, rewards, times, troubles, what the theory
     promises."""
@@ -191,6 +202,8 @@ class ChecksAnswer(msgspec.Struct):
     asleep: dict[str, int]
     guarantee: GuaranteeCheck
     switch: SwitchCheck | None
+    clipped: dict[str, ClipCheck]
+    clipped_sentence: str
 
 
 class HistoryMark(msgspec.Struct):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from oddsmith.core.errors import StoreFailed
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.messages.stats import Vitals
+from oddsmith.server.monitor.late import late_sentence
 from oddsmith.server.store.address import public_address
 from oddsmith.server.store.trouble import HoldUp
 
@@ -106,10 +107,14 @@ def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
 
 def warning_of(experiment: Experiment, hold_up: HoldUp | None) -> str:
     """A sentence about what should not last: a lag of more than `LIMIT_S` seconds, else
-    a clock that may be wrong, else statistics that are not computed; empty if there is
-    nothing."""
-    late = _sentence(experiment, hold_up, lag_of(experiment, hold_up))
-    return late or experiment.clock_hold.reason or experiment.follower.sums.trouble
+    a clock that may be wrong, else statistics that are not computed, else experts that
+    are late; empty if there is nothing."""
+    return (
+        _sentence(experiment, hold_up, lag_of(experiment, hold_up))
+        or experiment.clock_hold.reason
+        or experiment.follower.sums.trouble
+        or late_sentence(experiment)
+    )
 
 
 def _sentence(experiment: Experiment, hold_up: HoldUp | None, lag: Lag) -> str:

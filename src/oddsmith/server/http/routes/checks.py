@@ -1,13 +1,14 @@
 """Whether an experiment is well: its odds, experts, rewards and troubles, by sums that
 are folded beside its state."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from oddsmith.core.names import counted as counted_things
+from oddsmith.core.prediction_clip import ClipCount
 from oddsmith.evaluation.draws import ALARM, Standing
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.policies.roster import active_experts
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.fold.judge import active, gts_inside
 from oddsmith.server.http.routes.route import (
     READ,
     Route,
@@ -15,6 +16,7 @@ from oddsmith.server.http.routes.route import (
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
 from oddsmith.server.monitor.choice import choices_sentence
+from oddsmith.server.monitor.clips import last_clips
 from oddsmith.server.monitor.open_windows import open_windows, young
 from oddsmith.server.monitor.promises import promise
 from oddsmith.server.monitor.shadow import switch_of
@@ -37,9 +39,12 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         follower, weights = experiment.follower, experiment.weights()
         sums, now = follower.sums, follower.now
         choices = choices_sentence(experiment)
+        clips = last_clips(experiment.last_advice, now.policy, now.state)
     found, calibrated = sums.checks, _calibration(sums, weights)
     retired = (
-        () if gts_inside(now.policy) is None else set(weights) - set(active(now.policy))
+        ()
+        if now.policy.bank is None
+        else set(weights) - set(active_experts(now.policy))
     )
     failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
     return f.ChecksAnswer(
@@ -64,6 +69,8 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         },
         promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
         switch_of(sums, experiment.scale) if experiment.settings.shadow else None,
+        {one.expert: f.ClipCheck(one.clipped, one.n, *one.clip) for one in clips},
+        _clipped_sentence(clips),
     )
 
 
@@ -100,6 +107,17 @@ def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
     return [
         f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]
     ]
+
+
+def _clipped_sentence(clips: Sequence[ClipCount]) -> str:
+    """What the experts with clipped predictions are, and what to do; empty if there are
+    none."""
+    if not clips:
+        return ""
+    first = str(clips[0])
+    more = counted_things(len(clips) - 1, "other expert", "is are")
+    rest = f" {more} clipped, too." if len(clips) > 1 else ""
+    return f"Of the last predictions of drawn arms, {first}{rest}"
 
 
 def _calibration_sentence(

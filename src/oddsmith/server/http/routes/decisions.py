@@ -4,19 +4,23 @@ knows of it."""
 import asyncio
 from functools import partial
 from math import isnan
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
+from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
+from oddsmith.core.errors import OddsmithError
 from oddsmith.core.exact_json import encode
+from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.core.weights import awake_weights
+from oddsmith.experts.guard.guard import Guarded
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.fold.accounts import Account
 from oddsmith.server.fold.decisions import Listed, Wanted, page_of
-from oddsmith.server.fold.fold import restore_judge
+from oddsmith.server.fold.fold import restore, restore_judge
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.http.service import NotFound
@@ -29,6 +33,8 @@ from oddsmith.server.store.protocol import Erased, Line
 from oddsmith.server.store.slates import asked_as_decision
 
 __all__ = ["ROUTES", "decision", "decisions", "record_of"]
+
+CLOSE = 1e-9  # predictions that differ by more are others
 
 
 async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Decisions:
@@ -118,6 +124,14 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         if eligible is None
         else [arm for arm, free in zip(arms, eligible, strict=True) if free]
     )
+    explained = None
+    if explain and votes is not None:
+        explained = _explained(experiment, decision, votes, made)
+    features: Any = decision.features
+    if isinstance(features, Erased):
+        features = "erased"
+    elif features is not None:
+        features = None if hidden else encode(dict(features))
     return DecisionRecord(
         id=made.id,
         experiment=experiment.name,
@@ -141,9 +155,9 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         slate=draw.slate,
         slot=draw.slot,
         events=[_event(experiment, line) for line in lines],
-        experts=_experts(experiment, decision, votes, made)
-        if explain and votes is not None
-        else msgspec.UNSET,
+        features=features,
+        experts=msgspec.UNSET if explained is None else explained.experts,
+        notes=msgspec.UNSET if explained is None else explained.notes,
     )
 
 
@@ -159,37 +173,92 @@ def _event(experiment: Experiment, line: Line) -> dict[str, object]:
     }
 
 
-def _experts(
+class _Explained(NamedTuple):
+    """Each expert's part in a decision, the heaviest first, and notes about them."""
+
+    experts: list[dict[str, object]]
+    notes: list[str]
+
+
+def _explained(
     experiment: Experiment, decision: Decision, votes: Array, made: Line
-) -> list[dict[str, object]]:
-    """Each expert's vote and its weight in the vote, the heaviest first."""
+) -> _Explained:
+    """Each expert's vote, its weight in the vote, and its predictions."""
     folded = restore_judge(experiment.store, experiment.opened.policy, made.seen or 0)
     judged = None if folded is None else gts_inside(folded.policy)
     if folded is None or judged is None:
-        return []  # votes are kept of policies that weigh them
+        return _Explained([], [])  # votes are kept of policies that weigh them
     names = judged.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
-    predictions = (
-        np.full(len(names), np.nan) if decision.advice is None else decision.advice
-    )
+    advice = np.full(len(names), np.nan) if decision.advice is None else decision.advice
     arms = experiment.names_of(decision)
-    rows = []
+    again = _asked_again(experiment, decision, made)
+    rows: list[dict[str, object]] = []
     for i in np.argsort(-weights, kind="stable").tolist():
         chosen = {
             arm: float(part)
             for arm, part in zip(arms, votes[i], strict=True)
             if part > 0
         }
-        predicted = None if predictions[i] != predictions[i] else float(predictions[i])
-        rows.append(
-            {
-                "expert": names[i],
-                "weight": float(weights[i]),
-                "votes": chosen,
-                "predicted": predicted,
+        row = {
+            "expert": names[i],
+            "weight": float(weights[i]),
+            "votes": chosen,
+            "predicted": _number_or_none(advice[i]),
+            "predictions": None,
+        }
+        if again is not None and not np.isnan(advice[i]):
+            row["predictions"] = {
+                arm: _number_or_none(mean)
+                for arm, mean in zip(arms, again.predictions[i], strict=True)
             }
+        rows.append(row)
+    return _Explained(rows, [] if again is None else again.notes)
+
+
+class _AskedAgain(NamedTuple):
+    """What the experts predict of all arms (N, K), by the state of a decision."""
+
+    predictions: Array
+    notes: list[str]
+
+
+def _asked_again(
+    experiment: Experiment, decision: Decision, made: Line
+) -> _AskedAgain | None:
+    """What the experts say when they are asked again about a decision, by its state;
+    None where its context was erased, or an expert gives another number than it gave.
+
+    Experts that learn are folded to that state.
+    """
+    if isinstance(decision.context, Erased) or isinstance(decision.features, Erased):
+        return None
+    opened = experiment.opened
+    try:
+        folded = restore(
+            experiment.store, opened.policy, until=made.seen or 0, change=opened.change
         )
-    return rows
+        bank = gts_inside(folded.policy).experts  # type: ignore[union-attr]
+        patient = Guarded(bank.experts) if isinstance(bank, Guarded) else bank
+        own = folded.state.experts
+        question = decision.question
+        if decision.arms is None:
+            question = single(question)
+        predictions = patient.predict(own, question)
+    except OddsmithError:  # a store that fails, contexts that are gone, an expert
+        return None
+    drawn = predictions[:, decision.number]
+    recorded = np.isnan(drawn) if decision.advice is None else decision.advice
+    is_same = np.isnan(recorded) | (np.abs(drawn - recorded) <= CLOSE)
+    if not is_same.all():
+        return None
+    return _AskedAgain(
+        predictions, [str(one) for one in clip_counts(bank, own, predictions)]
+    )
+
+
+def _number_or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 ROUTES = (

@@ -175,6 +175,7 @@ async def make(
     answer = _answer(experiment, id, decision, now.position, message.odds)
     answer.would = UNSET if own is None else call.names[own.would]
     if decision.advice is not None and now.experts is not None:
+        experiment.last_advice.add(now.policy, decision.advice)
         _tell_asleep(experiment, now, decision.advice, answer)
     return event, answer
 

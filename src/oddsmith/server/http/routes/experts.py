@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from oddsmith.core.errors import Conflict, InvalidInput, StoreFailed
 from oddsmith.core.names import hint
+from oddsmith.policies.roster import active_experts
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.threads import Busy
-from oddsmith.server.fold.judge import active, gts_inside
 from oddsmith.server.http.routes.rewards import kept
 from oddsmith.server.http.routes.route import ADMIN, CHANGES, READ, Route
 from oddsmith.server.messages import calls as m
@@ -56,9 +56,9 @@ async def experts(
             experiment.opened.change(now.policy, now.state, line)
         receipt = await experiment.append(event)
         await known(experiment, receipt.position)
-    if receipt.new and (message.expert in active(experiment.follower.now.policy)) != (
-        message.change == "added"
-    ):
+    if receipt.new and (
+        message.expert in active_experts(experiment.follower.now.policy)
+    ) != (message.change == "added"):
         raise Conflict(
             f"expert {message.expert!r} was changed by another request meanwhile: this "
             "one has no effect"
@@ -84,8 +84,8 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
         now, by_name = experiment.follower.now, experiment.posterior()
     retired = (
         []
-        if gts_inside(now.policy) is None
-        else [name for name in by_name if name not in active(now.policy)]
+        if now.policy.bank is None
+        else [name for name in by_name if name not in active_experts(now.policy)]
     )
     return m.PosteriorAnswer(
         experiment.name, now.position, now.state.learnt, by_name, retired
@@ -160,7 +160,10 @@ def _left(point: Point, names: list[str]) -> float | None:
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:
     """Refuses what would have no effect: adding an expert twice, retiring one that is
     not there, or the last one."""
-    weights, there = experiment.weights(), active(experiment.follower.now.policy)
+    weights, there = (
+        experiment.weights(),
+        active_experts(experiment.follower.now.policy),
+    )
     if message.change == "retired":
         if message.expert not in weights:
             meant = hint(message.expert, weights)

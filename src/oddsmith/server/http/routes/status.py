@@ -9,9 +9,9 @@ import msgspec
 from oddsmith import __version__
 from oddsmith.core.errors import StoreFailed
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.policies.roster import active_experts
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.threads import Busy
-from oddsmith.server.fold.judge import active, gts_inside
 from oddsmith.server.http.access import STRANGER
 from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import JSON, Response
@@ -55,14 +55,7 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
         experiment.follower,
     )
     policy, arms = follower.now.policy, experiment.arms
-    bank = follower.now.experts
-    names = (
-        active(policy)
-        if gts_inside(policy) is not None
-        else []
-        if bank is None
-        else list(bank.names)
-    )
+    names = [] if policy.bank is None else active_experts(policy)
     return lm.ExperimentFacts(
         experiment.name,
         None if arms is None else list(arms),

@@ -1,0 +1,89 @@
+"""Pace: how long an expert takes, how late it has been, and what it predicts of each
+arm on average."""
+
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from oddsmith.core.arrays import Array
+
+__all__ = ["ArmMeans", "LONGEST_MS", "Pace", "TimeLimit"]
+
+TimeLimit: TypeAlias = float | Literal["measured"] | None
+"""Milliseconds for a call; "measured": by the durations of recent calls; None: no
+limit."""
+
+LONGEST_MS = 2_000.0
+"""The longest measured limit, and the limit of the first calls."""
+_SHORTEST_MS = 50.0
+_ENOUGH = 16  # durations from which a limit is made
+_RECENT = 64  # durations that are kept
+_SLACK = 3.0  # by which a call may be slower than 95 % of the recent ones
+_MEMORY = 1_000  # answers that a mean remembers
+_MOST = 10_000  # arms of calls whose means are kept
+
+
+class ArmMeans:
+    """The mean prediction of each expert of a bank for each arm, over recent answers.
+
+    >>> means = ArmMeans()
+    >>> means.take(["a", "b"], np.array([[0.2, 0.5]]))
+    >>> means.take(["a"], np.array([[0.4]]))
+    >>> means.predict(["b", "new", "a"], n_experts=1)
+    array([[0.5, nan, 0.3]])
+    """
+
+    def __init__(self) -> None:
+        self._by_arm: dict[Hashable, tuple[int, Array]] = {}
+
+    def take(self, arms: Sequence[Hashable], predictions: Array) -> None:
+        """Take the predictions (N, K) of one answer; an arm with NaN is left out."""
+        for arm, column in zip(arms, predictions.T, strict=True):
+            if np.isnan(column).any():
+                continue
+            n, mean = self._by_arm.pop(arm, (0, np.zeros(len(column))))
+            n = min(n + 1, _MEMORY)
+            self._by_arm[arm] = n, mean + (column - mean) / n
+        while len(self._by_arm) > _MOST:
+            del self._by_arm[next(iter(self._by_arm))]  # the one not seen for longest
+
+    def predict(self, arms: Sequence[Hashable], *, n_experts: int) -> Array:
+        """The means (N, K) of these arms, NaN for arms that are not known."""
+        unknown = 0, np.full(n_experts, np.nan)
+        columns = [self._by_arm.get(arm, unknown)[1] for arm in arms]
+        return np.stack(columns, axis=-1)
+
+
+@dataclass(eq=False)
+class Pace:
+    """How late an expert has been, how long its calls took, and its mean predictions.
+
+    >>> pace = Pace()
+    >>> pace.limit_ms("measured"), pace.limit_ms(20.0)
+    (2000.0, 20.0)
+    >>> pace.durations_ms.extend([40.0] * 32)
+    >>> pace.limit_ms("measured")
+    120.0
+    """
+
+    late: int = 0  # calls in a row
+    stuck: int = 0  # late calls that still run
+    durations_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    means: ArmMeans = field(default_factory=ArmMeans)
+
+    def limit_ms(self, timeout_ms: float | Literal["measured"]) -> float:
+        """The time that the next call has.
+
+        Measured, it is three times what 19 of 20 recent calls took, the waiting for a
+        processor included: 50 ms at least and two seconds at most.
+        """
+        if timeout_ms != "measured":
+            return float(timeout_ms)
+        recent = sorted(self.durations_ms)
+        if len(recent) < _ENOUGH:
+            return LONGEST_MS
+        usual = recent[int(0.95 * (len(recent) - 1))]
+        return min(max(_SLACK * usual, _SHORTEST_MS), LONGEST_MS)

@@ -1,0 +1,152 @@
+"""The roster of a policy: experts join, retire and come back.
+
+The roster only grows: an expert that joins comes last, one that retires stays with
+weight zero. So an older decision's advice is the first part of today's, and what
+becomes of the policy does not depend on the state.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import Decision, State
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.experts import Experts
+from oddsmith.core.names import hint
+from oddsmith.core.policy import ExpertShare, Policy
+from oddsmith.experts.roster import bank_with_expert, bank_with_sleeper
+from oddsmith.policies.wrapper import PolicyWrapper
+
+__all__ = [
+    "active_experts",
+    "add_expert",
+    "changes_experts",
+    "check_addition",
+    "check_retirement",
+    "pad_to_roster",
+    "retire_expert",
+]
+
+Changed: TypeAlias = tuple[Policy, State]
+
+
+def add_expert(
+    policy: Policy, state: State, name: str, share: float, bank: Experts | None = None
+) -> Changed:
+    """Policy and state with an expert that joins, or comes back, with a share of the
+    weight and of the prior.
+
+    `bank` has this one expert; None for a policy over recorded advice. The others keep
+    their proportions. An expert that is there and has not retired stays as it is, also
+    with no weight left.
+    """
+    experts = _bank(policy)
+    names = list(experts.names)
+    if name not in names:
+        grown, own = bank_with_expert(experts, state.experts, name, bank)
+        return policy.with_expert_share(
+            state, ExpertShare(grown, own, len(names), share)
+        )
+    if name in active_experts(policy):
+        return policy, state
+    awake = bank_with_sleeper(experts, name, sleeps=False)
+    change = ExpertShare(awake, state.experts, names.index(name), share)
+    return policy.with_expert_share(state, change)
+
+
+def retire_expert(policy: Policy, state: State, name: str) -> Changed:
+    """Policy and state with an expert's weight and prior zero, its mass shared in
+    proportion.
+
+    Nothing changes where the expert is unknown, or no other has a prior. Others that
+    have no weight left begin anew.
+    """
+    experts = _bank(policy)
+    names = list(experts.names)
+    if name not in names or not set(active_experts(policy)) - {name}:
+        return policy, state
+    asleep = bank_with_sleeper(experts, name, sleeps=True)
+    change = ExpertShare(asleep, state.experts, names.index(name), 0.0)
+    return policy.with_expert_share(state, change)
+
+
+def active_experts(policy: Policy) -> list[str]:
+    """The experts that have not retired, however little weight they have.
+
+    >>> from oddsmith.core.gts import GeneralizedThompsonSampling
+    >>> from oddsmith.experts.external import GivenExperts
+    >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]))
+    >>> active_experts(retire_expert(gts, gts.init(), "cold")[0])
+    ['warm']
+    """
+    names = [] if policy.bank is None else list(policy.bank.names)
+    prior = _prior(policy)
+    if prior is None:
+        return names
+    return [name for name, share in zip(names, prior, strict=True) if share > 0]
+
+
+def check_addition(policy: Policy, name: str) -> None:
+    """Refuse to add an expert that is there."""
+    _bank(policy)
+    if name in active_experts(policy):
+        raise InvalidInput(
+            f"expert must not be there yet, or retire first; got {name!r:.60}, which "
+            "is there"
+        )
+
+
+def check_retirement(policy: Policy, name: str) -> None:
+    """Refuse to retire an expert that is not there, or the last one."""
+    _bank(policy)
+    active = active_experts(policy)
+    if name not in active:
+        raise InvalidInput(
+            f"expert must be one of {active[:8]}; got {name!r:.60}{hint(name, active)}"
+        )
+    if len(active) == 1:
+        raise InvalidInput(f"expert must not be the last one; got {name!r:.60}")
+
+
+def pad_to_roster(policy: Policy, state: State, decision: Decision) -> Decision:
+    """The decision as today's roster reads it: experts that joined after it are asleep
+    in it."""
+    if policy.bank is None or decision.advice is None:
+        return decision
+    n_before = policy.adviser_count(decision)
+    n_now = len(policy.bank.names)
+    if n_before >= n_now:
+        return decision
+    places = np.arange(n_now)
+    places[n_before:] = -1
+    return policy.with_advisers(state, decision, places)
+
+
+def changes_experts(policy: Policy) -> bool:
+    """Whether the experts of a policy may come and go."""
+    while isinstance(policy, PolicyWrapper):
+        own = type(policy).with_expert_share is not PolicyWrapper.with_expert_share
+        if own:
+            return True
+        if type(policy).inner_state is not PolicyWrapper.inner_state:
+            return False
+        policy = policy.policy
+    return type(policy).with_expert_share is not Policy.with_expert_share
+
+
+def _bank(policy: Policy) -> Experts:
+    if policy.bank is None or not changes_experts(policy):
+        raise InvalidInput(
+            "policy must be one whose experts may come and go (GTS, RateMixture, "
+            f"Hedged, EXP4, EXP4P, perhaps in Bounded); got {type(policy).__name__}"
+        )
+    return policy.bank
+
+
+def _prior(policy: Policy) -> Array | None:
+    """The prior of the experts; None where a policy has none."""
+    while isinstance(policy, PolicyWrapper):
+        policy = policy.policy
+    prior: Array | None = getattr(policy, "prior", None)
+    return prior
