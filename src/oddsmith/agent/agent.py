@@ -360,7 +360,7 @@ class Agent:
         `expert` is a model (asked like the models that are there), a function of the
         context, or a bank of one expert with this name; one that retired comes back by
         its name alone. Earlier decisions can still be learnt: it is asleep in them. For
-        GTS, RateMixture, Hedged, EXP4 and EXP4P.
+        `auto` with models, GTS, RateMixture, Hedged, EXP4 and EXP4P.
         """
         with self._learning:
             check_addition(self.policy, name)

@@ -2,20 +2,26 @@
 predict and by what their choices earn."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from oddsmith.core import weights
-from oddsmith.core.arrays import Array, Bools, Real, number
+from oddsmith.core.arrays import Array, Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, State, Step
-from oddsmith.core.expert_policy import OverExperts, checked_prior, drawn_advice
+from oddsmith.core.expert_policy import (
+    OverExperts,
+    checked_prior,
+    drawn_advice,
+    shared_prior,
+)
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.names import numbered_arms
 from oddsmith.core.offer import AnyOffer
+from oddsmith.core.policy import ExpertShare
 from oddsmith.experts.learners.unit import grown_unit, unit_or_one
 from oddsmith.policies.parts.calibration import (
     Calibration,
@@ -171,6 +177,58 @@ class CalibratedMixture(OverExperts):
     ) -> tuple[Self, MixtureState]:
         experts, own = self.experts.with_arms(state.experts, arms)
         return self.with_bank(experts), state._replace(experts=own)
+
+    def with_expert_share(
+        self, state: MixtureState, change: ExpertShare
+    ) -> tuple[Self, MixtureState]:
+        """An expert that joins has this share of the experts' weight and of the
+        average, and is calibrated as every expert is at first."""
+        policy: Any = self
+        prior = shared_prior(self.prior, change)
+        changed: Self = replace(policy, experts=change.bank, prior=prior)
+        state = state._replace(experts=change.own)
+        if change.share == 0:
+            return changed, state
+        if change.place == len(self.prior):
+            # with more members the rate of the values is larger
+            ratio = self._rate(state) / np.maximum(changed._rate(state), 1e-300)
+            state = state._replace(values=state.values * ratio[..., None])
+            state = _with_place(state)
+        # without the expert itself, the others have all of the prior
+        others = np.delete(changed.prior, change.place)
+        with np.errstate(divide="ignore"):
+            log_others = np.log(others / others.sum())
+        losses = np.delete(state.losses[..., :-1], change.place, axis=-1)
+        values = np.delete(state.values[..., :-1], change.place, axis=-1)
+        rate = changed._rate(state)
+        loss = _log_sum(log_others - _AVERAGE_ETA * losses) / -_AVERAGE_ETA
+        exponent = rate[..., None] * values - self.eta * losses
+        value = _log_sum(log_others + exponent) + self.eta * loss
+        all_losses = state.losses.copy()
+        all_losses[..., change.place] = loss
+        all_values = state.values.copy()
+        all_values[..., change.place] = value / np.maximum(rate, 1e-300)
+        return changed, state._replace(losses=all_losses, values=all_values)
+
+    def adviser_count(self, decision: Decision) -> int:
+        return max(super().adviser_count(decision) - 3, 0) // 4
+
+    def with_advisers(
+        self, state: MixtureState, decision: Decision, places: Ints
+    ) -> Decision:
+        """Experts that gave no advice have no prediction and no vote in it."""
+        advice = decision.advice
+        if advice is None:
+            return decision
+        record = _split_record(advice, self.adviser_count(decision))
+        members = np.append(places, record.distances.shape[-1])  # the average is last
+        parts = [
+            np.where(members < 0, np.nan, record.predictions[..., members]),
+            np.where(members < 0, 0.0, record.votes[..., members]),
+            np.where(places < 0, np.nan, record.distances[..., places]),
+            np.where(members < 0, np.nan, record.expected[..., members]),
+        ]
+        return decision._replace(advice=np.concatenate(parts, axis=-1))
 
     def members(self, state: MixtureState) -> Array:
         """The weight (…, N + 1) of each expert and of the average, normalised."""
@@ -414,15 +472,42 @@ class CalibratedMixture(OverExperts):
     def _record(self, decision: Decision) -> _Record:
         """The parts of the advice that a decision carries."""
         n = len(self.prior)
-        advice = drawn_advice(decision, 4 * n + 3)
-        ends = (n + 1, 2 * n + 2, 3 * n + 2)
-        return _Record(*np.split(advice, ends, axis=-1))
+        return _split_record(drawn_advice(decision, 4 * n + 3), n)
 
     def _of_experts(self, decision: Decision) -> Decision:
         """The decision as the experts learn from it: with their predictions."""
         n = len(self.prior)
         advice = drawn_advice(decision, 4 * n + 3)
         return decision._replace(advice=advice[..., :n])
+
+
+def _split_record(advice: Array, n_experts: int) -> _Record:
+    """The parts of a record (…, 4 N + 3)."""
+    ends = (n_experts + 1, 2 * n_experts + 2, 3 * n_experts + 2)
+    return _Record(*np.split(advice, ends, axis=-1))
+
+
+def _log_sum(exponents: Array) -> Array:
+    """ln Σ_i exp(x_i) (…) of exponents (…, N)."""
+    top = np.maximum.reduce(exponents, axis=-1)
+    total: Array = top + np.log(np.add.reduce(np.exp(exponents - top[..., None]), -1))
+    return total
+
+
+def _with_place(state: MixtureState) -> MixtureState:
+    """The state with one more expert, in front of the average, which is last."""
+    place = state.losses.shape[-1] - 1
+    shape = (*state.losses.shape[:-1], 1)
+    parts = zip(state.calibration, first_calibration(shape), strict=True)
+    calibration = Calibration(
+        *(np.concatenate(pair, axis=len(shape) - 1) for pair in parts)
+    )
+    return state._replace(
+        losses=np.insert(state.losses, place, 0.0, axis=-1),
+        values=np.insert(state.values, place, 0.0, axis=-1),
+        totals=np.insert(state.totals, place, 0.0, axis=-1),
+        calibration=calibration,
+    )
 
 
 def _in_units(record: _Record, reward: Array, unit: Array) -> tuple[_Record, Array]:

@@ -138,8 +138,9 @@ def changes_experts(policy: Policy) -> bool:
 def _bank(policy: Policy) -> Experts:
     if policy.bank is None or not changes_experts(policy):
         raise InvalidInput(
-            "policy must be one whose experts may come and go (GTS, RateMixture, "
-            f"Hedged, EXP4, EXP4P, perhaps in Bounded); got {type(policy).__name__}"
+            "policy must be one whose experts may come and go (auto with models, GTS, "
+            "RateMixture, Hedged, EXP4, EXP4P, perhaps in Bounded); got "
+            f"{type(policy).__name__}"
         )
     return policy.bank
 
