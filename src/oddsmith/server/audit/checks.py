@@ -208,6 +208,9 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
     if np.isnan(advice).all() and (now.matters & ~np.isnan(column)).any():
         return SPEAKS_NOW  # whatever they voted for, by earlier predictions
     slept = np.isnan(advice) if votes is None else ~votes.any(axis=1)
+    speaks = (slept & now.matters & ~np.isnan(column)).any()
+    if speaks and now.ballots is None:
+        return SPEAKS_NOW  # what policies add to the advice depends on every expert
     same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & np.isnan(advice))
     if (wrong := ~slept & ~same).any():
         i = int(wrong.argmax())
@@ -221,9 +224,7 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
             return Differs(
                 f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i])
             )
-    if (slept & now.matters & ~np.isnan(column)).any():
-        return SPEAKS_NOW
-    return None
+    return SPEAKS_NOW if speaks else None
 
 
 def _tied(predictions: Array, votes: Array, ballots: Array) -> Bools:
