@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.core.checks import odds_fault, range_fault
+from oddsmith.core.checks import check_losses, odds_fault, range_fault
 from oddsmith.evaluation import policy_target
 from oddsmith.evaluation.replay import replay
 from oddsmith.lab import grid, simulate, sweep
@@ -204,19 +204,63 @@ def test_predictions_must_be_finite(value: float, any_kernels: str) -> None:
         policy.odds(policy.init(), predictions)
 
 
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        (lambda f, r: f * np.nan, "loss must be a number for any prediction; got NaN"),
-        (lambda f, r: 0.5, "loss must be elementwise"),
-        (lambda f, r: f - np.inf, "loss must be above -inf"),
-    ],
-)
-def test_losses_are_checked(loss: Any, message: str) -> None:
-    bank = od.TableExperts(np.array([[[0.2, 0.8, 0.5], [0.6, 0.4, 0.3]]]))
-    policy = od.GeneralizedThompsonSampling(bank, loss, gamma=0.1)
-    with pytest.raises(od.InvalidInput, match=message):
-        simulate(policy, WORLD, steps=3)
+def loss_that_fails(value: Any) -> Any:
+    """Square loss, but where the reward is 1 it is this."""
+
+    def loss(prediction: Any, reward: Any) -> Any:
+        squares = od.square_loss(prediction, reward)
+        return value if np.ndim(value) else np.where(reward == 1, value, squares)
+
+    return loss
+
+
+LOSSES: dict[str, tuple[Any, str]] = {
+    "NaN": (np.nan, "a number above -inf for any prediction; got NaN for 0.25 of"),
+    "-inf": (-np.inf, "a number above -inf for any prediction; got -inf for 0.25 of"),
+    "a wrong shape": (np.zeros(5), r"elementwise, an array of shape .*; got \(5,\)"),
+}
+THREE = od.TableExperts(np.full((1, 2, 3), 0.25))
+LEARNERS: dict[str, Callable[[Any], Any]] = {
+    "GeneralizedThompsonSampling": lambda loss: od.GeneralizedThompsonSampling(
+        THREE, loss, gamma=0.1
+    ),
+    "RateMixture": lambda loss: od.policies.RateMixture(THREE, loss=loss, gamma=0.1),
+    "RegressorElimination": lambda loss: od.policies.RegressorElimination(
+        THREE, range(1), loss=loss
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+@pytest.mark.parametrize("bad", LOSSES)
+def test_a_loss_is_checked_with_policy_and_step(kind: str, bad: str) -> None:
+    value, text = LOSSES[bad]
+    policy = LEARNERS[kind](loss_that_fails(value))
+    decision = od.decide(policy, policy.init(), 0, 0.5, step=7)
+    where = rf"loss of {kind} must be {text}.* at step 7$"
+    with pytest.raises(od.InvalidInput, match=where):
+        policy.update(policy.init(), decision, 1.0)
+    if not np.ndim(value):
+        policy.update(policy.init(), decision, 0.5)
+
+
+def test_a_loss_in_a_simulation_is_named_with_step_and_run() -> None:
+    class Late(TableWorld):
+        """Rewards are 1 in the second run, from step 3 on."""
+
+        def context(self, step: int, runs: int, rng: Any, history: Any = None) -> Any:
+            return np.array([0, 1 if step >= 3 else 0])
+
+    bank = od.TableExperts(np.full((2, 2, 3), 0.25))
+    policy = od.GeneralizedThompsonSampling(bank, loss_that_fails(np.nan), gamma=0.1)
+    with pytest.raises(od.errors.OutOfDomain, match=r"'expert 0' at step 3, row 1$"):
+        simulate(policy, Late(np.array([[0.0] * 3, [1.0] * 3])), steps=5, runs=2)
+
+
+def test_sleepers_have_no_loss() -> None:
+    """Also where a loss is a number for NaN."""
+    losses = check_losses(None, np.array([0.5, 0.5]), np.array([0.2, np.nan]))
+    np.testing.assert_array_equal(losses, [0.5, np.nan])
 
 
 def test_faults_by_hand() -> None:
