@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, whole
+from oddsmith.core.arrays import Array, Ints, whole
 from oddsmith.core.checks import odds_fault, policy_name, range_fault
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.offer import Offer
@@ -16,6 +16,7 @@ __all__ = [
     "StepChecks",
     "check_rewards_in_range",
     "check_shape",
+    "check_states",
     "check_step",
     "check_world",
     "odds_check",
@@ -117,6 +118,18 @@ def check_rewards_in_range(source: object, rewards: Array) -> None:
             f"rewards of {type(source).__name__} must be in [0, 1]; got {text} at step "
             f"{step + 1}, run {run}"
         )
+
+
+def check_states(world: object, states: Ints, n_states: int) -> None:
+    """Refuse states (steps + 1, runs) of an episode that are not from 0 to S - 1; the
+    first row is where it begins."""
+    if states.min() >= 0 and states.max() < n_states:
+        return
+    step, run = (int(i) for i in np.argwhere((states < 0) | (states >= n_states))[0])
+    raise InvalidInput(
+        f"states of {type(world).__name__} must be whole numbers from 0 to "
+        f"{n_states - 1}; got {states[step, run]} after step {step}, run {run}"
+    )
 
 
 def check_shape(what: str, values: Any, shape: tuple[int, ...], step: int) -> None:

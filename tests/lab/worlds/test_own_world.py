@@ -10,7 +10,7 @@ from oddsmith.core.offer import Offer
 from oddsmith.lab import simulate
 from oddsmith.lab.episodes import GeneralizedPosteriorSampling
 from oddsmith.lab.episodes.simulate import simulate_episodes
-from oddsmith.lab.episodes.world import EpisodicWorld, chain
+from oddsmith.lab.episodes.world import EpisodicWorld, chain, random_model
 from oddsmith.lab.worlds import Bernoulli, World
 
 POLICY = od.GeneralizedThompsonSampling(
@@ -135,3 +135,44 @@ def test_rewards_are_in_range() -> None:
     models = GeneralizedPosteriorSampling([chain(), chain(right=0.1)])
     with pytest.raises(od.InvalidInput, match=r"rewards of EpisodicWorld must be in"):
         simulate_episodes(models, EpisodicWorld(chain(), noise=Loud()), episodes=3)
+
+
+class Lost(EpisodicWorld):
+    """An episode of three steps that goes, or begins, where there is no state."""
+
+    states: Any
+    at: int
+
+    def first(self, runs: int, rng: Any) -> Any:
+        return self.states if self.at == 0 else super().first(runs, rng)
+
+    def step(self, step: int, taken: Any, rng: Any) -> Any:
+        rewards, following = super().step(step, taken, rng)
+        return rewards, self.states if step + 1 == self.at else following
+
+
+def lost(states: Any, at: int) -> Lost:
+    world = Lost(random_model(3, 2, horizon=3))
+    object.__setattr__(world, "states", states)
+    object.__setattr__(world, "at", at)
+    return world
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        (np.array([0, -1]), "numbers from 0 to 2; got -1 after step {at}, run 1"),
+        (np.array([3, 0]), "numbers from 0 to 2; got 3 after step {at}, run 0"),
+        (np.array([0.0, 1.0]), "numbers; got float64 at step {at}"),
+        (np.array([0]), r"of shape \(2,\); got \(1,\) at step {at}"),
+        ([0, 1], r"of shape \(2,\); got list at step {at}"),
+    ],
+)
+def test_states_of_an_episode_are_checked(states: Any, text: str, at: int) -> None:
+    models = [random_model(3, 2, horizon=3, seed=seed) for seed in (1, 2)]
+    policy = GeneralizedPosteriorSampling(models)
+    message = "states of Lost must be .*" + text.format(at=at)
+    with pytest.raises(od.InvalidInput, match=message):
+        simulate_episodes(policy, lost(states, at), episodes=3, runs=2)
+    simulate_episodes(policy, lost(np.array([1, 2]), at), episodes=3, runs=2)
