@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.core.checks import check_losses, odds_fault, range_fault
+from oddsmith.core.checks import (
+    check_losses,
+    check_odds,
+    check_state,
+    odds_fault,
+    range_fault,
+)
 from oddsmith.evaluation import policy_target
 from oddsmith.evaluation.replay import replay
 from oddsmith.lab import grid, simulate, sweep
@@ -263,6 +269,78 @@ def test_sleepers_have_no_loss() -> None:
     np.testing.assert_array_equal(losses, [0.5, np.nan])
 
 
+SUMS = {
+    "the most that a sum may miss": ([1.0 + 1e-6 - 1e-12, 0.0], None),
+    "a little more": ([1.0 + 1e-6 + 1e-12, 0.0], "a sum of 1"),
+    "2": ([1.0, 1.0], "a sum of 2"),
+    "-1": ([-1.0, 0.0], "-1 for arm 0"),
+    "a negative number by rounding": ([1.0, -9e-10], None),
+    "a zero": ([1.0, 0.0], None),
+}
+
+
+@pytest.mark.parametrize("case", SUMS)
+@pytest.mark.parametrize("n_arms", [2, 64, 65])
+def test_sums_at_their_borders(case: str, n_arms: int) -> None:
+    """By Python and by numpy, which check few arms and many."""
+    values, fault = SUMS[case]
+    odds = np.array([*values, *[0.0] * (n_arms - 2)])
+    if fault is None:
+        assert odds_fault(odds) is None
+        assert check_odds(None, od.Odds(odds)).propensities is odds
+        return
+    assert odds_fault(odds) == ((), fault)
+    with pytest.raises(od.InvalidInput, match=rf"sum to 1 over the .*; got {fault}$"):
+        check_odds(None, od.Odds(odds))
+
+
+def test_an_arm_that_is_not_eligible_is_named_if_it_has_odds_alone() -> None:
+    mask = np.array([True, False, True])
+    assert odds_fault(np.array([0.5, 0.0, 0.5]), mask) is None
+    below = np.array([0.75, -0.25, 0.5])
+    assert odds_fault(below, mask) == ((), "-0.25 for arm 1")
+
+
+def test_a_state_of_ours_is_not_looked_into() -> None:
+    """Our policies make no NaN; the check would take time."""
+
+    class Weights(NamedTuple):
+        log_weights: Any
+
+    broken = Weights(np.array([np.nan]))
+    mine = Given([0.5, 0.5, 0.0])
+    ours = od.GeneralizedThompsonSampling(THREE, gamma=0.1)
+    assert check_state(ours, broken) is broken
+    with pytest.raises(od.InvalidInput, match=r"^update of Given must return log"):
+        check_state(mine, broken)
+    with pytest.raises(od.InvalidInput, match=r"^update of Given must return the"):
+        check_state(mine, None)
+
+
+@pytest.mark.parametrize(
+    ("step", "where"),
+    [
+        (None, " at row 1, 0"),
+        (5, " at step 5, row 1, 0"),
+        (np.array([[1, 2], [3, 4]]), " at step 3, row 1, 0"),
+        (np.array(6), " at step 6, row 1, 0"),
+    ],
+)
+def test_a_row_and_its_step_are_named(step: Any, where: str) -> None:
+    odds = np.full((2, 2, 2), 0.5)
+    odds[1, 0] = 0.75
+    with pytest.raises(od.InvalidInput, match=f"got a sum of 1.5{where}$"):
+        check_odds(None, od.Odds(odds), step=step)
+
+
+def test_a_value_without_shape_is_named_by_its_type() -> None:
+    advice = np.array([0.5])
+    with pytest.raises(od.InvalidInput, match=r"of shape \(1,\); got list$"):
+        check_losses(None, [0.5], advice)
+    losses = np.array([0.5])
+    assert check_losses(None, losses, advice) is losses
+
+
 def test_faults_by_hand() -> None:
     odds = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.4, 0.6], [0.4, 0.5]]])
     assert odds_fault(odds) == ((1, 1), "a sum of 0.9")
@@ -276,3 +354,4 @@ def test_faults_by_hand() -> None:
     assert range_fault(np.array([[0.0, 1.0]])) is None
     assert range_fault(np.array([[0.0, 1.0], [0.5, np.nan]])) == ((1, 1), "nan")
     assert range_fault(np.array([0.5, -0.25])) == ((1,), "-0.25")
+    assert range_fault(np.array([0.5, 1.25, 2.0])) == ((1,), "1.25")
