@@ -347,6 +347,9 @@ def test_faults_by_hand() -> None:
     assert odds_fault(odds[0]) is None
     assert odds_fault(np.array([1.0 + 1e-7, -1e-10])) is None
     assert odds_fault(np.array([1.0, -1e-8])) == ((), "-1e-08 for arm 1")
+    assert odds_fault(np.array([1.0, -1e-9])) is None
+    rounded = np.array([[1.0, -1e-9], [0.5, 0.4]])
+    assert odds_fault(rounded) == ((1,), "a sum of 0.9")
     mask = np.array([[True, True], [False, True]])
     assert odds_fault(odds[0], mask) == ((1,), "1 for arm 0, which is not eligible")
     even = np.array([0.5, 0.5])

@@ -8,7 +8,13 @@ import pytest
 import oddsmith as od
 from oddsmith.core.offer import Offer
 from oddsmith.lab import simulate
-from oddsmith.lab.checks import check_rewards_in_range, check_step, offered_means
+from oddsmith.lab.checks import (
+    StepChecks,
+    check_rewards_in_range,
+    check_step,
+    offered_means,
+    step_check,
+)
 from oddsmith.lab.episodes import GeneralizedPosteriorSampling
 from oddsmith.lab.episodes.simulate import simulate_episodes
 from oddsmith.lab.episodes.world import EpisodicWorld, chain, random_model
@@ -197,6 +203,30 @@ def test_no_rewards_are_in_range() -> None:
     message = "rewards of Bernoulli .* got 1.25 at step 2, run 1"
     with pytest.raises(od.InvalidInput, match=message):
         check_rewards_in_range(Bernoulli(), np.array([[0.0, 1.0], [0.5, 1.25]]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps"), [((2, 1), 64), ((3, 1_000), 21), ((2, 70_000), 1)]
+)
+def test_so_many_steps_are_checked_at_once(shape: tuple[int, ...], steps: int) -> None:
+    sizes: list[int] = []
+    checks = StepChecks(shape, lambda values, first: sizes.append(len(values)))
+    for _ in range(steps):
+        assert not sizes
+        checks.add(np.zeros(shape))
+    assert sizes == [steps]
+
+
+def test_the_odds_of_every_run_are_checked() -> None:
+    check = step_check(Plain(), Own())
+    right = np.full((1, 10, 2), 0.5)
+    check(right, 1)
+    short = right.copy()
+    short[0, 4, 1] = 0.4
+    with pytest.raises(od.InvalidInput, match=r"a sum of 0.9 at step 1, run 4$"):
+        check(short, 1)
+    with pytest.raises(od.InvalidInput, match=r"a sum of 2 at step 1, run 0$"):
+        check(np.ones((1, 10, 2)), 1)
 
 
 class Lost(EpisodicWorld):
