@@ -24,7 +24,7 @@ __all__ = [
     "step_check",
 ]
 
-_STEPS = 64  # that are checked at once, at most
+_STEPS = 256  # that are checked at once, at most
 _SUM = 1e-9  # a sum of odds that is closer to 1 needs no closer look
 _NUMBERS = 2**16  # that are kept for a check, at most (but one step)
 
@@ -47,6 +47,7 @@ class StepChecks:
     def __init__(self, shape: tuple[int, ...], check: Check) -> None:
         size = max(1, min(_STEPS, _NUMBERS // max(int(np.prod(shape)), 1)))
         self._values = np.empty((size, *shape))
+        self._rows = list(self._values)
         self._check = check
         self._first = 1
         self._waiting = 0
@@ -54,9 +55,9 @@ class StepChecks:
     def add(self, *arrays: Array) -> None:
         """Take the arrays of the next step, one below the other; check if there are
         enough."""
-        np.concatenate(arrays, out=self._values[self._waiting])
+        np.concatenate(arrays, out=self._rows[self._waiting])
         self._waiting += 1
-        if self._waiting == len(self._values):
+        if self._waiting == len(self._rows):
             self.flush()
 
     def flush(self) -> None:
