@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.core.checks import odds_fault, range_fault
+from oddsmith.core.checks import (
+    check_losses,
+    check_odds,
+    check_state,
+    odds_fault,
+    range_fault,
+)
 from oddsmith.evaluation import policy_target
 from oddsmith.evaluation.replay import replay
 from oddsmith.lab import grid, simulate, sweep
@@ -119,14 +125,14 @@ def test_a_sweep_checks_them(tmp_path: Any) -> None:
         sweep(cells, tmp_path, engine="serial")
 
 
-@pytest.mark.parametrize("after", [0, 1, 63, 64, 70])
+@pytest.mark.parametrize("after", [0, 1, 255, 256, 262])
 def test_a_simulation_names_the_first_bad_step(after: int) -> None:
     """Steps are checked together, some at a time, and at the end."""
     policy = Given([0.5, 0.5, 0.3], after=after)
     with pytest.raises(
         od.InvalidInput, match=f"got a sum of 1.3 at step {after + 1}, "
     ):
-        simulate(policy, WORLD, steps=100)
+        simulate(policy, WORLD, steps=300)
     if after:
         simulate(policy, WORLD, steps=after)
 
@@ -204,19 +210,135 @@ def test_predictions_must_be_finite(value: float, any_kernels: str) -> None:
         policy.odds(policy.init(), predictions)
 
 
+def loss_that_fails(value: Any) -> Any:
+    """Square loss, but where the reward is 1 it is this."""
+
+    def loss(prediction: Any, reward: Any) -> Any:
+        squares = od.square_loss(prediction, reward)
+        return value if np.ndim(value) else np.where(reward == 1, value, squares)
+
+    return loss
+
+
+LOSSES: dict[str, tuple[Any, str]] = {
+    "NaN": (np.nan, "a number above -inf for any prediction; got NaN for 0.25 of"),
+    "-inf": (-np.inf, "a number above -inf for any prediction; got -inf for 0.25 of"),
+    "a wrong shape": (np.zeros(5), r"elementwise, an array of shape .*; got \(5,\)"),
+}
+THREE = od.TableExperts(np.full((1, 2, 3), 0.25))
+LEARNERS: dict[str, Callable[[Any], Any]] = {
+    "GeneralizedThompsonSampling": lambda loss: od.GeneralizedThompsonSampling(
+        THREE, loss, gamma=0.1
+    ),
+    "RateMixture": lambda loss: od.policies.RateMixture(THREE, loss=loss, gamma=0.1),
+    "RegressorElimination": lambda loss: od.policies.RegressorElimination(
+        THREE, range(1), loss=loss
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+@pytest.mark.parametrize("bad", LOSSES)
+def test_a_loss_is_checked_with_policy_and_step(kind: str, bad: str) -> None:
+    value, text = LOSSES[bad]
+    policy = LEARNERS[kind](loss_that_fails(value))
+    decision = od.decide(policy, policy.init(), 0, 0.5, step=7)
+    where = rf"loss of {kind} must be {text}.* at step 7$"
+    with pytest.raises(od.InvalidInput, match=where):
+        policy.update(policy.init(), decision, 1.0)
+    if not np.ndim(value):
+        policy.update(policy.init(), decision, 0.5)
+
+
+def test_a_loss_in_a_simulation_is_named_with_step_and_run() -> None:
+    class Late(TableWorld):
+        """Rewards are 1 in the second run, from step 3 on."""
+
+        def context(self, step: int, runs: int, rng: Any, history: Any = None) -> Any:
+            return np.array([0, 1 if step >= 3 else 0])
+
+    bank = od.TableExperts(np.full((2, 2, 3), 0.25))
+    policy = od.GeneralizedThompsonSampling(bank, loss_that_fails(np.nan), gamma=0.1)
+    with pytest.raises(od.errors.OutOfDomain, match=r"'expert 0' at step 3, row 1$"):
+        simulate(policy, Late(np.array([[0.0] * 3, [1.0] * 3])), steps=5, runs=2)
+
+
+def test_sleepers_have_no_loss() -> None:
+    """Also where a loss is a number for NaN."""
+    losses = check_losses(None, np.array([0.5, 0.5]), np.array([0.2, np.nan]))
+    np.testing.assert_array_equal(losses, [0.5, np.nan])
+
+
+SUMS = {
+    "the most that a sum may miss": ([1.0 + 1e-6 - 1e-12, 0.0], None),
+    "a little more": ([1.0 + 1e-6 + 1e-12, 0.0], "a sum of 1"),
+    "2": ([1.0, 1.0], "a sum of 2"),
+    "-1": ([-1.0, 0.0], "-1 for arm 0"),
+    "a negative number by rounding": ([1.0, -9e-10], None),
+    "a zero": ([1.0, 0.0], None),
+}
+
+
+@pytest.mark.parametrize("case", SUMS)
+@pytest.mark.parametrize("n_arms", [2, 64, 65])
+def test_sums_at_their_borders(case: str, n_arms: int) -> None:
+    """By Python and by numpy, which check few arms and many."""
+    values, fault = SUMS[case]
+    odds = np.array([*values, *[0.0] * (n_arms - 2)])
+    if fault is None:
+        assert odds_fault(odds) is None
+        assert check_odds(None, od.Odds(odds)).propensities is odds
+        return
+    assert odds_fault(odds) == ((), fault)
+    with pytest.raises(od.InvalidInput, match=rf"sum to 1 over the .*; got {fault}$"):
+        check_odds(None, od.Odds(odds))
+
+
+def test_an_arm_that_is_not_eligible_is_named_if_it_has_odds_alone() -> None:
+    mask = np.array([True, False, True])
+    assert odds_fault(np.array([0.5, 0.0, 0.5]), mask) is None
+    below = np.array([0.75, -0.25, 0.5])
+    assert odds_fault(below, mask) == ((), "-0.25 for arm 1")
+
+
+def test_a_state_of_ours_is_not_looked_into() -> None:
+    """Our policies make no NaN; the check would take time."""
+
+    class Weights(NamedTuple):
+        log_weights: Any
+
+    broken = Weights(np.array([np.nan]))
+    mine = Given([0.5, 0.5, 0.0])
+    ours = od.GeneralizedThompsonSampling(THREE, gamma=0.1)
+    assert check_state(ours, broken) is broken
+    with pytest.raises(od.InvalidInput, match=r"^update of Given must return log"):
+        check_state(mine, broken)
+    with pytest.raises(od.InvalidInput, match=r"^update of Given must return the"):
+        check_state(mine, None)
+
+
 @pytest.mark.parametrize(
-    ("loss", "message"),
+    ("step", "where"),
     [
-        (lambda f, r: f * np.nan, "loss must be a number for any prediction; got NaN"),
-        (lambda f, r: 0.5, "loss must be elementwise"),
-        (lambda f, r: f - np.inf, "loss must be above -inf"),
+        (None, " at row 1, 0"),
+        (5, " at step 5, row 1, 0"),
+        (np.array([[1, 2], [3, 4]]), " at step 3, row 1, 0"),
+        (np.array(6), " at step 6, row 1, 0"),
     ],
 )
-def test_losses_are_checked(loss: Any, message: str) -> None:
-    bank = od.TableExperts(np.array([[[0.2, 0.8, 0.5], [0.6, 0.4, 0.3]]]))
-    policy = od.GeneralizedThompsonSampling(bank, loss, gamma=0.1)
-    with pytest.raises(od.InvalidInput, match=message):
-        simulate(policy, WORLD, steps=3)
+def test_a_row_and_its_step_are_named(step: Any, where: str) -> None:
+    odds = np.full((2, 2, 2), 0.5)
+    odds[1, 0] = 0.75
+    with pytest.raises(od.InvalidInput, match=f"got a sum of 1.5{where}$"):
+        check_odds(None, od.Odds(odds), step=step)
+
+
+def test_a_value_without_shape_is_named_by_its_type() -> None:
+    advice = np.array([0.5])
+    with pytest.raises(od.InvalidInput, match=r"of shape \(1,\); got list$"):
+        check_losses(None, [0.5], advice)
+    losses = np.array([0.5])
+    assert check_losses(None, losses, advice) is losses
 
 
 def test_faults_by_hand() -> None:
@@ -225,6 +347,9 @@ def test_faults_by_hand() -> None:
     assert odds_fault(odds[0]) is None
     assert odds_fault(np.array([1.0 + 1e-7, -1e-10])) is None
     assert odds_fault(np.array([1.0, -1e-8])) == ((), "-1e-08 for arm 1")
+    assert odds_fault(np.array([1.0, -1e-9])) is None
+    rounded = np.array([[1.0, -1e-9], [0.5, 0.4]])
+    assert odds_fault(rounded) == ((1,), "a sum of 0.9")
     mask = np.array([[True, True], [False, True]])
     assert odds_fault(odds[0], mask) == ((1,), "1 for arm 0, which is not eligible")
     even = np.array([0.5, 0.5])
@@ -232,3 +357,4 @@ def test_faults_by_hand() -> None:
     assert range_fault(np.array([[0.0, 1.0]])) is None
     assert range_fault(np.array([[0.0, 1.0], [0.5, np.nan]])) == ((1, 1), "nan")
     assert range_fault(np.array([0.5, -0.25])) == ((1,), "-0.25")
+    assert range_fault(np.array([0.5, 1.25, 2.0])) == ((1,), "1.25")

@@ -1,4 +1,5 @@
-"""Checks of what a policy returns: its odds, and its state after learning.
+"""Checks of what a policy returns: its odds, and its state after learning; and of what
+its loss returns.
 
 They run wherever odds enter (an agent, a simulation, an evaluation, a service), because
 a policy may be the user's own, or ask the user's experts.
@@ -10,9 +11,16 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.decision import Odds, State, Step
-from oddsmith.core.errors import InvalidInput
+from oddsmith.core.errors import InvalidInput, OutOfDomain
 
-__all__ = ["check_odds", "check_state", "odds_fault", "policy_name", "range_fault"]
+__all__ = [
+    "check_losses",
+    "check_odds",
+    "check_state",
+    "odds_fault",
+    "policy_name",
+    "range_fault",
+]
 
 _SUM = 1e-6  # odds may be made in float32
 _BELOW = 1e-9  # a difference of two numbers may be negative by rounding
@@ -81,6 +89,38 @@ def range_fault(values: Array) -> tuple[tuple[int, ...], str] | None:
         return None
     place = tuple(int(i) for i in np.argwhere(~((values >= 0) & (values <= 1)))[0])
     return place, f"{values[place]:.6g}"
+
+
+def check_losses(
+    policy: Any, losses: object, advice: Array, step: Step = None
+) -> Array:
+    """The losses (…, N) of advice, NaN for sleepers alone; refused unless they are
+    numbers above -inf for all others.
+
+    >>> check_losses(None, np.array([0.25, 0.1]), np.array([0.5, np.nan]))
+    array([0.25,  nan])
+    """
+    if not isinstance(losses, np.ndarray) or losses.shape != advice.shape:
+        got = getattr(losses, "shape", type(losses).__name__)
+        raise InvalidInput(
+            f"loss of {policy_name(policy)} must be elementwise, an array of shape "
+            f"{advice.shape}; got {got}{_where(step, ())}"
+        )
+    asleep = np.isnan(advice)
+    right = losses > -np.inf
+    if not np.count_nonzero(asleep) and np.count_nonzero(right) == right.size:
+        return losses
+    wrong = ~(right | asleep)
+    if not wrong.any():
+        return np.where(asleep, np.nan, losses)
+    *rows, expert = (int(i) for i in np.argwhere(wrong)[0])
+    place = (*rows, expert)
+    value = "NaN" if np.isnan(losses[place]) else "-inf"
+    raise OutOfDomain(
+        f"loss of {policy_name(policy)} must be a number above -inf for any "
+        f"prediction; got {value} for {advice[place]:g} of expert "
+        f"{policy.experts.names[expert]!r}{_where(step, tuple(rows))}"
+    )
 
 
 def check_state(policy: object, state: State, verb: str = "update") -> State:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints, Real, simplex
+from oddsmith.core.checks import check_losses
 from oddsmith.core.decision import Context, Decision, State
-from oddsmith.core.errors import InvalidInput, NoEligibleArm, OutOfDomain
+from oddsmith.core.errors import InvalidInput, NoEligibleArm
 from oddsmith.core.experts import Experts, check_bank, checked_predictions
 from oddsmith.core.losses import Loss
 from oddsmith.core.policy import ExpertShare, Policy
@@ -28,9 +29,9 @@ __all__ = [
     "checked_prior",
     "column",
     "drawn_advice",
+    "drawn_losses",
     "explored",
     "in_places",
-    "scored",
     "shared_log_weights",
     "shared_prior",
 ]
@@ -356,16 +357,14 @@ def column(reward: Real) -> Real:
     )
 
 
-def scored(loss: Loss, advice: Array, reward: Real) -> Array:
-    """The losses (…, N), NaN for sleepers alone: a loss that is NaN where advice is not
-    is refused."""
-    losses: Array = loss(advice, column(reward))
-    if (np.isnan(losses) & ~np.isnan(advice)).any():
-        first = advice[np.isnan(losses) & ~np.isnan(advice)][0]
-        raise OutOfDomain(
-            f"loss must be a number for any prediction; got NaN for {first:g}"
-        )
-    return losses
+def drawn_losses(
+    policy: OverExperts, loss: Loss, decision: Decision, reward: Real
+) -> Array:
+    """The losses (…, N) of the experts' predictions of the drawn arm, NaN for sleepers
+    alone."""
+    advice = drawn_advice(decision, len(policy.experts.names))
+    losses = loss(advice, column(reward))
+    return check_losses(policy, losses, advice, decision.step)
 
 
 def certain(scores: Array, eligible: Bools | None) -> Array:

@@ -9,14 +9,13 @@ import numpy as np
 from oddsmith.core import kernels, weights
 from oddsmith.core.arrays import Array, Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
-from oddsmith.core.errors import InvalidInput, OrderMatters, OutOfDomain
+from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.expert_policy import (
     ExpertState,
     MultiplicativeWeights,
     check_advice,
     check_eligible,
-    column,
-    drawn_advice,
+    drawn_losses,
 )
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import Explanation
@@ -418,13 +417,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def factors(self, decision: Decision, reward: Real) -> Array:
         """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers
         charged the mix of the awake."""
-        advice = drawn_advice(decision, len(self.log_prior))
-        losses = self.loss(advice, column(reward))
-        if not isinstance(losses, np.ndarray) or losses.shape != advice.shape:
-            got = getattr(losses, "shape", type(losses).__name__)
-            raise InvalidInput(
-                f"loss must be elementwise, an array of shape {advice.shape}; got {got}"
-            )
+        losses = drawn_losses(self, self.loss, decision, reward)
         factors = losses * -self.eta
         if self.optimism:
             if decision.bonus is None:
@@ -432,13 +425,14 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
                     "decision must carry the bonus that optimism needs; got none"
                 )
             factors = factors + self.optimism * decision.bonus
+        asleep = np.isnan(losses)
         if decision.log_weights is None:
-            if np.count_nonzero(np.isnan(factors)):
-                self._refuse_nan(factors, advice)
+            if np.count_nonzero(asleep):
+                raise InvalidInput(
+                    "decision must carry the log weights it was drawn with, for an "
+                    "expert slept; got none"
+                )
             return factors
-        asleep = np.isnan(advice)
-        if (np.isnan(factors) & ~asleep).any():
-            self._refuse_nan(np.where(asleep, 0.0, factors), advice)
         if factors.ndim == 1:
             return (
                 weights.charge(factors, decision.log_weights, asleep)
@@ -451,21 +445,6 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             factors[rows], decision.log_weights[rows], asleep[rows]
         )
         return charged
-
-    def _refuse_nan(self, factors: Array, advice: Array) -> None:
-        """One sentence about the first loss that is NaN: asleep without log weights, or
-        outside the loss's domain."""
-        place = tuple(np.argwhere(np.isnan(factors))[0])
-        if np.isnan(advice[place]):
-            raise InvalidInput(
-                "decision must carry the log weights it was drawn with, for an expert "
-                "slept; got none"
-            )
-        name = self.experts.names[int(place[-1])]
-        raise OutOfDomain(
-            f"loss must be a number for any prediction; got NaN for {advice[place]:g} "
-            f"of expert {name!r}"
-        )
 
     @property
     def order_settings(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints, number
-from oddsmith.core.checks import check_odds, check_state
+from oddsmith.core.checks import check_losses, check_odds, check_state
 from oddsmith.core.contexts import rows as rows_of
 from oddsmith.core.decision import Decision, Odds, State
 from oddsmith.core.errors import InvalidInput, OrderMatters
@@ -172,9 +172,7 @@ def hindsight(
     present = _present(policy, log, since or {})[~np.isnan(log.reward)]
     advice = np.where(present, np.asarray(decisions.advice), np.nan)
     losses = policy.loss(advice, known.reward[:, None])
-    if (np.isnan(losses) & ~np.isnan(advice)).any():
-        # says which prediction is out of domain
-        policy.factors(decisions._replace(log_weights=None), known.reward)
+    losses = check_losses(policy, losses, advice, decisions.step)
     factors = -policy.eta * losses + (
         policy.optimism * decisions.bonus if policy.optimism else 0.0  # type: ignore[operator]
     )

@@ -11,10 +11,10 @@ from typing import Any
 import numpy.typing as npt
 from numpy.lib import format as npy
 
+from oddsmith.files.sizes import check_unpacked
+
 __all__ = ["NOT_NPZ", "read_arrays"]
 
-_LARGEST = 1 << 28  # bytes that any file may have when unpacked
-_RATIO = 20  # beyond that, times its own size
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # Python 3.11 may fail where two threads read literals, as headers of arrays are, at
 # once
@@ -49,12 +49,7 @@ def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     with _READING, zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         size = sum(member.file_size for member in members)
-        most = max(_LARGEST, _RATIO * len(content))
-        if size > most:
-            raise ValueError(
-                f"its arrays must have at most {most:,} bytes when unpacked; they "
-                f"have {size:,}"
-            )
+        check_unpacked("its arrays", size, len(content))
         return {
             member.filename.removesuffix(".npy"): _read_array(archive, member)
             for member in members

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, whole
+from oddsmith.core.arrays import Array, Ints, whole
 from oddsmith.core.checks import odds_fault, policy_name, range_fault
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.offer import Offer
@@ -17,6 +17,7 @@ __all__ = [
     "StepChecks",
     "check_rewards_in_range",
     "check_shape",
+    "check_states",
     "check_step",
     "check_world",
     "odds_check",
@@ -24,7 +25,7 @@ __all__ = [
     "step_check",
 ]
 
-_STEPS = 64  # that are checked at once, at most
+_STEPS = 256  # that are checked at once, at most
 _SUM = 1e-9  # a sum of odds that is closer to 1 needs no closer look
 _NUMBERS = 2**16  # that are kept for a check, at most (but one step)
 
@@ -52,6 +53,7 @@ class StepChecks:
     def __init__(self, shape: tuple[int, ...], check: Check) -> None:
         size = max(1, min(_STEPS, _NUMBERS // max(int(np.prod(shape)), 1)))
         self._values = np.empty((size, *shape))
+        self._rows = list(self._values)
         self._check = check
         self._first = 1
         self._waiting = 0
@@ -59,9 +61,9 @@ class StepChecks:
     def add(self, *arrays: Array) -> None:
         """Take the arrays of the next step, one below the other; check if there are
         enough."""
-        np.concatenate(arrays, out=self._values[self._waiting])
+        np.concatenate(arrays, out=self._rows[self._waiting])
         self._waiting += 1
-        if self._waiting == len(self._values):
+        if self._waiting == len(self._rows):
             self.flush()
 
     def flush(self) -> None:
@@ -123,6 +125,18 @@ def check_rewards_in_range(source: object, rewards: Array) -> None:
             f"rewards of {type(source).__name__} must be in [0, 1]; got {text} at step "
             f"{step + 1}, run {run}"
         )
+
+
+def check_states(world: object, states: Ints, n_states: int) -> None:
+    """Refuse states (steps + 1, runs) of an episode that are not from 0 to S - 1; the
+    first row is where it begins."""
+    if states.min() >= 0 and states.max() < n_states:
+        return
+    step, run = (int(i) for i in np.argwhere((states < 0) | (states >= n_states))[0])
+    raise InvalidInput(
+        f"states of {type(world).__name__} must be whole numbers from 0 to "
+        f"{n_states - 1}; got {states[step, run]} after step {step}, run {run}"
+    )
 
 
 def check_shape(what: str, values: Any, shape: tuple[int, ...], step: int) -> None:

@@ -25,6 +25,7 @@ from oddsmith.core.contexts import rows as contexts_of
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.exact_json import encode
+from oddsmith.files.sizes import most_unpacked
 from oddsmith.logs.arrow import arrow, pieces
 from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _START = 65_536  # bytes that are looked at for semicolons
+_BLOCK = 2**20  # bytes that are unpacked at a time to count them
 _WITH_COMMA, _WITH_POINT = (
     re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\.")
 )
@@ -46,7 +48,8 @@ _NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weig
 
 
 def names(path: Path) -> list[str]:
-    """The names in the header."""
+    """The names in the header; a file that unpacks to more than it may is refused."""
+    _check_size(path)
     return list(_schema(path).names)
 
 
@@ -165,6 +168,27 @@ def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingRead
     fields = csv.ParseOptions(delimiter=between, newlines_in_values=True)
     how = csv.ConvertOptions(column_types=types, decimal_point=point)
     return csv.open_csv(path, parse_options=fields, convert_options=how)
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a compressed file that is too large; pyarrow unpacks by the suffix."""
+    pa = arrow()
+    packed = path.stat().st_size
+    most = most_unpacked(packed)
+    unpacked = 0
+    try:
+        with pa.input_stream(path) as file:
+            if not isinstance(file, pa.CompressedInputStream):
+                return
+            while unpacked <= most and (block := file.read(_BLOCK)):
+                unpacked += len(block)
+    except (pa.ArrowException, OSError) as error:
+        raise BadFile(f"{path} must be CSV with a header; {error}") from error
+    if unpacked > most:
+        raise BadFile(
+            f"{path} must have at most {most:,} bytes when unpacked; it has more. If "
+            "you trust it, unpack it first"
+        )
 
 
 def _signs(path: Path) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from oddsmith.core.errors import BadFile, InvalidInput
+from oddsmith.files.sizes import check_unpacked
 from oddsmith.logs.arrow import arrow, batch_of, pieces
 from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
@@ -91,8 +92,22 @@ def _opened(path: Path) -> "ParquetFile":
     try:
         # pages are read as they are needed: buffered ahead, all row groups would be in
         # memory at once
-        return parquet.ParquetFile(
+        file = parquet.ParquetFile(
             path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER
         )
+        _check_sizes(file)
+        return file
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadFile(f"{path} must be a Parquet file; {error}") from error
+
+
+def _check_sizes(file: "ParquetFile") -> None:
+    """Refuse a file with a row group that unpacks to more than it may; one row group at
+    a time is read."""
+    about = file.metadata
+    for number in range(about.num_row_groups):
+        group = about.row_group(number)
+        columns = [group.column(i) for i in range(group.num_columns)]
+        unpacked = sum(column.total_uncompressed_size for column in columns)
+        packed = sum(column.total_compressed_size for column in columns)
+        check_unpacked(f"its row group {number}", unpacked, packed)

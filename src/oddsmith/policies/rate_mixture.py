@@ -14,8 +14,7 @@ from oddsmith.core.errors import InvalidInput, OutOfDomain
 from oddsmith.core.expert_policy import (
     MultiplicativeWeights,
     check_advice,
-    drawn_advice,
-    scored,
+    drawn_losses,
 )
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.losses import Loss, domain, log_loss
@@ -133,9 +132,9 @@ class RateMixture(MultiplicativeWeights):
     def update(self, state: RateState, decision: Decision, reward: Real) -> RateState:
         """Charge every expert for its prediction, every rate for its experts' average,
         and measure the gap."""
-        advice = drawn_advice(decision, len(self.prior))
-        check_advice(advice.shape, state.log_weights[..., 0, :])
-        losses = scored(self.loss, advice, reward)[..., None, :]
+        charges = drawn_losses(self, self.loss, decision, reward)
+        check_advice(charges.shape, state.log_weights[..., 0, :])
+        losses = charges[..., None, :]
         asleep = np.isnan(losses)
         voting = weights.awake_weights(
             state.log_weights, ~np.swapaxes(asleep, -1, -2)[..., None, :, :]

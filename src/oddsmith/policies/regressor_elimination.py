@@ -16,8 +16,7 @@ from oddsmith.core.expert_policy import (
     OverExperts,
     check_advice,
     check_eligible,
-    drawn_advice,
-    scored,
+    drawn_losses,
 )
 from oddsmith.core.experts import Experts, checked_predictions
 from oddsmith.core.losses import Loss, domain, square_loss
@@ -158,9 +157,8 @@ class RegressorElimination(OverExperts):
     ) -> EliminationState:
         """Add up the losses; experts beyond the threshold leave, and the balance is
         solved anew for the rest."""
-        advice = drawn_advice(decision, len(self.experts.names))
-        check_advice(advice.shape, state.losses)
-        charged = scored(self.loss, advice, reward)
+        charged = drawn_losses(self, self.loss, decision, reward)
+        check_advice(charged.shape, state.losses)
         if np.isnan(charged).any():
             charged = self._charged(state, decision, charged)
         losses, learnt = state.losses + charged, state.learnt + 1

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from oddsmith.server.experiment.threads import LongReads
 from oddsmith.server.fold.fold import restore, restore_judge, save_snapshot
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.http.routes import decisions as records
@@ -77,6 +78,24 @@ def test_more_than_wait_are_refused_and_told_to_come_back(
             == [200] * 10 + [503] * 3
         )
         assert served.ask("GET", "/v1/decisions/a?explain=true").status_code == 200
+
+
+def test_threads_of_all_would_be_held_up(tmp_path: Path, monkeypatch: Any) -> None:
+    """Without threads of their own, a decision that is read from the store waits: what
+    the first test would find."""
+
+    async def run(_: LongReads, read: Any) -> Any:
+        return await asyncio.to_thread(read)
+
+    monkeypatch.setattr(LongReads, "run", run)
+    with here(place(tmp_path)) as served:
+        with stuck(served, monkeypatch, 8):
+            ask = partial(served.client.request, "GET", "/v1/decisions/a")
+            reading = served.portal.start_task_soon(ask)
+            for _ in range(20):
+                served.get("/healthz", status=200)
+            assert not reading.done()
+        assert reading.result(60).status_code == 200
 
 
 @pytest.mark.usefixtures("any_arms")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import oddsmith as od
 from oddsmith import evaluation as ev
@@ -209,6 +210,7 @@ def test_no_value_is_outside_its_interval(seed: int) -> None:
         weight = float(rng.choice([0.2, 25.0], p=[0.9, 0.1]))
         target.n += 1
         target.rows += 1
+        target.weight += weight
         target.squares += 30.0
         target.total += weight
         total += weight
@@ -223,3 +225,43 @@ def test_no_value_is_outside_its_interval(seed: int) -> None:
     assert found.high is not None
     assert 0 <= found.low <= found.value <= found.high <= 1
     assert found.is_cut is (total / 30 > found.high)
+
+
+def played(rows: int, seed: int, lost: float) -> dict[str, Value]:
+    """Values of a live experiment that loses a share of the rewards of one arm."""
+    rng = np.random.default_rng(seed)
+    odds = {"a": 0.2, "b": 0.5, "c": 0.3}
+    values, named = Values(), Named(tuple(odds))
+    for i, arm in enumerate(rng.choice(3, size=rows, p=list(odds.values()))):
+        reward = float(rng.random() < 0.4)
+        if arm == 2 and rng.random() < lost:
+            continue
+        drawn = Drawn("abc"[arm], int(arm), np.array(list(odds.values())))
+        values.count(Count(i, i, reward), drawn, odds, named)
+    return {value.name: value for value in values.told(named, LEVEL, shadow=False)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_that_are_too_light_have_no_value(seed: int) -> None:
+    """Where rewards of one arm are lost more often than those of others."""
+    light = played(2_000, seed, lost=0.5)
+    assert "the mean weight is below 1 (e-value" in str(light["c"].refused)
+    assert light["served"].refused is None
+    healthy = played(2_000, seed, lost=0.0)
+    assert [value.refused for value in healthy.values()] == [None] * 5
+
+
+@pytest.mark.parametrize("odds", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_evidence_of_light_weights_is_fair(odds: float, missing: float) -> None:
+    """Over all that can be drawn, of n rows of weight (1 - missing) / odds or 0."""
+    n = 200
+    weight = (1 - missing) / odds
+    drawn = np.arange(n + 1)
+    found = [
+        Target(n, n * weight**2 * odds, n * missing, k, 0.0, k * weight)._deflation()
+        for k in drawn.tolist()
+    ]
+    expected = float(binom.pmf(drawn, n, odds) @ found)
+    assert 0.2 < expected <= 1
+    assert (np.diff(found) <= 0).all()

@@ -91,7 +91,7 @@ def claim(table: NameTable, name: str, number: int, most: int) -> Place:
     return Place(NameTable(digests, places, counts, last, salt), place, True)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def _digest(name: str, salt: bytes) -> int:
     """64 bits that stand for a name: of 10,000 names, two are taken for one with
     probability 3e-12."""

@@ -14,6 +14,7 @@ from oddsmith.lab.checks import (
     StepChecks,
     check_rewards_in_range,
     check_shape,
+    check_states,
     odds_check,
 )
 from oddsmith.lab.episodes.log import EpisodeLog
@@ -101,10 +102,13 @@ def simulate_episodes(
     steps: list[Any] = []
     checks = StepChecks((runs, model.n_actions), odds_check(policy))
     earned = np.zeros((model.horizon, runs))
+    visited = np.zeros((model.horizon + 1, runs), dtype=np.int64)
     name = type(world).__name__
     try:
         for k in progress(range(episodes), episodes, "episodes"):
             place = world.first(runs, rngs[1])
+            _check_integers(world, place, runs, 0)
+            visited[0] = place
             played = known.of(policy, policy.behaviour(state))
             regret[k] = model.plan.values[0, place] - played[np.arange(runs), place]
             for h in range(model.horizon):
@@ -113,7 +117,9 @@ def simulate_episodes(
                 checks.add(decision.propensities)
                 reward, following = world.step(h, (place, decision.arm), rngs[1])
                 check_shape(f"rewards of {name}", reward, (runs,), h + 1)
+                _check_integers(world, following, runs, h + 1)
                 earned[h] = reward
+                visited[h + 1] = following
                 returns[k] += reward
                 state = policy.update(state, decision, reward)
                 if state is None:
@@ -122,10 +128,12 @@ def simulate_episodes(
                     steps.append((place, decision.arm, reward, odds.propensities))
                 place = following
             check_rewards_in_range(world, earned)
+            check_states(world, visited, model.n_states)
     except Exception:
         # a value that is wrong is often the cause
         checks.flush()
         check_rewards_in_range(world, earned)
+        check_states(world, visited, model.n_states)
         raise
     checks.flush()
     shape = (episodes, model.horizon)
@@ -136,6 +144,16 @@ def simulate_episodes(
         else None
     )
     return EpisodeRun(regret, returns, state, logs)
+
+
+def _check_integers(world: object, states: Any, runs: int, step: int) -> None:
+    """Refuse states that are no array (runs,) of whole numbers."""
+    what = f"states of {type(world).__name__}"
+    check_shape(what, states, (runs,), step)
+    if states.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"{what} must be whole numbers; got {states.dtype} at step {step}"
+        )
 
 
 class _Values:

@@ -14,8 +14,7 @@ from oddsmith.core.expert_policy import (
     ExpertState,
     MultiplicativeWeights,
     check_eligible,
-    drawn_advice,
-    scored,
+    drawn_losses,
 )
 from oddsmith.core.experts import checked_predictions
 from oddsmith.core.losses import Loss, domain, log_loss, square_loss
@@ -79,10 +78,9 @@ class OverOracle(MultiplicativeWeights):
     ) -> ExpertState:
         """Charge every expert for its prediction of the drawn arm, with the oracle's
         loss and learning rate."""
-        oracle, advice = ORACLES[self.oracle], drawn_advice(decision, len(self.prior))
-        return self.reweighed(
-            state, -oracle.eta * scored(oracle.loss, advice, reward), decision, reward
-        )
+        oracle = ORACLES[self.oracle]
+        losses = drawn_losses(self, oracle.loss, decision, reward)
+        return self.reweighed(state, -oracle.eta * losses, decision, reward)
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:

@@ -25,7 +25,7 @@ __all__ = ["FORM", "Sums"]
 
 _log = logging.getLogger(__name__)
 
-FORM = "series, values, checks; shares of experts; choices"
+FORM = "series, values with weights, checks; shares of experts; choices"
 """What snapshots hold of sums; another form is folded anew."""
 
 

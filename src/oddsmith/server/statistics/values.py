@@ -6,12 +6,14 @@ arm always, and in shadow mode the policy's own odds. Of a decision that counts,
 weight w = π(a)/p(a), a target has the bets on w r and on w (1 - r)
 (`evaluation.running`) and those that the mean weight is above 1 (`evaluation.betting`):
 sums in any order, from which a reward that turns into another is taken out. Where w is
-0 all of them are known, so only the drawn arm is written.
+0 all of them are known, so only the drawn arm is written. Bets that the mean weight is
+below 1 need Σ w alone, because w is never below 0 and the logged odds say what its
+variance is (`_deflation`).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import exp
+from math import exp, log
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +22,7 @@ from scipy.special import logsumexp
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.evaluation.bets import FRACTIONS
-from oddsmith.evaluation.diagnostics import Diagnostics, broken
+from oddsmith.evaluation.diagnostics import ROUNDED, Diagnostics, broken
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import Sums as RunningSums
 from oddsmith.evaluation.mean_bounds import bets_within, running_bound
@@ -37,6 +39,9 @@ _RATES = np.concatenate([_BETS.rates, _BETS.rates, FRACTIONS])
 _CENTRES = np.concatenate([_BETS.centres, _BETS.centres, np.ones(len(FRACTIONS))])
 _IF_ZERO: Array = np.log1p(-_RATES * _CENTRES)
 _KNOWN = _BETS.rates * _BETS.centres  # what each row has, beside its logarithm
+_LIGHT: Array = np.exp2(
+    np.arange(1.0, -12.0, -1.0)
+)  # λ of bets on weights that are too light
 _WAIT = 96  # rows that are added at once, at most
 SERVED, UNIFORM, POLICY = "served", "uniform", "policy"
 # of an arm, its name or the target's, weight and reward
@@ -65,7 +70,7 @@ class Value(NamedTuple):
 @dataclass(slots=True)
 class Target:
     """The sums of one target over `rows` whose weight is not 0: ln(1 + λ (x - c)) of
-    all its bets, in units, and w r.
+    all its bets, in units, w r and w (`weight`).
 
     `missing` is the mass on arms that could not be drawn, `squares` Σ E[w² | x]; both
     are over all `n` rows, which are those of decisions made at position `since` or
@@ -77,6 +82,7 @@ class Target:
     missing: float = 0.0
     rows: int = 0
     total: float = 0.0
+    weight: float = 0.0
     since: int = 0
     bets: Ints = field(default_factory=lambda: np.zeros(len(_RATES), np.int64))
 
@@ -93,6 +99,7 @@ class Target:
             self.missing,
             self.rows,
             self.total,
+            self.weight,
             self.since,
             self.bets,
         )
@@ -114,13 +121,14 @@ class Target:
         grown = float(logsumexp(sums[2 * _B :])) - np.log(len(FRACTIONS))
         missing = self.missing / self.n
         facts = Diagnostics(
-            self.n,
-            ess,
-            1.0 / self.n,
-            missing,
-            1.0 - missing,
-            0.0,
-            exp(min(700.0, grown)),
+            n=self.n,
+            ess=ess,
+            largest_share=1.0 / self.n,
+            missing=missing,
+            mean_weight=self.weight / self.n,
+            weight_error=0.0,
+            inflation=exp(min(700.0, grown)),
+            deflation=self._deflation(),
         )
         why = broken(facts, "anytime")
         if why:
@@ -136,6 +144,18 @@ class Target:
         is_cut = value != mean
         return Value(name, kind, self.n, ess, value, low, high, is_cut=is_cut)
 
+    def _deflation(self) -> float:
+        """An e-value against weights whose mean is 1 - missing, at all times.
+
+        X = 1 - missing - w is at most 1, so that E exp(λ X) <= exp((e^λ - 1 - λ) Var w)
+        (Bennett), and Σ Var w is at most Σ E[w² | x] - (Σ E w)² / n.
+        """
+        expected = self.n - self.missing
+        short = expected - self.weight - self.n * ROUNDED
+        variance = max(0.0, self.squares - expected**2 / self.n)
+        gains = _LIGHT * short - (np.expm1(_LIGHT) - _LIGHT) * variance
+        return exp(min(700.0, float(logsumexp(gains)) - log(len(_LIGHT))))
+
     def _facts(self) -> tuple[Any, ...]:
         return (
             self.n,
@@ -143,6 +163,7 @@ class Target:
             self.missing,
             self.rows,
             self.total,
+            self.weight,
             self.since,
             self.bets.tolist(),
         )
@@ -229,6 +250,7 @@ class Values:
         waiting[row] = waiting.get(row, 0) + 1
         if count.before is None:
             target.rows += 1
+            target.weight += weight
             target.total += weight * count.value
         else:
             gone = (*key, weight, count.before)
@@ -315,7 +337,7 @@ class Values:
         for arm, since in named.since.items():
             known = before.get(arm)
             fresh = (
-                Target(rows, 0.0, float(rows))
+                Target(rows, missing=float(rows))
                 if named.are_fixed
                 else Target(since=since)
             )
@@ -346,10 +368,10 @@ class Values:
             strict=True,
         )
         targets: list[tuple[str, Target]] = []
-        for (name, n, squares, missing, count, total, since), bets in rows:
-            targets.append(
-                (name, Target(n, squares, missing, count, total, since, bets))
-            )
+        for (name, *facts), bets in rows:
+            target = Target(*facts)
+            target.bets = bets
+            targets.append((name, target))
         return cls(
             dict(targets[: given["plain"]]),
             dict(targets[given["plain"] :]),
