@@ -1,6 +1,7 @@
 """fit_log is the fold over the whole log: on every engine, from stored advice or from
 contexts."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from logs.fit_logs import EXPERTS, event_log, files, policy
+from logs.fit_logs import EXPERTS, event_log, files, policy, write_table
 from oddsmith.core.losses import log_loss, total_log_loss
 
 
@@ -311,3 +312,46 @@ def test_rows_that_come_one_by_one_are_told(
         log,
     )
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl", "table"])
+def test_contexts_that_columns_name_are_read_when_experts_need_them(
+    tmp_path: Path, format: str
+) -> None:
+    """The log has no advice: fixed experts are asked, about columns of any name."""
+    rng = np.random.default_rng(0)
+    country = np.array(["IT", "DE"])[rng.integers(2, size=50)].tolist()
+    theirs: dict[str, list[Any]] = {
+        "shown": rng.integers(2, size=50).tolist(),
+        "clicked": rng.integers(2, size=50).astype(float).tolist(),
+        "country": country,
+        "age": rng.integers(18, 80, size=50).tolist(),
+    }
+    source: Any = tmp_path / f"log.{format}"
+    if format == "jsonl":
+        rows = [
+            dict(zip(theirs, row, strict=True))
+            for row in zip(*theirs.values(), strict=True)
+        ]
+        source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        source = write_table(theirs, source, format)
+    gts = od.GeneralizedThompsonSampling(
+        od.FunctionExperts(
+            {
+                "home": lambda context, arm: 0.8 if context["country"] == "IT" else 0.3,
+                "old": lambda context, arm: 0.7 if context["age"] > 50 else 0.4,
+            },
+            ["0", "1"],
+        )
+    )
+    ours: Any = {"arm": "shown", "reward": "clicked", "context": ["country", "age"]}
+    fit = od.fit_log(gts, source, reader=od.logs.LogReader(columns=ours))
+    predictions = [
+        (0.8 if place == "IT" else 0.3, 0.7 if age > 50 else 0.4)
+        for place, age in zip(country, theirs["age"], strict=True)
+    ]
+    loss = log_loss(np.array(predictions), np.array(theirs["clicked"])[:, None])
+    weights = np.exp(-gts.eta * loss.sum(axis=0))
+    np.testing.assert_allclose(gts.posterior(fit.state), weights / weights.sum())
+    assert fit.computed == 50

@@ -14,7 +14,7 @@ from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput, import_extra
 from oddsmith.core.exact_json import decode, encode
 from oddsmith.logs.offers import BY_ARM, Features, inside
-from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
+from oddsmith.logs.pieces import Piece, suffixes
 from oddsmith.logs.table import Log
 
 __all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
@@ -42,21 +42,21 @@ def stream(table: object, rows: int) -> "Iterator[pa.RecordBatch]":
 
 
 def pieces(
-    batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str
+    batches: "Iterable[pa.RecordBatch]",
+    found: Mapping[str, str | list[str]],
+    source: str,
 ) -> Iterator[Piece]:
-    """The rows of record batches by our names."""
-    first, found = 0, None
+    """The rows of record batches by our names, which are `found` among theirs."""
+    first = 0
     for batch in batches:
-        if found is None:
-            found = found_columns(batch.schema.names, layout, source)
-            about = _about(batch.schema, source)
-            arms = about.get("arms") or suffixes(found, "propensities", "eligible")
-            if arms and "offered" in found:
-                raise BadFile(
-                    f"{source} must have lists in the order of offered; it has columns "
-                    f"by name, {arms[0]!r}"
-                )
-            experts = about.get("experts") or suffixes(found, "advice")
+        about = _about(batch.schema, source)
+        arms = about.get("arms") or suffixes(found, "propensities", "eligible")
+        if arms and "offered" in found:
+            raise BadFile(
+                f"{source} must have lists in the order of offered; it has columns "
+                f"by name, {arms[0]!r}"
+            )
+        experts = about.get("experts") or suffixes(found, "advice")
         try:
             columns = {
                 name: _column(batch, name, theirs, about)

@@ -14,7 +14,15 @@ from oddsmith.core.names import check_names
 from oddsmith.files.disk import replacing
 from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.by_policy import as_offers
-from oddsmith.logs.pieces import Layout, Names, Piece, listed, log_of, names_in
+from oddsmith.logs.pieces import (
+    Layout,
+    Names,
+    Piece,
+    found_columns,
+    listed,
+    log_of,
+    names_in,
+)
 from oddsmith.logs.table import COLUMNS, Log
 
 __all__ = [
@@ -231,8 +239,10 @@ class LogReader:
             if (head := next(batches, None)) is None:
                 return name, iter(()), self.arms
             mine, arms = self._open_bandit(head.schema.names, self.format)
-            layout, batches = layout._replace(columns=mine), chain([head], batches)
-            return name, arrow.pieces(batches, layout, name), arms
+            present = found_columns(
+                head.schema.names, layout._replace(columns=mine), name
+            )
+            return name, arrow.pieces(chain([head], batches), present, name), arms
         path = path_of(source)
         form = self.format if self.format in _READ else form_of(path)
         mine, arms = self._open_bandit(

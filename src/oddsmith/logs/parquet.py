@@ -34,7 +34,7 @@ def read(
             else 0
         )
         try:
-            for piece in pieces(batches, layout, str(path)):
+            for piece in pieces(batches, found, str(path)):
                 yield piece._replace(first=piece.first + before)
         except (arrow().ArrowException, OSError) as error:
             raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
