@@ -238,6 +238,8 @@ def _values(array: "pa.Array", name: str) -> Values:
     """The values of an Arrow array."""
     pa = arrow()
     kinds = pa.types
+    if kinds.is_string(array.type) or kinds.is_large_string(array.type):
+        return _texts_of(array.dictionary_encode())
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
     if (
@@ -256,6 +258,13 @@ def _values(array: "pa.Array", name: str) -> Values:
         array.to_numpy(zero_copy_only=False) if is_known else array.to_pylist()
     )
     return values
+
+
+def _texts_of(coded: "pa.DictionaryArray") -> list[Any]:
+    """Texts, None where they are missing; equal ones are one object in memory."""
+    texts = [*coded.dictionary.to_pylist(), None]
+    codes = coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+    return [texts[code] for code in codes.tolist()]
 
 
 def _lists(array: "pa.Array", name: str) -> Values:
