@@ -531,3 +531,59 @@ def test_assess_refuses_what_makes_no_sense(log: od.Log) -> None:
         settings: Any = wrong
         with pytest.raises(od.InvalidInput, match=message):
             assess(log, **settings)
+
+
+def test_several_files_and_folders_are_one_log(
+    log: od.Log, capsys: Any, monkeypatch: Any
+) -> None:
+    """The numbers are those of the whole, and progress is said for each part of it."""
+    question = ["--target", "news.toml", "--target", "arm:tech"]
+    whole = asked(capsys, "evaluate", "log.parquet", *question)
+    Path("logs").mkdir()
+    half = len(log) // 2
+    od.write_log(log[:half], "logs/1.parquet")
+    od.write_log(log[half:-5], "logs/2.parquet")
+    od.write_log(log[-5:], "rest.parquet")
+    for module in ("logs.formats", "evaluation.assessment", "evaluation.targets"):
+        monkeypatch.setattr(f"oddsmith.{module}.TOLD_S", 0.0)
+    assert main(["evaluate", "logs", "rest.parquet", *question, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == whole
+    for part in ("reading rows", "rows of the policy", "estimates"):
+        lines = [one for one in printed.err.splitlines() if one.startswith(part)]
+        _, done, _, total, *_ = lines[-1].removeprefix(part).replace(",", "").split()
+        assert done == total
+    Path("logs/3.csv").write_text("arm,reward\nsports,1\n")
+    assert main(["evaluate", "logs", *question]) == 2
+    assert "must have log files of one format" in capsys.readouterr().err
+
+
+def test_contexts_are_read_only_for_policies_and_models(
+    log: od.Log, capsys: Any, monkeypatch: Any
+) -> None:
+    seen = []
+    read = od.logs.LogReader.read
+
+    def spied(reader: od.logs.LogReader, source: object) -> od.Log:
+        seen.append(read(reader, source))
+        return seen[-1]
+
+    monkeypatch.setattr(od.logs.LogReader, "read", spied)
+    asked(capsys, "evaluate", "log.parquet", "--target=uniform", "--model=none")
+    asked(capsys, "evaluate", "log.parquet", "--target=news.toml", "--model=none")
+    asked(capsys, "evaluate", "log.parquet", "--target=uniform", "--model=linear")
+    assert [one.context is None for one in seen] == [True, False, False]
+
+
+def test_mass_that_is_not_known_is_null(log: od.Log, capsys: Any) -> None:
+    """As the table says, where the log has the odds of drawn arms alone."""
+    bare = log.without("propensities", "eligible")
+    od.write_log(bare, "drawn.parquet")
+    question = ("--target=uniform", "--model=none", "--overrule=ess")
+    found = asked(capsys, "evaluate", "drawn.parquet", *question)
+    assert found["diagnostics"]["uniform"]["missing"] is None
+    assert found["targets"]["uniform"]["ips"]["diagnostics"]["missing"] is None
+    assert main(["evaluate", "drawn.parquet", *question]) == 0
+    assert "not known" in capsys.readouterr().out
+    exact = asked(capsys, "evaluate", "log.parquet", *question)
+    assert exact["diagnostics"]["uniform"]["missing"] == 0.0

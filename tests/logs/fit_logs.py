@@ -4,6 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 import oddsmith as od
 
@@ -46,3 +49,13 @@ def files(folder: Path, *, sleepy: bool = False) -> tuple[list[Path], od.Log]:
     for path, log in zip(paths, logs, strict=True):
         od.write_log(log.split(250), path)
     return paths, od.Log.concatenated(logs)
+
+
+def write_table(columns: dict[str, list[Any]], path: Path, format: str) -> Any:
+    """The file with these columns, or the table itself."""
+    table = pa.table(columns)
+    if format == "table":
+        return table
+    write = pa.csv.write_csv if format == "csv" else pa.parquet.write_table
+    write(table, path)
+    return path

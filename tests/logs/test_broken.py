@@ -388,8 +388,10 @@ def test_no_half_written_file(tmp_path: Path, name: str) -> None:
 
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
     for wrong, message in (
-        (7, "a path, a Log, or a table"),
-        (tmp_path, "it is a folder"),
+        (7, "must be a file, a folder, a table, a Log"),
+        ([7], "a path, a Log, or a table"),
+        (tmp_path, r"must have log files in it \(.parquet, .*; it has none"),
+        ([], "must have at least one row"),
         ("no.csv", "none"),
     ):
         with pytest.raises((od.InvalidInput, od.BadFile), match=message):

@@ -1,6 +1,7 @@
 """fit_log is the fold over the whole log: on every engine, from stored advice or from
 contexts."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from logs.fit_logs import EXPERTS, event_log, files, policy
+from logs.fit_logs import EXPERTS, event_log, files, policy, write_table
 from oddsmith.core.losses import log_loss, total_log_loss
 
 
@@ -230,7 +231,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         (lambda: od.fit_log(policy(), paths, engine="cloud"), "engine must be one of"),
         (
             lambda: od.fit_log(policy(), 7),
-            "paths must be a file, a table, a Log, or a list",
+            "paths must be a file, a folder, a table, a Log, or a list",
         ),
         (lambda: od.fit_log(policy(), []), "paths must hold at least one row"),
         (
@@ -287,27 +288,77 @@ def test_a_log_that_waits_for_all_rewards_leaves_the_prior() -> None:
     assert str(fit).startswith("0 rewards learnt, 20 still waiting.")
 
 
-def test_rows_that_come_one_by_one_are_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_progress_is_that_of_the_whole_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Learners may take minutes: how far they are is said where no terminal is, too;
-    batches of fixed experts fly."""
+    """Rows done of the rows in all files, by learners one by one; said where no
+    terminal is, too, and with every engine."""
     columns: Any = {
         "arm": [0, 1] * 20,
         "reward": [1, 0] * 20,
         "context": np.arange(80.0).reshape(40, 2),
     }
-    log = od.Log(**columns)
+    paths = [tmp_path / f"{i}.parquet" for i in range(2)]
+    for path in paths:
+        od.write_log(od.Log(**columns), path)
     monkeypatch.setattr("oddsmith.logs.fit.TOLD_S", 0.0)
-    od.fit_log(od.auto(["a", "b"], size="small"), log)
+    od.fit_log(od.auto(["a", "b"], size="small"), paths)
     told = capsys.readouterr().err.splitlines()
-    assert len(told) == 40
-    assert told[-1].startswith("rows ████")
-    assert "40 of 40" in told[-1]
-    od.fit_log(
-        od.GeneralizedThompsonSampling(
-            od.LinearExperts(np.ones((3, 2, 2))), od.square_loss
-        ),
-        log,
+    assert [line.split()[2:5] for line in told[40:42]] == [
+        ["40", "of", "80,"],
+        ["41", "of", "80,"],
+    ]
+    assert "80 of 80" in told[-1]
+    fixed = od.GeneralizedThompsonSampling(
+        od.LinearExperts(np.ones((3, 2, 2))), od.square_loss
     )
-    assert capsys.readouterr().err == ""
+    for engine in ("serial", "local"):
+        od.fit_log(
+            fixed, paths, engine=engine, workers=1, reader=od.logs.LogReader(rows=20)
+        )
+        told = capsys.readouterr().err.splitlines()
+        assert "80 of 80" in told[-1]
+        assert len(told) == (4 if engine == "serial" else 2)
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl", "table"])
+def test_contexts_that_columns_name_are_read_when_experts_need_them(
+    tmp_path: Path, format: str
+) -> None:
+    """The log has no advice: fixed experts are asked, about columns of any name."""
+    rng = np.random.default_rng(0)
+    country = np.array(["IT", "DE"])[rng.integers(2, size=50)].tolist()
+    theirs: dict[str, list[Any]] = {
+        "shown": rng.integers(2, size=50).tolist(),
+        "clicked": rng.integers(2, size=50).astype(float).tolist(),
+        "country": country,
+        "age": rng.integers(18, 80, size=50).tolist(),
+    }
+    source: Any = tmp_path / f"log.{format}"
+    if format == "jsonl":
+        rows = [
+            dict(zip(theirs, row, strict=True))
+            for row in zip(*theirs.values(), strict=True)
+        ]
+        source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        source = write_table(theirs, source, format)
+    gts = od.GeneralizedThompsonSampling(
+        od.FunctionExperts(
+            {
+                "home": lambda context, arm: 0.8 if context["country"] == "IT" else 0.3,
+                "old": lambda context, arm: 0.7 if context["age"] > 50 else 0.4,
+            },
+            ["0", "1"],
+        )
+    )
+    ours: Any = {"arm": "shown", "reward": "clicked", "context": ["country", "age"]}
+    fit = od.fit_log(gts, source, reader=od.logs.LogReader(columns=ours))
+    predictions = [
+        (0.8 if place == "IT" else 0.3, 0.7 if age > 50 else 0.4)
+        for place, age in zip(country, theirs["age"], strict=True)
+    ]
+    loss = log_loss(np.array(predictions), np.array(theirs["clicked"])[:, None])
+    weights = np.exp(-gts.eta * loss.sum(axis=0))
+    np.testing.assert_allclose(gts.posterior(fit.state), weights / weights.sum())
+    assert fit.computed == 50

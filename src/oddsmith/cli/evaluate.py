@@ -3,6 +3,7 @@ log."""
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +60,7 @@ def _named(text: str, files: Mapping[str, PolicyFile]) -> tuple[str, str]:
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.assessment import Answer, Answers, Assessment
+    from oddsmith.evaluation.diagnostics import Diagnostics
     from oddsmith.evaluation.reward_models import Regressor
 
 
@@ -66,6 +68,10 @@ _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = (
     "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or "
     "anytime_constant (a value that does not move)"
+)
+_LOGS = (
+    "the log: Parquet, CSV, JSON lines, dsjson or Open Bandit; several files, or "
+    "folders of them, are one log"
 )
 _TARGETS = (
     "a policy file, uniform, first (the arm that the caller offered first) or "
@@ -76,11 +82,17 @@ _DRAWN = (
     "(incumbents, fallbacks)"
 )
 _SLOT = "use only this slot of slates, from 1 on; 0: only decisions that stand alone"
+_FLOOR = (
+    "the least odds of the logger; bernstein and anytime may need it, and all "
+    "intervals are narrower where the log has the odds of drawn arms alone"
+)
 _STATE = (
     "a policy's state, from `oddsmith fit` or Agent.save; of several policy files, "
     "auto.toml=state.npz"
 )
 _WORDS = ("uniform", "first")
+_ODDS = ("propensity", "propensities", "eligible", "slate", "slot", "decision_id")
+"""The columns that estimators read beside arm and reward."""
 _STATE_NOTE = (
     "The state must not have learnt from this log: its value would be too good to be "
     "true."
@@ -92,11 +104,7 @@ def add_commands(commands: Commands) -> None:
     one = commands.add_parser(
         "evaluate", help="what other policies would have been worth, from a log"
     )
-    one.add_argument(
-        "log",
-        metavar="LOG",
-        help="the log: Parquet, CSV, JSON lines, dsjson or Open Bandit",
-    )
+    one.add_argument("logs", nargs="+", metavar="LOG", help=_LOGS)
     one.add_argument("--target", action="append", required=True, help=_TARGETS)
     one.add_argument(
         "--where-offered",
@@ -125,12 +133,15 @@ def add_commands(commands: Commands) -> None:
     )
     one.add_argument("--interval", default="beta", help=_INTERVALS)
     one.add_argument(
-        "--level", type=float, default=0.95, help="of the intervals (default 0.95)"
+        "--level",
+        type=float,
+        default=0.95,
+        help="confidence level of the intervals (default 0.95)",
     )
     one.add_argument(
         "--floor",
         type=float,
-        help="the least odds of the logger; bernstein and anytime may need it",
+        help=_FLOOR,
     )
     one.add_argument(
         "--overrule",
@@ -171,19 +182,17 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
         for name in ("baseline", "level", "interval", "floor", "seed", "overrule")
     }
     settings["whole"] = asked.whole_slates
-    found = assess(
-        question.log,
-        question.targets,
-        predictions=_predictions(asked, question),
-        **settings,
-    )
+    predictions = _predictions(asked, question)
+    # what is left to do reads no contexts, which may be most of the memory
+    log = question.log.without("context", "features")
+    question = question._replace(log=log)
+    found = assess(log, question.targets, predictions=predictions, **settings)
     assessment = in_units(found, question.scale)
     if asked.out is not None:
-        name = Path(asked.log).name
         report.write_report(
             assessment,
             asked.out / "index.html",
-            f"Evaluation of {name}",
+            f"Evaluation of {_title(asked.logs)}",
             question.notes,
         )
     text = (
@@ -192,6 +201,12 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
         else _told(assessment, asked, question.notes)
     )
     return text if assessment.answered else Refused(text)
+
+
+def _title(logs: list[str]) -> str:
+    """The name of the first log, and how many others there are."""
+    name = Path(logs[0]).name
+    return name if len(logs) == 1 else f"{name} and {len(logs) - 1} more"
 
 
 def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
@@ -241,14 +256,19 @@ def _read(asked: argparse.Namespace) -> _Question:
     states = states_of(asked, files)
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
-    units = units_of(
-        asked, files.values(), reader(asked, arms, offers=called), [asked.log]
-    )
-    whole = units.reader.read(asked.log)
+    reading = reader(asked, arms, offers=called)
+    if asked.model == "none" and not files:
+        reading = replace(reading, only=_ODDS)
+    else:
+        reading = replace(reading, only=(*_ODDS, "context", "features"))
+    sources = [str(source) for source in reading.sources(asked.logs)]
+    units = units_of(asked, files.values(), reading, sources)
+    # ids are for the reader, which refuses those that come again
+    whole = units.reader.read(sources).without("decision_id")
     log, restricted = _restricted(asked, _of_slot(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(
-            f"{asked.log} must be about the policy's {len(arms)} arms; it has "
+            f"{_title(asked.logs)} must be about the policy's {len(arms)} arms; it has "
             f"{log.n_arms}"
         )
     targets = {
@@ -377,6 +397,7 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     if asked.model not in _MODELS:
         raise InvalidInput(
             f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}"
+            f"{hint(asked.model, _MODELS)}"
         )
     if asked.model == "none":
         return None
@@ -454,29 +475,45 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
         record["slots"] = {str(slot): (slots | refused)[slot] for slot in found.slots}
     if found.whole:
         record["whole_slates"] = {
-            name: _answer(one) for name, one in found.whole.items()
+            name: _answer(one, known=False) for name, one in found.whole.items()
         }
     return record
 
 
 def _numbers(found: "Assessment") -> dict[str, object]:
     """The numbers of a log, or of one of its slots."""
+    from oddsmith.evaluation.notes import support_known
+
+    known = support_known(found)
     return {
-        "logged": _answer(found.logged),
-        "targets": _answers(found.answers),
-        "diagnostics": {name: one._asdict() for name, one in found.diagnostics.items()},
-        "differences": _answers(found.differences),
+        "logged": _answer(found.logged, known=True),
+        "targets": _answers(found.answers, known=known),
+        "diagnostics": {
+            name: _diagnostics(one, known=known)
+            for name, one in found.diagnostics.items()
+        },
+        "differences": _answers(found.differences, known=known),
     }
 
 
-def _answer(one: "Answer") -> dict[str, object]:
+def _answer(one: "Answer", *, known: bool) -> dict[str, object]:
     if isinstance(one, str):
         return {"refused": ["log"], "why": one}
-    return {**one._asdict(), "diagnostics": one.diagnostics._asdict()}
+    beside = _diagnostics(one.diagnostics, known=known)
+    return {**one._asdict(), "diagnostics": beside}
 
 
-def _answers(by: "Answers") -> dict[str, object]:
+def _diagnostics(one: "Diagnostics", *, known: bool) -> dict[str, object]:
+    """The diagnostics; `missing` is null where the log does not say which arms the
+    logger could draw."""
+    record = one._asdict()
+    if not known and one.missing == 0:
+        record["missing"] = None
+    return record
+
+
+def _answers(by: "Answers", *, known: bool) -> dict[str, object]:
     return {
-        name: {inner: _answer(one) for inner, one in ones.items()}
+        name: {inner: _answer(one, known=known) for inner, one in ones.items()}
         for name, ones in by.items()
     }

@@ -35,7 +35,10 @@ def add_commands(commands: Commands) -> None:
         "fit", help="learn from logs of any size, on one machine or many"
     )
     fit.add_argument(
-        "logs", nargs="+", metavar="LOG", help="the logs, in the order of time"
+        "logs",
+        nargs="+",
+        metavar="LOG",
+        help="files, or folders of files, in the order of time",
     )
     fit.add_argument(
         "--policy", type=Path, required=True, metavar="FILE", help="the policy file"
@@ -78,15 +81,13 @@ def _fit(asked: argparse.Namespace) -> str:
     check_file_place(asked.out)
     # refuses now what could not be saved after the work
     saving.pack(file.policy, file.policy.init(), meta)
-    units = units_of(
-        asked, [file], reader(asked, file.arms, offers=file.arms is None), asked.logs
-    )
+    reading = reader(asked, file.arms, offers=file.arms is None)
+    logs = [str(source) for source in reading.sources(asked.logs)]
+    units = units_of(asked, [file], reading, logs)
     how, many, reading = asked.engine, asked.workers, units.reader
     start = time.monotonic()
     with asking(str(asked.policy)):
-        fitted = fit_log(
-            file.policy, asked.logs, engine=how, workers=many, reader=reading
-        )
+        fitted = fit_log(file.policy, logs, engine=how, workers=many, reader=reading)
     if not fitted.learnt:
         got = f"none in {fitted.waiting} rows"
         raise InvalidInput(

@@ -32,6 +32,11 @@ from oddsmith.core.errors import OddsmithError, StoreFailed
 
 __all__ = ["command_parser", "main"]
 
+_LESS = (
+    "give fewer rows or a machine with more; `fit` reads logs in pieces, `evaluate` "
+    "holds all rows, and --model none without policy files needs no contexts"
+)
+
 
 def command_parser() -> Parser:
     """The parser of the command line, with all commands.
@@ -83,10 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreFailed) else 2
     except MemoryError as error:
-        print(
-            f"oddsmith: not enough memory; ask for less at once ({error})",
-            file=sys.stderr,
-        )
+        # numpy says how much it asked for, others say nothing
+        detail = f" ({error})" if str(error) else ""
+        print(f"oddsmith: not enough memory{detail}: {_LESS}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(

@@ -36,6 +36,9 @@ __all__ = ["Schema", "category_text", "numeric"]
 _ABSENT: object = object()
 
 
+_PART = 65_536  # contexts encoded at once
+
+
 @dataclass(frozen=True)
 class Schema:
     """Which columns are numbers and which are categories, and the `values` of
@@ -184,9 +187,13 @@ class Schema:
         if not has_names(context):
             return self._encoded(numbers(context))
         if is_batch(context):
-            return np.stack(
-                [self.encode(row) for row in rows(context)[: length(context)]]
-            )
+            records = rows(context)[: length(context)]
+            # few at a time: an array for each row takes more memory than its numbers
+            parts = [
+                np.stack([self.encode(row) for row in records[first : first + _PART]])
+                for first in range(0, len(records), _PART)
+            ]
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
         return self._row(one(context))
 
     def _encoded(self, context: Array) -> Array:

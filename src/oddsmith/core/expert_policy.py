@@ -16,6 +16,7 @@ from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput, NoEligibleArm
 from oddsmith.core.experts import Experts, check_bank, checked_predictions
 from oddsmith.core.losses import Loss
+from oddsmith.core.names import hint
 from oddsmith.core.policy import ExpertShare, Policy
 
 __all__ = [
@@ -58,7 +59,7 @@ def checked_prior(prior: object, names: Sequence[str]) -> Array:
         if unknown := [name for name in prior if name not in names]:
             raise InvalidInput(
                 f"prior must name the experts; got {unknown[0]!r}, which is none of "
-                f"{list(names)[:8]}"
+                f"{list(names)[:8]}{hint(str(unknown[0]), names)}"
             )
         if missing := [name for name in names if name not in prior]:
             raise InvalidInput(

@@ -2,6 +2,7 @@
 beside it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
 from oddsmith.evaluation.diagnostics import Diagnostics, check_rules, diagnose
 from oddsmith.evaluation.draws import ServedReport, served_as_logged
 from oddsmith.evaluation.estimators import (
@@ -27,6 +29,7 @@ from oddsmith.evaluation.intervals import Estimate, compare, estimate
 from oddsmith.evaluation.rows import Rows, rows_of
 from oddsmith.evaluation.slates import Slates, by_place, slates_of
 from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
+from oddsmith.logs.progress import TOLD_S, Bar
 from oddsmith.logs.table import Log
 
 __all__ = [
@@ -232,6 +235,7 @@ def assess(
     if baseline != LOGGED and baseline not in targets:
         raise InvalidInput(
             f"baseline must be one of {', '.join([LOGGED, *targets])}; got {baseline!r}"
+            f"{hint(str(baseline), [LOGGED, *targets])}"
         )
     if floor is not None:
         number("floor", floor, low=0, high=1, open_low=True)
@@ -269,19 +273,24 @@ def _assessed(log: Log, targets: Mapping[str, Array], asked: _Asked) -> Assessme
     own = estimate(today, **settings | {"floor": None})
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
-    for name, odds in targets.items():
-        for estimator, make in _estimators(
-            log, odds, asked.predictions, asked.beforehand
-        ).items():
-            try:
-                terms[name][estimator] = make()
-                answers[name][estimator] = estimate(terms[name][estimator], **settings)
-            except InvalidInput as error:
-                answers[name][estimator] = str(error)
+    estimators = len(_PLAIN) if asked.predictions is None else len(ESTIMATORS)
+    steps = len(targets) * estimators + len(ESTIMATORS)
+    with closing(Bar("estimates", steps, every=TOLD_S)) as bar:
+        for name, odds in targets.items():
+            for estimator, make in _estimators(
+                log, odds, asked.predictions, asked.beforehand
+            ).items():
+                try:
+                    own_terms = make()
+                    terms[name][estimator] = own_terms
+                    answers[name][estimator] = estimate(own_terms, **settings)
+                except InvalidInput as error:
+                    answers[name][estimator] = str(error)
+                bar.advance()
+        differences = _differences(terms, answers, today, baseline, settings, bar)
     diagnostics = {
         name: diagnose(next(iter(by.values()))) for name, by in terms.items() if by
     }
-    differences = _differences(terms, answers, today, baseline, settings)
     return Assessment(
         log, dict(targets), own, answers, terms, diagnostics, baseline, differences, ""
     )
@@ -362,6 +371,7 @@ def _differences(
     today: Terms,
     baseline: str,
     settings: Any,
+    bar: Bar,
 ) -> Answers:
     """By estimator and target, where target and baseline both have an answer without
     bias."""
@@ -383,6 +393,7 @@ def _differences(
                 differences[estimator] = dict.fromkeys(
                     [name for name in sides if name != baseline], str(error)
                 )
+        bar.advance()
     return differences
 
 

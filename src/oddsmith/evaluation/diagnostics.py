@@ -15,6 +15,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
 from oddsmith.evaluation.bets import log_shortfall, log_wealth
 from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Terms
@@ -24,6 +25,7 @@ __all__ = [
     "Diagnostics",
     "MISSING",
     "RULES",
+    "SHARE",
     "broken",
     "check_rules",
     "diagnose",
@@ -273,6 +275,7 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
         if name not in RULES:
             raise InvalidInput(
                 f"overrule must name rules of {', '.join(RULES)}; got {name!r}"
+                f"{hint(str(name), RULES)}"
             )
     return names
 

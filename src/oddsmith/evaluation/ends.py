@@ -100,7 +100,12 @@ _GROUPS = 20_000
 
 
 def studentised(
-    terms: Terms, *, level: float, seed: int = 0, resamples: int = 999
+    terms: Terms,
+    ends: tuple[float, float],
+    *,
+    level: float,
+    seed: int = 0,
+    resamples: int = 999,
 ) -> tuple[float, float]:
     """The bootstrap-t interval (Efron 1979; Hall 1988): ratios are resampled as ratios,
     differences row by row.
@@ -109,14 +114,14 @@ def studentised(
     of the range (`ends`). Of more than 20,000 rows, neighbours are added up to 20,000
     groups first, which leaves the sums' law as it is.
     """
-    low, high = (moments(terms.values, np.asarray(end)) for end in terms.ends)
+    low, high = (moments(terms.values, np.asarray(end)) for end in ends)
     above = np.quantile(
-        _errors(terms, terms.ends[0], seed, resamples),
+        _errors(terms, ends[0], seed, resamples),
         (1 + level) / 2,
         method="inverted_cdf",
     )
     below = np.quantile(
-        _errors(terms, terms.ends[1], seed, resamples),
+        _errors(terms, ends[1], seed, resamples),
         (1 - level) / 2,
         method="inverted_cdf",
     )

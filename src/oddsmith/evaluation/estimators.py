@@ -26,7 +26,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, finite, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.rows import Rows, rewarded, rows_of
+from oddsmith.evaluation.rows import Rows, rewarded, rows_at, rows_of
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
 from oddsmith.logs.rules import drawn
@@ -279,7 +279,7 @@ def _model(rows: Rows, predictions: object) -> _Model:
             f"predictions must be in [0, 1] like rewards; got {table.min():g} to "
             f"{table.max():g}"
         )
-    table = table[rows.known]
+    table = rows_at(table, rows.known)
     return _Model(
         (rows.target * table).sum(axis=1), table, rows.reward - drawn(table, rows.arm)
     )
@@ -333,9 +333,7 @@ def _weighted(
     fields of `Terms`."""
     values, alone = model.base + shrink(rows.weights) * model.residual, None
     if rows.propensities is None and more.get("unbiased", True):
-        alone = Drawn(
-            np.where(rows.barred, 0.0, rows.target), rows.weights, rows.reward
-        )
+        alone = Drawn(rows.drawable, rows.weights, rows.reward)
     support: Any = {
         "expected_squares": rows.expected_squares,
         "heaviest": rows.heaviest,

@@ -10,10 +10,12 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
 from oddsmith.evaluation.bets import Limited, lower_bound
 from oddsmith.evaluation.diagnostics import (
     ASYMPTOTIC,
     MISSING,
+    SHARE,
     Diagnostics,
     broken,
     check_rules,
@@ -201,6 +203,8 @@ def estimate(
       no bound on weights for them, and is narrower with a `floor`, above all where
       rewards are rare; others use [a, b].
 
+    Where the log has the odds of drawn arms alone, a `floor` also makes the first three
+    narrower, if the rows are at least 20 times 1/floor.
     Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can
     give, or from a chosen threshold. Intervals are cut to [0, 1], where values are
     ([-1, 1] for differences), and a mean outside its interval to the nearer end
@@ -221,6 +225,7 @@ def estimate(
     if interval not in INTERVALS:
         raise InvalidInput(
             f"interval must be one of {', '.join(INTERVALS)}; got {interval!r}"
+            f"{hint(str(interval), INTERVALS)}"
         )
     own = per_slate(terms)
     if len(own) < 2:
@@ -228,11 +233,9 @@ def estimate(
             f"an interval needs at least 2 {own.unit}s with rewards; got {len(own)}"
         )
     names = check_rules(overrule)
-    if interval in ASYMPTOTIC:
-        found = diagnose(terms)
-    else:
+    if floor is not None:
         terms.limit(floor)  # refuses a floor that the logged odds contradict
-        found = diagnose(terms, floor)
+    found = diagnose(terms, None if interval in ASYMPTOTIC else floor)
     against = broken(found, interval)
     refused, overruled = (
         tuple(n for n in against if (n in names) is kept) for kept in (False, True)
@@ -270,16 +273,40 @@ def _widest_ends(
     terms: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
     """The ends of the terms, moved out to those of no shrinkage and of what was not
-    drawn, where these apply."""
-    ends = _ends(terms, interval, level, floor, seed)
-    # a setting that was chosen moves with the rows, which its own spread does not show
-    if terms.whole is not None:
-        whole = _ends(terms.whole, interval, level, floor, seed)
-        ends = min(ends[0], whole[0]), max(ends[1], whole[1])
-    if interval in ASYMPTOTIC and (bounds := outer(terms.whole or terms)) is not None:
-        least, most = (_ends(one, interval, level, floor, seed) for one in bounds)
+    drawn, where these apply, and in again as far as the floor allows."""
+    if interval not in ASYMPTOTIC:
+        return _unshrunk_ends(terms, interval, level, floor, seed)
+    ends = _unshrunk_ends(terms, interval, level, None, seed)
+    if (bounds := outer(terms.whole or terms)) is not None:
+        least, most = (_ends(one, interval, level, None, seed) for one in bounds)
         ends = min(ends[0], least[0]), max(ends[1], most[1])
-    return ends
+    if not _is_light(terms, floor):
+        return ends
+    low, high = _unshrunk_ends(terms, interval, level, floor, seed)
+    return max(ends[0], low), min(ends[1], high)
+
+
+def _unshrunk_ends(
+    terms: Terms, interval: str, level: float, floor: float | None, seed: int
+) -> tuple[float, float]:
+    """The ends of the terms, moved out to those of no shrinkage: a setting that was
+    chosen moves with the rows, which its own spread does not show."""
+    ends = _ends(terms, interval, level, floor, seed)
+    if terms.whole is None:
+        return ends
+    whole = _ends(terms.whole, interval, level, floor, seed)
+    return min(ends[0], whole[0]), max(ends[1], whole[1])
+
+
+def _is_light(terms: Terms, floor: float | None) -> bool:
+    """Whether `floor` says what the log does not: how heavy rows could have been, of
+    which one then has little of all weight.
+
+    Such terms need no bounds of what was not drawn (`outer`).
+    """
+    if floor is None or terms.slates is not None or outer(terms) is None:
+        return False
+    return terms.limit(floor) <= SHARE * len(terms)
 
 
 def _ends(
@@ -287,13 +314,13 @@ def _ends(
 ) -> tuple[float, float]:
     terms = per_slate(of_rows)
     if interval in ("beta", "normal"):
-        low, high = (np.asarray(end) for end in terms.ends)
+        low, high = (np.asarray(end) for end in terms.ends_within(floor))
         ends = (beta_interval if interval == "beta" else normal_interval)(
             terms.values, (low, high), level
         )
         return float(ends[0]), float(ends[1])
     if interval == "bootstrap":
-        return studentised(terms, level=level, seed=seed)
+        return studentised(terms, terms.ends_within(floor), level=level, seed=seed)
     if terms.ratio or terms.tuned:
         reason = (
             "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
@@ -395,7 +422,10 @@ def compare(
         raise InvalidInput(f"a comparison needs at least 2 targets; got {len(terms)}")
     base = next(iter(terms)) if baseline is None else baseline
     if base not in terms:
-        raise InvalidInput(f"baseline must be one of {', '.join(terms)}; got {base!r}")
+        raise InvalidInput(
+            f"baseline must be one of {', '.join(terms)}; got {base!r}"
+            f"{hint(str(base), terms)}"
+        )
     rules, share = (
         tuple([overrule] if isinstance(overrule, str) else overrule),
         (1 - level) / (len(terms) - 1),

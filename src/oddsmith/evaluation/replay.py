@@ -13,6 +13,7 @@ from oddsmith.core.contexts import rows as rows_of
 from oddsmith.core.decision import Decision, Odds, State
 from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.gts import GeneralizedThompsonSampling
+from oddsmith.core.names import hint
 from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy, check_policy
 from oddsmith.core.uniforms import Uniforms
@@ -274,7 +275,10 @@ def _present(
     present = np.ones((len(log), len(names)), dtype=np.bool_)
     for name, start in since.items():
         if name not in names:
-            raise InvalidInput(f"since must name experts of {names[:8]}; got {name!r}")
+            raise InvalidInput(
+                f"since must name experts of {names[:8]}; got {name!r}"
+                f"{hint(str(name), names)}"
+            )
         if isinstance(start, int | np.integer) and not isinstance(start, bool):
             present[: int(start), names.index(name)] = False
             continue

@@ -15,7 +15,7 @@ from oddsmith.logs.offers import inside
 from oddsmith.logs.rules import drawn
 from oddsmith.logs.table import Log
 
-__all__ = ["Rows", "all_odds", "certain", "rewarded", "rows_of"]
+__all__ = ["Rows", "all_odds", "certain", "rewarded", "rows_at", "rows_of"]
 
 _ROUNDING = 1e-6  # of logged odds, which may be float32
 _SURE = 1e-12  # so near to 1, no other arm had a chance
@@ -89,6 +89,11 @@ class Rows:
         log says which those are."""
         mass: Array = np.where(self.barred, self.target, 0.0).sum(axis=1)
         return mass
+
+    @cached_property
+    def drawable(self) -> Array:
+        """The target's odds (T, K), 0 for arms that the logger could not draw."""
+        return np.where(self.barred, 0.0, self.target)
 
     @cached_property
     def least(self) -> float | None:
@@ -171,13 +176,16 @@ def rows_of(log: Log, target: object) -> Rows:
         return target
     if not isinstance(log, Log):
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
-    kept, known = rewarded(log), ~np.isnan(log.reward)
-    odds = _checked(log, target)[known]
+    kept = rewarded(log)
+    known = ~np.isnan(log.reward)
+    odds = rows_at(_checked(log, target), known)
+    logged = all_odds(kept)
+    eligible = kept.eligible
     # rows that wait for their reward may have the most arms
-    more = [(0, 0), (0, odds.shape[1] - kept.n_arms)]
-    logged, eligible = all_odds(kept), kept.eligible
-    logged = None if logged is None else np.pad(logged, more)
-    eligible = None if eligible is None else np.pad(eligible, more)
+    if odds.shape[1] > kept.n_arms:
+        more = [(0, 0), (0, odds.shape[1] - kept.n_arms)]
+        logged = None if logged is None else np.pad(logged, more)
+        eligible = None if eligible is None else np.pad(eligible, more)
     return Rows(
         kept.arm,
         kept.reward,
@@ -189,6 +197,11 @@ def rows_of(log: Log, target: object) -> Rows:
         slates_of(kept),
         half_step(kept),
     )
+
+
+def rows_at(table: Array, known: Bools) -> Array:
+    """The rows of a table (T, K) that are `known`; the table itself where all are."""
+    return table if known.all() else table[known]
 
 
 def all_odds(log: Log) -> Array | None:

@@ -5,6 +5,8 @@ Where arms came with the call, odds are in the order of each row's offer, and 0 
 it.
 """
 
+from contextlib import closing
+
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, whole
@@ -15,6 +17,7 @@ from oddsmith.core.policy import Policy, check_policy
 from oddsmith.evaluation.rows import certain
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
+from oddsmith.logs.progress import TOLD_S, Bar
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
 
@@ -68,7 +71,13 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
 
 def _odds(log: Log, policy: Policy, state: State) -> Array:
     """The policy's odds (T, K) for all rows."""
-    target, done = np.zeros((len(log), log.n_arms)), 0
+    with closing(Bar("rows of the policy", len(log), every=TOLD_S)) as bar:
+        return _odds_of(log, policy, state, bar)
+
+
+def _odds_of(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
+    target = np.zeros((len(log), log.n_arms))
+    done = 0
     batches = answers(policy, state, log)
     while done < len(log):
         try:
@@ -104,6 +113,7 @@ def _odds(log: Log, policy: Policy, state: State) -> Array:
             )
         target[places, : shape[1]] = odds.propensities
         done += len(places)
+        bar.reach(done)
     return target
 
 

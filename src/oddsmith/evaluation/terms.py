@@ -59,13 +59,14 @@ class Extremes(NamedTuple):
     def ends(self) -> tuple[float, float]:
         """The mean of the lowest and of the highest terms that one row in T has, or one
         slate in n at most."""
-        low, high = (
-            np.minimum(self.rewarded, self.unrewarded),
-            np.maximum(self.rewarded, self.unrewarded),
-        )
         places = self.places or (slice(None),)
-        worst = sum(heaviest(-low[own], self.odds[own]) for own in places)
-        return -worst, sum(heaviest(high[own], self.odds[own]) for own in places)
+        # one table for both ends: it may be the largest array in memory
+        table = np.minimum(self.rewarded, self.unrewarded)
+        np.negative(table, out=table)
+        low = -sum(heaviest(table[own], self.odds[own]) for own in places)
+        np.maximum(self.rewarded, self.unrewarded, out=table)
+        high = sum(heaviest(table[own], self.odds[own]) for own in places)
+        return low, high
 
 
 class Drawn(NamedTuple):
@@ -150,6 +151,31 @@ class Terms:
         """The lowest and the highest term that one row more would have had, by the
         logged odds and the rows drawn."""
         low, high = (0.0, 1.0) if self.extremes is None else self.extremes().ends()
+        return min(low, float(self.values.min())), max(high, float(self.values.max()))
+
+    def ends_within(self, floor: float | None) -> tuple[float, float]:
+        """The ends where the logger gave every arm at least `floor`, if it is given:
+        no weight is above max π / floor, drawn or not."""
+        if floor is None:
+            return self.ends
+        if self.parts is not None:
+            sides = [part.ends_within(floor) for part in self.parts]
+            return sides[0][0] - sides[1][1], sides[0][1] - sides[1][0]
+        drawn = (self.whole or self).drawn
+        most = 1.0
+        if drawn is not None and drawn.target is not None:
+            most = float(drawn.target.max())
+        heavy = min(self.reach, most / floor)
+        low = 0.0
+        high = heavy
+        if self.ratio and self.weights is not None:
+            mean = float(self.values.mean())
+            heavy /= float(self.weights.mean())
+            low = mean - heavy * mean
+            high = mean + heavy * (1.0 - mean)
+        elif self.modelled:
+            low = -heavy
+            high = 1.0 + heavy
         return min(low, float(self.values.min())), max(high, float(self.values.max()))
 
     def minus(self, other: "Terms") -> "Terms":

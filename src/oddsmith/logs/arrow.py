@@ -14,7 +14,7 @@ from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput, import_extra
 from oddsmith.core.exact_json import decode, encode
 from oddsmith.logs.offers import BY_ARM, Features, inside
-from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
+from oddsmith.logs.pieces import Piece, suffixes
 from oddsmith.logs.table import Log
 
 __all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
@@ -42,21 +42,21 @@ def stream(table: object, rows: int) -> "Iterator[pa.RecordBatch]":
 
 
 def pieces(
-    batches: "Iterable[pa.RecordBatch]", layout: Layout, source: str
+    batches: "Iterable[pa.RecordBatch]",
+    found: Mapping[str, str | list[str]],
+    source: str,
 ) -> Iterator[Piece]:
-    """The rows of record batches by our names."""
-    first, found = 0, None
+    """The rows of record batches by our names, which are `found` among theirs."""
+    first = 0
     for batch in batches:
-        if found is None:
-            found = found_columns(batch.schema.names, layout, source)
-            about = _about(batch.schema, source)
-            arms = about.get("arms") or suffixes(found, "propensities", "eligible")
-            if arms and "offered" in found:
-                raise BadFile(
-                    f"{source} must have lists in the order of offered; it has columns "
-                    f"by name, {arms[0]!r}"
-                )
-            experts = about.get("experts") or suffixes(found, "advice")
+        about = _about(batch.schema, source)
+        arms = about.get("arms") or suffixes(found, "propensities", "eligible")
+        if arms and "offered" in found:
+            raise BadFile(
+                f"{source} must have lists in the order of offered; it has columns "
+                f"by name, {arms[0]!r}"
+            )
+        experts = about.get("experts") or suffixes(found, "advice")
         try:
             columns = {
                 name: _column(batch, name, theirs, about)
@@ -238,6 +238,8 @@ def _values(array: "pa.Array", name: str) -> Values:
     """The values of an Arrow array."""
     pa = arrow()
     kinds = pa.types
+    if kinds.is_string(array.type) or kinds.is_large_string(array.type):
+        return _texts_of(array.dictionary_encode())
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
     if (
@@ -256,6 +258,13 @@ def _values(array: "pa.Array", name: str) -> Values:
         array.to_numpy(zero_copy_only=False) if is_known else array.to_pylist()
     )
     return values
+
+
+def _texts_of(coded: "pa.DictionaryArray") -> list[Any]:
+    """Texts, None where they are missing; equal ones are one object in memory."""
+    texts = [*coded.dictionary.to_pylist(), None]
+    codes = coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+    return [texts[code] for code in codes.tolist()]
 
 
 def _lists(array: "pa.Array", name: str) -> Values:

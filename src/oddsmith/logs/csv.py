@@ -73,7 +73,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
         texts.append(arm)  # of one arm that is called NA
     types |= {one: pa.string() for one in texts if one in schema.names}
     try:
-        yield from pieces(_batches(path, layout.rows, types), layout, str(path))
+        yield from pieces(_batches(path, layout.rows, types), found, str(path))
     except pa.ArrowInvalid as error:
         _find_word(path, layout.rows, numeric, schema.names)
         raise BadFile(f"{path} must be CSV; {error}") from error

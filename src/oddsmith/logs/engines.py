@@ -17,6 +17,7 @@ from typing import TypeVar
 from oddsmith.core import kernels
 from oddsmith.core.arrays import whole
 from oddsmith.core.errors import InvalidInput, import_extra
+from oddsmith.core.names import hint
 
 __all__ = ["ENGINES", "each"]
 
@@ -51,6 +52,7 @@ def each(
     if engine not in ENGINES:
         raise InvalidInput(
             f"engine must be one of {', '.join(ENGINES)}; got {engine!r}"
+            f"{hint(engine, ENGINES)}"
         )
     if workers is not None:
         whole("workers", workers)

@@ -1,6 +1,7 @@
 """fit_log: a policy's state after a log of any size, on one machine or on many."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import chain
@@ -11,14 +12,15 @@ import numpy as np
 
 from oddsmith.core.decision import State
 from oddsmith.core.errors import InvalidInput, OrderMatters
+from oddsmith.core.names import hint
 from oddsmith.core.policy import Policy, check_policy, fold
 from oddsmith.logs import parquet
 from oddsmith.logs.advice import Places, complete, decisions_for, places_of
 from oddsmith.logs.by_policy import for_policy
 from oddsmith.logs.engines import ENGINES, each
-from oddsmith.logs.formats import LogReader
+from oddsmith.logs.formats import LogReader, total_rows
 from oddsmith.logs.knowledge import LogKind
-from oddsmith.logs.progress import TOLD_S, progress
+from oddsmith.logs.progress import TOLD_S, Bar
 from oddsmith.logs.table import Log
 
 __all__ = ["Fit", "fit_log"]
@@ -133,8 +135,8 @@ def fit_log(
     workers: int | None = None,
     reader: LogReader | None = None,
 ) -> Fit:
-    """The state of `policy` after the logs in `paths` (files, tables, Logs), and what
-    the theory says of it.
+    """The state of `policy` after the logs in `paths` (files, folders, tables, Logs),
+    and what the theory says of it.
 
     With fixed experts the posterior is a sum over events: pieces of the logs (row
     groups of Parquet, else files) are folded on any engine, and merged. Where order
@@ -160,13 +162,14 @@ def fit_log(
     if engine not in ENGINES:
         raise InvalidInput(
             f"engine must be one of {', '.join(ENGINES)}; got {engine!r}"
+            f"{hint(engine, ENGINES)}"
         )
-    sources = _listed(paths)
     reading = reader or LogReader()
+    sources = reading.sources(paths, "paths")
     if engine == "serial":
-        state, seen = _learnt(
-            policy, reading, [(source, None) for source in sources], watched=True
-        )
+        parts = [(source, None) for source in sources]
+        with closing(_bar(reading, sources)) as bar:
+            state, seen = _learnt(policy, reading, parts, bar)
         return _fit(state, seen)
     if not policy.mergeable:
         raise OrderMatters(
@@ -174,39 +177,48 @@ def fit_log(
             f"got {engine!r} with {type(policy).__name__}, which is folded in one "
             "stream (fixed experts, share=0 and discount=1 are not)"
         )
-    parts = [[piece] for source in sources for piece in _row_groups(source, reading)]
+    pieces = [[piece] for source in sources for piece in _row_groups(source, reading)]
     done = each(
-        partial(_learnt, policy, reading), parts, engine=engine, workers=workers
+        partial(_learnt, policy, reading), pieces, engine=engine, workers=workers
     )
-    found = dict(progress(done, len(parts), "pieces of logs"))
+    found = {}
+    with closing(_bar(reading, sources)) as bar:
+        for place, (state, seen) in done:
+            found[place] = (state, seen)
+            bar.advance(seen.learnt + seen.waiting)
     # one order of sums, whichever came first
-    states, seens = zip(*(found[i] for i in range(len(parts))), strict=True)
+    states, seens = zip(*(found[i] for i in range(len(pieces))), strict=True)
     return _fit(policy.merge(*states), reduce(Seen.__add__, seens))
 
 
+def _bar(reader: LogReader, sources: Sequence[object]) -> Bar:
+    """A bar of the rows of all sources."""
+    return Bar("rows", total_rows(reader, sources), every=TOLD_S)
+
+
 def _learnt(
-    policy: Policy, reader: LogReader, parts: Sequence[_Part], *, watched: bool = False
+    policy: Policy,
+    reader: LogReader,
+    parts: Sequence[_Part],
+    bar: Bar | None = None,
 ) -> tuple[State, Seen]:
-    """The state after some parts of logs, from the prior, and what went by; `watched`
-    on a terminal."""
+    """The state after some parts of logs, from the prior, and what went by; the bar
+    advances by their rows."""
     state, seen = policy.init(), Seen()
     prior = policy.init() if policy.mergeable else None
     by_place = policy.arms is None and not policy.takes_offers
     batches = chain.from_iterable(
         _lean(policy, reader, source, groups) for source, groups in parts
     )
-    # else rows are told, which come one by one
-    by_batch = watched and prior is not None
-    for batch in (
-        progress(batches, None, f"batches of {reader.rows:,} rows")
-        if by_batch
-        else batches
-    ):
+    for batch in batches:
         log = for_policy(policy, batch)
-        known, places = log.rewarded(), places_of(policy, log)
+        known = log.rewarded()
+        places = places_of(policy, log)
         if len(known):
-            state = _folded(policy, state, prior, known, places, watched=watched)
+            state = _folded(policy, state, prior, known, places, bar)
         seen = seen + _seen(log, known, computed=not complete(places))
+        if bar is not None:
+            bar.reach(seen.learnt + seen.waiting)
         if by_place and batch.offered is not None:
             seen = seen._replace(
                 arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)}
@@ -240,8 +252,7 @@ def _folded(
     prior: State,
     log: Log,
     places: Places,
-    *,
-    watched: bool,
+    bar: Bar | None,
 ) -> State:
     if prior is not None or complete(places):
         start = state if prior is None else prior
@@ -250,10 +261,11 @@ def _folded(
         )
     # experts that learn, or weights that fade: what they say depends on what came
     # before
-    rows = log.split(1)
-    for row in progress(rows, len(log), "rows", every=TOLD_S) if watched else rows:
+    for row in log.split(1):
         decision = decisions_for(policy, state, row, places).rows()[0]
         state = policy.update(state, decision, float(row.reward[0]))
+        if bar is not None:
+            bar.advance()
     return state
 
 
@@ -293,17 +305,6 @@ def _fit(state: State, seen: Seen) -> Fit:
     )
     floor = seen.floor if kinds == ("exact",) else np.nan
     return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)
-
-
-def _listed(paths: object) -> list[object]:
-    if isinstance(paths, str | Path | Log) or hasattr(paths, "__arrow_c_stream__"):
-        return [paths]
-    if not isinstance(paths, Iterable):
-        raise InvalidInput(
-            "paths must be a file, a table, a Log, or a list of them; got "
-            f"{type(paths).__name__}"
-        )
-    return list(paths)
 
 
 def _row_groups(source: object, reader: LogReader) -> list[_Part]:

@@ -2,30 +2,40 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import whole
-from oddsmith.core.errors import BadFile, InvalidInput
-from oddsmith.core.names import check_names
+from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.core.names import check_names, hint
 from oddsmith.files.disk import replacing
 from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.by_policy import as_offers
-from oddsmith.logs.pieces import Layout, Names, Piece, listed, log_of, names_in
-from oddsmith.logs.table import COLUMNS, Log
+from oddsmith.logs.files import SUFFIXES, files_in, form_of, lines_in, path_of
+from oddsmith.logs.pieces import (
+    Layout,
+    Names,
+    Piece,
+    found_columns,
+    listed,
+    log_of,
+    names_in,
+)
+from oddsmith.logs.progress import TOLD_S, Bar
+from oddsmith.logs.table import COLUMNS, MAY_LACK, Log
 
 __all__ = [
     "FORMATS",
     "LogReader",
     "arms_by_column",
     "columns_by_arm",
-    "form_of",
     "log_batches",
-    "path_of",
     "read_log",
+    "total_rows",
     "write_log",
 ]
 
@@ -94,12 +104,6 @@ def _alike(rows: Sequence[Sequence[str]]) -> int:
 
 
 FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".dsjson": "dsjson",
-} | dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
 _Read: TypeAlias = Callable[[Path, Layout], Iterator[Piece]]
 _Write: TypeAlias = Callable[[Iterable[Log], IO[bytes]], None]
 _READ: dict[str, _Read] = {
@@ -115,6 +119,22 @@ _WRITE: dict[str, _Write] = {
     "jsonl": jsonl.write,
     "dsjson": dsjson.write,
 }
+
+
+class _Place(NamedTuple):
+    """Where some rows are: the number and name of their source, and the first row."""
+
+    source: int
+    name: str
+    first: int
+
+
+class _Part(NamedTuple):
+    """A piece of a source, and the arms that the reader knows of it."""
+
+    place: _Place
+    piece: Piece
+    arms: Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -143,6 +163,7 @@ class LogReader:
         if self.format is not None and self.format not in FORMATS:
             raise InvalidInput(
                 f"format must be one of {', '.join(FORMATS)}; got {self.format!r}"
+                f"{hint(self.format, FORMATS)}"
             )
         whole("rows", self.rows)
         for what in ("arms", "experts"):
@@ -163,24 +184,99 @@ class LogReader:
             for piece in pieces
         )
 
+    def sources(self, source: object, what: str = "source") -> list[object]:
+        """The files, tables and logs of a source, of which each is read by itself: a
+        list is what it lists, a folder its log files in the order of their names."""
+        if isinstance(source, str | Path | Log) or _is_table(source):
+            listed_sources = [source]
+        elif isinstance(source, Iterable):
+            listed_sources = list(source)
+        else:
+            raise InvalidInput(
+                f"{what} must be a file, a folder, a table, a Log, or a list of them; "
+                f"got {type(source).__name__}"
+            )
+        found: list[object] = []
+        for one in listed_sources:
+            if isinstance(one, str | Path) and Path(one).is_dir():
+                form = self.format if self.format in _READ else None
+                found.extend(files_in(Path(one), form))
+            else:
+                found.append(one)
+        return found
+
+    def rows_in(self, source: object) -> int | None:
+        """How many rows a file, a table or a log has, about: Parquet says it, of text
+        the lines in some of its bytes do; None where nothing does."""
+        if isinstance(source, Log):
+            return len(source)
+        if not isinstance(source, str | Path):
+            n = getattr(source, "num_rows", None)
+            return n if isinstance(n, int) else None
+        path = path_of(source)
+        form = self.format
+        if form not in _READ:
+            form = SUFFIXES.get(path.suffix.lower())
+        return parquet.rows(path) if form == "parquet" else lines_in(path)
+
     def read(self, source: object) -> Log:
-        """The whole log. Arms that have names and no order given are sorted, or as
-        columns side by side name them."""
+        """The whole log, of one file or of several that continue each other. Arms that
+        have names and no order given are sorted, or as columns side by side name
+        them."""
         if isinstance(source, Log):
             return self._kept(source)
-        name, found, arms = self._pieces(source, None)
-        pieces = list(found)
-        if not pieces:
+        sources = self.sources(source)
+        parts = self._parts(sources)
+        if not parts:
+            name = _name(sources[0]) if len(sources) == 1 else "logs"
             raise BadFile(f"{name} must have at least one row; got none")
-        if (
-            arms is None
-            and pieces[0].arms is None
-            and "offered" not in pieces[0].columns
-        ):
-            drawn = set().union(*(names_in(piece) for piece in pieces))
-            arms = arms_by_column(self.columns, drawn, name) or sorted(drawn) or None
-        logs = [log_of(piece, arms, self.experts, name, self.scale) for piece in pieces]
+        arms = self._arms_of(parts)
+        logs: list[Log] = []
+        places: list[_Place] = []
+        parts.reverse()
+        while parts:  # a piece that has become a log is no longer kept
+            place, piece, known = parts.pop()
+            if known is None and piece.arms is None:
+                known = arms
+            places.append(place)
+            logs.append(log_of(piece, known, self.experts, place.name, self.scale))
+        _check_same_columns(logs, places)
+        _check_ids(logs, places)
         return self._brought(Log.concatenated(logs))
+
+    def _parts(self, sources: Sequence[object]) -> list[_Part]:
+        """The pieces of all sources, with a bar of their rows."""
+        parts: list[_Part] = []
+        with closing(
+            Bar("reading rows", total_rows(self, sources), every=TOLD_S)
+        ) as bar:
+            for number, source in enumerate(sources):
+                if isinstance(source, Log):
+                    raise InvalidInput(
+                        "source must be files or tables, or one Log; got a Log in a "
+                        "list: Log.concatenated joins logs"
+                    )
+                name, found, arms = self._pieces(source, None)
+                for piece in found:
+                    place = _Place(number, name, piece.first)
+                    parts.append(_Part(place, piece, arms))
+                    bar.advance(len(piece.columns["arm"]))
+        return parts
+
+    def _arms_of(self, parts: Sequence[_Part]) -> list[str] | None:
+        """The names of the arms in their order, where files do not say it."""
+        unnamed = [
+            part
+            for part in parts
+            if part.arms is None
+            and part.piece.arms is None
+            and "offered" not in part.piece.columns
+        ]
+        drawn = set().union(*(names_in(part.piece) for part in unnamed))
+        if not unnamed:
+            return None
+        by_column = arms_by_column(self.columns, drawn, unnamed[0].place.name)
+        return by_column or sorted(drawn) or None
 
     def is_own(self, source: object) -> bool:
         """Whether a file was written by `write_log` or `oddsmith export`, as far as it
@@ -231,8 +327,10 @@ class LogReader:
             if (head := next(batches, None)) is None:
                 return name, iter(()), self.arms
             mine, arms = self._open_bandit(head.schema.names, self.format)
-            layout, batches = layout._replace(columns=mine), chain([head], batches)
-            return name, arrow.pieces(batches, layout, name), arms
+            present = found_columns(
+                head.schema.names, layout._replace(columns=mine), name
+            )
+            return name, arrow.pieces(chain([head], batches), present, name), arms
         path = path_of(source)
         form = self.format if self.format in _READ else form_of(path)
         mine, arms = self._open_bandit(
@@ -265,8 +363,8 @@ def read_log(
     experts: Sequence[str] | None = None,
     format: str | None = None,
 ) -> Log:
-    """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit) or a table
-    (pandas, polars, pyarrow, DuckDB).
+    """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit), a table
+    (pandas, polars, pyarrow, DuckDB), a folder of files, or a list of all these.
 
     `columns` maps our names to theirs, several of theirs side by side as a list, and ""
     leaves one of ours out; `arms` names the arms in the order of their numbers,
@@ -306,7 +404,7 @@ def write_log(
     """Write a log, or logs one after the other, by the suffix as Parquet, CSV, JSON
     lines or dsjson: all or nothing."""
     target = Path(path)
-    form = format or _SUFFIXES.get(target.suffix.lower())
+    form = format or SUFFIXES.get(target.suffix.lower())
     if form not in _WRITE:
         raise InvalidInput(
             f"format must be one of {', '.join(_WRITE)} to be written; got "
@@ -338,29 +436,47 @@ def _alike_reading(logs: Iterable[Log]) -> Iterator[Log]:
         raise InvalidInput("logs must not be empty; got 0 rows")
 
 
-def path_of(source: object) -> Path:
-    """The path of a file that is there."""
-    if not isinstance(source, str | Path):
-        kinds = "a path, a Log, or a table that speaks the Arrow stream interface"
-        raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
-    path = Path(source)
-    if not path.is_file():
-        raise BadFile(
-            f"{path} must be a file; "
-            f"{'it is a folder' if path.is_dir() else 'there is none'}"
-        )
-    return path
+def _is_table(source: object) -> bool:
+    return hasattr(source, "__arrow_c_stream__")
 
 
-def form_of(path: Path) -> str:
-    """The format by suffix, and for JSON by the first line."""
-    form = _SUFFIXES.get(path.suffix.lower())
-    if form is None:
+def _name(source: object) -> str:
+    return str(source) if isinstance(source, str | Path) else type(source).__name__
+
+
+def total_rows(reader: LogReader, sources: Sequence[object]) -> int | None:
+    """The rows of all sources, about; None where those of one are not known."""
+    counts = [reader.rows_in(source) for source in sources]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
+    """Refuses a source without a column that the first one has, or the other way
+    round: it would be left out of all."""
+    names = set(logs[0].columns()) - set(MAY_LACK)
+    first = places[0]
+    for log, place in zip(logs, places, strict=True):
+        own = set(log.columns()) - set(MAY_LACK)
+        if place.source == first.source or own == names:
+            continue
+        odd = min(own.symmetric_difference(names))
+        lacking, other = (first, place) if odd in own else (place, first)
         raise BadFile(
-            f"{path} must end in one of {', '.join(_SUFFIXES)}, or format=… must say "
-            "what it is"
+            f"{lacking.name} must have the column {odd!r} as {other.name} has; to do "
+            f"without it: columns={{'{odd}': ''}}, --columns {odd}="
         )
-    if form == "jsonl":
-        _, rows = next(jsonl.objects(path, 1), (0, [{}]))
-        return "dsjson" if dsjson.looks_like(rows[0]) else form
-    return form
+
+
+def _check_ids(logs: Sequence[Log], places: Sequence[_Place]) -> None:
+    """Refuses an id that comes again in another piece."""
+    seen: set[str] = set()
+    for log, place in zip(logs, places, strict=True):
+        if log.decision_id is None or len(logs) == 1:
+            return
+        ids = log.decision_id.tolist()
+        if not seen.isdisjoint(ids):
+            row = next(row for row, one in enumerate(ids) if one in seen)
+            rule = f"must be unique; got {ids[row]!r} again"
+            raise BrokenLog("decision_id", place.first + row, rule, place.name)
+        seen.update(ids)

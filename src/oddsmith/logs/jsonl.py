@@ -63,6 +63,8 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
             name: [_field(row, theirs) for row in rows]
             for name, theirs in found.items()
         }
+        if isinstance(beside := found.get("context"), list):
+            columns["context"] = _contexts(beside, columns["context"])
         if "index" in rows[0]:
             columns["arm"] = [row.get("index") for row in rows]
         for name in ("context", "features"):
@@ -134,6 +136,16 @@ def _field(row: dict[str, object], theirs: str | list[str]) -> object:
     return (
         row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
     )
+
+
+def _contexts(keys: Sequence[str], rows: list[Any]) -> list[Any]:
+    """Contexts by the names of their keys, as those of tables are, unless all values
+    are numbers."""
+    kinds = {type(value) for row in rows for value in row}
+    if kinds <= {int, float, bool, type(None)}:
+        return rows
+    names = [key.removeprefix("context.") for key in keys]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def decoded(value: Any, name: str, row: int, source: Path | str = "") -> Any:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from oddsmith.core.contexts import missing
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
+from oddsmith.core.names import hint
 from oddsmith.logs import arrow, csv, jsonl, parquet
-from oddsmith.logs.formats import form_of, path_of
+from oddsmith.logs.files import form_of, path_of
 from oddsmith.logs.pieces import Names, listed
 from oddsmith.logs.table import Log
 
@@ -72,6 +73,7 @@ def read_long(
     if unknown := [one for one in names if one not in _COLUMNS]:
         raise InvalidInput(
             f"columns must map from {', '.join(_COLUMNS)}; got {unknown[0]!r}"
+            f"{hint(unknown[0], _COLUMNS)}"
         )
     name, found = _read(source, names, format)
     table = _placed(found, names, features, name)
@@ -157,10 +159,10 @@ def _placed(
         *(theirs for name, theirs in found.items() if name in _NEEDED or name in names),
     ]
     if absent := [one for one in [*wanted, *(features or ())] if one not in columns]:
-        hint = "columns={…} says where ours are"
+        where = "columns={…} says where ours are"
         raise BadFile(
-            f"{source} must have the column {absent[0]!r} ({hint}); it has "
-            f"{', '.join(columns) or 'none'}"
+            f"{source} must have the column {absent[0]!r} ({where}); it has "
+            f"{', '.join(columns) or 'none'}{hint(absent[0], columns)}"
         )
     found = {name: theirs for name, theirs in found.items() if theirs in columns}
     others = [one for one in columns if one not in found.values() and one not in shared]

@@ -10,7 +10,7 @@ from oddsmith.logs.arrow import arrow, batch_of, pieces
 from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
 
-__all__ = ["batches", "names", "read", "row_groups", "write"]
+__all__ = ["batches", "names", "read", "row_groups", "rows", "write"]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ def read(
             else 0
         )
         try:
-            for piece in pieces(batches, layout, str(path)):
+            for piece in pieces(batches, found, str(path)):
                 yield piece._replace(first=piece.first + before)
         except (arrow().ArrowException, OSError) as error:
             raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
@@ -60,6 +60,12 @@ def row_groups(path: Path) -> int:
     """How many row groups a file has."""
     with _opened(path) as file:
         return int(file.num_row_groups)
+
+
+def rows(path: Path) -> int:
+    """How many rows a file says that it has."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:

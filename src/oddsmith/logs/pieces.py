@@ -10,6 +10,7 @@ from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.exact_json import decode
+from oddsmith.core.names import hint
 from oddsmith.logs.rules import typed
 from oddsmith.logs.table import COLUMNS, Log
 
@@ -141,6 +142,7 @@ def found_columns(
     if unknown := [name for name in layout.columns if name not in COLUMNS]:
         raise InvalidInput(
             f"columns must map from {', '.join(COLUMNS)}; got {unknown[0]!r}"
+            f"{hint(unknown[0], COLUMNS)}"
         )
     found: dict[str, str | list[str]] = {}
     left_out = [
@@ -158,7 +160,7 @@ def found_columns(
         ):
             raise BadFile(
                 f"{source} must have the column {absent[0]!r} for {name}; it has "
-                f"{_some(present)}"
+                f"{_some(present)}{hint(absent[0], present)}"
             )
         beside = (
             [one for one in present if one.startswith(f"{name}.")]
@@ -170,10 +172,10 @@ def found_columns(
         elif beside:
             found[name] = beside
         elif name in _NEEDED:
-            hint = f"columns={{'{name}': …}} says where it is"
+            where = f"columns={{'{name}': …}} says where it is"
             raise BadFile(
-                f"{source} must have the column {name!r} ({hint}); it has "
-                f"{_some(present)}"
+                f"{source} must have the column {name!r} ({where}); it has "
+                f"{_some(present)}{hint(name, present)}"
             )
     used = [one for theirs in found.values() for one in listed(theirs)]
     if twice := [one for one in used if list(present).count(one) > 1]:
@@ -290,7 +292,10 @@ def _numbered(
             numbers.append(places[one])
         elif places:
             raise BrokenLog(
-                "arm", row, f"must be one of {_some(list(places))}; got {one!r:.60}"
+                "arm",
+                row,
+                f"must be one of {_some(list(places))}; got {one!r:.60}"
+                f"{hint(one, places)}",
             )
         else:
             raise BrokenLog(

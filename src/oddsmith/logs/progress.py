@@ -3,8 +3,7 @@ line now and then."""
 
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator
-from itertools import islice
+from collections.abc import Generator, Iterable
 from typing import TextIO, TypeVar
 
 __all__ = ["Bar", "TOLD_S", "progress"]
@@ -16,6 +15,86 @@ TOLD_S = 30.0
 """Seconds between lines, where no terminal is, of work that may take minutes: `every`
 of `progress`."""
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
+_REFRESH = 0.1  # seconds between two states of a bar
+
+
+class Bar:
+    """How far work is, on `stream` (standard error) if it is a terminal and the work
+    takes more than a moment.
+
+    Without a `total` (None) it only counts. Where there is no terminal, a line is
+    written every so many seconds, if `every` is given. Of bars within each other, only
+    the outermost is shown.
+
+    >>> bar = Bar("copying", 10)
+    >>> bar.reach(3)
+    >>> bar.close()
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        stream: TextIO | None = None,
+        *,
+        every: float | None = None,
+    ) -> None:
+        global _busy
+        self._what = what
+        self._total = total
+        self._out = sys.stderr if stream is None else stream
+        self._is_drawn = not _busy and self._out.isatty()
+        self._every = None if _busy else every
+        self._done = 0
+        self._start = time.monotonic()
+        self._shown = self._start
+        self._owns = not _busy and (self._is_drawn or every is not None)
+        _busy = _busy or self._owns
+
+    def advance(self, steps: int = 1) -> None:
+        """So many more steps are done."""
+        self.reach(self._done + steps)
+
+    def reach(self, done: int, total: int | None = None) -> None:
+        """So many steps are done, of `total`, if that is known only now."""
+        self._done = done
+        self._total = self._total if total is None else total
+        if not self._owns:
+            return
+        now = time.monotonic()
+        if self._is_drawn:
+            if now - self._start > _PATIENCE and now - self._shown > _REFRESH:
+                self._show(now)
+        elif self._every is not None and now - self._shown >= self._every:
+            self._shown = now
+            print(self._line(now), file=self._out, flush=True)
+
+    def close(self) -> None:
+        """End the line."""
+        global _busy
+        if self._owns:
+            _busy = False
+            self._owns = False
+            if self._is_drawn and self._shown > self._start:
+                self._show(time.monotonic())
+                print(file=self._out, flush=True)
+
+    def _show(self, now: float) -> None:
+        self._shown = now
+        print(f"\r{self._line(now)}", end="", file=self._out, flush=True)
+
+    def _line(self, now: float) -> str:
+        seconds = now - self._start
+        if self._total is None:
+            return f"{self._what} {self._done:,}, {_span(seconds)} "
+        total = max(self._total, self._done, 1)  # a total may be an estimate
+        filled = _WIDTH * self._done // total
+        left = seconds / max(self._done, 1) * (total - self._done)
+        bar = "█" * filled + "·" * (_WIDTH - filled)
+        return (
+            f"{self._what} {bar} {self._done:,} of {total:,}, {_span(seconds)}, "
+            f"{_span(left)} to go "
+        )
 
 
 def progress(
@@ -26,87 +105,29 @@ def progress(
     *,
     every: float | None = None,
 ) -> Generator[_Item, None, None]:
-    """The items, with a bar on `stream` (standard error) if it is a terminal and the
-    work takes more than a moment.
-
-    Without a `total` (None) it only counts. Where there is no terminal, a line is
-    written every so many seconds, if `every` is given.
+    """The items, with a `Bar` that advances by one for each.
 
     >>> list(progress(range(3), 3, "counting"))
     [0, 1, 2]
     """
-    global _busy
-    out = sys.stderr if stream is None else stream
-    if _busy or not out.isatty():  # one bar at a time: the outermost
-        yield from items if every is None else _told(items, total, what, out, every)
-        return
-    _busy = True
-    start = shown = time.monotonic()
-    done = 0
+    bar = Bar(what, total, stream, every=every)
     try:
-        for done, item in enumerate(items, start=1):
+        for item in items:
             yield item
-            now = time.monotonic()
-            if now - start > _PATIENCE and now - shown > 0.1:
-                shown = now
-                print(
-                    f"\r{_line(what, done, total, now - start)}",
-                    end="",
-                    file=out,
-                    flush=True,
-                )
+            bar.advance()
     finally:
-        _busy = False
-        if shown > start:
-            print(
-                f"\r{_line(what, done, total, time.monotonic() - start)}",
-                file=out,
-                flush=True,
-            )
+        bar.close()
 
 
-def _told(
-    items: Iterable[_Item], total: int | None, what: str, out: TextIO, every: float
-) -> Iterator[_Item]:
-    """The items, with a line of how far it is every so many seconds."""
-    start = told = time.monotonic()
-    for done, item in enumerate(items, start=1):
-        yield item
-        now = time.monotonic()
-        if now - told >= every:
-            told = now
-            print(_line(what, done, total, now - start), file=out, flush=True)
+def _span(seconds: float) -> str:
+    """A time in the units that people use.
 
-
-def _line(what: str, done: int, total: int | None, seconds: float) -> str:
-    if total is None:
-        return f"{what} {done:,}, {seconds:.0f} s "
-    filled = _WIDTH * done // max(total, 1)
-    left = seconds / max(done, 1) * (total - done)
-    bar = "█" * filled + "·" * (_WIDTH - filled)
-    return f"{what} {bar} {done:,} of {total:,}, {seconds:.0f} s, {left:.0f} s to go "
-
-
-class Bar:
-    """The same for work that only says how far it is.
-
-    >>> bar = Bar("copying")
-    >>> bar.reach(3, 10)
-    >>> bar.close()
+    >>> _span(59.2), _span(600), _span(14_700)
+    ('59 s', '10 min', '4 h 5 min')
     """
-
-    def __init__(self, what: str) -> None:
-        self._what, self._done = what, 0
-        self._steps: Generator[int, None, None] | None = None
-
-    def reach(self, done: int, total: int) -> None:
-        """So much of it is done."""
-        if self._steps is None:
-            self._steps = progress(range(total), total, self._what)
-        for _ in islice(self._steps, max(done - self._done, 0)):
-            self._done += 1
-
-    def close(self) -> None:
-        """End the line."""
-        if self._steps is not None:
-            self._steps.close()
+    minutes = round(seconds / 60)
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

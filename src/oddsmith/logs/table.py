@@ -25,7 +25,7 @@ from oddsmith.logs.knowledge import (
 )
 from oddsmith.logs.rules import check_rows, drawn, typed
 
-__all__ = ["COLUMNS", "Log"]
+__all__ = ["COLUMNS", "MAY_LACK", "Log"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,7 +173,7 @@ class Log:
         lacking = [
             name
             for name in COLUMNS
-            if name not in _MAY_LACK and any(getattr(g, name) is None for g in logs)
+            if name not in MAY_LACK and any(getattr(g, name) is None for g in logs)
         ]
         parts = [
             {name: getattr(log, name) for name in COLUMNS if name not in lacking}
@@ -370,7 +370,7 @@ _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
 # of a decision: they have other names here, or none
 _DECISIONS_OWN = ("index", "arms", "advisers")
-_MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
+MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 # absence means all arms, no expert slept, nothing known, decided alone
 
 

@@ -11,6 +11,7 @@ from oddsmith.core.arrays import Array, Bools, finite
 from oddsmith.core.decision import Context, Odds, State, Step
 from oddsmith.core.errors import Infeasible, InvalidInput
 from oddsmith.core.explanation import ArmExplanation, Explanation
+from oddsmith.core.names import hint
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.policy import Policy, check_policy
 from oddsmith.policies.cap_groups import (
@@ -326,7 +327,10 @@ def _checked(what: str, bounds: object, arms: Sequence[str] | None) -> Any:
     if arms is None:
         return {str(name): float(bound) for name, bound in table.items()}
     if unknown := [name for name in table if name not in arms]:
-        raise InvalidInput(f"{what} must name arms of {list(arms)}; got {unknown[0]!r}")
+        raise InvalidInput(
+            f"{what} must name arms of {list(arms)}; got {unknown[0]!r}"
+            f"{hint(str(unknown[0]), arms)}"
+        )
     return np.array([table.get(name, _FREE[what]) for name in arms], dtype=np.float64)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Bools, number
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
 from oddsmith.core.offer import Offer
 from oddsmith.policies.parts.feasible import refuse_overlaps
 
@@ -77,7 +78,7 @@ def check_groups(groups: object, arms: Sequence[str] | None) -> tuple[CapGroup, 
         if unknown:
             raise InvalidInput(
                 f"cap_groups must name arms of {list(arms or ())[:8]}; got "
-                f"{unknown[0]!r:.40}"
+                f"{unknown[0]!r:.40}{hint(str(unknown[0]), arms or ())}"
             )
     for one, other in combinations(checked, 2):
         _check_pair(one, other)

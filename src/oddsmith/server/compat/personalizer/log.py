@@ -24,7 +24,7 @@ from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.names import counted
 from oddsmith.logs.dsjson import looks_like, rows_of_event
-from oddsmith.logs.formats import path_of
+from oddsmith.logs.files import path_of
 from oddsmith.logs.slot_events import are_slots
 
 __all__ = [

@@ -1,0 +1,90 @@
+"""Files of logs: their formats, folders of them, and how many lines they have."""
+
+from pathlib import Path
+
+from oddsmith.core.errors import BadFile, InvalidInput
+from oddsmith.logs import dsjson, jsonl
+
+__all__ = ["SUFFIXES", "files_in", "form_of", "lines_in", "path_of"]
+
+SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".dsjson": "dsjson",
+} | dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
+"""The format by the suffix of a file."""
+
+
+def files_in(folder: Path, form: str | None) -> list[Path]:
+    """The log files of a folder in the order of their names, all of one format; those
+    whose names begin with a point or _ are passed over."""
+    files = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.is_file() and not path.name.startswith((".", "_"))
+    ]
+    if form is None:
+        files = [path for path in files if path.suffix.lower() in SUFFIXES]
+    if not files:
+        raise BadFile(
+            f"{folder} must have log files in it ({', '.join(SUFFIXES)}); it has none"
+        )
+    if form is not None:
+        return files
+    forms: dict[str, Path] = {}
+    for path in files:
+        forms.setdefault(form_of(path), path)
+    if len(forms) > 1:
+        some = " and ".join(f"{path.name} ({one})" for one, path in forms.items())
+        raise BadFile(
+            f"{folder} must have log files of one format; it has {some}: name the "
+            "files that are the log"
+        )
+    return files
+
+
+_LOOKS = 16  # places of a text file at which lines are counted
+_LOOK = 65_536  # bytes each
+
+
+def lines_in(path: Path) -> int:
+    """How many lines a text file has: counted in a small one, else from their mean
+    length at some places."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= _LOOKS * _LOOK:
+            return file.read().count(b"\n")
+        lines = 0
+        for look in range(_LOOKS):
+            file.seek(look * (size - _LOOK) // (_LOOKS - 1))
+            lines += file.read(_LOOK).count(b"\n")
+    return round(size * lines / (_LOOKS * _LOOK))
+
+
+def path_of(source: object) -> Path:
+    """The path of a file that is there."""
+    if not isinstance(source, str | Path):
+        kinds = "a path, a Log, or a table that speaks the Arrow stream interface"
+        raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
+    path = Path(source)
+    if not path.is_file():
+        raise BadFile(
+            f"{path} must be a file; "
+            f"{'it is a folder' if path.is_dir() else 'there is none'}"
+        )
+    return path
+
+
+def form_of(path: Path) -> str:
+    """The format by suffix, and for JSON by the first line."""
+    form = SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        raise BadFile(
+            f"{path} must end in one of {', '.join(SUFFIXES)}, or format=… must say "
+            "what it is"
+        )
+    if form == "jsonl":
+        _, rows = next(jsonl.objects(path, 1), (0, [{}]))
+        return "dsjson" if dsjson.looks_like(rows[0]) else form
+    return form
