@@ -39,7 +39,8 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
     assert isinstance(record, RecordedDecision)
     assert (record.id, record.arm, record.reward) == (decided.id, decided.arm, 0.5)
     assert record.events[0].position == record.position
-    for part in record.experts:
+    experts: Any = record.experts
+    for part in experts:
         assert list(part.predictions) == list(ARMS)
         assert part.predicted == part.predictions[decided.arm]
     assert [event.kind for event in record.events] == [
@@ -48,9 +49,7 @@ def test_a_decision_its_reward_and_its_correction(client: Any) -> None:
         "correction",
         "correction",
     ]
-    votes = {
-        arm: sum(e.weight * e.votes.get(arm, 0) for e in record.experts) for arm in ARMS
-    }
+    votes = {arm: sum(e.weight * e.votes.get(arm, 0) for e in experts) for arm in ARMS}
     # gamma is 0.02
     mixed = {
         arm: 0.98 * votes[arm] + 0.01 * (arm in ("sports", "tech")) for arm in ARMS

@@ -239,7 +239,9 @@ def _asked_again(
             experiment.store, opened.policy, until=made.seen or 0, change=opened.change
         )
         bank = gts_inside(folded.policy).experts  # type: ignore[union-attr]
-        patient = Guarded(bank.experts) if isinstance(bank, Guarded) else bank
+        # without a limit of time; what is known of a store alone fails, and sleeps
+        inner = bank.experts if isinstance(bank, Guarded) else bank
+        patient = Guarded(inner, arms=bank.arms)
         own = folded.state.experts
         question = decision.question
         if decision.arms is None:
