@@ -82,7 +82,7 @@ REGISTERED: dict[str, Registration] = {
     ),
     "Plain": Registration("Plain", "most"),
     "PooledForest": Registration("PooledForest", "forest pull"),
-    "PooledRidge": Registration("PooledRidge", "features ridges pull"),
+    "PooledRidge": Registration("PooledRidge", "features ridges pull products"),
     "PosteriorBest": Registration("PosteriorBest", "scale"),
     "PowerSchedule": Registration("PowerSchedule", "scale power cap"),
     "ProbitThompsonSampling": Registration(

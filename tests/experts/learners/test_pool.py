@@ -14,7 +14,7 @@ from oddsmith.experts.learners import PooledForest, PooledRidge, SharedExperts
 from oddsmith.experts.learners.features import Curves
 from oddsmith.experts.learners.forest import Forest
 from oddsmith.experts.learners.name_table import claim, empty_table, slots_of
-from oddsmith.experts.learners.pool import Remembered
+from oddsmith.experts.learners.pool import Remembered, Sizes
 from oddsmith.experts.learners.protocol import LearnerInput
 
 
@@ -42,8 +42,9 @@ def test_it_is_a_ridge_regression_with_a_column_for_each_arm(
 ) -> None:
     rng = np.random.default_rng(seed)
     n, dim, steps = 7, 4, 120
-    learner = PooledRidge(ridges=((0.3, 0.3),), pull=pull)
-    state, counts = learner.start(np.zeros(dim), dim, n), np.zeros(n)
+    learner = PooledRidge(ridges=((0.3, 0.3),), pull=pull, products=())
+    state = learner.start(np.zeros(dim), Sizes(dim, dim), n)
+    counts = np.zeros(n)
     # the last arm is never drawn
     z, arms = rng.standard_normal((steps, dim)), rng.integers(0, n - 1, steps)
     rewards = rng.random(steps) ** (0.3 if seed else 3)  # a start above 1/2, or 1/2
@@ -82,7 +83,7 @@ def test_the_forest_remembers_what_it_did_not_foresee() -> None:
     rewards' worth."""
     learner = PooledForest(Forest(4), pull=4.0)
     state, row = (
-        learner.start(np.zeros(1), 1, 2),
+        learner.start(np.zeros(1), Sizes(1, 1), 2),
         LearnerInput(np.zeros((1, 1)), np.zeros((1, 1))),
     )
     foreseen, total = [], 0.0
@@ -120,7 +121,7 @@ def test_a_place_that_is_taken_again_starts_from_nothing() -> None:
     assert taken.table.counts.tolist() == [0.0, 5.0]
     assert taken.table.last.tolist() == [3, 2]
     learner = PooledForest(Forest(4))
-    state = learner.start(np.zeros(1), 1, 2)
+    state = learner.start(np.zeros(1), Sizes(1, 1), 2)
     state.sums[:] = 3.0
     assert learner.cleared(state, 1, 2).sums.tolist() == [3.0, 0.0]
     assert learner.cleared(state, 2, 4).sums.tolist() == [3.0, 0.0, 0.0, 0.0]
@@ -130,7 +131,7 @@ def test_a_place_that_is_taken_again_starts_from_nothing() -> None:
 def test_the_forest_is_less_sure_of_arms_with_few_rewards(count: float) -> None:
     """sd² is that of the trees, and 1/4 over the rewards of the arm and the pull."""
     learner = PooledForest(Forest(4), pull=4.0)
-    state = learner.start(np.zeros(1), 1, 2)
+    state = learner.start(np.zeros(1), Sizes(1, 1), 2)
     rows = LearnerInput(np.zeros((1, 1)), np.zeros((1, 1)))
     trees = learner.forest.believe(state.forest, rows).sd[0, 0]
     belief = learner.believe(state, rows, Remembered(np.array([0]), np.array([count])))

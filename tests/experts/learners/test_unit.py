@@ -10,7 +10,7 @@ from experts.learners.plain_learners import learnt
 from oddsmith.contexts.offers import offered
 from oddsmith.experts.learners import Forest, LearningExperts, PooledRidge, Ridge
 from oddsmith.experts.learners.features import Curves
-from oddsmith.experts.learners.pool import Remembered
+from oddsmith.experts.learners.pool import Remembered, Sizes
 from oddsmith.experts.learners.protocol import LearnerInput
 from oddsmith.experts.learners.trees import one_of, weigh
 from oddsmith.experts.learners.unit import grown_unit
@@ -63,7 +63,7 @@ def test_small_rewards_before_a_large_one_count_as_small() -> None:
     known = Remembered(np.array([0]), np.zeros(1))
     states = []
     for unit in (1.0, 0.125):
-        state = learner.start(np.zeros(3), 3, 1)
+        state = learner.start(np.zeros(3), Sizes(3, 3), 1)
         for row, reward in zip(rows, rewards, strict=True):
             seen = LearnerInput(row[None], row[None])
             state = learner.learn(state, seen, known, float(reward / unit))

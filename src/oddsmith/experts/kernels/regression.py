@@ -10,13 +10,15 @@ from math import cos, log, log1p, sin, sqrt
 import numpy as np
 from numba import njit
 
-from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.arrays import Array, Bools, Ints
 
 __all__ = [
+    "add_products",
     "add_row",
     "believe_arms",
     "believe_rows",
     "curves",
+    "learn_both",
     "learn_row",
     "standardise",
 ]
@@ -148,12 +150,62 @@ def believe_arms(
         mean[k], sd[k] = _mixed(means, share, evidence, variance, largest)
 
 
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
+def _four_quadratics(
+    packed: Array, first: Array, second: Array, third: Array, fourth: Array, out: Array
+) -> None:
+    """Fill φᵀΣφ of four rows, 0 at least: a covariance is read once for all of them."""
+    start = 0
+    totals = 0.0, 0.0, 0.0, 0.0
+    for i in range(first.size):
+        row = packed[start : start + i]
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for j in range(i):
+            a += row[j] * first[j]
+            b += row[j] * second[j]
+            c += row[j] * third[j]
+            d += row[j] * fourth[j]
+        own = packed[start + i]
+        totals = (
+            totals[0] + first[i] * (2.0 * a + own * first[i]),
+            totals[1] + second[i] * (2.0 * b + own * second[i]),
+            totals[2] + third[i] * (2.0 * c + own * third[i]),
+            totals[3] + fourth[i] * (2.0 * d + own * fourth[i]),
+        )
+        start += i + 1
+    for n in range(4):
+        out[n] = max(totals[n], 0.0)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _quadratics(packed: Array, phi: Array) -> Array:
+    """φᵀΣφ of each row (R): a function of that row alone, whatever is beside it."""
+    n_rows = phi.shape[0]
+    found = np.empty(n_rows)
+    four = np.empty(4)
+    for start in range(0, n_rows, 4):
+        last = n_rows - 1
+        _four_quadratics(
+            packed,
+            phi[start],
+            phi[min(start + 1, last)],
+            phi[min(start + 2, last)],
+            phi[min(start + 3, last)],
+            four,
+        )
+        for n in range(min(4, n_rows - start)):
+            found[start + n] = four[n]
+    return found
+
+
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def believe_rows(
     weights: Array,
     covariance: Array,
     evidence: Array,
     sums: Array,
+    further: Array,
+    crossed: Array,
     phi: Array,
     own: Array,
     total: Array,
@@ -161,18 +213,26 @@ def believe_rows(
     sd: Array,
 ) -> None:
     """Fill what is believed of each row (R) by regressions (J, 1, 2, D) of all arms,
-    which have means of their own."""
+    which have means of their own, and by those of `crossed` features (R, C), whose
+    weights are `further` (H, 1, 2, C)."""
     n_ridges = covariance.shape[0]
-    share, means = np.empty(n_ridges), np.empty(n_ridges)
+    n_all = evidence.shape[0]
+    share, means = np.empty(n_all), np.empty(n_all)
     _shares(evidence, share)
     start = _start_of(sums)
     largest = _largest_variance(sums)
+    variances = _quadratics(covariance[0, 0], phi)
     for r in range(mean.size):
-        variance = _quadratic(covariance[0, 0], phi[r]) + 1.0 / total[r]
-        for j in range(n_ridges):
+        for j in range(n_all):
             if share[j] > 0.0:
-                left = 1.0 - own[r, 1] - _dot(weights[j, 0, 1], phi[r])
-                means[j] = own[r, 0] + _dot(weights[j, 0, 0], phi[r]) + start * left
+                if j < n_ridges:
+                    said = _dot(weights[j, 0, 0], phi[r])
+                    of_one = _dot(weights[j, 0, 1], phi[r])
+                else:
+                    said = _dot(further[j - n_ridges, 0, 0], crossed[r])
+                    of_one = _dot(further[j - n_ridges, 0, 1], crossed[r])
+                means[j] = own[r, 0] + said + start * (1.0 - own[r, 1] - of_one)
+        variance = variances[r] + 1.0 / total[r]
         mean[r], sd[r] = _mixed(means, share, evidence, variance, largest)
 
 
@@ -214,23 +274,19 @@ def _gain(
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def learn_row(
+def _learn(
     weights: Array,
     covariance: Array,
     evidence: Array,
-    sums: Array,
+    start: float,
     arm: int,
     phi: Array,
     reward: float,
     own: Array,
     total: float,
 ) -> None:
-    """Twin of `evidence.learn_row`, all of it."""
-    heft, start, top = (
-        1.0 / (1.0 + 1.0 / total),
-        _start_of(sums),
-        -np.inf,
-    )
+    """Twin of `evidence._gain`."""
+    heft = 1.0 / (1.0 + 1.0 / total)
     column, missed = np.empty(phi.size), np.empty(2)
     for j in range(covariance.shape[0]):
         packed, models = covariance[j, arm], weights[j, arm]
@@ -246,11 +302,92 @@ def learn_row(
         )
         evidence[j, 1] += 1.0
         evidence[j, 2] += scaled
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _count(evidence: Array, sums: Array, reward: float) -> None:
+    """Twin of `evidence._count`."""
+    top = -np.inf
+    for j in range(evidence.shape[0]):
         top = max(top, evidence[j, 0])
-    for j in range(covariance.shape[0]):
+    for j in range(evidence.shape[0]):
         evidence[j, 0] -= top
     sums[0] += reward
     sums[1] += 1.0
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def learn_row(
+    weights: Array,
+    covariance: Array,
+    evidence: Array,
+    sums: Array,
+    arm: int,
+    phi: Array,
+    reward: float,
+    own: Array,
+    total: float,
+) -> None:
+    """Twin of `evidence.learn_row`, all of it."""
+    start = _start_of(sums)
+    _learn(weights, covariance, evidence, start, arm, phi, reward, own, total)
+    _count(evidence, sums, reward)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def learn_both(
+    weights: Array,
+    covariance: Array,
+    evidence: Array,
+    sums: Array,
+    further: Array,
+    further_covariance: Array,
+    crossed: Array,
+    phi: Array,
+    reward: float,
+    own: Array,
+    total: float,
+) -> None:
+    """Twin of `evidence.learn_both`, all of it."""
+    start = _start_of(sums)
+    n_ridges = covariance.shape[0]
+    base, others = evidence[:n_ridges], evidence[n_ridges:]
+    _learn(weights, covariance, base, start, 0, phi, reward, own, total)
+    _learn(further, further_covariance, others, start, 0, crossed, reward, own, total)
+    _count(evidence, sums, reward)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def add_products(
+    counts: Array,
+    squares: Array,
+    is_category: Bools,
+    is_own: Bools,
+    z: Array,
+    first: Ints,
+    second: Ints,
+    places: Ints,
+    signs: Array,
+    features: Array,
+) -> None:
+    """Twin of the products of `products.crossed`: added to the features (R, m) of rows
+    z."""
+    of_arm, of_context = 0.0, 0.0
+    for i in range(counts.size):
+        variance = squares[i] / max(counts[i], 1.0)
+        weight = variance
+        if not is_category[i]:
+            weight = 1.0 if variance > 0.0 else 0.0
+        if is_own[i]:
+            of_arm += weight
+        else:
+            of_context += weight
+    total = max(of_arm + of_context, 0.04)
+    scale = total / sqrt(max(of_arm, 0.04) * max(of_context, 0.04))
+    for r in range(z.shape[0]):
+        row, own = z[r], features[r]
+        for k in range(places.size):
+            own[places[k]] += row[first[k]] * row[second[k]] * (scale * signs[k])
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -18,21 +18,25 @@ from oddsmith.core.kernels import SQUARE
 from oddsmith.core.weights import FAINT, greedy, mix
 from oddsmith.experts.kernels.bounds import fill
 from oddsmith.experts.kernels.regression import (
+    add_products,
     add_row,
     believe_arms,
     believe_rows,
     curves,
+    learn_both,
     learn_row,
     standardise,
 )
 from oddsmith.experts.kernels.vectormath import exp, exp_ratio, log, log1p
 
 __all__ = [
+    "add_products",
     "add_row",
     "believe_arms",
     "believe_rows",
     "curves",
     "fill",
+    "learn_both",
     "learn_row",
     "logistic",
     "pick",

@@ -7,7 +7,7 @@ of Student's t with the noise found so far.
 """
 
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from oddsmith.experts.learners.prior import largest_sd, prior_mean
 from oddsmith.experts.learners.protocol import Belief
 
 __all__ = [
+    "Crossed",
     "Regressions",
     "Ridges",
     "Row",
     "USUAL",
     "check_ridges",
     "dense",
+    "learn_both",
     "learn_row",
     "lengthened",
     "mixed",
@@ -33,6 +35,8 @@ __all__ = [
     "shares",
     "start_of",
 ]
+
+_Models = TypeVar("_Models", "Regressions", "Crossed")
 
 Ridges: TypeAlias = tuple[tuple[float, float], ...]
 """Pairs of prior precisions: of 1 and the linear part, and of waves."""
@@ -51,6 +55,17 @@ class Regressions(NamedTuple):
     covariance: Array
     evidence: Array
     sums: Array
+
+
+class Crossed(NamedTuple):
+    """Regressions on further features: the evidence for them, and the sums, stand with
+    those of the first ones.
+
+    `weights` (J, 1, 2, D) and `covariance` (J, 1, P), as in `Regressions`.
+    """
+
+    weights: Array
+    covariance: Array
 
 
 class Row(NamedTuple):
@@ -114,7 +129,6 @@ def score(evidence: Array, error: Array, variance: Array) -> None:
     found -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(
         scaled / squares
     )
-    found -= np.maximum.reduce(found)
     freedom += 1
     squares += scaled
 
@@ -176,7 +190,7 @@ def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:
     return lengthened(none, precision)
 
 
-def lengthened(models: Regressions, precision: Array) -> Regressions:
+def lengthened(models: _Models, precision: Array) -> _Models:
     """The regressions with further features, up to D, that were 0 in all rows so far:
     exact."""
     size = precision.shape[-1]
@@ -207,24 +221,62 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
     if compiled is not None:
         compiled.learn_row(*models, arm, *row)
         return
+    start = float(start_of(models.sums))
+    _gain(
+        models.weights[:, arm], models.covariance[:, arm], models.evidence, row, start
+    )
+    _count(models, row.reward)
+
+
+def learn_both(
+    models: Regressions, products: Crossed, row: Row, crossed: Array
+) -> None:
+    """In place: as `learn_row`, where some of the ridges are those of other features of
+    the same row, `crossed`."""
+    compiled = kernels.compiled()
+    if compiled is not None:
+        compiled.learn_both(*models, *products, crossed, *row)
+        return
+    start = float(start_of(models.sums))
+    n_ridges = len(models.covariance)
+    _gain(
+        models.weights[:, 0],
+        models.covariance[:, 0],
+        models.evidence[:n_ridges],
+        row,
+        start,
+    )
+    _gain(
+        products.weights[:, 0],
+        products.covariance[:, 0],
+        models.evidence[n_ridges:],
+        row._replace(phi=crossed),
+        start,
+    )
+    _count(models, row.reward)
+
+
+def _gain(
+    weights: Array, covariance: Array, evidence: Array, row: Row, start: float
+) -> None:
+    """In place: regressions (J, 2, D) are scored on what they foresaw of the row, and
+    gain it."""
     from scipy.linalg.blas import dspmv, dspr
 
     phi, reward, own, total = row
-    covariance, weights, heft = (
-        models.covariance[:, arm],
-        models.weights[:, arm],
-        1 / (1 + 1 / total),
-    )
-    gains = [dspmv(len(phi), 1.0, packed, phi) for packed in covariance]
+    heft = 1 / (1 + 1 / total)
+    gains = np.array([dspmv(len(phi), 1.0, packed, phi) for packed in covariance])
+    gains = gains.reshape(len(covariance), len(phi))
     variance = np.array([max(float(phi @ gain), 0.0) for gain in gains])
     missed = np.array([reward, 1.0]) - (own + weights @ phi)
     shrink = heft / (1 + heft * variance)
-    weights += (missed * shrink[:, None])[..., None] * np.array(gains)[:, None]
+    weights += (missed * shrink[:, None])[..., None] * gains[:, None]
     for packed, gain, by in zip(covariance, gains, shrink, strict=True):
         dspr(len(phi), -by, gain, packed, overwrite_ap=True)
-    score(
-        models.evidence,
-        missed[:, 0] - float(start_of(models.sums)) * missed[:, 1],
-        variance + 1 / total,
-    )
+    score(evidence, missed[:, 0] - start * missed[:, 1], variance + 1 / total)
+
+
+def _count(models: Regressions, reward: float) -> None:
+    """In place: the best evidence is 0 again, and the sums have one more reward."""
+    models.evidence[:, 0] -= np.maximum.reduce(models.evidence[:, 0])
     models.sums[:] += (reward, 1.0)

@@ -150,14 +150,14 @@ def folded(z: Array, most: int) -> Array:
     """
     if z.shape[-1] <= most:
         return z
-    place, sign = _places(z.shape[-1], most)
+    place, sign = fold_places(z.shape[-1], most)
     few = z[..., :most].copy()
     np.add.at(np.moveaxis(few, -1, 0), place, np.moveaxis(z[..., most:] * sign, -1, 0))
     return few
 
 
 @lru_cache(maxsize=64)
-def _places(dim: int, most: int) -> tuple[Ints, Array]:
+def fold_places(dim: int, most: int) -> tuple[Ints, Array]:
     """For each number beyond `most` a place among them, and a sign, both at random; the
     same for more numbers."""
     later = dim - most

@@ -8,14 +8,16 @@ import numpy as np
 
 from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Ints, flat_rows, number, row_products
+from oddsmith.core.errors import InvalidInput
 from oddsmith.experts.learners.evidence import (
     USUAL,
+    Crossed,
     Regressions,
     Ridges,
     Row,
     check_ridges,
     dense,
-    learn_row,
+    learn_both,
     lengthened,
     mixed,
     precisions,
@@ -26,7 +28,7 @@ from oddsmith.experts.learners.features import FeatureMap, Plain
 from oddsmith.experts.learners.forest import Forest, ForestState
 from oddsmith.experts.learners.protocol import Belief, LearnerInput
 
-__all__ = ["PooledForest", "PooledLearner", "PooledRidge", "Remembered"]
+__all__ = ["PooledForest", "PooledLearner", "PooledRidge", "Remembered", "Sizes"]
 
 _PLAIN, _FOREST = Plain(), Forest()
 
@@ -39,6 +41,13 @@ class Remembered(NamedTuple):
     counts: Array
 
 
+class Sizes(NamedTuple):
+    """How many numbers linear parts see, and how many with products."""
+
+    linear: int
+    crossed: int
+
+
 class PooledLearner(Protocol):
     """A learner of rows (K, d), one for each arm, and of the names' places; no state of
     its own."""
@@ -48,11 +57,9 @@ class PooledLearner(Protocol):
         """Words for what it believes."""
         ...
 
-    def start(self, fill: Array, linear: int, room: int) -> Any:
+    def start(self, fill: Array, sizes: Sizes, room: int) -> Any:
         """The state before any reward, for rows of as many numbers as `fill`, with room
         for so many arms.
-
-        `linear` is how many numbers the linear parts see.
         """
         ...
 
@@ -75,34 +82,44 @@ class PooledLearner(Protocol):
         """The state with rewards in another unit, `factor` () times as large."""
         ...
 
-    def wider(self, state: Any, fill: Array, linear: int) -> Any:
+    def wider(self, state: Any, fill: Array, sizes: Sizes) -> Any:
         """The state for rows of as many numbers as `fill` has: the further ones were
         what it says, or 0, so far."""
         ...
 
 
 class PooledRidgeState(NamedTuple):
-    """The regressions of all arms as one, how many numbers rows had at first, and sums
-    by arm.
+    """The regressions of all arms as one, those with products, how many numbers rows
+    had at first, and sums by arm.
 
-    These are of rewards (C) and of features (C, D).
+    These are of rewards (C), of features (C, D) and of those with products (C, M).
     """
 
     models: Regressions
+    products: Crossed
     first: int
     rewards: Array
     rows: Array
+    crossed: Array
+
+
+class _Features(NamedTuple):
+    """Features (…, K, D) of rows, and those with products (…, K, M)."""
+
+    phi: Array
+    crossed: Array
 
 
 class _Centred(NamedTuple):
-    """Features (…, K, D) less the mean ones of each arm, and what its mean is and
-    weighs.
+    """Features (…, K, D) and those with products (…, K, M) less the mean ones of each
+    arm, and what its mean is and weighs.
 
     `own` (…, K, 2) are the means of rewards and of a constant 1, `total` (…, K) their
     weight.
     """
 
     phi: Array
+    crossed: Array
     own: Array
     total: Array
 
@@ -114,52 +131,83 @@ class PooledRidge:
 
     The intercepts are never kept: given θ, that of an arm with n rewards is the mean of
     what θ leaves, over n + pull. Exact, as a ridge regression with one more column for
-    each arm. Ridges and start are those of `Ridge`. J D²/2 time for each arm offered,
-    as much memory, and D for each arm remembered.
+    each arm. Ridges and start are those of `Ridge`.
+
+    φ has no products of context and arm. Further regressions, one for each number of
+    `products`, have them beside the linear part, and no waves. The number is the prior
+    precision of all their features. The evidence weighs them with the ridges. Time: J
+    D²/2 for each reward, as much memory, D²/2 for each arm offered, and D for each arm
+    remembered.
 
     >>> learner, unknown = PooledRidge(), Remembered(np.array([-1, -1]), np.zeros(2))
     >>> rows = LearnerInput(np.zeros((2, 3)), np.zeros((2, 3)))
-    >>> learner.believe(learner.start(np.zeros(3), 3, 4), rows, unknown).mean
+    >>> learner.believe(learner.start(np.zeros(3), Sizes(3, 3), 4), rows, unknown).mean
     array([0.5, 0.5])
     """
 
     features: FeatureMap = _PLAIN
     ridges: Ridges = USUAL
     pull: float = 16.0
+    products: tuple[float, ...] = (1.0, 5.0)
 
     def __post_init__(self) -> None:
         check_ridges(self.ridges)
         number("pull", self.pull, low=0, high=np.inf, open_low=True)
+        if not isinstance(self.products, tuple):
+            raise InvalidInput(
+                "products must be a tuple of prior precisions, () for no products; got "
+                f"{self.products!r:.60}"
+            )
+        for precision in self.products:
+            number("products", precision, low=0, high=np.inf, open_low=True)
 
     @property
     def name(self) -> str:
         return self.features.name
 
-    def start(self, fill: Array, linear: int, room: int) -> PooledRidgeState:
-        precision = self._precision(linear)
-        rows = np.zeros((room, precision.shape[-1]))
-        return PooledRidgeState(prior(precision, (1,)), len(fill), np.zeros(room), rows)
+    def start(self, fill: Array, sizes: Sizes, room: int) -> PooledRidgeState:
+        base = self._precision(sizes)
+        crossed = self._crossed_precision(sizes)
+        models = prior(base, (1,))
+        evidence = prior(np.ones((len(base) + len(crossed), 0)), (1,)).evidence
+        n_crossed = len(crossed)
+        none = Crossed(np.zeros((n_crossed, 1, 2, 0)), np.zeros((n_crossed, 1, 0)))
+        return PooledRidgeState(
+            models._replace(evidence=evidence),
+            lengthened(none, crossed),
+            len(fill),
+            np.zeros(room),
+            np.zeros((room, base.shape[-1])),
+            np.zeros((room, crossed.shape[-1])),
+        )
 
     def believe(
         self, state: PooledRidgeState, seen: LearnerInput, known: Remembered
     ) -> Belief:
-        phi, own, total = self._centred(state, seen, known)
-        models, compiled = state.models, kernels.compiled()
+        raw = self._raw(state, seen)
+        phi, crossed, own, total = _centred(state, raw, known, self.pull)
+        models = state.models
+        compiled = kernels.compiled()
         if compiled is not None:
             belief = Belief(np.empty(total.shape), np.empty(total.shape))
             compiled.believe_rows(
                 *models,
+                state.products.weights,
+                flat_rows(crossed),
                 flat_rows(phi),
                 flat_rows(own),
                 total.ravel(),
                 *(b.ravel() for b in belief),
             )
             return belief
-        n_ridges, size = len(self.ridges), phi.shape[-1]
-        values = row_products(phi, models.weights.reshape(-1, size).T).reshape(
-            *total.shape, n_ridges, 2
+        values = np.concatenate(
+            [
+                _values(models.weights, phi),
+                _values(state.products.weights, crossed),
+            ],
+            axis=-2,
         )
-        spread = row_products(phi, dense(models.covariance[0, 0], size))
+        spread = row_products(phi, dense(models.covariance[0, 0], phi.shape[-1]))
         variance = np.maximum((spread * phi).sum(axis=-1), 0.0) + 1 / total
         return mixed(np.swapaxes(own[..., None, :] + values, -2, -3), variance, models)
 
@@ -172,11 +220,14 @@ class PooledRidge:
     ) -> PooledRidgeState:
         """The regression gains the row less its arm's mean, weighted by how sure that
         mean is; then the arm the row."""
-        phi, own, total = (part[0] for part in self._centred(state, seen, known))
-        learn_row(state.models, 0, Row(phi, reward, own, float(total)))
+        raw = self._raw(state, seen)
+        centred = _centred(state, raw, known, self.pull)
+        row = Row(centred.phi[0], reward, centred.own[0], float(centred.total[0]))
+        learn_both(state.models, state.products, row, centred.crossed[0])
         place = known.places[0]
         state.rewards[place] += reward
-        state.rows[place] += self._features(state, seen)[0]
+        state.rows[place] += raw.phi[0]
+        state.crossed[place] += raw.crossed[0]
         return state
 
     def cleared(
@@ -184,49 +235,76 @@ class PooledRidge:
     ) -> PooledRidgeState:
         more = room - len(state.rewards)
         if more:
-            rewards, rows = (
-                np.pad(state.rewards, (0, more)),
-                np.pad(state.rows, ((0, more), (0, 0))),
+            return state._replace(
+                rewards=np.pad(state.rewards, (0, more)),
+                rows=np.pad(state.rows, ((0, more), (0, 0))),
+                crossed=np.pad(state.crossed, ((0, more), (0, 0))),
             )
-            return state._replace(rewards=rewards, rows=rows)
-        state.rewards[place], state.rows[place] = 0.0, 0.0
+        state.rewards[place] = 0.0
+        state.rows[place] = 0.0
+        state.crossed[place] = 0.0
         return state
 
     def wider(
-        self, state: PooledRidgeState, fill: Array, linear: int
+        self, state: PooledRidgeState, fill: Array, sizes: Sizes
     ) -> PooledRidgeState:
         """As if the further numbers had been 0, their mean, so far; the very first ones
         say how many there are."""
-        precision = self._precision(linear)
-        rows = np.pad(
-            state.rows, ((0, 0), (0, precision.shape[-1] - state.rows.shape[-1]))
+        base = self._precision(sizes)
+        crossed = self._crossed_precision(sizes)
+        return state._replace(
+            models=lengthened(state.models, base),
+            products=lengthened(state.products, crossed),
+            first=state.first or len(fill),
+            rows=_padded(state.rows, base.shape[-1]),
+            crossed=_padded(state.crossed, crossed.shape[-1]),
         )
-        models = lengthened(state.models, precision)
-        return PooledRidgeState(models, state.first or len(fill), state.rewards, rows)
 
     def rescaled(self, state: PooledRidgeState, factor: Array) -> PooledRidgeState:
         rescale(state.models, factor)
+        state.products.weights[..., 0, :] *= factor
         state.rewards[...] *= factor
         return state
 
-    def _precision(self, linear: int) -> Array:
-        return precisions(
-            self.ridges, self.features.n_waves, self.features.size(linear)
+    def _precision(self, sizes: Sizes) -> Array:
+        size = self.features.size(sizes.linear)
+        return precisions(self.ridges, self.features.n_waves, size)
+
+    def _crossed_precision(self, sizes: Sizes) -> Array:
+        size = _PLAIN.size(sizes.crossed)
+        return np.repeat(np.array(self.products)[:, None], size, axis=1)
+
+    def _raw(self, state: PooledRidgeState, seen: LearnerInput) -> _Features:
+        linear = seen.linear if seen.crossed is None else seen.crossed
+        return _Features(
+            self.features(seen.z, state.first, seen.linear),
+            _PLAIN(seen.z, state.first, linear),
         )
 
-    def _features(self, state: PooledRidgeState, seen: LearnerInput) -> Array:
-        return self.features(seen.z, state.first, seen.linear)
 
-    def _centred(
-        self, state: PooledRidgeState, seen: LearnerInput, known: Remembered
-    ) -> _Centred:
-        total, is_known = known.counts + self.pull, known.places >= 0
-        rewards = np.where(is_known, state.rewards[known.places], 0.0)
-        rows = np.where(is_known[..., None], state.rows[known.places], 0.0)
-        own = np.stack([rewards, known.counts], axis=-1) / total[..., None]
-        return _Centred(
-            self._features(state, seen) - rows / total[..., None], own, total
-        )
+def _centred(
+    state: PooledRidgeState, raw: _Features, known: Remembered, pull: float
+) -> _Centred:
+    total = known.counts + pull
+    is_known = known.places >= 0
+    rewards = np.where(is_known, state.rewards[known.places], 0.0)
+    own = np.stack([rewards, known.counts], axis=-1) / total[..., None]
+    weight = np.where(is_known, 1 / total, 0.0)[..., None]
+    phi = raw.phi - state.rows[known.places] * weight
+    crossed = raw.crossed - state.crossed[known.places] * weight
+    return _Centred(phi, crossed, own, total)
+
+
+def _values(weights: Array, phi: Array) -> Array:
+    """What regressions (J, 1, 2, D) say of rows (…, K, D): (…, K, J, 2)."""
+    n_ridges, size = len(weights), phi.shape[-1]
+    flat = row_products(phi, weights.reshape(-1, size).T)
+    return flat.reshape(*phi.shape[:-1], n_ridges, 2)
+
+
+def _padded(rows: Array, size: int) -> Array:
+    """Rows (C, D) with zeros behind them, up to `size`."""
+    return np.pad(rows, ((0, 0), (0, size - rows.shape[-1])))
 
 
 class PooledForestState(NamedTuple):
@@ -246,7 +324,7 @@ class PooledForest:
     ...     Remembered(np.array([-1, -1]), np.zeros(2)),
     ... )
     >>> rows = LearnerInput(np.zeros((2, 3)), np.zeros((2, 3)))
-    >>> learner.believe(learner.start(np.zeros(3), 3, 4), rows, unknown).mean
+    >>> learner.believe(learner.start(np.zeros(3), Sizes(3, 3), 4), rows, unknown).mean
     array([0.5, 0.5])
     """
 
@@ -260,7 +338,7 @@ class PooledForest:
     def name(self) -> str:
         return self.forest.name
 
-    def start(self, fill: Array, linear: int, room: int) -> PooledForestState:
+    def start(self, fill: Array, sizes: Sizes, room: int) -> PooledForestState:
         return PooledForestState(self.forest.start((), 1, len(fill)), np.zeros(room))
 
     def believe(
@@ -297,7 +375,7 @@ class PooledForest:
         return state
 
     def wider(
-        self, state: PooledForestState, fill: Array, linear: int
+        self, state: PooledForestState, fill: Array, sizes: Sizes
     ) -> PooledForestState:
         return state._replace(forest=self.forest.wider(state.forest, fill))
 

@@ -30,7 +30,7 @@ __all__ = [
     "side_by_side",
 ]
 
-RECIPE = 3
+RECIPE = 4
 """The number of what learners make of the same rewards: any change of that is a new
 one, and part of fingerprints."""
 
@@ -40,12 +40,14 @@ class LearnerInput(NamedTuple):
     standardised (missing: 0), both (…, d).
 
     The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l) is
-    what linear parts see instead of them, where there is more to see.
+    what linear parts see instead of them, where there is more to see; `crossed` (…, m)
+    is that and products of the context's and the arm's numbers.
     """
 
     x: Array
     z: Array
     linear: Array | None = None
+    crossed: Array | None = None
 
     def row(self, place: int) -> "LearnerInput":
         """One of the rows (K, d), as (1, d)."""

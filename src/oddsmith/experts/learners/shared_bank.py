@@ -22,7 +22,13 @@ from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
-from oddsmith.experts.learners.pool import PooledLearner, PooledRidge, Remembered
+from oddsmith.experts.learners.pool import (
+    PooledLearner,
+    PooledRidge,
+    Remembered,
+    Sizes,
+)
+from oddsmith.experts.learners.products import crossed, layout_of
 from oddsmith.experts.learners.protocol import (
     RECIPE,
     Belief,
@@ -103,7 +109,7 @@ class SharedExperts(LearnerBank):
             )
         table = empty_table(self.most_arms)
         learners = tuple(
-            learner.start(np.zeros(0), 0, len(table.counts))
+            learner.start(np.zeros(0), Sizes(0, 0), len(table.counts))
             for learner in self.learners
         )
         return SharedState(
@@ -194,9 +200,10 @@ class SharedExperts(LearnerBank):
             return state
         fill = columns.fill
         moments = state.moments.wider(fill == 0, float(state.table.last.max()))
-        linear = len(is_own) + int(is_own.sum())
+        layout = layout_of(is_own)
+        sizes = Sizes(len(layout.linear), layout.size)
         pairs = zip(self.learners, state.learners, strict=True)
-        learners = tuple(one.wider(own, fill, linear) for one, own in pairs)
+        learners = tuple(one.wider(own, fill, sizes) for one, own in pairs)
         return state._replace(moments=moments, learners=learners)
 
     def beliefs(self, state: SharedState, context: Context) -> Belief:
@@ -225,13 +232,16 @@ class SharedExperts(LearnerBank):
 
     def _seen(self, state: SharedState, rows: Array) -> LearnerInput:
         """Rows (…, K, d) as learners see them; regressions see an arm's numbers less
-        their mean over the arms, too."""
+        their mean over the arms, too, and products with those of the context."""
         is_own = state.columns.is_own
-        seen = standardised(state.moments, rows, state.columns.is_category)
+        is_category = state.columns.is_category
+        seen = standardised(state.moments, rows, is_category)
         if not is_own.any():
             return seen
         # the same for every order of the arms
         middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)
         pairs = np.stack([seen.z, seen.z - middle], axis=-1)
         wanted = np.stack([np.ones(len(is_own), np.bool_), is_own], axis=-1)
-        return seen._replace(linear=pairs[..., wanted])
+        linear = pairs[..., wanted]
+        products = crossed(state.moments, is_category, is_own, seen.z, linear)
+        return seen._replace(linear=linear, crossed=products)
