@@ -223,7 +223,8 @@ class Truth:
         return total
 
     def visitor(self) -> Array:
-        return _values(self.world.context, 1, self.rng)[0]
+        values: Array = _values(self.world.context, 1, self.rng)[0]
+        return values
 
     def rates(self, context: Array, arms: Arms) -> Array:
         """The true click rates (K)."""

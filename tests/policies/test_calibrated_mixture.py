@@ -208,7 +208,7 @@ def test_a_unit_of_rewards_changes_no_bit(unit: float) -> None:
             reward = float(rng.random() < f[0, int(decision.arm)])
             state = policy.update(state, decision, reward * factor)
         odds.append(policy.odds(state, f * factor).propensities)
-    np.testing.assert_array_equal(*odds)
+    np.testing.assert_array_equal(odds[0], odds[1])
 
 
 def test_tiny_rewards_are_learnt_although_their_size_was_not_known() -> None:
