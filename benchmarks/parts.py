@@ -71,6 +71,7 @@ BY_HAND = (
     "flood",
     "late_rewards",
     "late_rules",
+    "model_study",
     "proofs",
     "refusals",
     "stores",

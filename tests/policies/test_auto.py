@@ -244,8 +244,8 @@ def test_another_recipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
         od.BadFile,
         match=(
-            r"experts\.recipe was 3.*, is 4.* in this version.*oddsmith fit learn the "
-            r"log anew"
+            rf"experts\.recipe was {RECIPE}.*, is {RECIPE + 1}.* in this version.*"
+            r"oddsmith fit learn the log anew"
         ),
     ):
         od.Agent.load(tmp_path / "agent.npz", later)

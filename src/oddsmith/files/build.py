@@ -54,6 +54,11 @@ class BuildContext:
     timeout_ms: float = LONGEST_MS
 
     @property
+    def in_world(self) -> bool:
+        """Whether the policy is built for a simulated world."""
+        return self.steps is not None
+
+    @property
     def experts(self) -> Experts:
         """All banks side by side."""
         parts = [bank.experts for bank in self.banks.values()]

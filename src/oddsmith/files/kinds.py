@@ -223,8 +223,12 @@ def _n_arms(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
 
 
 def _models(_: Keys, build: BuildContext, __: Parameter) -> Experts | None:
-    """The experts of the file; None where it has none."""
-    if not build.banks:
+    """Return the experts of the file; None if it has none.
+
+    Experts of a simulated world are no models: they read the number of a context, and
+    learners read its features.
+    """
+    if not build.banks or build.in_world:
         return None
     return build.experts
 

@@ -111,9 +111,9 @@ class CalibratedMixture(OverExperts):
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = CalibratedMixture(GivenExperts(["cold", "warm"]), gamma=0.0)
-    >>> odds = policy.odds(policy.init(), np.array([[0.2, 0.1], [0.4, 0.5]]))
+    >>> odds = policy.odds(policy.init(), np.array([[0.2, 0.1], [0.4, 0.8]]))
     >>> odds.propensities.round(6)
-    array([0.5, 0.5])
+    array([0.1, 0.9])
     """
 
     experts: Experts

@@ -11,7 +11,7 @@ from oddsmith.core.arrays import Array, Bools, Ints, flat_rows
 from oddsmith.experts.learners.features import fold_places
 from oddsmith.experts.learners.moments import RunningMoments
 
-__all__ = ["MOST_PRODUCTS", "Layout", "crossed", "layout_of"]
+__all__ = ["Layout", "MOST_PRODUCTS", "crossed", "layout_of"]
 
 MOST_PRODUCTS = 128
 """How many products have a feature of their own; each further one is added to the

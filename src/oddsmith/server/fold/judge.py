@@ -35,6 +35,7 @@ def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
 def judge(policy: Policy) -> Policy | None:
     """The policy over recorded advice; None for policies that do not weigh votes.
 
+    >>> import numpy as np
     >>> from oddsmith.experts.answers import RecordedAdvice
     >>> from oddsmith.experts.external import GivenExperts
     >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.1)
