@@ -25,7 +25,7 @@ from oddsmith.logs.knowledge import (
 )
 from oddsmith.logs.rules import check_rows, drawn, typed
 
-__all__ = ["COLUMNS", "MAY_LACK", "Log"]
+__all__ = ["COLUMNS", "Log", "MAY_LACK"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

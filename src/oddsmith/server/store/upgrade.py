@@ -119,7 +119,10 @@ async def _upgrade_database(url: str, folder: Path | None) -> Upgraded:
     try:
         connection = await connect(url)
         try:
-            return await _upgrade_tables(connection, where, folder)
+            upgraded = await _upgrade_tables(connection, where, folder)
+            # a server notices the end of a connection later than its client
+            await connection.execute("select pg_advisory_unlock($1)", FORMAT_LOCK)
+            return upgraded
         finally:
             connection.terminate()
     except server_errors() as error:
