@@ -57,9 +57,9 @@ def rows(page: Any, where: str) -> dict[str, list[Any]]:
 
 def worths(values: list[dict[str, Any]]) -> list[list[float]]:
     """What the page tells of the API's values: value and interval, or the interval
-    alone, if the value is beyond it."""
+    alone, if the weighted mean is beyond all rewards."""
     told = [one for one in values if one["value"] is not None]
-    inside = [one["low"] <= one["value"] <= one["high"] for one in told]
+    inside = [not one["is_cut"] for one in told]
     return [
         [one["value"], one["low"], one["high"]] if is_in else [one["low"], one["high"]]
         for one, is_in in zip(told, inside, strict=True)

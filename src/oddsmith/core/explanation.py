@@ -1,6 +1,7 @@
 """Explanations of one decision's odds: by experts and their votes, or by the belief
 about every arm."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ __all__ = ["ArmExplanation", "Explanation"]
 
 # arms in columns, in rows, and in an expert's vote, before "… more"
 _WIDEST, _LONGEST, _FAVOURITES = 12, 40, 3
+_NOTE_WIDTH = 88
 _UNEQUAL = 1e-9  # by which parts of a vote differ that are no tie
 
 
@@ -70,7 +72,8 @@ class Explanation(NamedTuple):
             rows.append(
                 [name, total, "", *(f"{p:.4f}" for p in odds[places]), *rest_of_them]
             )
-        return "\n".join([_table(rows), *self.notes])
+        notes = [textwrap.fill(note, _NOTE_WIDTH) for note in self.notes]
+        return "\n".join([_table(rows), *notes])
 
     def _row(self, i: int, places: Ints) -> list[str]:
         parts = {
