@@ -127,7 +127,7 @@ def test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere(
     store.append(*log(260, step_s=3000.0 if offers else 400.0, offers=offers))
     live = Folded(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about))
     seen = {}
-    for until in range(5, store.head() + 1, 31):
+    for until in range(5, store.head() + 1, 83):
         live = advance(store, JUDGE, live, until=until)
         rows = counted(store.events, until)
         if rows:
