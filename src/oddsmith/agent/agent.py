@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -66,8 +66,10 @@ class Agent:
 
     `seed` makes every draw re-derivable from the decision's step. `arms` names the arms
     (the experts' names for them if None; numbers if they have none, or those that come
-    with the call). `state` is one to go on from. A policy that learns `in_place` is
-    read under the lock, any other without.
+    with the call). `state` is one to go on from. `start` is a state, too, or where it
+    comes from: a `Log` that the policy learns first, what `fit_log` returned, or the
+    path of an `.npz` that `oddsmith fit` or `save` wrote. A policy that learns
+    `in_place` is read under the lock, any other without.
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(
@@ -93,8 +95,13 @@ class Agent:
         arms: object = None,
         *,
         state: State = None,
+        start: object = None,
     ) -> None:
         check_policy(policy)
+        if start is not None:
+            if state is not None:
+                raise InvalidInput("start takes the place of state: give one of them")
+            state = _start_state(policy, start)
         if seed is None:
             raise InvalidInput(
                 "seed must be given: choose any whole number, seed=7 say, and write it "
@@ -522,6 +529,30 @@ class _Current(NamedTuple):
     state: State
     arms: Arms | None
     experts: tuple[str, ...] | None
+
+
+class _Source(Protocol):
+    """Where a state comes from: a log, or what was fitted to one."""
+
+    def state_of(self, policy: Policy) -> State:
+        """The state of the policy after it."""
+        ...
+
+
+def _start_state(policy: Policy, start: Any) -> State:
+    """The state that `start` is, or that it leads to."""
+    if isinstance(start, str | Path):
+        if Path(start).suffix != ".npz":
+            raise InvalidInput(
+                "start must be the path of an .npz that `oddsmith fit` or Agent.save "
+                f"wrote; got {str(start)!r:.60}: a log is start=od.read_log(path)"
+            )
+        state, _ = saving.read(Path(start), policy)
+        return state
+    if hasattr(start, "state_of"):
+        source: _Source = start
+        return source.state_of(policy)
+    return start
 
 
 def _checked_state(policy: Policy, state: State) -> State:

@@ -83,6 +83,10 @@ class Fit:
     floor: float
     computed: int
 
+    def state_of(self, policy: Policy) -> State:
+        """The state, for `Agent(policy, start=fit)`."""
+        return self.state
+
     @property
     def promises(self) -> tuple[str, ...]:
         """What the theory then does and does not promise, a sentence each."""

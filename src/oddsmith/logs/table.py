@@ -10,9 +10,10 @@ import numpy.typing as npt
 from oddsmith.core.arrays import Array, Bools, Ints
 from oddsmith.core.contexts import is_table, joined, taken
 from oddsmith.core.contexts import rows as contexts_of
-from oddsmith.core.decision import Context, Decision, aligned
+from oddsmith.core.decision import Context, Decision, State, aligned
 from oddsmith.core.errors import InvalidInput, NoSuchRow
 from oddsmith.core.names import check_names
+from oddsmith.core.policy import Policy
 from oddsmith.logs import offers, slates
 from oddsmith.logs.knowledge import (
     COMPARED,
@@ -218,6 +219,19 @@ class Log:
         """The rows whose reward has arrived."""
         waiting = np.isnan(self.reward)
         return self[~waiting] if waiting.any() else self
+
+    def state_of(self, policy: Policy) -> State:
+        """The state of a policy after this log, for `Agent(policy, start=log)`.
+
+        >>> from oddsmith.policies.auto import auto
+        >>> log = Log(arm=[0, 1], reward=[1, np.nan], context=[[1.0], [2.0]])
+        >>> log.state_of(auto(["mail", "call"], size="small")).learnt
+        1
+        """
+        # which imports this module
+        from oddsmith.logs.fit import fit_log
+
+        return fit_log(policy, self).state
 
     def split(self, rows: int) -> "Iterator[Log]":
         """The log in pieces of at most so many rows."""
