@@ -118,6 +118,29 @@ def rows_of_arms(n: int) -> list[Any]:
     return list(np.random.default_rng(24).normal(size=(n, 3, 2)))
 
 
+def offers(n: int) -> list[Any]:
+    """Three arms of the call each time, of a pool of five: categories and numbers of
+    context and arm, some of both missing; their products are features."""
+    rng = np.random.default_rng(25)
+    pool = [f"article {k}" for k in range(5)]
+    rows = []
+    for context in people(n):
+        arms = tuple(rng.permutation(pool)[:3].tolist())
+        features: dict[str, Any] = {
+            arm: {"topic": pool.index(arm) % 2 * "sport", "hours": float(rng.random())}
+            for arm in arms
+        }
+        features[arms[0]] = None
+        rows.append(od.Offer(context, arms, features))
+    return rows
+
+
+def shared_auto(trace: Trace) -> None:
+    """A run of `auto` over arms that come with the call."""
+    policy = od.auto(schema=None, arm_schema=None, gamma=0.005, share=0.0, most_arms=4)
+    play(trace, policy, offers(14), masks=(None, None, np.array([True, True, False])))
+
+
 def changing_arms(trace: Trace) -> None:
     """A number of arms that is another at each step."""
     contexts = [said(1, n_arms=2 + t % 3, seed=t)[0] for t in range(12)]
@@ -222,4 +245,5 @@ SETTINGS: dict[str, Callable[[Trace], None]] = {
     "auto, numbers": auto("normal", numbers),
     "auto, drift": auto("normal", numbers, share=1e-3),
     "auto, rows for arms": auto("small", rows_of_arms, rows_per_arm=True),
+    "auto, arms of the call": shared_auto,
 }

@@ -96,14 +96,21 @@ class Ridge:
 
     def believe(self, state: RidgeState, seen: LearnerInput) -> Belief:
         phi, models = self.features(seen.z, state.first), state.models
-        if phi.ndim > 1 or models.sums.ndim > 1:
-            return _all_beliefs(models, phi)
-        n_arms = models.covariance.shape[1]
+        lead = models.sums.shape[:-1]
+        n_arms = models.covariance.shape[-2]
         compiled = kernels.compiled()
-        if compiled is not None:
-            belief = Belief(np.empty(n_arms), np.empty(n_arms))
-            compiled.believe_arms(*models, phi, *belief)
+        if compiled is not None and phi.shape[:-1] == lead:
+            belief = Belief(np.empty((*lead, n_arms)), np.empty((*lead, n_arms)))
+            for place in places(lead):
+                compiled.believe_arms(
+                    *_of(models, place),
+                    phi[place],
+                    belief.mean[place],
+                    belief.sd[place],
+                )
             return belief
+        if phi.ndim > 1 or lead:
+            return _all_beliefs(models, phi)
         from scipy.linalg.blas import dspmv
 
         variance = np.array(
