@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test check bench gallery soak browser sdks package mutants docs format clean
 
 demo: .venv/dev
-	$(BIN)/python examples/digits.py --out report
+	$(BIN)/python examples/models.py --out report
 	@echo
 	$(BIN)/python examples/news.py --out report
 

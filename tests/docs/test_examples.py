@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+from examples import models
+
 import oddsmith as od
 
 EXAMPLES = Path(od.__file__).parents[2] / "examples"
@@ -19,49 +22,70 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_digits(tmp_path: Path) -> None:
-    printed = run("digits.py", "--out", str(tmp_path), "--runs", "10")
-    table = printed[printed.index("who answers") :]
-    shares = {
-        line.rsplit("  ", 3)[0].strip(): line
-        for line in table.splitlines()
-        if "%" in line
-    }
-    assert next(iter(shares)).startswith(
-        "neighbours, 150 digits, alone (best in hindsight)"
-    )
-    ranks = [
-        next(i for i, who in enumerate(shares) if who.startswith(name))
-        for name in ("oddsmith", "forest", "uniform")
-    ]
-    assert ranks == sorted(ranks)
+def test_models(tmp_path: Path) -> None:
+    """The answer comes first, and its numbers are those of the table."""
+    sizes = ("--runs", "2", "--visitors", "120")
+    printed = run("models.py", "--out", str(tmp_path), *sizes)
+    answer = printed.splitlines()[2]
+    table = printed[printed.index("method  ") :].partition("\n\n")[0]
+    width = table.index("clicks")
+    rows = table.splitlines()[1:]
+    clicks = {row[:width].strip(): float(row[width:].split()[0]) for row in rows}
+    assert list(clicks) == sorted(clicks, key=lambda name: -clicks[name])
+    methods = (models.AGENT, models.AB_TEST, models.BEST)
+    stated = re.findall(r"\d+", answer.partition(": ")[2].replace("1,000", ""))
+    assert stated == [f"{clicks[name]:.0f}" for name in methods]
+    assert printed.index(answer) < printed.index("0 is a random model")
+    assert printed.index("0 is a random model") < printed.index("method  ")
     page = (tmp_path / "index.html").read_text()
-    assert page.count("<figure>") == 2
-    (sentence,) = [
-        line for line in printed.splitlines() if line.startswith("Told only whether")
-    ]
-    own = next(line for who, line in shares.items() if who.startswith("oddsmith"))
-    # one number, one source
-    assert re.findall(r"[\d.]+%", sentence) == [re.findall(r"[\d.]+%", own)[0]]
-    assert sentence.endswith("(95 % interval over 10 runs).")
-    assert f'<p class="lead">{sentence}</p>' in page
-    intro = page.partition("<body>")[2].partition("<h2")[0]
-    assert re.findall(r"[\d.]+%", intro) == re.findall(r"[\d.]+%", sentence)
-    assert (
-        printed.index(sentence)
-        < printed.index("0 is the best model")
-        < printed.index("who answers")
-    )
-    uniform = next(
-        line for line in printed.splitlines() if line.startswith("uniform play ")
-    )
-    assert "> 1" in uniform  # beyond the axis, which ends with those who learn
-    decisions = [
-        od.Decision.from_json(line)
-        for line in (tmp_path / "decisions.jsonl").read_text().splitlines()
-    ]
-    assert len(decisions) == 1647
+    assert f'<p class="lead">{answer}</p>' in page
+    assert page.count("<figure>") == 3
+    lines = (tmp_path / "decisions.jsonl").read_text().splitlines()
+    decisions = [od.Decision.from_json(line) for line in lines]
+    assert len(decisions) == 120
     assert all(decision.propensity > 0 for decision in decisions)
+
+
+def result_of(**clicks: float) -> models.Result:
+    """A result in which these methods earn so much, and all others 0.1."""
+    means = dict.fromkeys([*models.METHODS], 0.1)
+    means |= {getattr(models, name): mean for name, mean in clicks.items()}
+    del means[models.BEST]
+    noise = np.random.default_rng(1).normal(0, 1e-4, (30, 5))
+    earned = {name: mean + noise * i for i, (name, mean) in enumerate(means.items())}
+    return models.Result(earned, {"one": noise + 0.05, "two": noise + 0.08}, 10, 20)
+
+
+def test_a_rival_that_leads_is_named_with_its_reason() -> None:
+    behind = result_of(AGENT=0.11, EPSILON=0.12)
+    assert "10 % more clicks than an A/B test" in models.verdict(behind)
+    assert "110 of 1,000 visitors clicked, instead of 100 and 80" in models.verdict(
+        behind
+    )
+    assert models.nearest(behind).startswith(
+        f"The best method was {models.EPSILON}; compared with it, oddsmith earned -8.3 %"
+    )
+    assert models.nearest(behind).endswith(models.METHODS[models.EPSILON])
+    assert models.ahead(behind).count(f"{models.EPSILON} earned more: 120") == 3
+    leading = result_of(AGENT=0.13, EPSILON=0.12)
+    assert models.nearest(leading).startswith(
+        f"The best alternative was {models.EPSILON}"
+    )
+    assert models.ahead(leading) == ""
+    assert "20 % fewer clicks than an A/B test" in models.verdict(result_of(AGENT=0.08))
+
+
+def test_an_ab_test_ships_its_winner_and_then_tests_the_new_model() -> None:
+    """Models that are always or never clicked: nothing is left to chance."""
+    rates = np.array([0.0, 1.0, 0.0, 0.0, 1.0])
+    earned = np.repeat(np.tile(rates, (60, 1))[..., None], 3, axis=-1)
+    clicks = models.ab_test(earned, 40, seed=1)[:, 0]
+    np.testing.assert_array_equal(clicks[:10], [0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
+    np.testing.assert_array_equal(clicks[10:], 1)
+    earned[40:, 1] = 0.0
+    clicks = models.ab_test(earned, 40, seed=1)[:, 0]
+    np.testing.assert_array_equal(clicks[40:50], [0, 1] * 5)
+    np.testing.assert_array_equal(clicks[50:], 1)
 
 
 def test_news(tmp_path: Path) -> None:

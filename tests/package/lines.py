@@ -169,6 +169,7 @@ def _readme(folder: Path, logistic: Any, forest: Any, boosting: Any) -> None:
         "logistic": logistic,
         "forest": forest,
         "boosting": boosting,
+        "newer": boosting,
         "context": np.zeros(4),
     }
     runpy.run_path(str(folder / "page.py"), init_globals=given)

@@ -82,7 +82,7 @@ def test_the_sdist_is_the_repository(tmp_path: Path) -> None:
         "Makefile",
         "requirements/dev.txt",
         "mkdocs.yml",
-        "examples/digits.py",
+        "examples/models.py",
         "pyproject.toml",
     } <= wanted
     assert names_in(build("sdist", tmp_path)) == wanted | {"PKG-INFO"}
