@@ -56,7 +56,7 @@ class Study(NamedTuple):
 
 
 class Recorded(od.Experts):
-    """Predictions that were made before: those of the round `now`."""
+    """Predictions (n, M, K) that were made before: those of the round `now`."""
 
     names = MODELS
 
@@ -148,32 +148,42 @@ class Cell(NamedTuple):
 def play(cell: Cell) -> dict[str, Any]:
     """What the policy's arms earn, over what the best model's earn."""
     given = study(cell.path, cell.seed)
+    share = played_share(given, POLICIES[cell.policy], cell.rewards, cell.seed)
+    return {**cell._asdict(), "path": cell.path.stem, "share": share}
+
+
+def played_share(
+    given: Study, make: Callable[[Any], Any], rewards: str, seed: int
+) -> float:
+    """Right answers of a policy, relative to those of the best model."""
     bank = Recorded(given.predictions)
-    policy = POLICIES[cell.policy](bank)
-    high, low = REWARDS[cell.rewards]
+    policy = make(bank)
+    high, low = REWARDS[rewards]
     n = len(given.y)
-    uniforms = np.random.default_rng([cell.seed, 2019]).random(n)
-    coins = np.random.default_rng([cell.seed, 2020]).random(n)
+    uniforms = np.random.default_rng([seed, 2019]).random(n)
+    coins = np.random.default_rng([seed, 2020]).random(n)
     state = policy.init()
-    earned = 0
+    n_right = 0
     for t in range(n):
         bank.now = t
         decision = od.decide(policy, state, given.x[t], uniforms[t], step=t + 1)
         is_right = bool(decision.arm == given.y[t])
-        earned += is_right
+        n_right += is_right
         reward = float(coins[t] < (high if is_right else low))
         state = policy.update(state, decision, reward)
-    share = earned / n / given.right.max()
-    return {**cell._asdict(), "path": cell.path.stem, "share": share}
+    return float(n_right / n / given.right.max())
 
 
-def gts(bank: Any, **settings: Any) -> Any:
-    clipped = Clipped(bank)
-    return od.GeneralizedThompsonSampling(clipped, **settings)
+def clipped_gts(bank: Any, loss: Any = od.log_loss, eta: float = 0.5) -> Any:
+    return od.GeneralizedThompsonSampling(Clipped(bank), loss, eta=eta, gamma=0.02)
 
 
 POLICIES: dict[str, Callable[[Any], Any]] = {
-    "GTS, log loss": gts,
+    "GTS, log loss": clipped_gts,
+    "GTS, square loss": lambda bank: clipped_gts(bank, od.square_loss, 2.0),
+    "RateMixture": lambda bank: od.policies.RateMixture(Clipped(bank)),
+    "Hedged": lambda bank: od.policies.hedged(Clipped(bank)),
+    "EXP4": lambda bank: od.policies.exp4(bank, n_arms=len(bank.arms), steps=ROUNDS),
     "auto without models": lambda bank: od.auto(bank.arms),
     "auto with models": lambda bank: od.auto(models=bank),
 }
@@ -185,48 +195,52 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--policies", nargs="*", default=list(POLICIES))
-    parser.add_argument("--rewards", nargs="*", default=list(REWARDS))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    paths = [
+        path
+        for path in sorted(options.data.glob("*.npz"))
+        if path.with_suffix(".json").exists() and _has_rows(path)
+    ]
     cells = [
         Cell(path, seed, rewards, policy)
-        for path in sorted(options.data.glob("*.npz"))
-        if json.loads(path.with_suffix(".json").read_text()) and _rows(path)
         for seed in range(options.seeds)
-        for rewards in options.rewards
+        for path in paths
         for policy in options.policies
+        for rewards in REWARDS
     ]
+    results = []
     done = each(play, cells, engine="local", workers=options.workers)
-    results = [found for _, found in progress(done, len(cells), "cells")]
-    if options.out:
-        options.out.write_text("\n".join(json.dumps(r) for r in results))
-    print(report(results, options.policies, options.rewards))
+    for _, found in progress(done, len(cells), "cells"):
+        results.append(found)
+        if options.out:
+            with options.out.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    print(report(results))
 
 
-def _rows(path: Path) -> bool:
+def _has_rows(path: Path) -> bool:
     with np.load(path) as arrays:
         return len(arrays["y"]) >= LEAST_ROWS
 
 
-def report(
-    results: list[dict[str, Any]], policies: list[str], rewards: list[str]
-) -> str:
-    """Mean over sets of the mean over seeds, and the worst set."""
+def report(results: list[dict[str, Any]]) -> str:
+    """By policy and kind of rewards: the mean over sets of the mean over seeds, and the
+    worst set."""
     rows = []
-    for policy in policies:
+    for policy in dict.fromkeys(one["policy"] for one in results):
         row = [policy]
-        for kind in rewards:
+        for kind in REWARDS:
             by_set: dict[str, list[float]] = {}
             for one in results:
                 if one["policy"] == policy and one["rewards"] == kind:
                     by_set.setdefault(one["path"], []).append(one["share"])
             means = {name: float(np.mean(found)) for name, found in by_set.items()}
             worst = min(means, key=lambda name: means[name])
-            row.append(
-                f"{np.mean(list(means.values())):.3f} ({means[worst]:.3f} {worst})"
-            )
+            mean = float(np.mean(list(means.values())))
+            row.append(f"{mean:.3f} ({means[worst]:.3f} {worst})")
         rows.append(row)
-    return table(["policy", *rewards], rows)
+    return table(["policy", *REWARDS], rows)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ BY_HAND = (
     "model_study",
     "proofs",
     "refusals",
+    "scales",
     "stores",
 )
 """Studies without a peer, which `make bench` leaves out: `python -m benchmarks.NAME

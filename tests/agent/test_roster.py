@@ -10,7 +10,14 @@ import pytest
 
 import oddsmith as od
 from oddsmith.experts.learners import LearningExperts, Ridge
-from oddsmith.policies import EXP4, EXP4P, CalibratedMixture, Hedged, RateMixture
+from oddsmith.policies import (
+    EXP4,
+    EXP4P,
+    CalibratedMixture,
+    Hedged,
+    RateMixture,
+    ScaleFreeSampling,
+)
 
 ARMS = ("a", "b", "c")
 SAID = {"low": (0.2, 0.5, 0.3), "high": (0.7, 0.1, 0.4), "new": (0.3, 0.3, 0.9)}
@@ -46,6 +53,7 @@ POLICIES: dict[str, Make] = {
     "exp4": lambda bank: EXP4(bank, eta=0.1, gamma=0.1),
     "exp4p": lambda bank: EXP4P(bank, steps=100),
     "mixture": lambda bank: CalibratedMixture(bank, gamma=0.1),
+    "scale-free": lambda bank: ScaleFreeSampling(bank, gamma=0.1),
 }
 
 

@@ -89,6 +89,9 @@ POLICIES: dict[str, Entry] = {
     "mixture of rates": Entry(
         lambda: od.policies.RateMixture(BANK, gamma=0.1), ordered=True
     ),
+    "scale-free": Entry(
+        lambda: od.policies.ScaleFreeSampling(BANK, gamma=0.1), ordered=True
+    ),
     "calibrated mixture": Entry(
         lambda: od.policies.CalibratedMixture(BANK, gamma=0.05), ordered=True
     ),

@@ -102,6 +102,10 @@ REGISTERED: dict[str, Registration] = {
     ),
     "Ridge": Registration("Ridge", "features ridges"),
     "Scaled": Registration("Scaled", "loss beta"),
+    "ScaleFreeSampling": Registration(
+        "ScaleFreeSampling",
+        "experts prior loss eta gamma optimism share discount",
+    ),
     "Schema": Registration("Schema", "numbers categories buckets slots values"),
     "SharedExperts": Registration(
         "SharedExperts",

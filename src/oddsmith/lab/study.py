@@ -145,7 +145,7 @@ class Study:
         of the theory."""
         policy = self.policies[world, name]
         where = self.problems[world]
-        if not isinstance(policy, GeneralizedThompsonSampling):
+        if type(policy) is not GeneralizedThompsonSampling:
             return None
         altered = policy.share or policy.optimism or policy.discount < 1
         if where.truth is None or self.delay != 0 or altered:

@@ -34,6 +34,7 @@ from oddsmith.policies.recipes import (
     uniform,
 )
 from oddsmith.policies.regressor_elimination import RegressorElimination
+from oddsmith.policies.scale_free import ScaleFreeSampling, ScaleFreeState
 from oddsmith.policies.squarecb import SquareCB
 from oddsmith.policies.ucb1 import UCB1
 from oddsmith.policies.window import Windowed, WindowState
@@ -70,6 +71,8 @@ __all__ = [
     "RateMixture",
     "RateState",
     "RegressorElimination",
+    "ScaleFreeSampling",
+    "ScaleFreeState",
     "Schedule",
     "SquareCB",
     "UCB1",

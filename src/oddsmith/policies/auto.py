@@ -10,8 +10,6 @@ from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, check_bank
-from oddsmith.core.gts import GeneralizedThompsonSampling
-from oddsmith.core.losses import square_loss
 from oddsmith.core.names import check_names
 from oddsmith.experts.learners import (
     Forest,
@@ -27,6 +25,7 @@ from oddsmith.experts.learners.features import Curves
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.stack import stack
 from oddsmith.policies.calibrated_mixture import CalibratedMixture
+from oddsmith.policies.scale_free import ScaleFreeSampling
 
 __all__ = ["SIZES", "auto"]
 
@@ -44,7 +43,7 @@ _RECENT = Forest(16, window=256)
 _PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}  # over a size's learners and their blend
 
 
-_SHARE_OF_LEARNERS = 0.1  # of the prior, where there are models
+_SHARE_OF_LEARNERS = 0.01  # of the prior, where there are models
 _PREFIX = "auto: "  # of the learners' names, where there are models
 
 
@@ -60,7 +59,7 @@ def auto(
     share: float = 0.0,
     rows_per_arm: bool = False,
     most_arms: int = 10_000,
-) -> GeneralizedThompsonSampling: ...
+) -> ScaleFreeSampling: ...
 @overload
 def auto(
     arms: Sequence[str] | None = None,
@@ -85,7 +84,7 @@ def auto(
     share: float = 0.0,
     rows_per_arm: bool = False,
     most_arms: int = 10_000,
-) -> GeneralizedThompsonSampling | CalibratedMixture:
+) -> ScaleFreeSampling | CalibratedMixture:
     """The recommended policy: online learners for contexts as they come, and `models`
     beside them.
 
@@ -104,8 +103,9 @@ def auto(
     `models` is a dict of name: model, as `ModelExperts` takes it, or any bank of
     experts. The policy is then a `CalibratedMixture`: each model is calibrated online,
     and models and learners are weighed by how well they predict and by what their
-    choices earn. Without models it is Generalized Thompson Sampling over the learners,
-    with square loss at eta 2, the largest at which it is mixable.
+    choices earn. Without models it is a `ScaleFreeSampling`: Generalized Thompson
+    Sampling over the learners, with square loss in units of the rewards so far, at eta
+    2, the largest at which it is mixable.
 
     Without `arms`, they come with the call: the learners are shared by all of them, on
     the numbers of the context and of the arm's features (by `arm_schema`), and remember
@@ -157,14 +157,7 @@ def auto(
             prefix=prefix,
         )
     if models is None:
-        return GeneralizedThompsonSampling(
-            bank,
-            square_loss,
-            eta=2.0,
-            gamma=gamma,
-            prior=learners.prior,
-            share=share,
-        )
+        return ScaleFreeSampling(bank, prior=learners.prior, gamma=gamma, share=share)
     of_models = _bank_of(models, arms)
     n_models = len(of_models.names)
     even = np.full(n_models, (1 - _SHARE_OF_LEARNERS) / n_models)

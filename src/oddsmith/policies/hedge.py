@@ -84,7 +84,7 @@ class Hedged(PolicyWrapper):
     explores = False  # an arm that no member wants has odds 0
 
     def __post_init__(self) -> None:
-        if type(self.policy) is not GeneralizedThompsonSampling:
+        if not isinstance(self.policy, GeneralizedThompsonSampling):
             raise InvalidInput(
                 "policy must be a GeneralizedThompsonSampling; got "
                 f"{type(self.policy).__name__}"

@@ -102,6 +102,23 @@ def test_learners_are_judged_by_what_they_said() -> None:
         assert learnt.log_weights.tobytes() == state.log_weights.tobytes()
 
 
+@pytest.mark.parametrize("bounds", [None, (0.05, 0.8)])
+def test_a_judge_of_scale_free_weights_has_their_unit(bounds: Any) -> None:
+    policy: Any = od.policies.ScaleFreeSampling(bank(), gamma=0.05)
+    policy = policy if bounds is None else od.Bounded(policy, *bounds)
+    alone: Any = judge_from_json(json.loads(json.dumps(judge_to_json(policy))))
+    state, learnt = policy.init(), alone.init()
+    rng = np.random.default_rng(3)
+    for step in range(1, 60):
+        odds = policy.odds(state, int(rng.integers(4)), step=step)
+        decision = od.draw(odds, 0, float(rng.random()), step=step)
+        reward = float(rng.random()) * 1e-4 * step
+        state = policy.update(state, decision, reward)
+        learnt = alone.update(learnt, decision, reward)
+    assert state.unit == learnt.unit < 0.01
+    assert state.log_weights.tobytes() == learnt.log_weights.tobytes()
+
+
 def test_what_is_no_weighted_vote_has_no_judge() -> None:
     other = od.policies.SquareCB(bank(), 10.0)
     assert judge(other) is None

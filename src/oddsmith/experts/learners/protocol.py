@@ -30,7 +30,7 @@ __all__ = [
     "side_by_side",
 ]
 
-RECIPE = 4
+RECIPE = 5
 """The number of what learners make of the same rewards: any change of that is a new
 one, and part of fingerprints."""
 

@@ -14,6 +14,7 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.answers import Answered
 from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.cap_groups import CapGroup
+from oddsmith.policies.scale_free import ScaleFreeSampling
 
 __all__ = [
     "gts_inside",
@@ -23,13 +24,15 @@ __all__ = [
 ]
 
 _PLAIN = ("eta", "optimism", "share", "discount")
+_KINDS = {"gts": GeneralizedThompsonSampling, "scale_free": ScaleFreeSampling}
 
 
 def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
     """The policy of weighted votes, inside its bounds if it has any; None for other
     kinds."""
     inner = policy.policy if isinstance(policy, Bounded) else policy
-    return inner if type(inner) is GeneralizedThompsonSampling else None
+    is_known = type(inner) in _KINDS.values()
+    return inner if is_known else None  # type: ignore[return-value]
 
 
 def judge(policy: Policy) -> Policy | None:
@@ -73,6 +76,8 @@ def judge_to_json(policy: Policy) -> dict[str, Any] | None:
     page["gamma"] = (
         gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
     )
+    if type(inner) is not GeneralizedThompsonSampling:
+        page["kind"] = "scale_free"
     if isinstance(policy, Bounded):
         bounds = {"floors": policy.floors, "caps": policy.caps}
         page |= {
@@ -103,7 +108,8 @@ def judge_from_json(page: dict[str, Any]) -> Policy:
             "prior": page["prior"],
             "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma,
         }
-        inner = GeneralizedThompsonSampling(
+        make = _KINDS[page.get("kind", "gts")]
+        inner = make(
             Answered(page["experts"], page.get("arms")),
             LOSSES[page["loss"]],
             **settings,

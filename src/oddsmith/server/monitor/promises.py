@@ -30,6 +30,10 @@ _RATES = (
     "than the best expert's, for no rate has such a bound where no expert is right. "
     'kind = "hedged" has one.'
 )
+_UNITS = (
+    "The theory covers losses in a fixed unit; those of this policy are in units of "
+    "the rewards so far."
+)
 _NOTHING = (
     "After {steps:,} decisions the bound still says nothing: it is not below one a "
     "decision."
@@ -51,7 +55,7 @@ def promise(
         )
     if type(policy) is Hedged:
         return _of_hedged(policy, arms, steps)
-    if type(policy) is not GeneralizedThompsonSampling:
+    if not isinstance(policy, GeneralizedThompsonSampling):
         return _none(_RATES if type(policy) is RateMixture else _OTHER)
     # a store that is looked at without its policy file
     if isinstance(policy.experts, Answered):
@@ -62,6 +66,8 @@ def promise(
         return _none(f"The theory covers fixed experts, and {unknown}.")
     if policy.experts.learns:
         return _none("The theory covers fixed experts; these learn.")
+    if type(policy) is not GeneralizedThompsonSampling:
+        return _none(_UNITS)
     if arms is None:
         return _none(
             "The theory at this place covers fixed arms; these come with calls."
