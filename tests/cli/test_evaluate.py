@@ -545,7 +545,7 @@ def test_several_files_and_folders_are_one_log(
     od.write_log(log[half:-5], "logs/2.parquet")
     od.write_log(log[-5:], "rest.parquet")
     for module in ("logs.formats", "evaluation.assessment", "evaluation.targets"):
-        monkeypatch.setattr(f"oddsmith.{module}.TOLD_S", 0.0)
+        monkeypatch.setattr(f"oddsmith.{module}.LINE_EVERY_S", 0.0)
     assert main(["evaluate", "logs", "rest.parquet", *question, "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == whole

@@ -109,7 +109,7 @@ def test_logs_of_other_columns_or_arms_are_not_written(
     other = (
         full_log(4).without("advice")
         if suffix == "csv"
-        else od.logs.LogReader(arms=["a", "b", "c"]).read(bare(log))
+        else od.logs.LogReader(arms=["a", "b", "c"]).read_log(bare(log))
     )
     with pytest.raises(od.InvalidInput, match="logs must have the same"):
         od.write_log([log, other], path)

@@ -73,10 +73,10 @@ def test_a_log_in_memory_is_a_log(tmp_path: Path, engine: str) -> None:
 def test_arms_of_a_log_in_memory_are_those_of_the_policy() -> None:
     log = event_log(20, 3)
     reader = od.logs.LogReader(arms=["x", "y", "z"])
-    assert reader.read(log).arms == ("x", "y", "z")
+    assert reader.read_log(log).arms == ("x", "y", "z")
     assert [batch.arms for batch in reader.batches(log)] == [("x", "y", "z")]
     assert od.read_log(log) is log
-    named = reader.read(log)
+    named = reader.read_log(log)
     with pytest.raises(
         od.InvalidInput,
         match=r"log must have the arms \['y', 'x', 'z'\] in this order; it has",
@@ -301,7 +301,7 @@ def test_progress_is_that_of_the_whole_job(
     paths = [tmp_path / f"{i}.parquet" for i in range(2)]
     for path in paths:
         od.write_log(od.Log(**columns), path)
-    monkeypatch.setattr("oddsmith.logs.fit.TOLD_S", 0.0)
+    monkeypatch.setattr("oddsmith.logs.fit.LINE_EVERY_S", 0.0)
     od.fit_log(od.auto(["a", "b"], size="small"), paths)
     told = capsys.readouterr().err.splitlines()
     assert [line.split()[2:5] for line in told[40:42]] == [

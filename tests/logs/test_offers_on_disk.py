@@ -207,7 +207,7 @@ def test_features_of_arms_given_at_birth(tmp_path: Path) -> None:
 def test_only_some_columns_keep_the_names(tmp_path: Path) -> None:
     log = od.Log.of(*played()[1:])
     for source in (log, written(log, tmp_path, "parquet")):
-        lean = od.logs.LogReader(only=["propensities"]).read(source)
+        lean = od.logs.LogReader(only=["propensities"]).read_log(source)
         assert lean.features is None
         np.testing.assert_array_equal(lean.propensities, log.propensities)
         assert lean.offered == log.offered

@@ -78,7 +78,7 @@ def test_an_id_that_comes_again_in_another_file_is_refused(tmp_path: Path) -> No
     whole = tmp_path / "whole.csv"
     whole.write_text("\n".join(["arm,reward,decision_id", *lines, lines[1]]) + "\n")
     with pytest.raises(od.errors.BrokenLog, match=r"decision_id, row 6: .* again"):
-        od.logs.LogReader(rows=2).read(whole)
+        od.logs.LogReader(rows=2).read_log(whole)
 
 
 def test_rows_are_known_before_they_are_read(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def _read(asked: argparse.Namespace) -> _Question:
     sources = [str(source) for source in reading.sources(asked.logs)]
     units = units_of(asked, files.values(), reading, sources)
     # ids are for the reader, which refuses those that come again
-    whole = units.reader.read(sources).without("decision_id")
+    whole = units.reader.read_log(sources).without("decision_id")
     log, restricted = _restricted(asked, _of_slot(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(

@@ -65,7 +65,7 @@ def _replay(asked: argparse.Namespace) -> str | Refused:
     units = units_of(
         asked, [file], reader(asked, file.arms, offers=file.arms is None), [asked.log]
     )
-    log = units.reader.read(asked.log)
+    log = units.reader.read_log(asked.log)
     n = len(rewarded(log))
     seed = checked_seed(asked.seed, file.seed, 0)
     if asked.steps is not None:

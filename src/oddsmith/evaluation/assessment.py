@@ -29,7 +29,7 @@ from oddsmith.evaluation.intervals import Estimate, compare, estimate
 from oddsmith.evaluation.rows import Rows, rows_of
 from oddsmith.evaluation.slates import Slates, by_place, slates_of
 from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
-from oddsmith.logs.progress import TOLD_S, Bar
+from oddsmith.logs.progress import LINE_EVERY_S, Bar
 from oddsmith.logs.table import Log
 
 __all__ = [
@@ -275,7 +275,7 @@ def _assessed(log: Log, targets: Mapping[str, Array], asked: _Asked) -> Assessme
     answers: Answers = {name: {} for name in targets}
     estimators = len(_PLAIN) if asked.predictions is None else len(ESTIMATORS)
     steps = len(targets) * estimators + len(ESTIMATORS)
-    with closing(Bar("estimates", steps, every=TOLD_S)) as bar:
+    with closing(Bar("estimates", steps, every=LINE_EVERY_S)) as bar:
         for name, odds in targets.items():
             for estimator, make in _estimators(
                 log, odds, asked.predictions, asked.beforehand

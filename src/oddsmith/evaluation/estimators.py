@@ -29,7 +29,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.rows import Rows, rewarded, rows_at, rows_of
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
-from oddsmith.logs.rules import drawn
+from oddsmith.logs.rules import drawn_entries
 from oddsmith.logs.table import Log
 
 __all__ = [
@@ -281,7 +281,9 @@ def _model(rows: Rows, predictions: object) -> _Model:
         )
     table = rows_at(table, rows.known)
     return _Model(
-        (rows.target * table).sum(axis=1), table, rows.reward - drawn(table, rows.arm)
+        (rows.target * table).sum(axis=1),
+        table,
+        rows.reward - drawn_entries(table, rows.arm),
     )
 
 
@@ -361,7 +363,7 @@ def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Ex
     if rows.ratios is None or rows.propensities is None:
         base, q, odds = (
             model.base,
-            drawn(model.predictions, rows.arm),
+            drawn_entries(model.predictions, rows.arm),
             np.ones(len(rows.arm)),
         )
         shrunk = shrink(rows.weights)

@@ -13,7 +13,7 @@ from oddsmith.core.uniforms import Uniforms
 from oddsmith.evaluation.offer_rows import JoinedRows, complete, context_rows
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.evaluation.slates import slates_of
-from oddsmith.logs.progress import TOLD_S, progress
+from oddsmith.logs.progress import LINE_EVERY_S, progress
 from oddsmith.logs.table import Log
 
 __all__ = ["Regressor", "by_offers", "cross_fit"]
@@ -83,7 +83,9 @@ def cross_fit(
     predict = _of_arms(log, schema, per_arm, arms)
     if by_offers(log):
         predict = _of_offers(log, schema, arm_schema, per_arm)
-    for k in progress(range(folds), folds, "folds of the reward model", every=TOLD_S):
+    for k in progress(
+        range(folds), folds, "folds of the reward model", every=LINE_EVERY_S
+    ):
         rows, train = fold == k, (fold != k) & known
         if not train.any():
             raise InvalidInput(

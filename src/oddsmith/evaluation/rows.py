@@ -11,8 +11,8 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.rounding import half_step, largest_factor
 from oddsmith.evaluation.slates import Slates, heaviest_slate, slates_of
 from oddsmith.evaluation.terms import heaviest
-from oddsmith.logs.offers import inside
-from oddsmith.logs.rules import drawn
+from oddsmith.logs.offers import offer_mask
+from oddsmith.logs.rules import drawn_entries
 from oddsmith.logs.table import Log
 
 __all__ = ["Rows", "all_odds", "certain", "rewarded", "rows_at", "rows_of"]
@@ -63,7 +63,7 @@ class Rows:
                 "without propensities: use dm (a reward model), or log propensities "
                 "from now on"
             )
-        weights: Array = drawn(self.target, self.arm) / self.propensity
+        weights: Array = drawn_entries(self.target, self.arm) / self.propensity
         return weights
 
     @cached_property
@@ -108,7 +108,7 @@ class Rows:
             return float(self.propensities[met].min()) if met.any() else None
         if self.propensity is None:
             return None
-        own = drawn(self.target, self.arm) > 0
+        own = drawn_entries(self.target, self.arm) > 0
         others = (self.target > 0).sum(axis=1) - own
         # else they had no odds: that is missing mass
         left = (others > 0) & (self.propensity < 1 - _SURE)
@@ -292,7 +292,7 @@ def _checked(log: Log, target: object) -> Array:
     if (
         log.offered is not None
         and (
-            beyond := ((odds > 0) & ~inside(log.offered, log.n_arms)).any(axis=1)
+            beyond := ((odds > 0) & ~offer_mask(log.offered, log.n_arms)).any(axis=1)
         ).any()
     ):
         row = int(np.argmax(beyond))

@@ -17,7 +17,7 @@ from oddsmith.core.policy import Policy, check_policy
 from oddsmith.evaluation.rows import certain
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
-from oddsmith.logs.progress import TOLD_S, Bar
+from oddsmith.logs.progress import LINE_EVERY_S, Bar
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
 
@@ -71,7 +71,7 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
 
 def _odds(log: Log, policy: Policy, state: State) -> Array:
     """The policy's odds (T, K) for all rows."""
-    with closing(Bar("rows of the policy", len(log), every=TOLD_S)) as bar:
+    with closing(Bar("rows of the policy", len(log), every=LINE_EVERY_S)) as bar:
         return _odds_of(log, policy, state, bar)
 
 

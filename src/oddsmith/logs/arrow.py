@@ -13,7 +13,7 @@ from oddsmith.core.contexts import rows as rows_of
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput, import_extra
 from oddsmith.core.exact_json import decode, encode
-from oddsmith.logs.offers import BY_ARM, Features, inside
+from oddsmith.logs.offers import BY_ARM, Features, offer_mask
 from oddsmith.logs.pieces import Piece, suffixes
 from oddsmith.logs.table import Log
 
@@ -115,7 +115,7 @@ def _trimmed(
     column: npt.NDArray[np.generic], offers: Sequence[tuple[str, ...]]
 ) -> "pa.ListArray":
     """Lists with an entry for each arm offered."""
-    pa, mask = arrow(), inside(offers, column.shape[1])
+    pa, mask = arrow(), offer_mask(offers, column.shape[1])
     offsets = np.append(0, mask.sum(axis=1).cumsum()).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(column[mask]))
 

@@ -20,7 +20,7 @@ from oddsmith.logs.by_policy import for_policy
 from oddsmith.logs.engines import ENGINES, each
 from oddsmith.logs.formats import LogReader, total_rows
 from oddsmith.logs.knowledge import LogKind
-from oddsmith.logs.progress import TOLD_S, Bar
+from oddsmith.logs.progress import LINE_EVERY_S, Bar
 from oddsmith.logs.table import Log
 
 __all__ = ["Fit", "fit_log"]
@@ -197,7 +197,7 @@ def fit_log(
 
 def _bar(reader: LogReader, sources: Sequence[object]) -> Bar:
     """A bar of the rows of all sources."""
-    return Bar("rows", total_rows(reader, sources), every=TOLD_S)
+    return Bar("rows", total_rows(reader, sources), every=LINE_EVERY_S)
 
 
 def _learnt(

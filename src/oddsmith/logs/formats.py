@@ -25,7 +25,7 @@ from oddsmith.logs.pieces import (
     log_of,
     names_in,
 )
-from oddsmith.logs.progress import TOLD_S, Bar
+from oddsmith.logs.progress import LINE_EVERY_S, Bar
 from oddsmith.logs.table import COLUMNS, MAY_LACK, Log
 
 __all__ = [
@@ -219,7 +219,7 @@ class LogReader:
             form = SUFFIXES.get(path.suffix.lower())
         return parquet.rows(path) if form == "parquet" else lines_in(path)
 
-    def read(self, source: object) -> Log:
+    def read_log(self, source: object) -> Log:
         """The whole log, of one file or of several that continue each other. Arms that
         have names and no order given are sorted, or as columns side by side name
         them."""
@@ -248,7 +248,7 @@ class LogReader:
         """The pieces of all sources, with a bar of their rows."""
         parts: list[_Part] = []
         with closing(
-            Bar("reading rows", total_rows(self, sources), every=TOLD_S)
+            Bar("reading rows", total_rows(self, sources), every=LINE_EVERY_S)
         ) as bar:
             for number, source in enumerate(sources):
                 if isinstance(source, Log):
@@ -382,7 +382,7 @@ def read_log(
     >>> log.arm, log.arms, log.kind
     (array([1, 0]), ('a', 'b'), 'drawn')
     """
-    return LogReader(columns or {}, arms, format, experts=experts).read(source)
+    return LogReader(columns or {}, arms, format, experts=experts).read_log(source)
 
 
 def log_batches(

@@ -23,7 +23,7 @@ __all__ = [
     "check_offers",
     "everywhere",
     "feature_kind",
-    "inside",
+    "offer_mask",
     "shared",
     "sizes",
     "taken_out",
@@ -120,7 +120,7 @@ def trimmed(columns: Mapping[str, Any]) -> dict[str, Any]:
         ):
             whole[name] = column[:, :width]
     if whole.get("eligible") is None and any(len(row) < width for row in names):
-        whole["eligible"] = inside(names, width)
+        whole["eligible"] = offer_mask(names, width)
     return whole
 
 
@@ -143,11 +143,11 @@ def taken_out(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     width = max(map(len, whole["offered"]), default=0)
     masked = (
         any(part["eligible"] is not None for part in parts)
-        or not inside(whole["offered"], width).all()
+        or not offer_mask(whole["offered"], width).all()
     )
     for part, names in zip(parts, named, strict=True):
         if masked and part["eligible"] is None:
-            part["eligible"] = inside(names, width)
+            part["eligible"] = offer_mask(names, width)
         part |= {
             name: _widened(part[name], width)
             for name in BY_ARM
@@ -189,7 +189,7 @@ def _padded(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
     return column
 
 
-def inside(offers: Sequence[tuple[str, ...]], width: int) -> Bools:
+def offer_mask(offers: Sequence[tuple[str, ...]], width: int) -> Bools:
     """Which of `width` places (T, width) are those of arms that were offered."""
     mask: Bools = np.arange(width) < sizes(offers)[:, None]
     return mask

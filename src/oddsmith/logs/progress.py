@@ -6,12 +6,12 @@ import time
 from collections.abc import Generator, Iterable
 from typing import TextIO, TypeVar
 
-__all__ = ["Bar", "TOLD_S", "progress"]
+__all__ = ["Bar", "LINE_EVERY_S", "progress"]
 
 _Item = TypeVar("_Item")
 _busy = False
 _WIDTH = 24
-TOLD_S = 30.0
+LINE_EVERY_S = 30.0
 """Seconds between lines, where no terminal is, of work that may take minutes: `every`
 of `progress`."""
 _PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent

@@ -13,7 +13,7 @@ from oddsmith.core.errors import BrokenLog, InvalidInput
 from oddsmith.logs.offers import check_features, check_offers
 from oddsmith.logs.slates import check_slates, slate_column, slot_column
 
-__all__ = ["TYPES", "check_rows", "drawn", "times", "typed"]
+__all__ = ["TYPES", "check_rows", "drawn_entries", "times", "typed"]
 
 if TYPE_CHECKING:
     from oddsmith.logs.table import Log
@@ -93,7 +93,7 @@ def check_rows(log: "Log") -> None:
     if log.eligible is not None:
         _require(
             "eligible",
-            drawn(log.eligible, log.arm),
+            drawn_entries(log.eligible, log.arm),
             log.arm,
             "must allow the arm that was drawn",
         )
@@ -103,7 +103,7 @@ def check_rows(log: "Log") -> None:
         _check_unique(log.decision_id)
 
 
-def drawn(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
+def drawn_entries(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
     """The entry (T,) of the drawn arm in each row of (T, K)."""
     entries: npt.NDArray[T] = np.take_along_axis(columns, arm[:, None], axis=1)[:, 0]
     return entries
@@ -154,7 +154,7 @@ def _check_odds(log: "Log", propensities: Array) -> None:
         "must not be negative",
     )
     _require("propensities", np.abs(total - 1) <= 1e-6, total, "must sum to 1")
-    of_arm = drawn(propensities, log.arm)
+    of_arm = drawn_entries(propensities, log.arm)
     _require(
         "propensities",
         of_arm >= LEAST_PROPENSITY,

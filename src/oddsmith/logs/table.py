@@ -24,7 +24,7 @@ from oddsmith.logs.knowledge import (
     LogKind,
     Use,
 )
-from oddsmith.logs.rules import check_rows, drawn, typed
+from oddsmith.logs.rules import check_rows, drawn_entries, typed
 
 __all__ = ["COLUMNS", "Log", "MAY_LACK"]
 
@@ -106,7 +106,9 @@ class Log:
             self._share_names(offers.shared(self.offered))
         check_rows(self)
         if self.propensity is None and self.propensities is not None:
-            object.__setattr__(self, "propensity", drawn(self.propensities, self.arm))
+            object.__setattr__(
+                self, "propensity", drawn_entries(self.propensities, self.arm)
+            )
         if self.propensity is not None:
             # sums of odds have rounding
             object.__setattr__(self, "propensity", np.minimum(self.propensity, 1.0))

@@ -4,7 +4,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 from oddsmith.evaluation.draws.draws import BetFamily, Draws, equal_bets
-from oddsmith.logs.rules import drawn
+from oddsmith.logs.rules import drawn_entries
 
 __all__ = ["bets_on_drawn_odds", "forced", "repeated", "steps"]
 
@@ -49,9 +49,9 @@ def repeated(draws: Draws) -> BetFamily:
     known."""
     before, possible = draws.previous()
     if draws.odds is not None:
-        possible &= drawn(draws.odds, before) > 0
+        possible &= drawn_entries(draws.odds, before) > 0
     if draws.eligible is not None:
-        possible &= drawn(draws.eligible, before)
+        possible &= drawn_entries(draws.eligible, before)
 
     def gains(rows: slice) -> Array:
         same = np.where(draws.arm[rows] == before[rows], draws.inverse[rows], 0.0) - 1.0

@@ -14,7 +14,7 @@ import numpy as np
 from oddsmith.core.arrays import Array, Bools, Ints
 from oddsmith.core.errors import InvalidInput
 from oddsmith.logs.by_policy import names_of, over_arms
-from oddsmith.logs.rules import drawn
+from oddsmith.logs.rules import drawn_entries
 from oddsmith.logs.table import Log
 
 __all__ = ["BetFamily", "Draws", "equal_bets"]
@@ -69,7 +69,7 @@ class Draws:
         if self.odds is None and self.stated and (self.count <= 2).all():
             self.odds = self._odds_of_two(propensity)
         self.propensity = (
-            propensity if self.odds is None else drawn(self.odds, self.arm)
+            propensity if self.odds is None else drawn_entries(self.odds, self.arm)
         )
         self.inverse: Array = np.minimum(1.0 / self.propensity, _MOST)
         self._check_floor()
@@ -80,7 +80,7 @@ class Draws:
         total = q.sum(axis=1)
         possible = total > 0
         ratio = (
-            drawn(q, self.arm[rows])
+            drawn_entries(q, self.arm[rows])
             * self.inverse[rows]
             / np.where(possible, total, 1.0)
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 from oddsmith.evaluation.draws.draws import Draws
-from oddsmith.logs.rules import drawn
+from oddsmith.logs.rules import drawn_entries
 
 __all__ = ["LearnedBet", "Portfolio", "RandomNumbers", "Relabelling", "learned_bets"]
 
@@ -80,7 +80,7 @@ class RandomNumbers:
 
     def __init__(self, draws: Draws, odds: Array) -> None:
         self._high, self._inverse = (
-            drawn(np.cumsum(odds, axis=1), draws.arm),
+            drawn_entries(np.cumsum(odds, axis=1), draws.arm),
             draws.inverse,
         )
         self._low = self._high - draws.propensity

@@ -7,7 +7,7 @@ import numpy as np
 from oddsmith.core.arrays import Array
 from oddsmith.evaluation.draws.arm_bets import forced, repeated
 from oddsmith.evaluation.draws.draws import BetFamily, Draws, equal_bets
-from oddsmith.logs.rules import drawn
+from oddsmith.logs.rules import drawn_entries
 
 __all__ = ["bets_on_all_odds"]
 
@@ -169,7 +169,7 @@ def _shifted(draws: Draws, odds: Array) -> BetFamily:
 def _reused(draws: Draws, odds: Array) -> BetFamily:
     """The random number of a row before, which lay in its arm's part of [0, 1): how
     much of that is this arm's."""
-    high = drawn(np.cumsum(odds, axis=1), draws.arm)
+    high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
     low, lags = high - draws.propensity, (1, 2, 3, 4)
 
     def gains(rows: slice) -> Array:

@@ -15,7 +15,7 @@ from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.files.fingerprint import difference
-from oddsmith.logs.progress import TOLD_S, progress
+from oddsmith.logs.progress import LINE_EVERY_S, progress
 from oddsmith.server.audit.checks import (
     CLOSE,
     INCUMBENT,
@@ -237,7 +237,9 @@ class _Proof:
         panel, start = Panel(), start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
         visits = walk(self.reading, start, roster_change(bench), self.head, stops)
-        for visit in progress(visits, self.counts["decision"], "experts", every=TOLD_S):
+        for visit in progress(
+            visits, self.counts["decision"], "experts", every=LINE_EVERY_S
+        ):
             place = visit.line.id, visit.line.position
             self.experts.take(*place, panel.advice_answer(visit))
             if _needs_models(visit, self.arbiter):
