@@ -153,7 +153,7 @@ def _left(path: Path, number: int) -> tuple[int, int]:
     with SQLiteReader(path) as reader:
         tally, ((contexts,),) = (
             reader.tally(),
-            reader._read("select count(*) from contexts"),
+            reader._fetch("select count(*) from contexts"),
         )
     is_open = number % 3 == 0 and tally.get("default", 0) < tally["decision"]
     return int(is_open), contexts if number % 4 == 0 else 0

@@ -18,15 +18,15 @@ import numpy as np
 
 from benchmarks.service_load import ARMS, EXPERTS, FEATURES, policy_file
 from oddsmith.core.decision import draw
-from oddsmith.server.experiment.start import Opened, open_experiments
-from oddsmith.server.fold.fold import Folded, restore, save_snapshot
+from oddsmith.server.experiment.start import ExperimentSetup, open_experiments
+from oddsmith.server.fold.fold import FoldState, restore, save_snapshot
 from oddsmith.server.store import DecisionMade, Event, Reward
 
 _BATCH = 2000
 _LATE = 700  # decisions between a decision and its reward
 
 
-def events(opened: Opened, total: int, since: float = 0.0) -> Iterator[Event]:
+def events(opened: ExperimentSetup, total: int, since: float = 0.0) -> Iterator[Event]:
     """Decisions from one state, which is enough for the work of a restart, one a
     second, and late rewards."""
     rng = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def fill(folder: Path, total: int, *, snapshot: bool, since: float = 0.0) -> int
     return head
 
 
-def restart(folder: Path) -> tuple[float, float, Folded]:
+def restart(folder: Path) -> tuple[float, float, FoldState]:
     """Seconds, seconds of CPU, and the state."""
     start, used = time.perf_counter(), time.process_time()
     opened = open_experiments([folder / "load.toml"])[0]

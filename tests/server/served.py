@@ -164,7 +164,7 @@ class Here:
     def state(self, name: str = "news") -> Any:
         """The state once it knows all that is in the log."""
         learner = self.experiment(name).follower
-        self.portal.call(learner.reached, self.experiment(name).store.head())
+        self.portal.call(learner.wait_for, self.experiment(name).store.head())
         return learner.now.state
 
     def defined(self, name: str = "news") -> Any:
@@ -173,7 +173,7 @@ class Here:
         experiment = self.experiment(name)
         store: Any = experiment.store
         return reference(
-            experiment.opened.policy,
+            experiment.setup.policy,
             stored(store),
             store.rule,
             store.late,

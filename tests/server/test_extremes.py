@@ -237,7 +237,7 @@ def test_a_propensity_that_no_input_accepts_is_folded_where_a_store_has_it(
         served.post("decide", asked | {"id": "good"})
         store = served.experiment().store
         (line,) = store.history(["good"], 100)
-        ((decision, drawn),) = store.settled([line.position])
+        ((decision, drawn),) = store.decisions_with_draws([line.position])
         (evidence,) = store.evidence([line.position])
         assert drawn is not None
         old = decision._replace(propensities=np.array([1.0, 0.0, p]))

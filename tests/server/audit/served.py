@@ -11,7 +11,7 @@ import numpy as np
 import oddsmith as od
 from oddsmith.core.decision import draw
 from oddsmith.experts.answers import RecordedAdvice
-from oddsmith.server.fold.fold import Folded, advance, restore, roster_change
+from oddsmith.server.fold.fold import FoldState, advance, restore, roster_change
 from oddsmith.server.fold.judge import gts_inside, judge, judge_to_json
 from oddsmith.server.store import (
     Activation,
@@ -79,7 +79,7 @@ class Served:
             "reward": [0.0, 1.0],
         }
         self.store = SQLiteStore(path, policy, rule=rule, late=late, about=said | about)
-        self.folded: Folded = restore(self.store, policy, change=self.change)
+        self.folded: FoldState = restore(self.store, policy, change=self.change)
         self.steps, self.time = 0, BEGAN
 
     def follow(self) -> None:

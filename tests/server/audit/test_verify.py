@@ -16,7 +16,7 @@ from oddsmith.core import kernels
 from oddsmith.server.audit import Level, Miss, VerifyReport, verify
 from oddsmith.server.audit import walk as walking
 from oddsmith.server.audit.walk import start_of, walk
-from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot
+from oddsmith.server.fold.fold import FoldState, roster_change, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.store import Correction, Line, Reward, SQLiteStore, open_reader
 from oddsmith.server.store.protocol import Rule
@@ -187,7 +187,7 @@ def test_a_fitted_state_may_be_the_beginning(tmp_path: Path) -> None:
     mine = policy()
     state = mine.init()._replace(log_weights=np.array([-1.0, 0.0, -2.0]), learnt=9)
     with SQLiteStore(tmp_path / "s", mine, about={"seed": 41}) as store:
-        save_snapshot(store, Folded(state, 0, mine), 0.0)
+        save_snapshot(store, FoldState(state, 0, mine), 0.0)
     service = lived(Served(tmp_path / "s", mine), 30, rosters=False)
     with service.store as store:
         assert service.folded.state.learnt > 9

@@ -25,7 +25,7 @@ from oddsmith.server.experiment.clock import Clock
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.start import open_experiments
 from oddsmith.server.experiment.windows import Windows
-from oddsmith.server.fold.fold import advance, begun, restore, roster_change
+from oddsmith.server.fold.fold import advance, initial_fold, restore, roster_change
 from oddsmith.server.fold.judge import judge_from_json
 from oddsmith.server.http.routes import rewards
 from oddsmith.server.http.routes.decide import decide
@@ -128,8 +128,8 @@ class Service(RuleBasedStateMachine):
 
         self.experiment = self.loop.run_until_complete(start())
         if self.replica is None:
-            policy = self.experiment.opened.policy
-            self.replica = begun(self.experiment.store, policy, policy.init())
+            policy = self.experiment.setup.policy
+            self.replica = initial_fold(self.experiment.store, policy, policy.init())
 
     def judge(self, reader: SQLiteReader) -> Any:
         return judge_from_json(reader.about["judge"])
@@ -267,7 +267,7 @@ class Service(RuleBasedStateMachine):
         """A replica that follows the file is where the service is."""
         self.call(self.experiment.follower.catch_up())
         with SQLiteReader(self.experiment.store.path) as reader:
-            opened = self.experiment.opened
+            opened = self.experiment.setup
             self.replica = advance(
                 reader, opened.policy, self.replica, change=opened.change
             )

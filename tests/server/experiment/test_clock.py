@@ -39,7 +39,7 @@ def erased(served: Here) -> bool:
 
 
 def contexts(served: Here) -> int:
-    ((count,),) = served.inner()._read("select count(*) from contexts")
+    ((count,),) = served.inner()._fetch("select count(*) from contexts")
     return int(count)
 
 
@@ -252,6 +252,6 @@ def test_a_replica_with_a_wrong_clock_closes_and_erases_nothing(
                 wrong.portal.call(one._windows.close_due)  # type: ignore[union-attr]
                 wrong.decide(f"{ahead}")
         query = "select count(*) from contexts where experiment = $1"
-        assert store._read(query) == [(4,)]
+        assert store._fetch(query) == [(4,)]
         assert "default" not in store.tally()
         assert store.newest().time == pytest.approx(now, abs=300)

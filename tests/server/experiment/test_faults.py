@@ -157,7 +157,7 @@ def test_learning_that_fails_is_told_and_made_up_for(
         tmp_path, experts=f'[experts.one]\nkind = "python"\nfactory = "{module}:bank"\n'
     )
     with here(file) as served:
-        policy: Any = served.experiment().opened.policy
+        policy: Any = served.experiment().setup.policy
         student = type(policy.experts.experts)
         learning_breaks(served, student)
         trouble = served.get("/readyz", status=503)["experiments"]["news"]

@@ -49,13 +49,13 @@ def many(folder: Path, hands: Hands) -> Iterator[Here]:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is read of stores, from now on."""
-    seen, read = list[str](), SQLiteReader._read
+    seen, read = list[str](), SQLiteReader._fetch
 
     def noted(self: SQLiteReader, query: str, *values: object, **more: Any) -> Any:
         seen.append(f"{self.path.name}: {query}")
         return read(self, query, *values, **more)
 
-    monkeypatch.setattr(SQLiteReader, "_read", noted)
+    monkeypatch.setattr(SQLiteReader, "_fetch", noted)
     return seen
 
 

@@ -13,7 +13,7 @@ import oddsmith as od
 from oddsmith.core import kernels
 from oddsmith.files.state import leaves_of
 from oddsmith.server.experiment.start import open_experiments
-from oddsmith.server.fold.fold import Folded, restore, save_snapshot
+from oddsmith.server.fold.fold import FoldState, restore, save_snapshot
 from oddsmith.server.store.events import KERNELS
 from oddsmith.server.store.protocol import Store
 from server.served import here, place
@@ -28,7 +28,7 @@ def kernels_change() -> Iterator[None]:
     kernels.use(usual)
 
 
-def bits(folded: Folded) -> list[bytes]:
+def bits(folded: FoldState) -> list[bytes]:
     return [np.asarray(leaf).tobytes() for _, leaf in leaves_of(folded.state)]
 
 

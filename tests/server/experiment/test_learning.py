@@ -56,7 +56,7 @@ def counting(folder: Path, service: str = "") -> Path:
 
 
 def counter(served: Here) -> Any:
-    policy: Any = served.experiment().opened.policy
+    policy: Any = served.experiment().setup.policy
     bank = type(policy.experts.experts)
     bank.broken_at = 1e9
     bank.go.set()
@@ -280,7 +280,7 @@ def test_a_correction_after_erasing_gives_what_a_restart_would(
         monkeypatch.setattr(experiment.follower, "save", nothing)
         served.post("correct", {"id": "h", "reward": 0, "key": "k"})
         live = bits(served.state())
-        restored = restore(experiment.store, experiment.opened.policy)
+        restored = restore(experiment.store, experiment.setup.policy)
     assert (bits(restored.state) == live) is forgets  # the second is broken
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from oddsmith.server.experiment.news import LongPolls, Reached
+from oddsmith.server.experiment.news import LongPolls, PositionWaiters
 from oddsmith.server.experiment.start import open_experiments
 from oddsmith.server.experiment.threads import Busy
 from oddsmith.server.http.app import make_app
@@ -90,7 +90,7 @@ def test_waiting_reads_nothing_and_leaves_nothing(
             reads.append(1)
             return [(1,)]
 
-        monkeypatch.setattr(type(served.experiment().store), "_read", noted)
+        monkeypatch.setattr(type(served.experiment().store), "_fetch", noted)
         call = poll(served, pool, 1, 0.5)
         time.sleep(0.3)
         assert reads == []
@@ -176,7 +176,7 @@ def test_a_service_that_stops_does_not_wait_for_them(
 
 def test_positions_with_gaps_are_reached() -> None:
     async def run() -> list[str]:
-        reached, said = Reached(), list[str]()
+        reached, said = PositionWaiters(), list[str]()
 
         async def wait_for(position: int) -> None:
             await reached.wait(position)

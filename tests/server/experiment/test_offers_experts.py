@@ -117,7 +117,7 @@ def test_experts_come_go_and_fail_while_goods_change(tmp_path: Path) -> None:
         assert failures == {"shape": 5}
     with here(file) as served:
         assert bits(served.state()) == live
-        (opened,) = [served.experiment().opened]
+        (opened,) = [served.experiment().setup]
         with SQLiteReader(tmp_path / "shop.sqlite") as reader:
             whole = restore(
                 WithoutSnapshots(reader),

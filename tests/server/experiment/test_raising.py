@@ -80,7 +80,7 @@ def test_rewards_that_an_expert_raises_on_are_refused_for_it_alone(
         assert served.get("/v1/posterior")["learnt"] == 38
         # what was written before it raised is taken back
         assert state.experts[0] == 38 - refused
-        opened = served.experiment().opened
+        opened = served.experiment().setup
         replica: Any = WithoutSnapshots(opened.store)
         whole = restore(replica, opened.policy)
         assert (bits(whole.state), len(whole.refused)) == (bits(state), refused)

@@ -23,7 +23,7 @@ def clean(served: Here, folder: Path) -> Any:
     """The state of a fresh store that holds each decision and then its reward, once, in
     the order they counted in."""
     store: Any = served.experiment().store
-    policy = served.experiment().opened.policy
+    policy = served.experiment().setup.policy
     decisions = {
         event.id: event for _, event in stored(store) if isinstance(event, DecisionMade)
     }

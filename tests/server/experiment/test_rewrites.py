@@ -10,7 +10,7 @@ import pytest
 
 from oddsmith.core.decision import State
 from oddsmith.server.experiment.windows import Windows
-from oddsmith.server.fold.fold import Folded, restore
+from oddsmith.server.fold.fold import FoldState, restore
 from oddsmith.server.fold.ladder import Ladder
 from server.served import Hands, here, place, wait
 from server.store.samples import bits, policy
@@ -40,7 +40,7 @@ def test_after_a_refold_the_next_one_waits(tmp_path: Path, monkeypatch: Any) -> 
         assert (follower.now.position, follower.refolds) == (known, 1)
         assert follower.lag_s > 0
         assert served.decide("g")["seen"] == known
-        opened = served.experiment().opened
+        opened = served.experiment().setup
         # an honest state
         assert bits(follower.now.state) == bits(
             restore(store, opened.policy, until=known).state
@@ -76,7 +76,7 @@ def test_a_ladder_keeps_few_states_and_gives_the_newest_that_is_early_enough() -
     assert ladder.before(10**9) is None
     for position in range(0, 100_000, 500):
         ladder.keep(
-            Folded(judge.init()._replace(learnt=position), position, judge), 500
+            FoldState(judge.init()._replace(learnt=position), position, judge), 500
         )
     assert len(ladder._kept) < 25
     newest = ladder.before(10**9)
@@ -98,7 +98,7 @@ def test_a_ladder_of_large_states_keeps_the_newest_ones(monkeypatch: Any) -> Non
     ladder, judge = Ladder(), policy()
     for position in range(0, 20_000, 1000):
         # 1,000 bytes each
-        ladder.keep(Folded((np.zeros(125), position), position, judge), 1000)
+        ladder.keep(FoldState((np.zeros(125), position), position, judge), 1000)
     assert [kept.position for kept in ladder._kept][-1] == 19_000
     assert len(ladder._kept) <= 3
 

@@ -16,7 +16,7 @@ from oddsmith.server.store import (
     Line,
     Snapshot,
 )
-from oddsmith.server.store.protocol import Drawn, Erased, Late, Rule, line_of
+from oddsmith.server.store.protocol import Draw, Erased, Late, Rule, line_of
 
 __all__ = ["Memory"]
 
@@ -71,7 +71,7 @@ class Memory:
             for place in positions
         ]
 
-    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+    def draws(self, positions: Sequence[int]) -> list[Draw | None]:
         made = {
             place: event
             for place, event in self.events
@@ -79,12 +79,14 @@ class Memory:
         }
         events = [made[place] for place in positions]
         return [
-            Drawn.of(one.decision, one.own, shadow=one.shadow, votes=_votes_on_arm(one))
+            Draw.of(one.decision, one.own, shadow=one.shadow, votes=_votes_on_arm(one))
             for one in events
         ]
 
-    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
-        return list(zip(self.decisions(positions), self.drawn(positions), strict=True))
+    def decisions_with_draws(
+        self, positions: Sequence[int]
+    ) -> list[tuple[Decision, Draw | None]]:
+        return list(zip(self.decisions(positions), self.draws(positions), strict=True))
 
     def changes(self) -> list[Line]:
         return [

@@ -9,7 +9,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.server.fold import decisions as listing
-from oddsmith.server.fold.decisions import Listed, Page, Wanted, page_of
+from oddsmith.server.fold.decisions import ListEntry, Page, PageQuery, page_of
 from oddsmith.server.store import (
     Activation,
     Correction,
@@ -69,7 +69,7 @@ def expected(story: list[Event]) -> tuple[float | None, bool]:
     return value, any(isinstance(event, Activation) for event in story)
 
 
-def told(one: Listed) -> tuple[str, int, str, float, float | None, bool]:
+def told(one: ListEntry) -> tuple[str, int, str, float, float | None, bool]:
     value = None if isnan(one.account.value) else one.account.value
     return (
         one.line.id,
@@ -83,10 +83,10 @@ def told(one: Listed) -> tuple[str, int, str, float, float | None, bool]:
 
 def pages(store: Store, **wanted: Any) -> list[Page]:
     """All pages, each from where the last one ended."""
-    found = [page_of(store, store.head(), Wanted(**wanted))]
+    found = [page_of(store, store.head(), PageQuery(**wanted))]
     while found[-1].before is not None:
         found.append(
-            page_of(store, store.head(), Wanted(before=found[-1].before, **wanted))
+            page_of(store, store.head(), PageQuery(before=found[-1].before, **wanted))
         )
     return found
 
@@ -160,7 +160,7 @@ def test_many_events_that_are_no_decisions_are_passed_in_stretches(
 
 
 def test_an_empty_log_has_an_empty_page(store: Store) -> None:
-    assert page_of(store, store.head(), Wanted()) == Page([], None, 0)
+    assert page_of(store, store.head(), PageQuery()) == Page([], None, 0)
 
 
 def test_new_decisions_between_two_pages_neither_repeat_nor_hide_one(
@@ -169,7 +169,7 @@ def test_new_decisions_between_two_pages_neither_repeat_nor_hide_one(
     append(store, *(made(f"d{number}") for number in range(20)))
     seen, before = list[str](), None
     for turn in range(5):
-        page = page_of(store, store.head(), Wanted(before=before, limit=4))
+        page = page_of(store, store.head(), PageQuery(before=before, limit=4))
         seen, before = seen + [one.line.id for one in page.decisions], page.before
         append(store, made(f"new{turn}"))
     assert seen == [f"d{number}" for number in reversed(range(20))]
@@ -177,11 +177,13 @@ def test_new_decisions_between_two_pages_neither_repeat_nor_hide_one(
 
 def test_a_page_is_as_of_its_position(store: Store) -> None:
     first, second, third = append(store, made("d1"), made("d2"), Reward("d1", 1.0, 0.0))
-    (one, other) = page_of(store, third, Wanted()).decisions
+    (one, other) = page_of(store, third, PageQuery()).decisions
     assert (one.line.id, other.account.value) == ("d2", 1.0)
-    (one, other) = page_of(store, second, Wanted()).decisions
+    (one, other) = page_of(store, second, PageQuery()).decisions
     assert isnan(other.account.value)
-    assert [one.line.id for one in page_of(store, first, Wanted()).decisions] == ["d1"]
+    assert [one.line.id for one in page_of(store, first, PageQuery()).decisions] == [
+        "d1"
+    ]
 
 
 def test_units_and_shadows_are_told(store: Store) -> None:
@@ -191,7 +193,7 @@ def test_units_and_shadows_are_told(store: Store) -> None:
     )
     number = od.Decision(np.int64(7), None, None, 1, np.array([0.1, 0.9]))
     append(store, plain, shadow, DecisionMade("d3", number, 0, 0.0))
-    third, second, first = page_of(store, store.head(), Wanted()).decisions
+    third, second, first = page_of(store, store.head(), PageQuery()).decisions
     assert (first.draw.unit, first.draw.shadow) == (None, False)
     assert (second.draw.unit, second.draw.shadow) == ("müller", True)
     assert (third.line.arm, third.draw.propensity) == ("1", 0.9)

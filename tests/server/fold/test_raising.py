@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from oddsmith.server.audit.walk import Ahead, StateCursor
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
+from oddsmith.server.fold.fold import FoldState, advance, restore, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.fold.steps import due_after
 from oddsmith.server.store import Correction, DecisionMade, DefaultReward, Event, Reward
@@ -122,7 +122,7 @@ def test_the_same_bits_from_anywhere_to_anywhere(
         until: definition(policy, store, until) for until in range(1, head + 1, 6)
     } | {head: definition(policy, store, head)}
     assert bool(wanted[head][1]) == (least < 1)
-    live = Folded(policy.init(), 0, policy)
+    live = FoldState(policy.init(), 0, policy)
     for until, (state, refused) in wanted.items():
         whole = restore(store, policy, until=until)
         assert (bits(whole.state), list(whole.refused)) == (bits(state), refused)
@@ -139,7 +139,7 @@ def test_a_walk_over_all_states_agrees() -> None:
     store: Any = Memory(step=1)
     store.append(*log(policy))
     cursor = StateCursor(
-        Ahead(store, store.head()), Folded(policy.init(), 0, policy), None
+        Ahead(store, store.head()), FoldState(policy.init(), 0, policy), None
     )
     for until in range(1, store.head() + 1, 4):
         folded, why, _ = cursor.at(until)

@@ -13,7 +13,7 @@ from oddsmith.experts.learners.name_table import NameTable
 from oddsmith.files.state import leaves_of
 from oddsmith.server.audit.proof import verify
 from oddsmith.server.audit.walk import start_of
-from oddsmith.server.fold.fold import keyed, restore, roster_change, save_snapshot
+from oddsmith.server.fold.fold import restore, roster_change, save_snapshot, with_salt
 from oddsmith.server.store import DecisionMade, ExpertChange, Reward, SQLiteStore
 from server.store.samples import append
 
@@ -102,7 +102,7 @@ def test_every_fold_of_a_store_has_its_secret(tmp_path: Path) -> None:
         }
         for level in (levels["odds"], levels["experts"]):
             assert (level.checked, level.followed, level.misses) == (16, 16, [])
-        check_same(start_of(store, made).state, keyed(made.init(), store.secret))
+        check_same(start_of(store, made).state, with_salt(made.init(), store.secret))
     with SQLiteStore(tmp_path / "s", policy(), about={"seed": 3}) as again:
         check_same(restore(again, policy(), change=change).state, whole.state)
 
@@ -127,9 +127,9 @@ def test_two_stores_share_no_digest_and_say_the_same(tmp_path: Path) -> None:
 def test_what_has_learnt_before_keeps_its_digests() -> None:
     agent = od.Agent(policy(), seed=1)
     agent.learn(agent.decide({"city": "Rome"}, arms=["a", "b"]), 1)
-    again = keyed(agent.state, b"0123456789abcdef")
+    again = with_salt(agent.state, b"0123456789abcdef")
     for old, new in zip(digests(agent.state), digests(again), strict=True):
         assert new.salt.any() == (not len(old.digests))
-    assert keyed(again, b"fedcba9876543210") is again
+    assert with_salt(again, b"fedcba9876543210") is again
     with pytest.raises(AttributeError):
-        _ = keyed(3, bytes(16)).salt
+        _ = with_salt(3, bytes(16)).salt

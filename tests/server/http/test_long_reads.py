@@ -114,7 +114,7 @@ def test_an_explanation_folds_the_weights_alone_and_the_same(
             served.reward(f"d{i}", float(i % 3 == 0))
         served.state()
         store: Any = served.experiment().store
-        opened = served.experiment().opened
+        opened = served.experiment().setup
         whole = {
             until: restore(store, opened.policy, until=until, change=opened.change)
             for until in (20, 61, 80)

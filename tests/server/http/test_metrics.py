@@ -235,7 +235,7 @@ def test_a_scrape_reads_no_store(served: Here, monkeypatch: Any) -> None:
         raise AssertionError("the store was read")
 
     served.decide("a")
-    monkeypatch.setattr(served.experiment().store, "_read", reads)
+    monkeypatch.setattr(served.experiment().store, "_fetch", reads)
     assert Scrape(served).news("written_events_total") == 1
 
 

@@ -42,7 +42,7 @@ def posterior(served: Here, name: str = "news") -> Any:
 
 
 def eta(served: Here) -> float:
-    policy: Any = served.experiment().opened.policy
+    policy: Any = served.experiment().setup.policy
     return float(policy.eta)
 
 

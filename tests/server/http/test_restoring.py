@@ -69,6 +69,6 @@ def test_a_state_that_is_behind_is_no_failure_of_the_store(
         async def late(_: int) -> None:
             raise TimeoutError
 
-        monkeypatch.setattr(served.experiment().follower, "reached", late)
+        monkeypatch.setattr(served.experiment().follower, "wait_for", late)
         change = {"expert": "a", "change": "retired", "key": "k"}
         assert served.post("experts", change, status=503)["code"] == "busy"

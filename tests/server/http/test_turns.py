@@ -17,7 +17,7 @@ from oddsmith.server.experiment.writer import Writer
 from oddsmith.server.fold.protocol import Step
 from oddsmith.server.http.routes.turns import Turns
 from oddsmith.server.store.events import DecisionMade, Event, Reward
-from oddsmith.server.store.protocol import Drawn, Receipt
+from oddsmith.server.store.protocol import Draw, Receipt
 from server.served import here
 
 
@@ -130,7 +130,7 @@ def test_a_fold_is_cut_by_steps_and_arms(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(follower, "_SLICE_ARMS", 30)
     sizes = [10, 10, 10, 10, 40, 1, 0, 0, 0, 0, 0]
     item: Any = None
-    drawn = [Drawn("a", 0, np.ones(size)) if size else None for size in sizes]
+    drawn = [Draw("a", 0, np.ones(size)) if size else None for size in sizes]
     steps = [Step(item, None, one) for one in drawn]
     parts = list(follower._slices(steps))
     assert [len(part) for part in parts] == [3, 1, 1, 4, 2]

@@ -239,7 +239,7 @@ def test_rewards_have_their_units(tmp_path: Path) -> None:
         told = served.experiment().follower.sums.checks.choices
         now = served.experiment().follower.now
         names, best = list("abcd"), int(now.state.log_weights.argmax())
-        plain = told.told(names, best, np.ones(4, dtype=bool))
+        plain = told.choices(names, best, np.ones(4, dtype=bool))
         assert served.get("/v1/checks")["choices_sentence"] == str(
             plain.in_units(od.RewardScale(0.0, 1000.0))
         )

@@ -18,7 +18,7 @@ from oddsmith.server.monitor.promises import promise
 from oddsmith.server.monitor.shadow import switch_of
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import OwnDraw
-from oddsmith.server.store.protocol import Drawn
+from oddsmith.server.store.protocol import Draw
 from oddsmith.theory import regret_bound
 from server.monitor.test_figures import exported, live
 from server.served import Hands, here, place, wait
@@ -124,7 +124,7 @@ def test_the_switch_by_sums(good: int, start: str) -> None:
             if good == 2
             else float(arm == good)
         )
-        drawn = Drawn("ab"[arm], arm, np.array([0.5, 0.5]), None, None, True, own)
+        drawn = Draw("ab"[arm], arm, np.array([0.5, 0.5]), None, None, True, own)
         sums.values.count(Count(i, i, reward), drawn, {"a": 0.5, "b": 0.5}, sums.named)
     found = switch_of(sums, od.RewardScale(0.0, 10.0))
     assert found.sentence.startswith(start)

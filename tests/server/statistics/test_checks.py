@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from oddsmith.evaluation.calibration import STAKES
 from oddsmith.evaluation.draws import ALARM, StandingBets, standing_bets
-from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot
+from oddsmith.server.fold.fold import FoldState, roster_change, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
 from oddsmith.server.statistics.calibration import Calibration
@@ -65,7 +65,7 @@ def test_checks_are_those_of_the_log_from_anywhere_to_anywhere(late: Late) -> No
     store: Any = Memory(step=1, late=late)
     store.about = {"arms": list(sum_logs.ARMS)}
     store.append(*events_of(120, seed=3))
-    live, seen = Folded(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about)), {}
+    live, seen = FoldState(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about)), {}
     for until in range(9, store.head() + 1, 37):
         live = advance(store, JUDGE, live, until=until)
         sums: Any = live.sums
@@ -85,8 +85,8 @@ def test_checks_are_those_of_the_log_from_anywhere_to_anywhere(late: Late) -> No
         )
         if known:
             right = calibrated(known)
-            assert {one.expert for one in checks.calibration.told()} == set(right)
-            for one in checks.calibration.told():
+            assert {one.expert for one in checks.calibration.results()} == set(right)
+            for one in checks.calibration.results():
                 assert one[1:] == pytest.approx(right[one.expert], rel=1e-9)
         seen[until] = sums_of(live)
     save_snapshot(store, restore(store, JUDGE, until=list(seen)[2]), 0.0)
@@ -122,7 +122,7 @@ def test_an_expert_that_joins_is_scored_from_then_on_and_sleepers_are_not() -> N
     kept = Calibration.from_json(sums.checks.calibration.to_json())
     scored = dict(zip(kept.names, kept.scored.tolist(), strict=True))
     assert scored == {"a": 3, "b": 2, "c": 3, "d": 2, "late": 1}
-    losses = {one.expert: one.loss for one in sums.checks.calibration.told()}
+    losses = {one.expert: one.loss for one in sums.checks.calibration.results()}
     assert losses["late"] == pytest.approx(-log(0.8))
     assert losses["d"] == pytest.approx(-(log(0.9) + log(0.8)) / 2)
     assert (sums.checks.last_reward, sums.checks.last_learnt) == (9.0, 9.0)

@@ -14,13 +14,13 @@ import oddsmith as od
 from oddsmith.core.arrays import Array
 from oddsmith.policies.parts.choices import LARGEST
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.fold import Folded, roster_change
+from oddsmith.server.fold.fold import FoldState, roster_change
 from oddsmith.server.fold.fold import save_snapshot as keep
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
 from oddsmith.server.statistics.choices import ChoiceSums
 from oddsmith.server.store import DecisionMade, Event, ExpertChange, Reward
-from oddsmith.server.store.protocol import Drawn, Late
+from oddsmith.server.store.protocol import Draw, Late
 from server.fold.memory import Memory
 from server.statistics import sum_logs
 from server.statistics.sum_logs import Counted, counted
@@ -98,7 +98,7 @@ def test_sums_are_those_of_the_log_from_anywhere_to_anywhere(
     store: Any = Memory(step=1, late=late)
     store.about = {} if "offers" in more else {"arms": list(sum_logs.ARMS)}
     store.append(*log(150, seed=5, **more))
-    live, seen = Folded(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about)), {}
+    live, seen = FoldState(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about)), {}
     for until in range(9, store.head() + 1, 61):
         live = advance(store, JUDGE, live, until=until)
         n, sums = by_hand(counted(store.events, until), 4)
@@ -120,8 +120,8 @@ def test_both_stores_fold_the_same(opened: Open) -> None:
     assert told(restore(opened(JUDGE), JUDGE).sums) == wanted
 
 
-def drawn(votes: Any, odds: float = 0.25) -> Drawn:
-    return Drawn(
+def drawn(votes: Any, odds: float = 0.25) -> Draw:
+    return Draw(
         "a", 0, np.array([odds, 1 - odds]), votes=np.array(votes, dtype=np.float64)
     )
 
@@ -176,12 +176,12 @@ def test_the_first_hundred_experts_are_compared() -> None:
         sums.count(Count(i, i, 0.0), drawn(1 - votes, 0.5))
     assert sums.sums.shape == (4, 101)
     names, there = [str(i) for i in range(100)], np.ones(100, dtype=bool)
-    found = sums.told(names, 3, there)
+    found = sums.choices(names, 3, there)
     assert (found.policy, found.predictor, found.hidden) == ("7", "3", ())
     assert found.low > 0.5
     there[7] = False
-    assert sums.told(names, 3, there).policy == "3"
-    assert sums.told(names[:2], 1, there[:2]).policy == "1"
+    assert sums.choices(names, 3, there).policy == "3"
+    assert sums.choices(names[:2], 1, there[:2]).policy == "1"
 
 
 @pytest.mark.parametrize("odds", [0.0, -1.0, nan])
@@ -197,4 +197,4 @@ def test_votes_that_cannot_be_are_sleep_and_large_weights_are_cut() -> None:
     kept = ChoiceSums.from_json(sums.to_json())
     assert (kept.sums[0] / 2**20).tolist() == [1.0, 1.0, 1.0, 1.0, 1.0, LARGEST, 0.0]
     assert kept.sums[2, 5] == (LARGEST - 0.5) ** 2 * 2**10
-    assert kept.told(list("abcdef"), 0, np.ones(6, dtype=bool)).low <= 0
+    assert kept.choices(list("abcdef"), 0, np.ones(6, dtype=bool)).low <= 0

@@ -9,7 +9,7 @@ import pytest
 
 from oddsmith.server.audit import doctor, export, verify
 from oddsmith.server.statistics import every
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.arms import ArmCounts
 from oddsmith.server.statistics.calibration import Calibration
 from oddsmith.server.statistics.checks import Checks
@@ -20,8 +20,8 @@ from oddsmith.server.store.place import open_reader
 from server.served import Here, here, place
 
 METHODS: list[tuple[str, Any, str]] = [
-    ("named", Named, "draw"),
-    ("named", Named, "to_json"),
+    ("named", NamedArms, "draw"),
+    ("named", NamedArms, "to_json"),
     ("arms", ArmCounts, "draw"),
     ("arms", ArmCounts, "count"),
     ("series", Series, "show"),

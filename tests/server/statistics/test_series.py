@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oddsmith.server.fold.fold import Folded, roster_change, save_snapshot, settle
+from oddsmith.server.fold.fold import FoldState, roster_change, save_snapshot, settle
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.fold.protocol import Step
 from oddsmith.server.fold.steps import due_after, with_decisions
 from oddsmith.server.statistics import Sums
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.bucket import Bucket
 from oddsmith.server.statistics.history import History, Mark
 from oddsmith.server.statistics.series import RANGES, Range, Series
@@ -89,7 +89,7 @@ def check(sums: Sums | None, rows: list[Counted]) -> None:
     assert sums is not None
     for what in RANGES:
         width, wanted = by_hand(rows, what)
-        got_width, got = sums.series.told(what, sums.named)
+        got_width, got = sums.series.buckets(what, sums.named)
         assert (got_width, set(got)) == (width, set(wanted))
         for index, bucket in got.items():
             known = wanted[index]
@@ -125,7 +125,7 @@ def test_sums_by_time_are_those_of_the_log_from_anywhere_to_anywhere(
 ) -> None:
     store = stored(late, arms=not offers)
     store.append(*log(260, step_s=3000.0 if offers else 400.0, offers=offers))
-    live = Folded(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about))
+    live = FoldState(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about))
     seen = {}
     for until in range(5, store.head() + 1, 83):
         live = advance(store, JUDGE, live, until=until)
@@ -162,7 +162,7 @@ def test_any_times_in_any_order_are_summed(
     draws: list[tuple[int, int]], cut: int
 ) -> None:
     """Clocks jump; whatever is still kept is right, and a snapshot changes nothing."""
-    named, series = Named(sum_logs.ARMS), Series()
+    named, series = NamedArms(sum_logs.ARMS), Series()
     odds = dict.fromkeys(sum_logs.ARMS, 0.25)
     for position, (time, arm) in enumerate(draws):
         if position == cut:
@@ -172,7 +172,7 @@ def test_any_times_in_any_order_are_summed(
         )
     newest = max(time // 100 for time, _ in draws)
     for what in RANGES:
-        width, buckets = series.told(what, named)
+        width, buckets = series.buckets(what, named)
         assert all(
             sum(row[2] for row in one.arms.values()) == pytest.approx(one.counts[0])
             for one in buckets.values()
@@ -202,7 +202,7 @@ def test_in_both_stores_they_are_the_same(opened: Open) -> None:
 def plain(sums: Sums | None) -> Any:
     """The sums by time without positions."""
     assert sums is not None
-    buckets = sums.series.told("all", sums.named)[1]
+    buckets = sums.series.buckets("all", sums.named)[1]
     rows = [
         (index, one.counts, one.arms | {"": one.others or [0.0]})
         for index, one in buckets.items()
@@ -220,7 +220,7 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
     The sum of drawn - odds over n draws has a standard error of at most sqrt(n)/2: 5 of
     them for 20 arms fail less than once in 100,000 runs.
     """
-    rng, named, series = np.random.default_rng(3), Named(None), Series()
+    rng, named, series = np.random.default_rng(3), NamedArms(None), Series()
     for position in range(1, 1501):
         first = 0 if position < 700 else 20
         names = [f"arm {first + i}" for i in range(40)]
@@ -236,7 +236,7 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
         )
         named.draw(names[index], position)
     assert len({f"arm {20 + i}" for i in range(20)} & set(named.since)) >= 15
-    _, buckets = series.told("all", named)
+    _, buckets = series.buckets("all", named)
     for arm in named.since:
         rows = [one.arms[arm] for one in buckets.values() if arm in one.arms]
         drawn, expected = sum(row[1] for row in rows), sum(row[2] for row in rows)
@@ -245,7 +245,7 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
 
 
 def test_a_copy_is_not_written_into_where_the_other_goes_on() -> None:
-    named, series = Named(sum_logs.ARMS), Series()
+    named, series = NamedArms(sum_logs.ARMS), Series()
     odds = dict.fromkeys(sum_logs.ARMS, 0.25)
     copies = []
     for position in range(1, 400):
@@ -260,10 +260,10 @@ def test_a_copy_is_not_written_into_where_the_other_goes_on() -> None:
 
 
 def test_when_buckets_merge_later_rewards_of_an_arm_of_one_half_are_others() -> None:
-    named = Named(None, since={"a": 0})
+    named = NamedArms(None, since={"a": 0})
     early, late = Bucket(), Bucket()
     early.show((1, "a", 0.5), {"a": 0.5, "b": 0.5}, named, 1)
-    late.show((2, "b", 0.5), {"a": 0.5, "b": 0.5}, Named(None, since={"b": 0}), 2)
+    late.show((2, "b", 0.5), {"a": 0.5, "b": 0.5}, NamedArms(None, since={"b": 0}), 2)
     early.add(late, named)
     early.count((2, "b", 0.5), (1.0, None), 0)
     assert early.others == [0, 0, 1.0, 1.0, 1.0, 2.0, 4.0]
@@ -306,7 +306,10 @@ def restore_until(store: Any, position: int, change: Any) -> dict[str, float]:
         if item.position <= position
     ]
     folded = settle(
-        Folded(JUDGE.init(), 0, JUDGE), with_decisions(store, items), position, change
+        FoldState(JUDGE.init(), 0, JUDGE),
+        with_decisions(store, items),
+        position,
+        change,
     )
     return folded.policy.named_posterior(folded.state, None)
 
@@ -362,7 +365,7 @@ def test_sums_that_a_snapshot_has_in_another_form_are_folded_anew(
 
 
 def test_what_has_just_come_is_named_soon_and_keeps_its_name() -> None:
-    named = Named(None)
+    named = NamedArms(None)
     for position in range(1, 1501):
         named.draw(f"arm-{position % 15}", position)
     old = dict(named.since)

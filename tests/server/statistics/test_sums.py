@@ -10,7 +10,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.server.fold.accounts import Account
-from oddsmith.server.fold.fold import Folded, save_snapshot
+from oddsmith.server.fold.fold import FoldState, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import ArmCounts, ArmSum, Sums
 from oddsmith.server.store import Correction, DecisionMade, DefaultReward, Event, Reward
@@ -94,7 +94,7 @@ def arms_of(sums: Sums | None) -> ArmCounts:
 def test_sums_are_what_the_log_says_from_anywhere_to_anywhere(late: Late) -> None:
     store: Any = Memory(step=1, late=late)
     store.append(*log(60, 8))
-    live = Folded(JUDGE.init(), 0, JUDGE, sums=Sums())
+    live = FoldState(JUDGE.init(), 0, JUDGE, sums=Sums())
     places = range(1, store.head() + 1, 7)
     seen = {}
     for until in places:
@@ -143,7 +143,7 @@ def test_rare_arms_are_counted_together_wherever_a_fold_begins(
     store: Any = Memory(step=1)
     store.append(*log(400, 100, seed=1))
     wanted = by_hand(store.events, store.head(), "arrives")
-    live, seen = Folded(JUDGE.init(), 0, JUDGE, sums=Sums()), {}
+    live, seen = FoldState(JUDGE.init(), 0, JUDGE, sums=Sums()), {}
     for until in range(1, store.head() + 1, 13):
         live = advance(store, JUDGE, live, until=until)
         seen[until] = sums_of(live)

@@ -10,13 +10,13 @@ from scipy.stats import binom
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.fold import Folded, save_snapshot
+from oddsmith.server.fold.fold import FoldState, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.values import Target, Value, Values, _logarithms
 from oddsmith.server.store.events import ARMS, ConfigurationChange, DecisionMade
-from oddsmith.server.store.protocol import Drawn, Late
+from oddsmith.server.store.protocol import Draw, Late
 from server.fold.memory import Memory
 from server.statistics import sum_logs
 from server.statistics.sum_logs import Counted, counted, log
@@ -88,13 +88,13 @@ def test_values_are_those_of_evaluate_from_anywhere_to_anywhere(
     store.about = {"arms": list(sum_logs.ARMS), "reward": [-1.0, 4.0]}
     events = list(log(150, shadow=shadow))
     store.append(*events)
-    live = Folded(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about))
+    live = FoldState(JUDGE.init(), 0, JUDGE, sums=Sums.of(store.about))
     seen = {}
     for until in range(20, store.head() + 1, 41):
         live = advance(store, JUDGE, live, until=until)
         sums: Any = live.sums
         rows = [one for one in counted(store.events, until) if one.value is not None]
-        told = list(sums.values.told(sums.named, LEVEL, shadow=sums.shadow))
+        told = list(sums.values.estimates(sums.named, LEVEL, shadow=sums.shadow))
         assert [one.name for one in told] == [
             "served",
             *["policy"] * shadow,
@@ -117,7 +117,7 @@ def test_where_all_arms_can_be_drawn_each_has_a_value() -> None:
         np.random.default_rng(5),
         [],
         Values(),
-        Named(sum_logs.ARMS),
+        NamedArms(sum_logs.ARMS),
     )
     for i in range(300):
         odds = 0.9 * rng.dirichlet(np.ones(4)) + 0.025
@@ -129,9 +129,9 @@ def test_where_all_arms_can_be_drawn_each_has_a_value() -> None:
         rows.append(Counted(i, made, float(rng.random()), False))
         count = Count(i, i, float(rows[-1].value or 0.0))
         by_name = dict(zip(sum_logs.ARMS, odds.tolist(), strict=True))
-        values.count(count, Drawn.of(decision), by_name, named)
+        values.count(count, Draw.of(decision), by_name, named)
     right = wanted(rows, list(sum_logs.ARMS))
-    for value in values.told(named, LEVEL, shadow=True):
+    for value in values.estimates(named, LEVEL, shadow=True):
         assert value.refused is None
         check(value, right[value.name])
 
@@ -150,7 +150,8 @@ def test_an_arm_that_is_added_later_could_not_be_drawn_before() -> None:
     ).sums
     rows = [one for one in counted(store.events, store.head()) if one.value is not None]
     told = {
-        value.name: value for value in sums.values.told(sums.named, LEVEL, shadow=False)
+        value.name: value
+        for value in sums.values.estimates(sums.named, LEVEL, shadow=False)
     }
     for name, found in wanted(rows, names).items():
         if name != "policy":
@@ -164,7 +165,8 @@ def test_arms_of_calls_have_values_where_they_were_offered() -> None:
     sums: Any = restore(store, JUDGE).sums
     rows = [one for one in counted(store.events, store.head()) if one.value is not None]
     told = {
-        value.name: value for value in sums.values.told(sums.named, LEVEL, shadow=False)
+        value.name: value
+        for value in sums.values.estimates(sums.named, LEVEL, shadow=False)
     }
     assert told["always"].n > 50
     for arm, since in sums.named.since.items():
@@ -193,11 +195,11 @@ def test_before_two_rewards_there_is_no_interval() -> None:
         target.value("a", "arm", LEVEL).refused
         == "an interval needs at least 2 rows with rewards; got 1"
     )
-    values, named = Values(), Named(("a", "b"))
+    values, named = Values(), NamedArms(("a", "b"))
     for i in range(200):
-        drawn = Drawn("ab"[i % 2], i % 2, np.array([0.1, 0.1]))
+        drawn = Draw("ab"[i % 2], i % 2, np.array([0.1, 0.1]))
         values.count(Count(i, i, 0.5), drawn, {"a": 0.1, "b": 0.1}, named)
-    told = {value.name: value for value in values.told(named, LEVEL, shadow=False)}
+    told = {value.name: value for value in values.estimates(named, LEVEL, shadow=False)}
     assert "the mean weight is above 1" in str(told["a"].refused)
 
 
@@ -231,14 +233,14 @@ def played(rows: int, seed: int, lost: float) -> dict[str, Value]:
     """Values of a live experiment that loses a share of the rewards of one arm."""
     rng = np.random.default_rng(seed)
     odds = {"a": 0.2, "b": 0.5, "c": 0.3}
-    values, named = Values(), Named(tuple(odds))
+    values, named = Values(), NamedArms(tuple(odds))
     for i, arm in enumerate(rng.choice(3, size=rows, p=list(odds.values()))):
         reward = float(rng.random() < 0.4)
         if arm == 2 and rng.random() < lost:
             continue
-        drawn = Drawn("abc"[arm], int(arm), np.array(list(odds.values())))
+        drawn = Draw("abc"[arm], int(arm), np.array(list(odds.values())))
         values.count(Count(i, i, reward), drawn, odds, named)
-    return {value.name: value for value in values.told(named, LEVEL, shadow=False)}
+    return {value.name: value for value in values.estimates(named, LEVEL, shadow=False)}
 
 
 @pytest.mark.parametrize("seed", range(3))

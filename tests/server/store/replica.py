@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from oddsmith.core.decision import Decision
 from oddsmith.server.fold.fold import advance, restore, save_snapshot
 from oddsmith.server.store import DecisionMade, Line, PostgresStore, Reward
-from oddsmith.server.store.protocol import Drawn
+from oddsmith.server.store.protocol import Draw
 from server.store.samples import append, bits, made, policy
 
 __all__ = ["BySequence", "KINDS", "digest", "main"]
@@ -45,30 +45,32 @@ class BySequence(PostgresStore):
 
     def head(self) -> int:
         return int(
-            self._read(
+            self._fetch(
                 "select coalesce(max(seq), 0) from events where experiment = $1"
             )[0][0]
         )
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
-        found = self._read(
+        found = self._fetch(
             f"{self._LINE} and seq > $2 and seq <= $3 order by seq", after, until
         )
         return map(Line._make, found)
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
         query = f"{self._LINE} and id = any($2) and seq <= $3 order by seq"
-        return [Line._make(row) for row in self._read(query, list(ids), until)]
+        return [Line._make(row) for row in self._fetch(query, list(ids), until)]
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         return super().decisions(self._places(positions))
 
-    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
-        return super().settled(self._places(positions))
+    def decisions_with_draws(
+        self, positions: Sequence[int]
+    ) -> list[tuple[Decision, Draw | None]]:
+        return super().decisions_with_draws(self._places(positions))
 
     def _places(self, positions: Sequence[int]) -> list[int]:
         places = dict(
-            self._read(
+            self._fetch(
                 "select seq, position from events where experiment = $1 and seq = "
                 "any($2)",
                 positions,

@@ -9,7 +9,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.agent.call import Call
-from oddsmith.server.fold.fold import keyed
+from oddsmith.server.fold.fold import with_salt
 from oddsmith.server.store import (
     Activation,
     Correction,
@@ -155,7 +155,7 @@ def reference(
                     (position, decision, value, before)
                     for position, value, before in counts
                 ]
-    state = keyed(judge.init(), secret) if secret else judge.init()
+    state = with_salt(judge.init(), secret) if secret else judge.init()
     for _, decision, value, before in sorted(counted, key=lambda row: row[0]):
         drawn = decision.decision.numbered()
         state = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
+from oddsmith.server.fold.fold import FoldState, advance, restore, save_snapshot
 from oddsmith.server.store import (
     Activation,
     Correction,
@@ -278,7 +278,7 @@ def test_snapshots_are_used_while_they_are_true(opened: Open) -> None:
     # settled between the two: the later snapshot is no longer true
     append(store, Correction("d3", 0.0, 3.0, "c"))
     corrected = restore(store, judge)
-    assert isinstance(corrected, Folded)
+    assert isinstance(corrected, FoldState)
     assert bits(corrected.state) == bits(reference(judge, stored(store)))
     assert bits(advance(store, judge, live).state) == bits(corrected.state)
 
@@ -287,7 +287,7 @@ def test_another_policys_store_and_snapshot_are_refused(opened: Open) -> None:
     store = opened(policy())
     (p,) = append(store, made("a"))
     other = policy(gamma=0.2)
-    save_snapshot(store, Folded(other.init(), p, other), 0.0)
+    save_snapshot(store, FoldState(other.init(), p, other), 0.0)
     with pytest.raises(
         od.BadFile,
         match=(
@@ -451,4 +451,4 @@ def test_positions_outside_the_store(opened: Open) -> None:
         od.InvalidInput,
         match=f"a snapshot must be of a position up to {head}; got {head + 3}",
     ):
-        save_snapshot(store, Folded(judge.init(), head + 3, judge), 0.0)
+        save_snapshot(store, FoldState(judge.init(), head + 3, judge), 0.0)

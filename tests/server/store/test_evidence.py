@@ -123,14 +123,14 @@ def test_what_was_counted_is_not_counted_again(
 ) -> None:
     store: Any = opened()
     append(store, fixed("a"), fixed("b"), Reward("a", 1.0, 0.0))
-    counted, asked, read = store.tally(), list[tuple[object, ...]](), store._read
+    counted, asked, read = store.tally(), list[tuple[object, ...]](), store._fetch
     position = store.head()
 
     def heard(query: str, *values: object, **more: Any) -> Any:
         asked.append((query, *values))
         return read(query, *values, **more)
 
-    monkeypatch.setattr(store, "_read", heard)
+    monkeypatch.setattr(store, "_fetch", heard)
     counted["decision"] = 99  # the caller's own
     append(
         store,

@@ -50,7 +50,7 @@ def test_a_slate_is_read_in_the_order_of_its_slots(store: Store) -> None:
     ]
     assert len(store.of_slate("a")) == 2
     assert store.of_slate("alone") == []
-    draws = store.draws([line.position for line in store.of_slate("a")])
+    draws = store.summaries([line.position for line in store.of_slate("a")])
     assert [(draw.slate, draw.slot) for draw in draws] == [("a", 1), ("a", 2)]
 
 

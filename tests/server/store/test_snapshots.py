@@ -86,7 +86,7 @@ def test_without_the_checksum_it_would_be_an_outage_or_a_wrong_state(
     whole = bits(restore(store, policy()).state)
     query = SQLiteReader.queries.content
     monkeypatch.setattr(
-        SQLiteReader, "content", lambda self, at: bytes(self._read(query, at)[0][-1])
+        SQLiteReader, "content", lambda self, at: bytes(self._fetch(query, at)[0][-1])
     )
     wrong = 0
     last = store.snapshots()[-1].position

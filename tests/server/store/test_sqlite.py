@@ -24,7 +24,7 @@ from oddsmith.server.store import (
     SQLiteReader,
     SQLiteStore,
 )
-from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.store.snapshots import retained_positions
 from server.store.samples import append, made, policy
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -231,7 +231,7 @@ def test_events_are_checked_when_they_are_made() -> None:
 def test_snapshots_thin_out_with_age() -> None:
     kept: list[int] = []
     for position in range(1, 5001):
-        kept = sorted(thinned([*kept, position]))
+        kept = sorted(retained_positions([*kept, position]))
     assert len(kept) <= 15
     assert kept[0] == 1
     assert kept[-2:] == [4999, 5000]

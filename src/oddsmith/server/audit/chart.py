@@ -21,8 +21,8 @@ from oddsmith.server.audit.checks import Draws
 from oddsmith.server.audit.proof import judge_of
 from oddsmith.server.audit.verdicts import Differs
 from oddsmith.server.audit.walk import UNREADABLE, read_decisions, start_of
-from oddsmith.server.fold.accounts import Account, Count, Shown
-from oddsmith.server.fold.fold import Folded, roster_change, settle
+from oddsmith.server.fold.accounts import Account, Count, Exposure
+from oddsmith.server.fold.fold import FoldState, roster_change, settle
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.steps import in_order, with_decisions
 from oddsmith.server.statistics import Sums
@@ -67,7 +67,7 @@ class Chart:
     last_time: float = float("-inf")
     rewards: "array[float]" = field(default_factory=lambda: array("d"))
     recent: "list[tuple[int, Decision]]" = field(default_factory=list)
-    folded: Folded | None = None
+    folded: FoldState | None = None
     why: str = ""
     file: FileFacts | None = None
     broken_snapshots: list[int] = field(default_factory=list)
@@ -160,7 +160,7 @@ def _redraw(
 def _choices(
     chart: Chart,
     votes: Mapping[int, Array | None],
-    items: Sequence[Count | Shown | Line],
+    items: Sequence[Count | Exposure | Line],
 ) -> Choices | None:
     """What the votes and rewards of the last decisions say about the experts' policies;
     a sleeper would have agreed."""
@@ -189,7 +189,7 @@ def _statistics_trouble(reading: Reading) -> str:
     for snapshot in reading.snapshots()[-1:]:
         with suppress(*UNREADABLE):  # a damaged one is another finding
             meta = unpack_meta(reading.content(snapshot.position), "the snapshot")
-            sums = Sums.read(meta.get("sums"))
+            sums = Sums.from_json(meta.get("sums"))
             return "" if sums is None else sums.trouble
     return ""
 
@@ -205,7 +205,7 @@ def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool
     return True
 
 
-def _read_lines(chart: Chart) -> tuple[list[Count | Shown | Line], list[int]]:
+def _read_lines(chart: Chart) -> tuple[list[Count | Exposure | Line], list[int]]:
     """What is to be folded, and the positions of the last decisions."""
     accounts: dict[str, Account] = {}
     changes: list[Line] = []

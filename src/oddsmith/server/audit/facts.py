@@ -17,7 +17,7 @@ from oddsmith.files.state import leaves_of, unpack_part
 from oddsmith.server.audit.checks import how_far
 from oddsmith.server.audit.verdicts import CheckResult, Differs, Level, Untested
 from oddsmith.server.audit.walk import UNREADABLE, Stops, Visit
-from oddsmith.server.fold.fold import Folded
+from oddsmith.server.fold.fold import FoldState
 from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Erased, Reading, Snapshot
 
@@ -128,7 +128,9 @@ class StateCheck:
         """Where a walk up to the head is to look; a fold without models has no reason
         to stop on the way."""
 
-        def tell(position: int, folded: Folded | None, why: str, erased: bool) -> None:
+        def tell(
+            position: int, folded: FoldState | None, why: str, erased: bool
+        ) -> None:
             if folded is None:
                 lost = Differs(f"events that cannot be folded ({why:.120})", "a state")
                 self.level.take("", position, Untested(why, erased) if models else lost)
@@ -149,7 +151,7 @@ class StateCheck:
         )
 
     def _answer(
-        self, snapshot: Snapshot, folded: Folded, tolerance: float
+        self, snapshot: Snapshot, folded: FoldState, tolerance: float
     ) -> CheckResult:
         try:
             content = self._reading.content(snapshot.position)

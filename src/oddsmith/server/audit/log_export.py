@@ -116,7 +116,7 @@ def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
     """The log with the slates and slots of its decisions, which are some of those
     visited."""
     positions = {visit.line.id: visit.line.position for visit in visits}
-    draws = reading.draws([positions[one] for one in log.decision_id])
+    draws = reading.summaries([positions[one] for one in log.decision_id])
     places = np.array([draw.slot or 0 for draw in draws], dtype=np.int64)
     return replace(log, slate=[draw.slate for draw in draws], slot=places)
 

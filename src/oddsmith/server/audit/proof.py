@@ -36,7 +36,7 @@ from oddsmith.server.audit.verdicts import (
     VerifyReport,
 )
 from oddsmith.server.audit.walk import UNREADABLE, Visit, made_with, start_of, walk
-from oddsmith.server.fold.fold import Folded, roster_change
+from oddsmith.server.fold.fold import FoldState, roster_change
 from oddsmith.server.fold.judge import gts_inside, judge, judge_from_json, judge_to_json
 from oddsmith.server.store.protocol import Erased, Reading
 
@@ -60,7 +60,7 @@ class Panel:
         return self._answer(visit, self._check_odds)
 
     def _answer(
-        self, visit: Visit, check: Callable[[Visit, Folded, Decision], CheckResult]
+        self, visit: Visit, check: Callable[[Visit, FoldState, Decision], CheckResult]
     ) -> CheckResult:
         """What a check says, where the experts can be asked."""
         if visit.folded is None or visit.decision is None:
@@ -77,7 +77,7 @@ class Panel:
             return Untested(f"the experts cannot be asked: {type(error).__name__}")
 
     def _check_advice(
-        self, visit: Visit, folded: Folded, decision: Decision
+        self, visit: Visit, folded: FoldState, decision: Decision
     ) -> CheckResult:
         if decision.advice is None:
             return Untested("it has no advice")
@@ -109,7 +109,9 @@ class Panel:
         )
         return Opinions(inner.experts.names, *answer, inner.prior > 0)
 
-    def _check_odds(self, _: Visit, folded: Folded, decision: Decision) -> CheckResult:
+    def _check_odds(
+        self, _: Visit, folded: FoldState, decision: Decision
+    ) -> CheckResult:
         context, step = _question(decision), decision.step
         again = self._patient(folded.policy).odds(
             folded.state, context, eligible=decision.eligible, step=step

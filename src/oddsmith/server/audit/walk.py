@@ -20,9 +20,9 @@ from oddsmith.core.decision import Decision
 from oddsmith.core.errors import OddsmithError
 from oddsmith.core.policy import Policy
 from oddsmith.files.state import unpack_part
-from oddsmith.server.fold.fold import Change, Folded, begun, copied, refold
-from oddsmith.server.store.protocol import ContextErased, Drawn, Evidence, Line, Reading
-from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.fold.fold import Change, FoldState, copy_fold, initial_fold, refold
+from oddsmith.server.store.protocol import ContextErased, Draw, Evidence, Line, Reading
+from oddsmith.server.store.snapshots import retained_positions
 
 __all__ = [
     "Ahead",
@@ -58,7 +58,7 @@ class Stops(NamedTuple):
     them."""
 
     positions: Sequence[int]
-    tell: Callable[[int, Folded | None, str, bool], None]
+    tell: Callable[[int, FoldState | None, str, bool], None]
 
 
 class Visit(NamedTuple):
@@ -71,14 +71,14 @@ class Visit(NamedTuple):
     line: Line
     decision: Decision | None
     evidence: Evidence
-    folded: Folded | None
+    folded: FoldState | None
     why: str = ""
     erased: bool = False
 
 
 def walk(
     reading: Reading,
-    start: Folded | None,
+    start: FoldState | None,
     change: Change | None,
     until: int,
     stops: Stops | None = None,
@@ -123,12 +123,12 @@ def made_with(line: Line) -> bool:
     return line.seen is not None and 0 <= line.seen < line.position
 
 
-def start_of(reading: Reading, policy: Policy) -> Folded:
+def start_of(reading: Reading, policy: Policy) -> FoldState:
     """The state before any event: the one it was begun with, else the prior."""
     if any(snapshot.position == 0 for snapshot in reading.snapshots()):
         state = unpack_part(reading.content(0), policy, "the snapshot at position 0")
-        return begun(reading, policy, state)
-    return begun(reading, policy, policy.init())
+        return initial_fold(reading, policy, state)
+    return initial_fold(reading, policy, policy.init())
 
 
 def read_decisions(
@@ -154,16 +154,18 @@ def read_decisions(
 class StateCursor:
     """The state at one position after the other, each at or after the last."""
 
-    def __init__(self, reading: "Ahead", start: Folded, change: Change | None) -> None:
+    def __init__(
+        self, reading: "Ahead", start: FoldState, change: Change | None
+    ) -> None:
         self._reading, self._change = reading, change
         self._now = start
-        self._kept = [copied(start)]
+        self._kept = [copy_fold(start)]
         self._broken, self._erased = "", False
         self._passed = 0  # states since the last one that was kept
         # whether the state may be written into, by the fold that is under way
         self._written = False
 
-    def at(self, position: int) -> tuple[Folded | None, str, bool]:
+    def at(self, position: int) -> tuple[FoldState | None, str, bool]:
         """The fold of all events up to a position; None, why, and whether contexts were
         erased, where it stopped."""
         if not self._broken and position > self._now.position:
@@ -182,11 +184,11 @@ class StateCursor:
             else (self._now, "", False)
         )
 
-    def _before(self, latest: int) -> Folded:
+    def _before(self, latest: int) -> FoldState:
         if self._now.position <= latest and not self._written:
             self._written = self._now.policy.in_place
             return self._now
-        return copied(
+        return copy_fold(
             next(kept for kept in reversed(self._kept) if kept.position <= latest)
         )
 
@@ -195,9 +197,9 @@ class StateCursor:
         self._passed += 1
         if self._passed >= apart:
             self._passed = 0
-            self._kept.append(copied(self._now))
+            self._kept.append(copy_fold(self._now))
             positions = [kept.position for kept in self._kept]
-            stay = thinned(positions) | set(
+            stay = retained_positions(positions) | set(
                 [] if self._now.policy.in_place else positions[-_DENSE:]
             )
             self._kept = [kept for kept in self._kept if kept.position in stay]
@@ -241,13 +243,15 @@ class Ahead:
             return [self._decisions[position] for position in positions]
         return self._reading.decisions(positions)
 
-    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+    def draws(self, positions: Sequence[int]) -> list[Draw | None]:
         """What the arms of these decisions were drawn from."""
-        return self._reading.drawn(positions)
+        return self._reading.draws(positions)
 
-    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+    def decisions_with_draws(
+        self, positions: Sequence[int]
+    ) -> list[tuple[Decision, Draw | None]]:
         """Both of these."""
-        return list(zip(self.decisions(positions), self.drawn(positions), strict=True))
+        return list(zip(self.decisions(positions), self.draws(positions), strict=True))
 
     def _look_ahead(self) -> None:
         new = list(islice(self._reading.lines(self._last, self._head), _WINDOW))

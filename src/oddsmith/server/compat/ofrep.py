@@ -145,7 +145,7 @@ async def _evaluated(
     if not answer.new and not deferred:
         await _activate(experiment, answer.id, visit.sender)
     values, facts = (
-        experiment.opened.file.flag_values,
+        experiment.setup.file.flag_values,
         {"decision_id": answer.id, "experiment": answer.experiment},
     )
     value = values.get(answer.arm, answer.arm)

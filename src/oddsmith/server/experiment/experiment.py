@@ -19,7 +19,7 @@ from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower
 from oddsmith.server.experiment.last_advice import LastAdvice
 from oddsmith.server.experiment.news import LongPolls
-from oddsmith.server.experiment.start import Opened
+from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.experiment.threads import LongReads
 from oddsmith.server.experiment.windows import Windows
 from oddsmith.server.experiment.writer import Writer
@@ -59,7 +59,7 @@ class Experiment:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: ExperimentSetup,
         clock: Clock,
         long_reads: LongReads | None = None,
         alarms: Alarms | None = None,
@@ -68,7 +68,7 @@ class Experiment:
         self.name = opened.file.name
         self.settings, self.scale = opened.settings, opened.scale
         self.store = opened.store
-        self.opened = opened
+        self.setup = opened
         self.clock = _clock_of(opened.store, clock)
         self.clock_hold = ClockHold(self.name, opened.store, self.clock)
         self.long_reads, self.long_polls = (
@@ -119,11 +119,11 @@ class Experiment:
             lambda: self.store.tally().get("decision", 0)
         )
         await self.follower.begin()  # from here on decisions are made
-        self._begin(self.follower.run(self.opened.poll))
+        self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()
         if self.settings.shared:
             self._begin(self._follow_clock())
-        if self.settings.shared and self.opened.writes:
+        if self.settings.shared and self.setup.writes:
             self._begin(self._follow_settings())
 
     async def end(self) -> None:
@@ -217,9 +217,7 @@ class Experiment:
         if not changes or changes[-1] == self.change:
             return False
         self.change = changes[-1]
-        self.settings = self.opened.settings.changed(
-            setting_of(self.change), self.scale
-        )
+        self.settings = self.setup.settings.changed(setting_of(self.change), self.scale)
         return True
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -229,7 +227,7 @@ class Experiment:
     def _keep_settings(self) -> None:
         """Close windows and erase contexts as the settings say from now on; what is
         only looked at is left alone."""
-        if not self.opened.writes:
+        if not self.setup.writes:
             return
         window, age = self.settings.window, self.settings.erase_after_days
         if window is not None and self._windows is not None:
@@ -259,8 +257,8 @@ class Experiment:
     def _look_at_clock(self) -> None:
         if isinstance(self.clock, DatabaseClock):
             self.clock.look()
-        if self.opened.writes:
-            self.clock_hold.begin(trusts=self.opened.trusts_clock)
+        if self.setup.writes:
+            self.clock_hold.begin(trusts=self.setup.trusts_clock)
 
     async def _follow_clock(self) -> None:
         """Follow the clock of the database; while it does not answer, count on."""

@@ -17,10 +17,16 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.guard.outcomes import Advice
 from oddsmith.server.experiment.arms import arms_after, served_arms
-from oddsmith.server.experiment.news import Reached
-from oddsmith.server.experiment.start import Opened
+from oddsmith.server.experiment.news import PositionWaiters
+from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.fold.fold import Folded, HalfLearnt, recover, settle, snapshot_of
+from oddsmith.server.fold.fold import (
+    FoldState,
+    HalfWritten,
+    recover,
+    settle,
+    snapshot_of,
+)
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.ladder import Ladder
 from oddsmith.server.fold.protocol import Step
@@ -77,7 +83,7 @@ class Follower:
     what it was.
     """
 
-    def __init__(self, opened: Opened, clock: Callable[[], float]) -> None:
+    def __init__(self, opened: ExperimentSetup, clock: Callable[[], float]) -> None:
         self._opened, self._store, self._change, self._clock = (
             opened,
             opened.store,
@@ -89,7 +95,7 @@ class Follower:
             opened.settings.snapshot_every,
         )
         self._name, self._wake = opened.file.name, asyncio.Event()
-        self._reached = Reached()
+        self._reached = PositionWaiters()
         self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
         self._ladder = Ladder()
         self._oldest = inf
@@ -103,7 +109,7 @@ class Follower:
         self.snapshot_time: float | None = None
         self.trouble = "it is starting, and its state is read from the log"
         self.torn = False  # a state is being written in place, or was left half way
-        self._folded = Folded(None, 0, opened.policy)
+        self._folded = FoldState(None, 0, opened.policy)
         self._arms = opened.arms
         self.now = Now(None, 0, opened.policy, arms=opened.arms)
 
@@ -175,13 +181,13 @@ class Follower:
                 await asyncio.sleep(_BACKOFF)
                 self._wake.set()
 
-    async def reached(self, position: int) -> None:
+    async def wait_for(self, position: int) -> None:
         """Wait until the state knows all events up to a position."""
         if self.now.position < position:
             self._wake.set()
             await self._reached.wait(position)
 
-    async def moved(self, after: int) -> None:
+    async def wait_beyond(self, after: int) -> None:
         """Wait until the state is beyond a position; nothing is looked at for it."""
         if self.now.position <= after:
             await self._reached.wait(after + 1)
@@ -221,7 +227,7 @@ class Follower:
         if self.unsaved >= self._every or due.rewritten:
             await self.save()
 
-    async def _refolded(self, head: int) -> Folded:
+    async def _refolded(self, head: int) -> FoldState:
         """The state at `head`, folded anew beside the one that is."""
         begun = time.monotonic()
         folded = await asyncio.to_thread(
@@ -233,10 +239,10 @@ class Follower:
         self._next_refold = ended + _PAUSE * (ended - begun)
         return folded
 
-    def _restored(self) -> Folded:
+    def _restored(self) -> FoldState:
         return recover(self._store, self._store.head(), self._start_at, self._change)
 
-    def _start_at(self, latest: int) -> Folded:
+    def _start_at(self, latest: int) -> FoldState:
         """The newest state at or before a position, from memory or from the store."""
         kept = self._ladder.before(latest)
         if kept is not None and not any(
@@ -290,7 +296,9 @@ class Follower:
             left,
         )
 
-    async def _settled(self, folded: Folded, steps: list[Step], head: int) -> Folded:
+    async def _settled(
+        self, folded: FoldState, steps: list[Step], head: int
+    ) -> FoldState:
         """The state at `head`. States in between are not published: a value may come
         from a later correction."""
         if folded.policy.in_place:
@@ -305,7 +313,7 @@ class Follower:
                         settled = await asyncio.to_thread(
                             settle, folded, steps, head, self._change
                         )
-                except (HalfLearnt, ContextErased):
+                except (HalfWritten, ContextErased):
                     # which decisions wait for
                     settled = await self._settled_anew(folded, head)
                 except Exception:
@@ -324,7 +332,7 @@ class Follower:
             return await self._settled_anew(folded, head)
         return folded._replace(position=head)
 
-    async def _settled_anew(self, folded: Folded, head: int) -> Folded:
+    async def _settled_anew(self, folded: FoldState, head: int) -> FoldState:
         """The state at `head` from a copy, or from a later snapshot: a step could not
         be taken from this one."""
         settled = await self._refolded(head)
@@ -343,7 +351,7 @@ class Follower:
         self.torn = False
         self._become(whole._replace(refused=()))  # which were counted
 
-    def _become(self, folded: Folded) -> None:
+    def _become(self, folded: FoldState) -> None:
         before, arms = self.now, self._arms
         if folded.policy is before.policy and before.state is not None:
             self.now = before._replace(
@@ -357,7 +365,7 @@ class Follower:
         self._reached.reach(folded.position)
 
 
-def now_of(folded: Folded, arms: Arms | None) -> Now:
+def now_of(folded: FoldState, arms: Arms | None) -> Now:
     """What decisions are made with by this state, over arms that there are, or that
     come with calls."""
     policy, inner = folded.policy, gts_inside(folded.policy)

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from oddsmith.server.experiment.threads import Busy
 
-__all__ = ["LongPolls", "Reached"]
+__all__ = ["LongPolls", "PositionWaiters"]
 
 
-class Reached:
+class PositionWaiters:
     """Those who wait for positions; one that goes away is forgotten at once."""
 
     def __init__(self) -> None:

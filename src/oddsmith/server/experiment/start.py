@@ -26,7 +26,7 @@ from oddsmith.server.experiment.arms import add_arms, check_arms, refusal
 from oddsmith.server.experiment.settings import Settings, read_settings
 from oddsmith.server.fold.fold import (
     Change,
-    Folded,
+    FoldState,
     roster_change,
     save_snapshot,
     start_before,
@@ -41,7 +41,7 @@ from oddsmith.server.store.sqlite.open_stores import OpenStores
 from oddsmith.server.store.sqlite.rest import RestingStore
 from oddsmith.server.store.sqlite.store import SQLiteStore
 
-__all__ = ["Opened", "open_experiments"]
+__all__ = ["ExperimentSetup", "open_experiments"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _PATIENCE = 60_000.0  # milliseconds for experts that are asked about a history
 
 
 @dataclass(eq=False)
-class Opened:
+class ExperimentSetup:
     """What an experiment is served from. `bench` are experts that may join, by name.
 
     `file` is read with the arms that the log was begun with; `arms` are those it has
@@ -87,7 +87,7 @@ class Opened:
         state."""
         return roster_change(self.bench)
 
-    def start_before(self, latest: int) -> Folded:
+    def start_before(self, latest: int) -> FoldState:
         """The newest state at or before a position that the store has."""
         return start_before(
             self.store, self.policy, latest, self.change, statistics=Sums
@@ -122,7 +122,7 @@ def open_experiments(
     *,
     stores: OpenStores | None = None,
     history: bool = False,
-) -> list[Opened]:
+) -> list[ExperimentSetup]:
     """All experiments of these policy files, with names and files of their own; if one
     cannot be opened, none is.
 
@@ -160,7 +160,9 @@ def open_experiments(
     return [future.result() for future in futures]
 
 
-def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
+def _opened(
+    file: PolicyFile, settings: Settings, stores: OpenStores
+) -> ExperimentSetup:
     """The experiment of a file; of one that has gained arms, by the policy that its log
     was begun with."""
     arms = file.arms
@@ -180,7 +182,7 @@ def _opened(file: PolicyFile, settings: Settings, stores: OpenStores) -> Opened:
 
 def _opened_as(
     file: PolicyFile, served: Arms | None, settings: Settings, stores: OpenStores
-) -> Opened:
+) -> ExperimentSetup:
     """The experiment of a file as its log was begun, which goes on with the arms that
     are served now."""
     arms = file.arms
@@ -209,7 +211,7 @@ def _opened_as(
         _note_kernels(store)
         if settings.start is not None and not store.snapshots():
             _start(store, settings.start, file, policy)
-        opened = Opened(
+        opened = ExperimentSetup(
             file,
             served,
             settings,
@@ -304,4 +306,4 @@ def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
         )
     state, meta = read(path, file.policy)
     check_units(meta, file.reward_scale, str(path), str(file.path))
-    save_snapshot(store, Folded(state, 0, policy), 0.0)
+    save_snapshot(store, FoldState(state, 0, policy), 0.0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from oddsmith.server.store.protocol import Late, Line, Rule
 
-__all__ = ["Account", "Count", "Shown"]
+__all__ = ["Account", "Count", "Exposure"]
 
 
 class Count(NamedTuple):
@@ -28,7 +28,7 @@ class Count(NamedTuple):
     decided: float = 0.0
 
 
-class Shown(NamedTuple):
+class Exposure(NamedTuple):
     """A step of the fold: the decision made at `made`, at this time, was deferred, and
     activated at `position`."""
 

@@ -6,10 +6,10 @@ from math import isnan
 from typing import NamedTuple
 
 from oddsmith.server.fold.accounts import Account
-from oddsmith.server.store.events import Draw
+from oddsmith.server.store.events import DecisionSummary
 from oddsmith.server.store.protocol import Line, Reading
 
-__all__ = ["Listed", "Page", "Wanted", "page_of"]
+__all__ = ["ListEntry", "Page", "PageQuery", "page_of"]
 
 _SEARCHED = 5_000  # decisions that are looked at for one page
 # of which there may be four to a decision; more are left to the next page
@@ -17,7 +17,7 @@ _LINES = 20_000
 _CHUNK = 2_000  # lines that are read at a time
 
 
-class Wanted(NamedTuple):
+class PageQuery(NamedTuple):
     """Which decisions: at most `limit` before a position; of one `arm`; `rewarded`, or
     without reward and default."""
 
@@ -32,13 +32,13 @@ class Wanted(NamedTuple):
         return self.arm is not None or self.rewarded is not None
 
 
-class Listed(NamedTuple):
+class ListEntry(NamedTuple):
     """A decision in a list: its line, its account as of the list's position, and what
     else there is to tell."""
 
     line: Line
     account: Account
-    draw: Draw
+    draw: DecisionSummary
 
 
 class Page(NamedTuple):
@@ -48,7 +48,7 @@ class Page(NamedTuple):
     `searched` is how many decisions were looked at for it.
     """
 
-    decisions: list[Listed]
+    decisions: list[ListEntry]
     before: int | None
     searched: int
 
@@ -58,7 +58,7 @@ class _Found(NamedTuple):
     account: Account
 
 
-def page_of(store: Reading, until: int, wanted: Wanted) -> Page:
+def page_of(store: Reading, until: int, wanted: PageQuery) -> Page:
     """The last decisions before a position, as of the log up to `until`.
 
     Where some are left out, a page is what was found among 5,000 decisions, maybe
@@ -116,9 +116,9 @@ def _accounts(store: Reading, ids: Sequence[str], until: int) -> dict[str, Accou
 def _page(
     store: Reading, found: Sequence[_Found], before: int | None, searched: int
 ) -> Page:
-    draws = store.draws([one.line.position for one in found])
+    draws = store.summaries([one.line.position for one in found])
     return Page(
-        [Listed(*one, draw) for one, draw in zip(found, draws, strict=True)],
+        [ListEntry(*one, draw) for one, draw in zip(found, draws, strict=True)],
         before,
         searched,
     )

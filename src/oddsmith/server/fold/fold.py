@@ -35,12 +35,12 @@ from oddsmith.server.store.protocol import (
 
 __all__ = [
     "Change",
-    "Folded",
-    "HalfLearnt",
+    "FoldState",
+    "HalfWritten",
     "advance",
-    "begun",
-    "copied",
-    "keyed",
+    "initial_fold",
+    "copy_fold",
+    "with_salt",
     "policy_at",
     "recover",
     "refold",
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-def keyed(state: State, secret: bytes) -> State:
+def with_salt(state: State, secret: bytes) -> State:
     """The state with its digests keyed by `secret` (16 bytes), wherever it has none yet
     and no salt.
 
@@ -62,7 +62,7 @@ def keyed(state: State, secret: bytes) -> State:
     before keeps its digests.
 
     >>> from oddsmith.contexts.columns import empty_columns
-    >>> keyed((empty_columns(), 3), bytes(range(16)))[0].salt[:3]
+    >>> with_salt((empty_columns(), 3), bytes(range(16)))[0].salt[:3]
     array([0, 1, 2], dtype=uint8)
     """
     if isinstance(state, Columns | NameTable):
@@ -72,7 +72,7 @@ def keyed(state: State, secret: bytes) -> State:
         )
     if not isinstance(state, tuple):
         return state
-    parts = [keyed(part, secret) for part in state]
+    parts = [with_salt(part, secret) for part in state]
     if all(new is old for new, old in zip(parts, state, strict=True)):
         return state
     return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
@@ -84,7 +84,7 @@ Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
 _log = logging.getLogger(__name__)
 
 
-class Folded(NamedTuple):
+class FoldState(NamedTuple):
     """The state after all events up to `position`, and the policy it belongs to
     (experts may have changed).
 
@@ -107,7 +107,7 @@ class Folded(NamedTuple):
     secret: bytes = bytes(16)
 
 
-class HalfLearnt(OddsmithError):
+class HalfWritten(OddsmithError):
     """An expert raised while it learnt in place: the state may be half written, and is
     folded anew, carefully."""
 
@@ -119,7 +119,7 @@ def restore(
     until: int | None = None,
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
-) -> Folded:
+) -> FoldState:
     """The state up to `until` (the head), from the last snapshot that is still true, or
     from the beginning.
 
@@ -129,7 +129,7 @@ def restore(
     """
     check_policy(policy)
 
-    def start_at(latest: int) -> Folded:
+    def start_at(latest: int) -> FoldState:
         return start_before(store, policy, latest, change, statistics=statistics)
 
     return refold(store, _end(store, until), start_at, change)
@@ -138,9 +138,9 @@ def restore(
 def refold(
     store: Foldable,
     until: int,
-    start_at: Callable[[int], Folded],
+    start_at: Callable[[int], FoldState],
     change: Change | None,
-) -> Folded:
+) -> FoldState:
     """The state up to `until`; `start_at` gives a state at or before a position, and 0
     is always one it can give.
 
@@ -151,7 +151,7 @@ def refold(
     """
     try:
         return _refold(store, until, start_at, change)
-    except HalfLearnt:
+    except HalfWritten:
         return _refold(
             store, until, lambda latest: start_at(latest)._replace(careful=True), change
         )
@@ -160,9 +160,9 @@ def refold(
 def recover(
     store: Foldable,
     until: int,
-    start_at: Callable[[int], Folded],
+    start_at: Callable[[int], FoldState],
     change: Change | None,
-) -> Folded:
+) -> FoldState:
     """As `refold`; but where contexts are gone that only a lost snapshot had learnt,
     the state goes on without them.
 
@@ -183,9 +183,9 @@ def recover(
 def _refold(
     store: Foldable,
     until: int,
-    start_at: Callable[[int], Folded],
+    start_at: Callable[[int], FoldState],
     change: Change | None,
-) -> Folded:
+) -> FoldState:
     start = newest = start_at(until)
     due = latest = due_after(store, start.position, until)
     while due.rewritten:
@@ -219,12 +219,12 @@ def _refold(
 def advance(
     store: Reading,
     policy: Policy,
-    folded: Folded,
+    folded: FoldState,
     *,
     until: int | None = None,
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
-) -> Folded:
+) -> FoldState:
     """The state up to `until` (the head) from one that `restore` or `advance` gave;
     `policy` is the store's first one.
 
@@ -245,18 +245,18 @@ def advance(
         return settle(
             folded, with_decisions(store, due.items, folded.sums), end, change
         )
-    except HalfLearnt:
+    except HalfWritten:
         return restore(store, policy, until=end, change=change, statistics=statistics)
 
 
-def save_snapshot(store: Store, folded: Folded, time: float) -> Snapshot:
+def save_snapshot(store: Store, folded: FoldState, time: float) -> Snapshot:
     """Keep the state in the store, as of its position."""
     snapshot, content = snapshot_of(folded, time)
     store.keep(snapshot, content)
     return snapshot
 
 
-def snapshot_of(folded: Folded, time: float) -> tuple[Snapshot, bytes]:
+def snapshot_of(folded: FoldState, time: float) -> tuple[Snapshot, bytes]:
     """The state as a snapshot and its content, for `Store.keep`."""
     sums = None if folded.sums is None else folded.sums.to_json()
     content = pack(
@@ -284,12 +284,12 @@ def start_before(
     *,
     is_judge: bool = False,
     statistics: StatisticsKind | None = None,
-) -> Folded:
+) -> FoldState:
     """The newest snapshot at or before `latest`, else the state before any event; of a
     judge, its part of it."""
     usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
     if not usable:
-        return begun(store, policy, policy.init(), statistics)
+        return initial_fold(store, policy, policy.init(), statistics)
     position = usable[-1].position
     try:
         content = store.content(position)
@@ -318,21 +318,23 @@ def start_before(
     policy = policy_at(store, policy, position, change)
     source = f"the snapshot at position {position}"
     if is_judge:
-        return Folded(unpack_part(content, policy, source), position, policy)
+        return FoldState(unpack_part(content, policy, source), position, policy)
     state, about = unpack(content, policy, source)
     sums = sums_at(store, position, about["sums"], statistics)
-    return begun(store, policy, state)._replace(position=position, sums=sums)
+    return initial_fold(store, policy, state)._replace(position=position, sums=sums)
 
 
-def begun(
+def initial_fold(
     store: Reading,
     policy: Policy,
     state: State,
     statistics: StatisticsKind | None = None,
-) -> Folded:
+) -> FoldState:
     """A state before any event, its digests keyed by the store's secret."""
     sums = None if statistics is None else statistics.of(store.about)
-    return Folded(keyed(state, store.secret), 0, policy, sums=sums, secret=store.secret)
+    return FoldState(
+        with_salt(state, store.secret), 0, policy, sums=sums, secret=store.secret
+    )
 
 
 def policy_at(
@@ -347,13 +349,13 @@ def policy_at(
 
 
 def settle(
-    folded: Folded, steps: Iterable[Step], until: int, change: Change | None
-) -> Folded:
+    folded: FoldState, steps: Iterable[Step], until: int, change: Change | None
+) -> FoldState:
     """The state after these steps, which are all there is up to `until`.
 
     Whatever an update raises is a refusal of that reward: the state stays as it was,
     but for the weights, which follow from what is recorded. A state that may be half
-    written raises `HalfLearnt`, unless the fold is careful.
+    written raises `HalfWritten`, unless the fold is careful.
     """
     state, policy, refused = folded.state, folded.policy, list(folded.refused)
     sums = None if folded.sums is None else folded.sums.copy()
@@ -369,20 +371,20 @@ def settle(
                 )
                 raise InvalidInput(f"change must be given, for {changed}")
             policy, state = change(policy, state, item)
-            state = keyed(state, folded.secret)
+            state = with_salt(state, folded.secret)
         elif isinstance(item, Count) and decision is not None:
             if item.value != item.before:  # a reward may be as the default was
                 state, is_refused = _after(policy, state, (item, decision), folded)
                 refused += [item.position] if is_refused else []
             if sums is not None:
-                sums.learnt(item, decision, policy, state)
+                sums.note_update(item, decision, policy, state)
     return folded._replace(
         state=state, position=until, policy=policy, refused=tuple(refused), sums=sums
     )
 
 
 def _after(
-    policy: Policy, state: State, counts: tuple[Count, Decision], folded: Folded
+    policy: Policy, state: State, counts: tuple[Count, Decision], folded: FoldState
 ) -> tuple[State, bool]:
     """The state after a decision has counted, and whether its reward was refused."""
     item, decision = counts
@@ -398,7 +400,7 @@ def _after(
             raise
         weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
         if weighed is not None and not folded.careful:
-            raise HalfLearnt(
+            raise HalfWritten(
                 f"position {item.position} must be learnt again, carefully: {error}"
             ) from error
         return whole if weighed is None else weighed, not (
@@ -433,7 +435,7 @@ def _weighed(
     return weighed._replace(experts=state.experts)
 
 
-def copied(folded: Folded) -> Folded:
+def copy_fold(folded: FoldState) -> FoldState:
     """A fold whose state is not written into where the first one's is."""
     return (
         folded._replace(state=deepcopy(folded.state))
@@ -469,7 +471,7 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
     return change
 
 
-def restore_judge(store: Reading, policy: Policy, until: int) -> Folded | None:
+def restore_judge(store: Reading, policy: Policy, until: int) -> FoldState | None:
     """The judge of a store's first policy and its state at `until`; None where the
     policy weighs no votes.
 

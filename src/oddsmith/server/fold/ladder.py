@@ -4,8 +4,8 @@ young."""
 import numpy as np
 
 from oddsmith.core.decision import State
-from oddsmith.server.fold.fold import Folded, copied
-from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.fold.fold import FoldState, copy_fold
+from oddsmith.server.store.snapshots import retained_positions
 
 __all__ = ["Ladder"]
 
@@ -22,11 +22,11 @@ class Ladder:
     """
 
     def __init__(self) -> None:
-        self._kept: list[Folded] = []
+        self._kept: list[FoldState] = []
         self._empty = False
         self._steps = 0
 
-    def keep(self, folded: Folded, steps: int) -> None:
+    def keep(self, folded: FoldState, steps: int) -> None:
         """Keep a copy of the state that was reached by so many steps since the last
         call, if it is time for one."""
         self._steps += steps
@@ -37,8 +37,8 @@ class Ladder:
         ):
             return
         self._steps = 0
-        self._kept.append(copied(folded))
-        stay = thinned([kept.position for kept in self._kept])
+        self._kept.append(copy_fold(folded))
+        stay = retained_positions([kept.position for kept in self._kept])
         self._kept = [kept for kept in self._kept if kept.position in stay]
         while (
             len(self._kept) > 1
@@ -46,13 +46,13 @@ class Ladder:
         ):
             del self._kept[0]
 
-    def before(self, latest: int) -> Folded | None:
+    def before(self, latest: int) -> FoldState | None:
         """A copy of the newest state at or before a position, to be written into; None
         if there is none."""
         found = next(
             (kept for kept in reversed(self._kept) if kept.position <= latest), None
         )
-        return None if found is None else copied(found)
+        return None if found is None else copy_fold(found)
 
     def forget(self, for_good: bool) -> None:
         """Forget all states; and `for_good`, keep none from now on."""

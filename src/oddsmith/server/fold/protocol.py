@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
-from oddsmith.server.fold.accounts import Count, Shown
-from oddsmith.server.store.protocol import Drawn, Line
+from oddsmith.server.fold.accounts import Count, Exposure
+from oddsmith.server.store.protocol import Draw, Line
 
 __all__ = ["Statistics", "StatisticsKind", "Step", "after_steps"]
 
@@ -20,9 +20,9 @@ class Step(NamedTuple):
     decision is made, shown or counts and statistics are kept.
     """
 
-    item: Count | Shown | Line
+    item: Count | Exposure | Line
     decision: Decision | None = None
-    drawn: Drawn | None = None
+    drawn: Draw | None = None
 
 
 class Statistics(Protocol):
@@ -35,7 +35,7 @@ class Statistics(Protocol):
     def take(self, step: Step) -> None:
         """Take the next step of a fold."""
 
-    def learnt(
+    def note_update(
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
         """A decision has counted: the policy, and the state after it."""
@@ -51,7 +51,7 @@ class StatisticsKind(Protocol):
     def of(self, about: Mapping[str, Any]) -> Statistics:
         """Statistics before any event, of a store with these facts."""
 
-    def read(self, kept: Mapping[str, Any] | None) -> Statistics | None:
+    def from_json(self, kept: Mapping[str, Any] | None) -> Statistics | None:
         """The statistics that `to_json` gave; None where there are none, or of another
         form."""
 

@@ -7,9 +7,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from oddsmith.core.decision import Decision
-from oddsmith.server.fold.accounts import Account, Count, Shown
+from oddsmith.server.fold.accounts import Account, Count, Exposure
 from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
-from oddsmith.server.store.protocol import Drawn, Foldable, Line, Reading
+from oddsmith.server.store.protocol import Draw, Foldable, Line, Reading
 
 __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
 
@@ -22,7 +22,7 @@ class Due(NamedTuple):
     and `oldest` when the first came.
     """
 
-    items: "list[Count | Shown | Line]"
+    items: "list[Count | Exposure | Line]"
     rewritten: int
     since: Line | None = None
     waiting: int = 0
@@ -38,7 +38,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     accounts: dict[str, Account] = {}
     known: dict[str, tuple[Count, ...]] = {}  # what the state has learnt
     # decisions that were made, shown or corrected, experts that came and went
-    lines: list[Line | Shown] = []
+    lines: list[Line | Exposure] = []
     since, waiting, oldest = None, 0, inf
     is_begun_again = False
     for line in _told(store, after, until):
@@ -57,7 +57,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             account = accounts[line.id] = Account(store.rule, store.late, store.zero)
         account.take(line)
         if account.activated == line.position > after:
-            lines.append(Shown(line.position, account.made, account.decided))
+            lines.append(Exposure(line.position, account.made, account.decided))
         if line.position <= after and account.settled:
             known[line.id] = account.counts
         elif (
@@ -79,10 +79,12 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
 
 
 def in_order(
-    counts: Iterable[tuple[Count, ...]], lines: Sequence[Line | Shown], after: int = 0
-) -> list[Count | Shown | Line]:
+    counts: Iterable[tuple[Count, ...]],
+    lines: Sequence[Line | Exposure],
+    after: int = 0,
+) -> list[Count | Exposure | Line]:
     """The steps of a fold after a position, in order."""
-    items: list[Count | Shown | Line] = [
+    items: list[Count | Exposure | Line] = [
         count for account in counts for count in account if count.position > after
     ]
     # a decision comes before it counts
@@ -111,7 +113,7 @@ _CHUNK = 500  # decisions in memory at a time
 
 def with_decisions(
     store: Foldable,
-    items: Sequence[Count | Shown | Line],
+    items: Sequence[Count | Exposure | Line],
     sums: Statistics | None = None,
 ) -> Iterator[Step]:
     """The steps of a fold, with the decisions that were settled, and with what `sums`
@@ -120,12 +122,12 @@ def with_decisions(
         chunk = items[first : first + _CHUNK]
         made = [item.made for item in chunk if isinstance(item, Count)]
         decisions: dict[int, Decision] = {}
-        drawn: dict[int, Drawn | None] = {}
+        drawn: dict[int, Draw | None] = {}
         if sums is None:
             decisions |= zip(made, store.decisions(made), strict=True)
         else:
             for position, (decision, draw) in zip(
-                made, store.settled(made), strict=True
+                made, store.decisions_with_draws(made), strict=True
             ):
                 decisions[position], drawn[position] = decision, draw
             shown = [
@@ -133,7 +135,7 @@ def with_decisions(
                 for item in chunk
                 if (position := _shown(item)) and position not in drawn
             ]
-            drawn |= zip(shown, store.drawn(shown), strict=True)
+            drawn |= zip(shown, store.draws(shown), strict=True)
         for item in chunk:
             if isinstance(item, Count):
                 yield Step(item, decisions[item.made], drawn.get(item.made))
@@ -154,7 +156,7 @@ def sums_at(
     """
     if kind is None:
         return None
-    sums = kind.read(kept)
+    sums = kind.from_json(kept)
     if sums is not None:
         return sums
     none = kind.of(store.about)
@@ -163,9 +165,9 @@ def sums_at(
     )
 
 
-def _shown(item: Count | Shown | Line) -> int:
+def _shown(item: Count | Exposure | Line) -> int:
     """The position of the decision that an item shows; 0 if it shows none."""
-    if isinstance(item, Shown):
+    if isinstance(item, Exposure):
         return item.made
     return (
         item.position

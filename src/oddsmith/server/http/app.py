@@ -20,7 +20,7 @@ from oddsmith.core.errors import (
 from oddsmith.core.names import hint
 from oddsmith.server.experiment.clock import Clock
 from oddsmith.server.experiment.experiment import Experiment, Restoring
-from oddsmith.server.experiment.start import Opened
+from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.experiment.threads import Busy
 from oddsmith.server.http.access import (
     ANYONE,
@@ -338,7 +338,7 @@ class App:
 
 
 def make_app(
-    opened: Sequence[Opened],
+    opened: Sequence[ExperimentSetup],
     *,
     keys: KeyRing | None = None,
     clock: Clock | None = None,

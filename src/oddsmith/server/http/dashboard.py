@@ -16,8 +16,14 @@ from oddsmith.files.fingerprint import fingerprint
 from oddsmith.files.policy import PolicyFile, read_policy
 from oddsmith.files.state import unpack_meta
 from oddsmith.server.experiment.settings import Settings, read_settings
-from oddsmith.server.experiment.start import Opened
-from oddsmith.server.fold.fold import Change, Folded, begun, roster_change, start_before
+from oddsmith.server.experiment.start import ExperimentSetup
+from oddsmith.server.fold.fold import (
+    Change,
+    FoldState,
+    initial_fold,
+    roster_change,
+    start_before,
+)
 from oddsmith.server.fold.judge import judge_from_json
 from oddsmith.server.fold.steps import sums_at
 from oddsmith.server.http.app import App
@@ -72,7 +78,7 @@ def _no_change(policy: Policy, state: Any, _: Line) -> tuple[Policy, Any]:
 
 
 @dataclass(eq=False)
-class Shown(Opened):
+class Shown(ExperimentSetup):
     """An experiment that is looked at. `by_file`: with the models of its policy file;
     else by what its store tells."""
 
@@ -97,12 +103,12 @@ class Shown(Opened):
         if self.by_file:
             super().load_expert(name)
 
-    def start_before(self, latest: int) -> Folded:
+    def start_before(self, latest: int) -> FoldState:
         """The newest state at or before a position, with its sums; of a judge the
         weights, of a bystander the count."""
         if self.by_file:
             return super().start_before(latest)
-        first = begun(self.store, self.policy, self.policy.init(), Sums)
+        first = initial_fold(self.store, self.policy, self.policy.init(), Sums)
         kept = [
             one.position for one in self.store.snapshots() if one.position <= latest
         ]

@@ -10,7 +10,7 @@ from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed, place_of
 from oddsmith.server.experiment.clock import Alarms, Clock
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.news import LongPolls
-from oddsmith.server.experiment.start import Opened
+from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.experiment.threads import LongReads
 from oddsmith.server.http.connections import Connections
 from oddsmith.server.http.keys import KeyRing
@@ -44,7 +44,7 @@ class Service:
 
     def __init__(
         self,
-        opened: Sequence[Opened],
+        opened: Sequence[ExperimentSetup],
         routes: "Sequence[Route]",
         *,
         ring: KeyRing | None = None,

@@ -39,5 +39,5 @@ def choices_sentence(experiment: Experiment) -> str:
             f"{_WHETHER}: no votes were recorded with the {sums.checks.counted:,} "
             "rewards."
         )
-    told = found.told(names[:MOST], predictor, gts.prior[:MOST] > 0)
+    told = found.choices(names[:MOST], predictor, gts.prior[:MOST] > 0)
     return str(told.in_units(experiment.scale))

@@ -33,7 +33,7 @@ def young(sums: Sums, window: float | None) -> Young:
     what: Range = next(
         (one for one in RANGES if _REACH.get(one, window) >= window), "all"
     )
-    width, buckets = sums.series.told(what, sums.named)
+    width, buckets = sums.series.buckets(what, sums.named)
     counts = [
         bucket.counts
         for number, bucket in buckets.items()

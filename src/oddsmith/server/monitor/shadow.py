@@ -20,7 +20,7 @@ def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
     """A sentence on when it is safe to switch; ready once the policy's interval is
     above the incumbent's."""
     target = sums.values.policy()
-    theirs, ours, *_ = sums.values.told(sums.named, _LEVEL, shadow=True)
+    theirs, ours, *_ = sums.values.estimates(sums.named, _LEVEL, shadow=True)
     if (
         ours.value is None
         or theirs.value is None

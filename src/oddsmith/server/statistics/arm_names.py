@@ -1,10 +1,10 @@
-"""Named: which arms have sums of their own, where not all of them can."""
+"""NamedArms: which arms have sums of their own, where not all of them can."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["FIXED", "FRESH", "Named"]
+__all__ = ["FIXED", "FRESH", "NamedArms"]
 
 FIXED = 50
 """So many arms of an experiment are all named; of more, and of arms that come with
@@ -18,7 +18,7 @@ _HALVES = 10
 
 
 @dataclass(slots=True)
-class Named:
+class NamedArms:
     """The arms that are named, and the position of the first decision from which on
     they are.
 
@@ -28,7 +28,7 @@ class Named:
     taken at a line of the log, so all replicas name the same arms; it knows no later
     draw, so an arm is not named for being lucky.
 
-    >>> named = Named(None)
+    >>> named = NamedArms(None)
     >>> for position in range(1, 11):
     ...     named.draw("ab"[position % 3 == 0], position)
     >>> named.since
@@ -51,9 +51,9 @@ class Named:
         """Whether all arms are named."""
         return self.arms is not None and len(self.arms) <= FIXED
 
-    def copy(self) -> "Named":
+    def copy(self) -> "NamedArms":
         """The same, to go on from."""
-        return Named(
+        return NamedArms(
             self.arms, self.since, dict(self.draws), self.left, self.length, self.looks
         )
 
@@ -87,7 +87,7 @@ class Named:
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> "Named":
+    def from_json(cls, given: Mapping[str, Any]) -> "NamedArms":
         """What `to_json` gave."""
         arms = given["arms"]
         return cls(**dict(given) | {"arms": None if arms is None else tuple(arms)})

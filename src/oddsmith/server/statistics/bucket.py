@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from oddsmith.core.decision import LEAST_PROPENSITY
-from oddsmith.server.statistics.arm_names import FRESH, Named
+from oddsmith.server.statistics.arm_names import FRESH, NamedArms
 
 __all__ = ["Bucket", "Draw", "Row"]
 
@@ -45,7 +45,7 @@ class Bucket:
         )
 
     def show(
-        self, draw: Draw, odds: Mapping[str, float], named: Named, position: int
+        self, draw: Draw, odds: Mapping[str, float], named: NamedArms, position: int
     ) -> None:
         """A decision was shown at this position; `odds` are those of all its arms."""
         made, arm, _ = draw
@@ -87,7 +87,7 @@ class Bucket:
             row[5] += (reward - gone) / least
             row[6] += (reward * reward - gone * gone) / (least * least)
 
-    def add(self, other: "Bucket", named: Named) -> None:
+    def add(self, other: "Bucket", named: NamedArms) -> None:
         """Make this the bucket of both.
 
         A decision does not say in which of them it was made. So the later rewards of an
@@ -119,7 +119,7 @@ class Bucket:
             self.others = [0.0] * _COLUMNS
         return self.others
 
-    def _name(self, named: Named, position: int) -> None:
+    def _name(self, named: NamedArms, position: int) -> None:
         """Give rows to arms that are named since; those of the least drawn ones make
         room."""
         self.looks = named.looks

@@ -22,7 +22,7 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 
-__all__ = ["Calibrated", "Calibration"]
+__all__ = ["CalibrationResult", "Calibration"]
 
 _MOST = 100  # experts
 _WORST = 700.0  # a loss that is larger counts as this one
@@ -31,7 +31,7 @@ _BETS = 2 * len(STAKES)
 _LARGEST = log(np.finfo(np.float64).max)
 
 
-class Calibrated(NamedTuple):
+class CalibrationResult(NamedTuple):
     """Of an expert the mean loss over the n rewards it was awake for, and the e-value
     against its predictions."""
 
@@ -91,7 +91,7 @@ class Calibration:
         if len(self.waiting) >= _WAIT:
             self._settle()
 
-    def told(self) -> Iterator[Calibrated]:
+    def results(self) -> Iterator[CalibrationResult]:
         """What the rewards say about each expert that was ever awake."""
         now = self.copy()
         now._settle()
@@ -104,7 +104,7 @@ class Calibration:
             now.names, grown, of_units(now.losses), now.scored, strict=True
         ):
             if scored > 0:
-                yield Calibrated(
+                yield CalibrationResult(
                     name,
                     float(total / scored),
                     int(scored),

@@ -7,11 +7,11 @@ from typing import Any
 
 from oddsmith.evaluation.draws.order_free_bets import StandingBets
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.calibration import Calibration
 from oddsmith.server.statistics.choices import ChoiceSums
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
-from oddsmith.server.store.protocol import Drawn
+from oddsmith.server.store.protocol import Draw
 
 __all__ = ["Checks"]
 
@@ -54,7 +54,7 @@ class Checks:
         )
 
     def show(
-        self, time: float, arm: str, odds: Mapping[str, float], named: Named
+        self, time: float, arm: str, odds: Mapping[str, float], named: NamedArms
     ) -> None:
         """A decision of this time was shown; `odds` are those of all its arms."""
         if self.looks != named.looks:
@@ -65,7 +65,7 @@ class Checks:
         if arm in odds:
             self.bets.take(odds, arm)
 
-    def count(self, count: Count, drawn: Drawn) -> None:
+    def count(self, count: Count, drawn: Draw) -> None:
         """A decision counts, whose arm was drawn from this."""
         self.choices.count(count, drawn)
         self.counted += count.before is None

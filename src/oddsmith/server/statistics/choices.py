@@ -16,7 +16,7 @@ from oddsmith.core.arrays import Array, Bools, Ints
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
-from oddsmith.server.store.protocol import Drawn
+from oddsmith.server.store.protocol import Draw
 
 __all__ = ["ChoiceSums", "MOST"]
 
@@ -50,7 +50,7 @@ class ChoiceSums:
         """The same, to go on from."""
         return ChoiceSums(self.n, self.sums, self.waiting.copy())
 
-    def count(self, count: Count, drawn: Drawn) -> None:
+    def count(self, count: Count, drawn: Draw) -> None:
         """A decision counts; without votes, or odds of its arm, it says nothing
         here."""
         votes, odds = drawn.votes, drawn.odds_drawn
@@ -64,7 +64,7 @@ class ChoiceSums:
         if len(self.waiting) >= _WAIT:
             self._settle()
 
-    def told(self, names: Sequence[str], predictor: int, present: Bools) -> Choices:
+    def choices(self, names: Sequence[str], predictor: int, present: Bools) -> Choices:
         """What they say of the policy's first experts; those that are not `present` are
         never called the best."""
         now = self.copy()

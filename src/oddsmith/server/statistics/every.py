@@ -9,17 +9,17 @@ from oddsmith import __version__
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
-from oddsmith.server.fold.accounts import Count, Shown
+from oddsmith.server.fold.accounts import Count, Exposure
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.protocol import Step
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.arms import ArmCounts
 from oddsmith.server.statistics.checks import Checks
 from oddsmith.server.statistics.history import History, Mark
 from oddsmith.server.statistics.series import Series
 from oddsmith.server.statistics.values import Values
 from oddsmith.server.store.changes import arms_of
-from oddsmith.server.store.protocol import Drawn, Line
+from oddsmith.server.store.protocol import Draw, Line
 
 __all__ = ["FORM", "Sums"]
 
@@ -43,7 +43,7 @@ class Sums:
     """
 
     scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
-    named: Named = field(default_factory=lambda: Named(None))
+    named: NamedArms = field(default_factory=lambda: NamedArms(None))
     arms: ArmCounts = field(default_factory=ArmCounts)
     series: Series = field(default_factory=Series)
     history: History = field(default_factory=History)
@@ -64,7 +64,9 @@ class Sums:
     def of(cls, about: Mapping[str, Any]) -> "Sums":
         """Nothing yet, of a store with these facts."""
         arms, reward = about.get("arms"), about.get("reward", [0.0, 1.0])
-        return cls(RewardScale(*reward), Named(None if arms is None else tuple(arms)))
+        return cls(
+            RewardScale(*reward), NamedArms(None if arms is None else tuple(arms))
+        )
 
     def copy(self) -> "Sums":
         """The same sums, to go on from."""
@@ -85,18 +87,18 @@ class Sums:
         item, _, drawn = step
         if isinstance(item, Count):
             self._count(item, drawn)
-        elif isinstance(item, Shown):
+        elif isinstance(item, Exposure):
             self._show(item, drawn)
         elif item.kind == "decision":
             self._fold(
                 "arms", item.position, self.arms.draw, item.position, str(item.arm)
             )
             if not item.deferred:
-                self._show(Shown(item.position, item.position, item.time), drawn)
+                self._show(Exposure(item.position, item.position, item.time), drawn)
         else:
             self._mark(item)
 
-    def learnt(
+    def note_update(
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
         """A decision has counted: the policy, and the state after it."""
@@ -119,7 +121,7 @@ class Sums:
             inner.loss,
         )
 
-    def _show(self, shown: Shown, drawn: Drawn | None) -> None:
+    def _show(self, shown: Exposure, drawn: Draw | None) -> None:
         if drawn is None:
             return
         self.shadow = self.shadow or drawn.shadow
@@ -130,7 +132,7 @@ class Sums:
         self._fold("checks", at, self.checks.show, shown.time, drawn.arm, odds, named)
         self._fold("named", at, named.draw, drawn.arm, at)
 
-    def _count(self, count: Count, drawn: Drawn | None) -> None:
+    def _count(self, count: Count, drawn: Draw | None) -> None:
         if drawn is None:
             return
         at, odds = count.position, self._odds(drawn)
@@ -167,10 +169,10 @@ class Sums:
         """Empty a part that has failed."""
         _log.error("statistics %s are not computed: %s", part, why)
         self.failures[part] = why
-        empty = Sums(self.scale, Named(self.named.arms))
+        empty = Sums(self.scale, NamedArms(self.named.arms))
         setattr(self, part, getattr(empty, part))
 
-    def _odds(self, drawn: Drawn) -> dict[str, float]:
+    def _odds(self, drawn: Draw) -> dict[str, float]:
         """The odds of all arms, by name; an arm that was added later had none."""
         values = drawn.odds.tolist()
         names = drawn.names or self.named.arms or map(str, range(len(values)))
@@ -210,7 +212,7 @@ class Sums:
         return known | kept
 
     @classmethod
-    def read(cls, given: Mapping[str, Any] | None) -> "Sums | None":
+    def from_json(cls, given: Mapping[str, Any] | None) -> "Sums | None":
         """The sums that `to_json` gave; None where there are none, of another form, or
         with parts that failed in another version."""
         if given is None or given.get("form") != FORM:
@@ -234,7 +236,7 @@ class Sums:
 
 
 _PARTS: dict[str, Any] = {
-    "named": Named,
+    "named": NamedArms,
     "arms": ArmCounts,
     "series": Series,
     "history": History,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Any, Literal, TypeAlias, get_args
 
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.bucket import Bucket, Draw
 from oddsmith.server.statistics.snapshot import pack_buckets, unpack_buckets
 
@@ -65,7 +65,9 @@ class Ring:
         self._own.difference_update(old)
         return [(one, self.buckets.pop(one)) for one in old]
 
-    def add(self, parts: Iterable[tuple[int, Bucket]], each: int, named: Named) -> None:
+    def add(
+        self, parts: Iterable[tuple[int, Bucket]], each: int, named: NamedArms
+    ) -> None:
         """Add finer buckets, `each` of which are one of these."""
         for index, bucket in parts:
             self.at(index // each).add(bucket, named)
@@ -97,7 +99,7 @@ class Series:
         time: float,
         draw: Draw,
         odds: Mapping[str, float],
-        named: Named,
+        named: NamedArms,
         position: int,
     ) -> None:
         """A decision of this time was shown, at this position; `odds` are those of all
@@ -125,7 +127,7 @@ class Series:
             if place in ring.buckets:
                 ring.at(place).count(draw, rewards, defaults)
 
-    def told(self, what: Range, named: Named) -> tuple[float, dict[int, Bucket]]:
+    def buckets(self, what: Range, named: NamedArms) -> tuple[float, dict[int, Bucket]]:
         """The seconds of a bucket, and the buckets of a range by number: those without
         anything are not there."""
         now = self.copy()
@@ -158,7 +160,7 @@ class Series:
             else places
         )
 
-    def _go_on(self, index: int, named: Named) -> None:
+    def _go_on(self, index: int, named: NamedArms) -> None:
         """This is the newest bucket from now on: what is too old for an hour becomes
         part of the day, and so on."""
         self.newest = index
@@ -169,7 +171,7 @@ class Series:
         self.week.add(self.day.pop_until(index // _IN_DAY - _DAY), _IN_WEEK, named)
         self.week.pop_until(index // _HOUR - _WEEK)
 
-    def _widen(self, named: Named) -> None:
+    def _widen(self, named: NamedArms) -> None:
         """Merge neighbours until all time has at most 200 buckets."""
         newest, oldest = self.newest or 0, self.oldest or 0
         while newest // self.each - oldest // self.each >= _ALL:

@@ -27,9 +27,9 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import Sums as RunningSums
 from oddsmith.evaluation.mean_bounds import bets_within, running_bound
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.statistics.arm_names import Named
+from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
-from oddsmith.server.store.protocol import Drawn
+from oddsmith.server.store.protocol import Draw
 
 __all__ = ["POLICY", "SERVED", "Target", "UNIFORM", "Value", "Values"]
 
@@ -216,7 +216,7 @@ class Values:
             self._is_own = True
 
     def count(
-        self, count: Count, drawn: Drawn, odds: Mapping[str, float], named: Named
+        self, count: Count, drawn: Draw, odds: Mapping[str, float], named: NamedArms
     ) -> None:
         """A decision counts; `odds` are those of all its arms, by name."""
         self._own()
@@ -277,7 +277,9 @@ class Values:
             target.bets = target.bets + units[mine].sum(axis=0)
         self.waiting = {}
 
-    def told(self, named: Named, level: float, *, shadow: bool) -> Iterator[Value]:
+    def estimates(
+        self, named: NamedArms, level: float, *, shadow: bool
+    ) -> Iterator[Value]:
         """The value of each target: the policy's only in shadow mode, arms in their
         order."""
         now = self.copy()
@@ -302,7 +304,7 @@ class Values:
         return self.plain.get(POLICY, served)
 
     def _support(
-        self, made: int, drawn: Drawn, odds: Mapping[str, float], named: Named
+        self, made: int, drawn: Draw, odds: Mapping[str, float], named: NamedArms
     ) -> None:
         """What the logged odds say about each target, whatever was drawn."""
         able = [True] * len(odds) if drawn.eligible is None else drawn.eligible.tolist()
@@ -328,7 +330,7 @@ class Values:
                 target.squares += 1.0 / max(q, LEAST_PROPENSITY) if q > 0 else 0.0
                 target.missing += q <= 0
 
-    def _name(self, named: Named) -> None:
+    def _name(self, named: NamedArms) -> None:
         """Arms that are named anew begin now; fixed ones had no odds before."""
         self._settle()
         self.looks = named.looks
@@ -384,7 +386,7 @@ class Values:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _own(drawn: Drawn, p: float) -> float:
+def _own(drawn: Draw, p: float) -> float:
     """The weight of the policy's own odds over p: 1 where it drew itself, 0 where they
     were not kept."""
     if not drawn.shadow:
@@ -392,7 +394,7 @@ def _own(drawn: Drawn, p: float) -> float:
     return 0.0 if drawn.own is None else float(drawn.own.odds[drawn.number]) / p
 
 
-def _own_support(drawn: Drawn) -> tuple[float, float]:
+def _own_support(drawn: Draw) -> tuple[float, float]:
     """E[w² | x] of the policy's own odds, and their mass on arms that could not be
     drawn."""
     if not drawn.shadow:

@@ -28,7 +28,7 @@ from oddsmith.server.store.sqlite.reader import SQLiteReader
 
 __all__ = [
     "Contents",
-    "Restored",
+    "RestoredStore",
     "back_up",
     "contents_of",
     "mark_as_backup",
@@ -88,7 +88,7 @@ def contents_of(reading: StoreReader) -> Contents:
     )
 
 
-class Restored(NamedTuple):
+class RestoredStore(NamedTuple):
     """What the new store holds, when its backup was made, and the positions of damaged
     snapshots, which it lacks."""
 
@@ -97,7 +97,9 @@ class Restored(NamedTuple):
     left_out: list[int]
 
 
-def restore_backup(file: Path, to: str, *, experiment: str | None = None) -> Restored:
+def restore_backup(
+    file: Path, to: str, *, experiment: str | None = None
+) -> RestoredStore:
     """Make a store of a backup: a new file, or a new experiment of a database
     (postgresql://…).
 
@@ -122,7 +124,7 @@ def restore_backup(file: Path, to: str, *, experiment: str | None = None) -> Res
         else:
             _into_database(backup, to, name, meta | {"gapless": "false"}, left_out)
     with closing(open_reader(to, name if is_address(to) else None)) as store:
-        return Restored(contents_of(store), facts.time, left_out)
+        return RestoredStore(contents_of(store), facts.time, left_out)
 
 
 def _checked(file: Path) -> SQLiteReader:

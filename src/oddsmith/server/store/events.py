@@ -23,7 +23,7 @@ __all__ = [
     "DecisionKind",
     "DecisionMade",
     "DefaultReward",
-    "Draw",
+    "DecisionSummary",
     "Event",
     "ExpertChange",
     "KERNELS",
@@ -57,7 +57,7 @@ DecisionKind: TypeAlias = Literal[
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
-class Draw(NamedTuple):
+class DecisionSummary(NamedTuple):
     """What a list says of a decision beside its line: the odds of its arm, its unit,
     and whether an incumbent acted.
 

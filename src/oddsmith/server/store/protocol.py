@@ -16,7 +16,7 @@ from oddsmith.server.store.events import (
     ConfigurationChange,
     DecisionKind,
     DecisionMade,
-    Draw,
+    DecisionSummary,
     Event,
     ExpertChange,
     OwnDraw,
@@ -28,8 +28,8 @@ __all__ = [
     "ContextErased",
     "DECISION_KINDS",
     "DamagedSnapshot",
+    "DecisionSummary",
     "Draw",
-    "Drawn",
     "Erased",
     "EventKind",
     "Evidence",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Drawn(NamedTuple):
+class Draw(NamedTuple):
     """The arm of a decision, its number, the odds (K,) of all arms and which were
     eligible (None: all).
 
@@ -75,10 +75,10 @@ class Drawn(NamedTuple):
         *,
         shadow: bool = False,
         votes: Array | None = None,
-    ) -> "Drawn":
+    ) -> "Draw":
         """What a decision was drawn from.
 
-        >>> Drawn.of(
+        >>> Draw.of(
         ...     Decision(1, None, None, "b", np.array([0.25, 0.75]), index=1)
         ... ).odds_drawn
         0.75
@@ -281,11 +281,13 @@ class Foldable(Protocol):
         """The decisions made at these positions, in the order asked for; an erased
         context is `Erased`."""
 
-    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+    def draws(self, positions: Sequence[int]) -> list[Draw | None]:
         """What the arms of the decisions at these positions were drawn from, in this
         order; None for a damaged one."""
 
-    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+    def decisions_with_draws(
+        self, positions: Sequence[int]
+    ) -> list[tuple[Decision, Draw | None]]:
         """What `decisions` and `drawn` tell of these positions, from one reading."""
 
 
@@ -328,7 +330,7 @@ class Reading(Foldable, Protocol):
     def lines_back(self, before: int, limit: int) -> list[Line]:
         """The last lines before a position, the newest first, at most `limit`."""
 
-    def draws(self, positions: Sequence[int]) -> list[Draw]:
+    def summaries(self, positions: Sequence[int]) -> list[DecisionSummary]:
         """What a list says of the decisions at these positions, in the order asked for;
         no context is read."""
 
@@ -414,7 +416,7 @@ class Store(Reading, Protocol):
         order; from any thread."""
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
-        """Keep a snapshot; of older ones, `thinned` says which stay."""
+        """Keep a snapshot; of older ones, `retained_positions` says which stay."""
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, and features that no

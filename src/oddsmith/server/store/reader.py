@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed
-from oddsmith.server.store.events import CLOCK, Draw
+from oddsmith.server.store.events import CLOCK, DecisionSummary
 from oddsmith.server.store.meta import backup_facts
 from oddsmith.server.store.protocol import (
     KINDS,
     RULES,
     DamagedSnapshot,
-    Drawn,
+    Draw,
     EventKind,
     Evidence,
     Late,
@@ -68,7 +68,7 @@ class Queries(NamedTuple):
     history: str  # ids, until
     decisions: str  # positions
     evidence: str  # positions
-    draws: str  # positions
+    summaries: str  # positions
     names: str  # digests
     features: str  # digests
     tally: str  # until
@@ -133,11 +133,11 @@ class StoreReader(Reading, ABC):
         self.close()
 
     def head(self) -> int:
-        return int(self._read(self.queries.head, patience=_SHORT)[0][0])
+        return int(self._fetch(self.queries.head, patience=_SHORT)[0][0])
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         while after < until:
-            rows = self._read(self.queries.lines, after, until, _CHUNK)
+            rows = self._fetch(self.queries.lines, after, until, _CHUNK)
             if unknown := {row[1] for row in rows} - _KNOWN:
                 kinds = f"events of kind {', '.join(sorted(map(repr, unknown)))}"
                 raise StoreFailed(
@@ -152,7 +152,7 @@ class StoreReader(Reading, ABC):
     def lines_back(self, before: int, limit: int) -> list[Line]:
         return [
             Line._make(row)
-            for row in self._read(self.queries.lines_back, before, limit)
+            for row in self._fetch(self.queries.lines_back, before, limit)
         ]
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
@@ -162,14 +162,16 @@ class StoreReader(Reading, ABC):
         return sorted(
             Line._make(row)
             for part in parts
-            for row in self._read(self.queries.history, part, until)
+            for row in self._fetch(self.queries.history, part, until)
         )
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
         rows, names, features = self._decided(positions)
         return [read_decision(row, names, features) for row in rows]
 
-    def settled(self, positions: Sequence[int]) -> list[tuple[Decision, Drawn | None]]:
+    def decisions_with_draws(
+        self, positions: Sequence[int]
+    ) -> list[tuple[Decision, Draw | None]]:
         rows, names, features = self._decided(positions)
         return [
             (
@@ -179,7 +181,7 @@ class StoreReader(Reading, ABC):
             for row in rows
         ]
 
-    def drawn(self, positions: Sequence[int]) -> list[Drawn | None]:
+    def draws(self, positions: Sequence[int]) -> list[Draw | None]:
         rows = {
             position: (_json(body), numbers)
             for position, body, numbers in self._found(positions)
@@ -198,10 +200,10 @@ class StoreReader(Reading, ABC):
             read_evidence(*row) for row in self._rows(self.queries.evidence, positions)
         ]
 
-    def draws(self, positions: Sequence[int]) -> list[Draw]:
-        rows = self._rows(self.queries.draws, positions)
+    def summaries(self, positions: Sequence[int]) -> list[DecisionSummary]:
+        rows = self._rows(self.queries.summaries, positions)
         return [
-            Draw(unit, bool(shadow), unpack("<d", odds)[0], *place)
+            DecisionSummary(unit, bool(shadow), unpack("<d", odds)[0], *place)
             for unit, shadow, odds, *place in rows
         ]
 
@@ -218,7 +220,7 @@ class StoreReader(Reading, ABC):
         (after, counts), until = self._counted, self.head()
         if 0 < after <= until:
             more = (
-                self._read(self.queries.tally_on, after, until, patience=_LONG)
+                self._fetch(self.queries.tally_on, after, until, patience=_LONG)
                 if after < until
                 else ()
             )
@@ -226,40 +228,42 @@ class StoreReader(Reading, ABC):
                 kind: counts.get(kind, 0) + times for kind, times in more
             }
         else:
-            counts = dict(self._read(self.queries.tally, until, patience=_LONG))
+            counts = dict(self._fetch(self.queries.tally, until, patience=_LONG))
         self._counted = until, counts
         return dict(counts)
 
     def changes(self) -> list[Line]:
         return [
-            Line._make(row) for row in self._read(self.queries.changes, patience=_LONG)
+            Line._make(row) for row in self._fetch(self.queries.changes, patience=_LONG)
         ]
 
     def of_setting(self, setting: str) -> list[Line]:
-        return [Line._make(row) for row in self._read(self.queries.of_setting, setting)]
+        return [
+            Line._make(row) for row in self._fetch(self.queries.of_setting, setting)
+        ]
 
     def of_unit(self, unit: str) -> list[Line]:
-        return [Line._make(row) for row in self._read(self.queries.of_unit, unit)]
+        return [Line._make(row) for row in self._fetch(self.queries.of_unit, unit)]
 
     def of_slate(self, slate: str) -> list[Line]:
-        return [Line._make(row) for row in self._read(self.queries.of_slate, slate)]
+        return [Line._make(row) for row in self._fetch(self.queries.of_slate, slate)]
 
     def has_slates(self) -> bool:
-        return bool(self._read(self.queries.has_slates)[0][0])
+        return bool(self._fetch(self.queries.has_slates)[0][0])
 
     def windows(self, after: int, limit: int) -> list[Window]:
         closing = ["default", "reward"] if self.rule == "first" else ["default"]
-        rows = self._read(self.queries.windows, closing, after, limit)
+        rows = self._fetch(self.queries.windows, closing, after, limit)
         return [
             Window(position, id, time, bool(closed))
             for position, id, time, closed in rows
         ]
 
     def snapshots(self) -> list[Snapshot]:
-        return [Snapshot._make(row) for row in self._read(self.queries.snapshots)]
+        return [Snapshot._make(row) for row in self._fetch(self.queries.snapshots)]
 
     def content(self, position: int) -> bytes:
-        rows = self._read(self.queries.content, position, patience=_LONG)
+        rows = self._fetch(self.queries.content, position, patience=_LONG)
         if not rows:
             raise InvalidInput(f"position must be that of a snapshot; got {position}")
         *facts, digest, content = rows[0]
@@ -281,7 +285,7 @@ class StoreReader(Reading, ABC):
         """The rows of decisions that a query gives, by default the bodies and
         numbers."""
         for first in range(0, len(positions), _MANY):
-            yield from self._read(
+            yield from self._fetch(
                 query or self.queries.evidence, list(positions[first : first + _MANY])
             )
 
@@ -320,11 +324,11 @@ class StoreReader(Reading, ABC):
             ordered[first : first + _MANY] for first in range(0, len(ordered), _MANY)
         )
         return {
-            digest: body for part in parts for digest, body in self._read(query, part)
+            digest: body for part in parts for digest, body in self._fetch(query, part)
         }
 
     @abstractmethod
-    def _read(
+    def _fetch(
         self, query: str, *values: object, patience: float = _USUAL
     ) -> list[tuple[Any, ...]]:
         """The rows that a statement gives."""

@@ -27,7 +27,7 @@ from oddsmith.server.store.contents import (
 )
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
 from oddsmith.server.store.protocol import (
-    Drawn,
+    Draw,
     Erased,
     Evidence,
     Line,
@@ -387,7 +387,7 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
 
 def read_drawn(
     plain: dict[str, Any] | None, numbers: bytes, names: Mapping[str, str]
-) -> Drawn | None:
+) -> Draw | None:
     """What the arm was drawn from, lists of names given by their digests; None where
     the row is damaged."""
     if plain is None:
@@ -410,7 +410,7 @@ def read_drawn(
             if form is None
             else votes_on(place, form, _after_numbers(plain, numbers))
         )
-        return Drawn(
+        return Draw(
             str(plain["arm"]), place, odds, mask, offered, *_shadow(plain), votes
         )
     except (KeyError, ValueError, TypeError, IndexError):

@@ -1,18 +1,18 @@
-"""thinned: which snapshots of a state stay."""
+"""retained_positions: which snapshots of a state stay."""
 
 from collections.abc import Sequence
 
-__all__ = ["thinned"]
+__all__ = ["retained_positions"]
 
 
-def thinned(positions: Sequence[int]) -> set[int]:
+def retained_positions(positions: Sequence[int]) -> set[int]:
     """Which snapshots stay: one before any event, the two newest, and of others the
     oldest for each doubling of age.
 
     So there are few of them, and a correction of an old reward still finds one not far
     before it.
 
-    >>> sorted(thinned([10, 20, 30, 40, 50, 60, 70, 80]))
+    >>> sorted(retained_positions([10, 20, 30, 40, 50, 60, 70, 80]))
     [10, 20, 50, 70, 80]
     """
     ordered = sorted(positions)

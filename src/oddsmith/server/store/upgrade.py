@@ -27,12 +27,12 @@ from oddsmith.server.store.postgres.link import (
 from oddsmith.server.store.sqlite import file as files
 from oddsmith.server.store.sqlite.copy import copy_file
 
-__all__ = ["Upgraded", "upgrade"]
+__all__ = ["UpgradeResult", "upgrade"]
 
 _BEGIN = "begin immediate"
 
 
-class Upgraded(NamedTuple):
+class UpgradeResult(NamedTuple):
     """The formats before and after, which are the same where there was nothing to do,
     and the backups made."""
 
@@ -41,7 +41,7 @@ class Upgraded(NamedTuple):
     backups: list[Path]
 
 
-def upgrade(place: str, *, backup: Path | None) -> Upgraded:
+def upgrade(place: str, *, backup: Path | None) -> UpgradeResult:
     """Bring the store in a file, or all experiments of a database, to the current
     format.
 
@@ -76,11 +76,11 @@ def _format_of(connection: sqlite3.Connection, path: Path) -> str:
 
 def _upgrade_file(
     connection: sqlite3.Connection, path: Path, backup: Path | None
-) -> Upgraded:
+) -> UpgradeResult:
     was = _format_of(connection, path)
     steps = _steps(path, was)
     if not steps:
-        return Upgraded(was, was, [])
+        return UpgradeResult(was, was, [])
     if backup is not None:
         with new_file(backup) as part:
             copy_file(connection, part, "backing up")
@@ -99,7 +99,7 @@ def _upgrade_file(
         raise StoreFailed(
             f"{path} could not be upgraded, and is as it was: {error}"
         ) from error
-    return Upgraded(was, steps[-1].to, [] if backup is None else [backup])
+    return UpgradeResult(was, steps[-1].to, [] if backup is None else [backup])
 
 
 def _steps(where: object, was: str) -> list[Migration]:
@@ -109,7 +109,7 @@ def _steps(where: object, was: str) -> list[Migration]:
     return steps
 
 
-async def _upgrade_database(url: str, folder: Path | None) -> Upgraded:
+async def _upgrade_database(url: str, folder: Path | None) -> UpgradeResult:
     where = database_of(url)
     if folder is not None and not folder.is_dir():
         raise BadFile(
@@ -133,7 +133,7 @@ async def _upgrade_database(url: str, folder: Path | None) -> Upgraded:
 
 async def _upgrade_tables(
     connection: Connection, where: str, folder: Path | None
-) -> Upgraded:
+) -> UpgradeResult:
     if not await connection.fetchval(
         "select to_regclass('oddsmith.format') is not null"
     ):
@@ -149,7 +149,7 @@ async def _upgrade_tables(
     was: str = await connection.fetchval("select value from format")
     steps = _steps(where, was)
     if not steps:
-        return Upgraded(was, was, [])
+        return UpgradeResult(was, was, [])
     backups = [] if folder is None else await _back_up_all(connection, folder, was)
     async with connection.transaction():
         for action in (action for step in steps for action in step.postgres):
@@ -163,7 +163,7 @@ async def _upgrade_tables(
             "update meta set value = $1 where name = 'format'", steps[-1].to
         )
         await connection.execute("update format set value = $1", steps[-1].to)
-    return Upgraded(was, steps[-1].to, backups)
+    return UpgradeResult(was, steps[-1].to, backups)
 
 
 async def _back_up_all(connection: Connection, folder: Path, format: str) -> list[Path]:

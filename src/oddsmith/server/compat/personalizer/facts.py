@@ -35,7 +35,7 @@ _NEVER = 0.0  # while nothing was learnt, the model is as old as time
 async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
     """The policy by its kind, and the fingerprint that snapshots and exports name it
     by."""
-    kind, arms = experiment.opened.file.kind, experiment.arms
+    kind, arms = experiment.setup.file.kind, experiment.arms
     offered = "arms of the call" if arms is None else f"{len(arms)} arms"
     return {
         "name": kind,
@@ -54,7 +54,7 @@ async def fixed_policy(experiment: Experiment, _: Visit) -> Response:
     """Refuses another policy."""
     raise fixed(
         "the policy",
-        f"change {experiment.opened.file.path.name}, and begin a new store",
+        f"change {experiment.setup.file.path.name}, and begin a new store",
     )
 
 

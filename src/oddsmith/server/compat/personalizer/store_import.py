@@ -31,8 +31,8 @@ from oddsmith.server.compat.personalizer.log_import import ImportReport, by_line
 from oddsmith.server.experiment.arms import served_arms
 from oddsmith.server.experiment.experiment import EVERYTHING
 from oddsmith.server.experiment.follower import Now, now_of
-from oddsmith.server.experiment.start import Opened
-from oddsmith.server.fold.fold import Folded, advance, restore, save_snapshot
+from oddsmith.server.experiment.start import ExperimentSetup
+from oddsmith.server.fold.fold import FoldState, advance, restore, save_snapshot
 from oddsmith.server.http.routes.draw import by_incumbent
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
@@ -47,7 +47,9 @@ SENDER = "import"
 
 
 def to_store(
-    found: Iterable[PersonalizerEvent | Unread], opened: Opened, report: ImportReport
+    found: Iterable[PersonalizerEvent | Unread],
+    opened: ExperimentSetup,
+    report: ImportReport,
 ) -> None:
     """Write events into the store of an experiment, and keep a snapshot of what was
     learnt from them."""
@@ -70,9 +72,9 @@ _Slots: TypeAlias = Sequence[PersonalizerEvent]
 class _Importer:
     """A store, the state of what it has, and the report."""
 
-    def __init__(self, opened: Opened, report: ImportReport) -> None:
+    def __init__(self, opened: ExperimentSetup, report: ImportReport) -> None:
         self._opened, self._store, self._report = opened, opened.store, report
-        self._folded: Folded = restore(
+        self._folded: FoldState = restore(
             self._store, opened.policy, change=opened.change, statistics=Sums
         )
         self._arms = served_arms(self._store, self._folded.position)

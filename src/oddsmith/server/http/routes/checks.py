@@ -102,7 +102,7 @@ def _served(standing: Standing) -> f.ServedCheck:
 def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
     """What the rewards say about each expert, the heaviest first."""
     told = sorted(
-        sums.checks.calibration.told(), key=lambda one: -weights.get(one.expert, 0.0)
+        sums.checks.calibration.results(), key=lambda one: -weights.get(one.expert, 0.0)
     )
     return [
         f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]

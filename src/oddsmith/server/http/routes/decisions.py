@@ -19,7 +19,7 @@ from oddsmith.core.weights import awake_weights
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.fold.accounts import Account
-from oddsmith.server.fold.decisions import Listed, Wanted, page_of
+from oddsmith.server.fold.decisions import ListEntry, PageQuery, page_of
 from oddsmith.server.fold.fold import restore, restore_judge
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.http.routes.route import READ, Route
@@ -40,7 +40,7 @@ CLOSE = 1e-9  # predictions that differ by more are others
 async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Decisions:
     """A page of decisions, the newest first."""
     rewarded = None if query.reward == "any" else query.reward == "some"
-    wanted = Wanted(query.before, query.limit, query.arm, rewarded)
+    wanted = PageQuery(query.before, query.limit, query.arm, rewarded)
     run = experiment.long_reads.run if wanted.chooses else asyncio.to_thread
     return await run(partial(_listed, experiment, wanted))
 
@@ -65,14 +65,14 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
     return record
 
 
-def _listed(experiment: Experiment, wanted: Wanted) -> lm.Decisions:
+def _listed(experiment: Experiment, wanted: PageQuery) -> lm.Decisions:
     head = experiment.store.head()
     page = page_of(experiment.store, head, wanted)
     rows = [_row(experiment, one) for one in page.decisions]
     return lm.Decisions(experiment.name, head, rows, page.before, page.searched)
 
 
-def _row(experiment: Experiment, one: Listed) -> lm.ListedDecision:
+def _row(experiment: Experiment, one: ListEntry) -> lm.ListedDecision:
     line, account, draw = one
     return lm.ListedDecision(
         line.id,
@@ -116,7 +116,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         store.decisions([made.position])[0],
         store.evidence([made.position])[0],
     )
-    (draw,) = store.draws([made.position])
+    (draw,) = store.summaries([made.position])
     context, eligible, votes = decision.context, decision.eligible, evidence.votes
     arms, hidden = experiment.names_of(decision), not experiment.settings.show_contexts
     names = (
@@ -184,7 +184,7 @@ def _explained(
     experiment: Experiment, decision: Decision, votes: Array, made: Line
 ) -> _Explained:
     """Each expert's vote, its weight in the vote, and its predictions."""
-    folded = restore_judge(experiment.store, experiment.opened.policy, made.seen or 0)
+    folded = restore_judge(experiment.store, experiment.setup.policy, made.seen or 0)
     judged = None if folded is None else gts_inside(folded.policy)
     if folded is None or judged is None:
         return _Explained([], [])  # votes are kept of policies that weigh them
@@ -233,7 +233,7 @@ def _asked_again(
     """
     if isinstance(decision.context, Erased) or isinstance(decision.features, Erased):
         return None
-    opened = experiment.opened
+    opened = experiment.setup
     try:
         folded = restore(
             experiment.store, opened.policy, until=made.seen or 0, change=opened.change

@@ -53,7 +53,7 @@ async def experts(
             await _check_change(experiment, message)
             now = experiment.follower.now
             # what cannot be folded must not get into the log
-            experiment.opened.change(now.policy, now.state, line)
+            experiment.setup.change(now.policy, now.state, line)
         receipt = await experiment.append(event)
         await known(experiment, receipt.position)
     if receipt.new and (
@@ -98,7 +98,7 @@ async def known(
     """Wait until the state knows all events up to a position."""
     try:
         async with asyncio.timeout(patience):
-            await experiment.follower.reached(position)
+            await experiment.follower.wait_for(position)
     except TimeoutError as error:
         behind = f"the state has not reached position {position} yet"
         trouble = experiment.follower.trouble
@@ -185,10 +185,10 @@ async def _check_change(experiment: Experiment, message: m.RosterChange) -> None
             "which is there"
         )
     if message.expert not in weights:
-        await asyncio.to_thread(experiment.opened.reread)
-        if message.expert not in experiment.opened.bench:
-            bench = ", ".join(experiment.opened.bench) or "which is empty"
-            meant = hint(message.expert, experiment.opened.bench)
+        await asyncio.to_thread(experiment.setup.reread)
+        if message.expert not in experiment.setup.bench:
+            bench = ", ".join(experiment.setup.bench) or "which is empty"
+            meant = hint(message.expert, experiment.setup.bench)
             raise InvalidInput(
                 f"expert must be on the policy file's bench, {bench}; got "
                 f"{message.expert!r:.60}{meant}"

@@ -20,7 +20,7 @@ _EMPTY: Row = [0.0] * 7
 async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer:
     """Sums by time, in all and by arm."""
     sums, position = experiment.follower.sums, experiment.follower.now.position
-    width, buckets = sums.series.told(query.range, sums.named)
+    width, buckets = sums.series.buckets(query.range, sums.named)
     numbers = (
         range(min(buckets), (sums.series.newest or 0) * 10 // round(width) + 1)
         if buckets
@@ -71,7 +71,7 @@ def _columns(rows: list[Row]) -> f.ArmColumns:
 async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
     """What was served is worth, and what else would have been."""
     sums, position = experiment.follower.sums, experiment.follower.now.position
-    found = list(sums.values.told(sums.named, _LEVEL, shadow=sums.shadow))
+    found = list(sums.values.estimates(sums.named, _LEVEL, shadow=sums.shadow))
     told = [_told(one, experiment.scale) for one in found]
     still = open_windows(sums, experiment.settings)
     sentence = (

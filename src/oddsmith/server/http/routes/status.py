@@ -42,7 +42,7 @@ async def experiments(service: Service, key: Key) -> lm.Experiments:
     readable = [
         one for name, one in service.experiments.items() if key.may("read", name)
     ]
-    served = all(one.opened.writes for one in service.experiments.values())
+    served = all(one.setup.writes for one in service.experiments.values())
     return lm.Experiments(
         [_facts(one) for one in readable], __version__, service.ring is not None, served
     )
@@ -68,7 +68,7 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
         follower.now.state is not None and not follower.trouble,
         follower.trouble,
         experiment.store.fingerprint,
-        experiment.opened.file.kind,
+        experiment.setup.file.kind,
         settings.show_contexts,
     )
 
@@ -132,7 +132,7 @@ async def changes(experiment: Experiment, query: lm.ChangesQuery) -> lm.Changes:
     at the end."""
     if experiment.follower.now.position <= query.after and query.wait:
         await experiment.long_polls.wait(
-            partial(experiment.follower.moved, query.after), query.wait
+            partial(experiment.follower.wait_beyond, query.after), query.wait
         )
     head, position = (
         await asyncio.to_thread(experiment.store.head),

@@ -129,7 +129,7 @@ class PostgresReader(StoreReader):
         ),
         evidence="select position, body, numbers from events where experiment = $1 "
         "and position = any($2) and kind = 'decision' and body is not null",
-        draws=(
+        summaries=(
             "select position, unit, body::json ->> 'shadow' is not null, "
             "substring(numbers from 8 * coalesce(body::json ->> 'index', body::json "
             "->> 'arm')::integer + 1 for 8), slate, slot from events where experiment "
@@ -247,7 +247,7 @@ class PostgresReader(StoreReader):
     def writers(self) -> list[str]:
         """The server's processes of the replicas, which hold the lock of their
         kernels."""
-        return [words for (words,) in self._read(_WRITERS)]
+        return [words for (words,) in self._fetch(_WRITERS)]
 
     def close(self) -> None:
         """Let go of the server."""
@@ -269,7 +269,7 @@ class PostgresReader(StoreReader):
                 f"{self._link.where} could not be read: {one_line(error)}"
             ) from error
 
-    def _read(
+    def _fetch(
         self, query: str, *values: object, patience: float = 10.0
     ) -> list[tuple[Any, ...]]:
         return self._link.read(query, self._number, *values, patience=patience)

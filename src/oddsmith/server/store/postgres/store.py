@@ -30,7 +30,7 @@ from oddsmith.server.store.postgres.rows import GROUP, groups_of, write
 from oddsmith.server.store.protocol import Late, Receipt, Rule, Snapshot
 from oddsmith.server.store.reader import snapshot_digest
 from oddsmith.server.store.rows import EventRow, row_of
-from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.store.snapshots import retained_positions
 from oddsmith.server.store.trouble import WriteTrouble
 
 __all__ = ["PostgresStore"]
@@ -129,8 +129,12 @@ class PostgresStore(PostgresReader):
             "excluded.fingerprint, format = excluded.format, time = excluded.time, "
             "digest = excluded.digest, content = excluded.content"
         )
-        gone = known - thinned([snapshot.position, *known]) - {snapshot.position}
-        self._read(
+        gone = (
+            known
+            - retained_positions([snapshot.position, *known])
+            - {snapshot.position}
+        )
+        self._fetch(
             query,
             sorted(gone),
             *snapshot,
@@ -162,7 +166,7 @@ class PostgresStore(PostgresReader):
             "< $2 limit $3) returning 1) select count(*) from gone"
         )
         erased = 0
-        while count := self._read(query, before, GROUP, patience=60)[0][0]:
+        while count := self._fetch(query, before, GROUP, patience=60)[0][0]:
             erased += count
         return erased
 

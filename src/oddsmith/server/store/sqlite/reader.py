@@ -50,7 +50,7 @@ class SQLiteReader(StoreReader):
             "select position, body, numbers from events where position in (select "
             "value from json_each(?)) and kind = 'decision' and body is not null"
         ),
-        draws=(
+        summaries=(
             "select position, unit, json_extract(body, '$.shadow') is not null, "
             "substr(numbers, 8 * coalesce(json_extract(body, '$.index'), "
             "json_extract(body, '$.arm')) + 1, 8), slate, slot from events where "
@@ -129,7 +129,7 @@ class SQLiteReader(StoreReader):
         with closing(connect(self.path, read_only=True)) as source:
             copy_file(source, part, "copying")
 
-    def _read(
+    def _fetch(
         self, query: str, *values: object, patience: float = 0.0
     ) -> list[tuple[Any, ...]]:
         """The rows that a statement gives; a file needs no patience."""

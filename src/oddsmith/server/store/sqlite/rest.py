@@ -141,7 +141,7 @@ class RestingStore(StoreReader):
         try:
             # after all that is queued; a store that cannot write stays open, and tells
             inner.append([]).result()
-            head, ((oldest,),) = inner.answered, inner._read(_OLDEST)
+            head, ((oldest,),) = inner.answered, inner._fetch(_OLDEST)
             inner.close()
             if inner.answered > head:  # an event came just before
                 oldest = -inf
@@ -176,11 +176,11 @@ class RestingStore(StoreReader):
                 self._users -= 1
                 self._used = self._stores.clock()
 
-    def _read(
+    def _fetch(
         self, query: str, *values: object, patience: float = 0.0
     ) -> list[tuple[Any, ...]]:
         with self.awake() as inner:
-            return inner._read(query, *values)
+            return inner._fetch(query, *values)
 
     def _as_it_was(self) -> _Rested | None:
         """What is known of a store at rest, while its files are as they were; else

@@ -23,7 +23,7 @@ from oddsmith.server.store.protocol import EventKind, Late, Receipt, Rule, Snaps
 from oddsmith.server.store.reader import snapshot_digest
 from oddsmith.server.store.rows import EARLY, EventRow, repeated, row_of, unrewarded
 from oddsmith.server.store.slates import not_kept
-from oddsmith.server.store.snapshots import thinned
+from oddsmith.server.store.snapshots import retained_positions
 from oddsmith.server.store.sqlite.file import Lock
 from oddsmith.server.store.sqlite.reader import SQLiteReader
 from oddsmith.server.store.sqlite.writer import NUMBER, PATIENCE, WritePath, is_busy
@@ -198,7 +198,7 @@ class SQLiteStore(SQLiteReader):
                 f"a snapshot must be of a position up to {self.head()}; got "
                 f"{snapshot.position}"
             )
-        stay = thinned(
+        stay = retained_positions(
             [snapshot.position, *(kept.position for kept in self.snapshots())]
         )
         gone = (
