@@ -8,6 +8,7 @@ generator expressions not counted.
 
 import argparse
 import ast
+import inspect
 import json
 import os
 import statistics
@@ -179,6 +180,7 @@ class Trace:
             for code in self._seen.copy()
             if code.co_filename.startswith(str(SOURCE))
             and not code.co_qualname.endswith(("comp>", "<genexpr>", "<module>"))
+            and code.co_flags & inspect.CO_OPTIMIZED  # not the body of a class
         )
         own = tuple(hop for hop in hops if without is None or hop not in without.hops)
         return Walk(len(own), len({file for file, _ in own}), own)

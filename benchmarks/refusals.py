@@ -15,7 +15,7 @@ from benchmarks.coverage import log_of
 from benchmarks.coverage_batch import Played
 from benchmarks.coverage_worlds import WORLDS
 from oddsmith.evaluation import estimate, ips
-from oddsmith.evaluation.diagnostics import broken, diagnose
+from oddsmith.evaluation.diagnostics import broken_rules, diagnose
 from oddsmith.logs import Log
 
 __all__ = ["Answers", "lost_rewards", "rounded_odds"]
@@ -132,7 +132,7 @@ def healthy() -> dict[str, tuple[int, int]]:
                 asked[f"drawn odds without floor, {world.family}"] = None
             for name, floor in asked.items():
                 refused, logs = counts.get(name, (0, 0))
-                refused += "weight" in broken(diagnose(terms, floor), "anytime")
+                refused += "weight" in broken_rules(diagnose(terms, floor), "anytime")
                 counts[name] = refused, logs + 1
     return counts
 

@@ -11,8 +11,8 @@ import pytest
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.diagnostics import Diagnostics, broken, diagnose
-from oddsmith.evaluation.intervals import outer
+from oddsmith.evaluation.diagnostics import Diagnostics, broken_rules, diagnose
+from oddsmith.evaluation.intervals import outer_terms
 
 Log: Any = od.Log
 # at every border, and allowed
@@ -101,7 +101,7 @@ def test_a_difference_is_as_bad_as_the_worse_side() -> None:
 @pytest.mark.parametrize("interval", ev.INTERVALS)
 def test_rules_at_their_borders(interval: str) -> None:
     once = interval in ("beta", "normal", "bootstrap")
-    assert broken(FINE, interval) == {}
+    assert broken_rules(FINE, interval) == {}
     share = "of the target's mass is on arms"
     cases: dict[str, tuple[Diagnostics, str, bool]] = {
         "overlap": (
@@ -121,8 +121,8 @@ def test_rules_at_their_borders(interval: str) -> None:
         ),
     }
     for name, (found, sentence, counts) in cases.items():
-        assert broken(found, interval) == ({name: sentence} if counts else {})
-    grown = broken(FINE._replace(inflation=1000.0), interval)
+        assert broken_rules(found, interval) == ({name: sentence} if counts else {})
+    grown = broken_rules(FINE._replace(inflation=1000.0), interval)
     high = (
         "the mean weight is above 1 (e-value 1e+03, allowed below 1000), so the "
         "propensities are too small"
@@ -133,15 +133,15 @@ def test_rules_at_their_borders(interval: str) -> None:
 def test_the_mean_weight_is_near_the_share_that_is_not_missing() -> None:
     # 0.3 off, three errors
     right = FINE._replace(missing=0.5, mean_weight=0.2, weight_error=0.1)
-    assert "weight" not in broken(right, "beta")
+    assert "weight" not in broken_rules(right, "beta")
     for wrong in (
         right._replace(mean_weight=0.15),
         right._replace(weight_error=0.07),
         right._replace(mean_weight=1.0),
         right._replace(mean_weight=1.5),
     ):
-        assert "weight" in broken(wrong, "beta")
-    sentence = broken(FINE._replace(mean_weight=1.45), "beta")["weight"]
+        assert "weight" in broken_rules(wrong, "beta")
+    sentence = broken_rules(FINE._replace(mean_weight=1.45), "beta")["weight"]
     assert sentence == (
         "the mean weight is 1.45 ± 0.1, which is 1 for right propensities; "
         "allowed within 0.3 and within 4 standard errors"
@@ -153,7 +153,7 @@ def test_the_mean_weight_is_near_the_share_that_is_not_missing() -> None:
     # half of the mass is missing
     for mean, low in ((0.1, True), (0.9, False), (1.4, False)):
         assert (
-            light in broken(right._replace(mean_weight=mean), "beta")["weight"]
+            light in broken_rules(right._replace(mean_weight=mean), "beta")["weight"]
         ) is low
 
 
@@ -164,36 +164,36 @@ def test_the_sentences_of_bounds_that_hold_for_any_tail() -> None:
         "so the propensities are too large, or rewards are missing for some arms more "
         "often than for others"
     )
-    assert "weight" not in broken(half._replace(deflation=999.0), "anytime")
-    assert broken(half._replace(deflation=1000.0), "anytime")["weight"] == (
+    assert "weight" not in broken_rules(half._replace(deflation=999.0), "anytime")
+    assert broken_rules(half._replace(deflation=1000.0), "anytime")["weight"] == (
         f"the mean weight is below 0.5 (e-value 1e+03, allowed below 1000), {cause}"
     )
     unknown = half._replace(deflation=None)
-    assert broken(unknown, "anytime")["weight"] == (
+    assert broken_rules(unknown, "anytime")["weight"] == (
         f"the mean weight is 0.4 ± 0.02, {cause}; if the logger hardly ever drew what "
         "the target draws, give floor, or log the odds of all arms"
     )
     # 100 effective rows and a share of 5 % are enough; 4 errors are allowed
     edge = unknown._replace(ess=100.0, largest_share=0.05)
-    assert "weight" in broken(edge, "bernstein")
+    assert "weight" in broken_rules(edge, "bernstein")
     for allowed in (
         edge._replace(ess=99.0),
         edge._replace(largest_share=0.06),
         edge._replace(mean_weight=0.25, weight_error=0.0625),
         edge._replace(mean_weight=0.4995, weight_error=0.0),
     ):
-        assert "weight" not in broken(allowed, "bernstein")
+        assert "weight" not in broken_rules(allowed, "bernstein")
 
 
 @pytest.mark.parametrize("interval", ev.INTERVALS)
 def test_the_sentences_of_odds_with_few_digits(interval: str) -> None:
     """0.2 is 200 times what is ignored: three digits more; 0.05 is allowed."""
-    assert broken(FINE._replace(rounding=0.05), interval) == {}
-    assert broken(FINE._replace(rounding=0.2), interval) == {
+    assert broken_rules(FINE._replace(rounding=0.05), interval) == {}
+    assert broken_rules(FINE._replace(rounding=0.2), interval) == {
         "digits": "propensities were rounded, which may move the mean weight by 0.2; "
         "allowed 0.05: log them with all digits, or 3 more"
     }
-    assert broken(FINE._replace(rounding=np.inf), interval) == {
+    assert broken_rules(FINE._replace(rounding=np.inf), interval) == {
         "digits": "propensities were rounded, and some are no more than half of their "
         "last digit: log them with all digits"
     }
@@ -205,13 +205,13 @@ def test_rounding_that_is_ignored_and_what_to_do_about_more() -> None:
         assert diagnose(given).rounding == found
     more = "write them with more digits"
     near = FINE._replace(missing=0.5, mean_weight=0.53, weight_error=0.0)
-    assert more in broken(near, "beta")["weight"]
+    assert more in broken_rules(near, "beta")["weight"]
     # further off, or only by chance: not by rounding
     for other in (
         near._replace(mean_weight=0.6),
         near._replace(weight_error=0.001),
     ):
-        assert more not in broken(other, "beta")["weight"]
+        assert more not in broken_rules(other, "beta")["weight"]
 
 
 EVEN = Log(arm=[0, 1] * 200, reward=[1, 0, 0, 1] * 100, propensity=np.full(400, 0.5))
@@ -230,7 +230,7 @@ def test_an_estimate_says_what_it_is() -> None:
         "at every row at once, for the mean value of the rows so far, which may drift"
     )
     few = ev.estimate(ev.ips(EVEN[:10], [0.5, 0.5]))
-    reasons = broken(few.diagnostics, "beta")
+    reasons = broken_rules(few.diagnostics, "beta")
     assert list(reasons) == ["ess", "share"] == list(few.refused)
     assert few.why == f"{reasons['ess']}; {reasons['share']}"
     assert str(few) == f"ips: refused: {few.why}"
@@ -288,7 +288,8 @@ def test_an_interval_is_as_wide_as_those_of_no_shrinkage_and_of_what_was_not_dra
     for q in (0.0, 0.5, 1.0):
         drawn = ev.dr(EVEN, [0.75, 0.25], np.full((400, 2), q))
         sides = [
-            ask(drawn_side, overrule=ev.RULES) for drawn_side in outer(drawn) or ()
+            ask(drawn_side, overrule=ev.RULES)
+            for drawn_side in outer_terms(drawn) or ()
         ]
         alone, found = ask(replace(drawn, drawn=None)), ask(drawn)
         assert (found.low, found.high) == (

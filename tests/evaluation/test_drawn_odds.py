@@ -10,7 +10,7 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.evaluation import clipped_ips, compare, estimate, ips, logged, snips
-from oddsmith.evaluation.intervals import outer
+from oddsmith.evaluation.intervals import outer_terms
 from oddsmith.evaluation.rows import all_odds
 
 Log: Any = od.Log  # which takes lists, too
@@ -130,7 +130,7 @@ def test_bounds_are_exact_if_all_is_drawn_and_hold_whatever_is_not() -> None:
         own.minus(two): values[2] - values[1],
     }
     for terms, value in cases.items():
-        bounds = outer(terms)
+        bounds = outer_terms(terms)
         assert bounds is not None
         assert [chance @ side.values for side in bounds] == pytest.approx(
             [value, value]
@@ -147,7 +147,9 @@ def test_bounds_are_exact_if_all_is_drawn_and_hold_whatever_is_not() -> None:
             (*values[:2], values[0] - values[1]),
             strict=True,
         ):
-            low, high = (float(chance @ side.values) for side in outer(terms) or ())
+            low, high = (
+                float(chance @ side.values) for side in outer_terms(terms) or ()
+            )
             assert low < value < high
 
 
@@ -155,10 +157,10 @@ def test_bounds_leave_out_what_could_not_be_drawn() -> None:
     """Of a row that was sure of its arm the rest of the target's mass is missing, and
     refused by name."""
     sure = Log(arm=[0, 1], reward=[1, 0], propensity=[1.0, 0.5])
-    low, high = outer(ips(sure, [0.25, 0.75])) or (logged(sure),) * 2
+    low, high = outer_terms(ips(sure, [0.25, 0.75])) or (logged(sure),) * 2
     np.testing.assert_allclose([low.values, high.values], [[0.25, 0.0], [0.25, -0.5]])
     low, high = (
-        outer(ips(sure, [0.25, 0.75]).minus(logged(sure))) or (logged(sure),) * 2
+        outer_terms(ips(sure, [0.25, 0.75]).minus(logged(sure))) or (logged(sure),) * 2
     )
     np.testing.assert_allclose([low.values, high.values], [[-0.75, 0.0], [-0.75, -0.5]])
     full = Log(arm=[0, 1], reward=[1, 0], propensities=[[0.5, 0.5]] * 2)
@@ -169,7 +171,7 @@ def test_bounds_leave_out_what_could_not_be_drawn() -> None:
     )
     # for their own means
     own = clipped_ips(sure, [0.25, 0.75], 2.0), logged(sure).minus(logged(sure))
-    assert [outer(terms) for terms in (*none, *own)] == [None] * 5
+    assert [outer_terms(terms) for terms in (*none, *own)] == [None] * 5
 
 
 def test_bounds_of_two_rows_by_hand() -> None:
@@ -177,7 +179,7 @@ def test_bounds_of_two_rows_by_hand() -> None:
     0.5 - 1.5, P = N = 1/2."""
     log = Log(arm=[0, 1], reward=[1, 0.25], propensity=[1.0, 0.5])
     apart = ips(log, [0.75, 0.25]).minus(ips(log, [0.25, 0.75]))
-    low, high = outer(apart) or (apart, apart)
+    low, high = outer_terms(apart) or (apart, apart)
     np.testing.assert_allclose([low.values, high.values], [[0.5, 0.25], [0.5, 0.25]])
     for side in (low, high):
         assert side.name == apart.name

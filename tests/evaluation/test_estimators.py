@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.offer_rows import complete
+from oddsmith.evaluation.reward_models import fill_missing
 
 Log: Any = od.Log  # which takes lists, too
 LOG = Log(
@@ -221,12 +221,12 @@ def test_reward_models_take_missing_numbers(model: Any) -> None:
             assert found[1::3].max() < 0.3
     nothing = Log(arm=[0, 1] * 60, reward=reward, context=np.full((120, 2), np.nan))
     assert np.isfinite(ev.cross_fit(nothing, model)).all()
-    assert complete(np.array([[1.0, np.nan], [3.0, 4.0]])).tolist() == [
+    assert fill_missing(np.array([[1.0, np.nan], [3.0, 4.0]])).tolist() == [
         [1, 4, 1],
         [3, 4, 0],
     ]
     whole = np.ones((3, 2))
-    assert complete(whole) is whole
+    assert fill_missing(whole) is whole
 
 
 class Stubborn(LinearRegression):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from scipy.stats import binomtest, chi2, norm
 import oddsmith as od
 from evaluation.settings import LIGHT, terms_of
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.units import in_units
+from oddsmith.evaluation.assessment import in_units
 from oddsmith.evaluation.verdict import verdict
 
 Log: Any = od.Log  # which takes lists, too

@@ -12,7 +12,7 @@ from evaluation import changing_arms as world
 from evaluation.changing_arms import fixed_and_offered
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.assessment import assess
-from oddsmith.evaluation.offer_rows import JoinedRows
+from oddsmith.evaluation.reward_models import JoinedRows
 
 OPEN_BANDIT = Path(__file__).parents[3] / "shared" / "data" / "logged"
 TARGETS: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_a_reward_model_sees_context_features_and_names() -> None:
     log, _ = world.played(500, seed=8)
     joined = JoinedRows(log)
     place = int(np.flatnonzero((joined.row == 7) & (joined.place == 1))[0])
-    seen, name = joined.of(np.array([place]))[0], log.offered[7][1]
+    seen, name = joined.numbers(np.array([place]))[0], log.offered[7][1]
     np.testing.assert_array_equal(seen[:2], [log.context[7, 0], world.PRICES[name]])
     assert seen[2:].sum() == 1
     assert len(seen) == 2 + len(world.PRICES)

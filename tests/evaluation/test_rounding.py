@@ -9,7 +9,7 @@ from benchmarks.refusals import rounded_odds
 
 import oddsmith as od
 from oddsmith import evaluation as ev
-from oddsmith.evaluation.rounding import half_step, largest_factor
+from oddsmith.evaluation.rows import half_step, largest_factor
 
 Log: Any = od.Log
 

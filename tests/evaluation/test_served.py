@@ -14,9 +14,12 @@ import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.evaluation.draws import check
 from oddsmith.evaluation.draws import history_bets as learned_bets
-from oddsmith.evaluation.draws.arm_bets import bets_on_drawn_odds, steps
 from oddsmith.evaluation.draws.draws import Draws
-from oddsmith.evaluation.draws.odds_bets import bets_on_all_odds
+from oddsmith.evaluation.draws.fixed_bets import (
+    bets_on_all_odds,
+    bets_on_drawn_odds,
+    steps,
+)
 
 Log: Any = od.Log  # which takes lists, too
 Plan: Any = ev.ExplorationPlan
@@ -292,8 +295,8 @@ def test_how_many_arms_there_are_is_not_taken_from_later_rows() -> None:
     rng = np.random.default_rng(4)
     arm = np.append(rng.integers(3, size=208), 9)
     log = Log(arm=arm, reward=np.zeros(209), propensity=np.full(209, 0.2))
-    short, _, _ = check._wealth(Draws(log[:208], log.propensity[:208], 0.0))
-    long, _, _ = check._wealth(Draws(log, log.propensity, 0.0))
+    short, _ = check._wealth(Draws(log[:208], log.propensity[:208], 0.0))
+    long, _ = check._wealth(Draws(log, log.propensity, 0.0))
     assert (short <= long[:-1] + 1e-12).all()
 
 

@@ -210,6 +210,6 @@ def test_reports_name_the_arms(tmp_path: Path) -> None:
             "uniform": ev.uniform_target(log),
         },
     )
-    assert found.answered
+    assert found.has_answers
     assert "500 rows over 5 arms, at most 5 in a row" in summary(found)[0]
     assert write_report(found, tmp_path / "index.html", "offers").exists()

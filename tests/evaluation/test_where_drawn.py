@@ -12,7 +12,7 @@ import pytest
 import oddsmith as od
 from oddsmith import evaluation as ev
 from oddsmith.cli.main import main
-from oddsmith.evaluation.rows import certain
+from oddsmith.evaluation.rows import certain_rows
 from oddsmith.evaluation.verdict import verdict
 
 Made: Any = od.Log
@@ -63,8 +63,12 @@ def test_which_rows_these_are() -> None:
     odds = [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]
     eligible = [[1, 1, 0], [0, 1, 0], [1, 1, 1]]
     about: Any = {"arm": [0, 1, 1], "reward": [1, 0, 1], "eligible": eligible}
-    assert certain(Made(**about, propensities=odds)).tolist() == [True, False, False]
-    assert certain(Made(**about, propensity=[1, 1, 0.5])).tolist() == [
+    assert certain_rows(Made(**about, propensities=odds)).tolist() == [
+        True,
+        False,
+        False,
+    ]
+    assert certain_rows(Made(**about, propensity=[1, 1, 0.5])).tolist() == [
         True,
         False,
         False,

@@ -165,8 +165,7 @@ def add_commands(commands: Commands) -> None:
 
 def _evaluate(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation import report
-    from oddsmith.evaluation.assessment import assess
-    from oddsmith.evaluation.units import in_units
+    from oddsmith.evaluation.assessment import assess, in_units
     from oddsmith.files.reports.style import check_drawing
 
     if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
@@ -200,7 +199,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
         if asked.json
         else _told(assessment, asked, question.notes)
     )
-    return text if assessment.answered else Refused(text)
+    return text if assessment.has_answers else Refused(text)
 
 
 def _title(logs: list[str]) -> str:

@@ -59,14 +59,14 @@ def add_commands(commands: Commands) -> None:
 
 def _replay(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.evaluation.replay import replay
-    from oddsmith.evaluation.rows import rewarded
+    from oddsmith.evaluation.rows import rewarded_rows
 
     file = read_policy(asked.policy)
     units = units_of(
         asked, [file], reader(asked, file.arms, offers=file.arms is None), [asked.log]
     )
     log = units.reader.read_log(asked.log)
-    n = len(rewarded(log))
+    n = len(rewarded_rows(log))
     seed = checked_seed(asked.seed, file.seed, 0)
     if asked.steps is not None:
         whole("steps", asked.steps)

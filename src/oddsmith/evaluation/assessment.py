@@ -28,7 +28,7 @@ from oddsmith.evaluation.estimators import (
 from oddsmith.evaluation.intervals import Estimate, compare, estimate
 from oddsmith.evaluation.rows import Rows, rows_of
 from oddsmith.evaluation.slates import Slates, by_place, slates_of
-from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
+from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, Terms
 from oddsmith.logs.progress import LINE_EVERY_S, Bar
 from oddsmith.logs.table import Log
 
@@ -39,7 +39,8 @@ __all__ = [
     "ESTIMATORS",
     "LOGGED",
     "assess",
-    "given",
+    "has_value",
+    "in_units",
     "whole_slates",
 ]
 
@@ -69,9 +70,11 @@ def whole_slates(log: Log, target: object) -> Terms:
     kept, slates = _complete(log, rows)
     weights = np.ones((int(slates.number.max()) + 1, int(slates.place.max())))
     missing = np.zeros_like(weights)
-    where = slates.number, slates.place - 1
-    weights[where], missing[where] = rows.weights[kept], rows.missing[kept]
+    where = (slates.number, slates.place - 1)
+    weights[where] = rows.weights[kept]
+    missing[where] = rows.missing[kept]
     whole = weights.prod(axis=1)
+    n, slots = weights.shape
     rounding = None
     if rows.rounding is not None:
         largest = np.ones_like(weights)
@@ -80,7 +83,7 @@ def whole_slates(log: Log, target: object) -> Terms:
     before = np.cumprod(np.insert(weights[:, :-1], 0, 1.0, axis=1), axis=1)
     # of the target's own slates, as the weights count them
     lost = np.minimum((before * missing).sum(axis=1), 1.0)
-    reward, n = slates.means(rows.reward[kept]), len(whole)
+    reward = slates.means(rows.reward[kept])
     gain = whole * reward
     return Terms(
         name="ips of whole slates",
@@ -88,9 +91,9 @@ def whole_slates(log: Log, target: object) -> Terms:
         missing=lost,
         weights=whole,
         rounding=rounding,
-        least=None if rows.least is None else rows.least ** weights.shape[1],
+        least=None if rows.least is None else rows.least**slots,
         bets=Bets(gain, whole - gain, 0.0, 1.0),
-        drawn=Drawn((1.0 - lost)[:, None], whole, reward),
+        drawn=DrawnOdds((1.0 - lost)[:, None], whole, reward),
         extremes=partial(Extremes, whole, np.zeros(n), np.ones(n)),
         unit="slate",
     )
@@ -102,24 +105,24 @@ def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
 
     Refused where a slot is not in the log.
     """
-    alone = Slates(np.arange(len(log)), np.ones(len(log), np.int64))
-    number, place, _ = slates_of(log) or alone
-    waiting = np.bincount(number, weights=np.isnan(log.reward))[number] > 0
+    n = len(log)
+    slates = slates_of(log) or Slates(np.arange(n), np.ones(n, np.int64))
+    missing = np.bincount(slates.number, weights=np.isnan(log.reward))
+    waiting = missing[slates.number] > 0
     if waiting.all():
         raise InvalidInput(
-            f"whole slates need all their rewards; got none with them in {len(log):,} "
-            "rows"
+            f"whole slates need all their rewards; got none with them in {n:,} rows"
         )
-    most = np.bincount(number)[number]
-    if (beyond := place > most).any():
-        row = int(np.argmax(beyond))
-        got = (
-            f"slate {log.slate[row]!r:.40} has slot {place[row]}, and {most[row]} "
-            "slots in all"
+    sizes = np.bincount(slates.number)[slates.number]
+    is_beyond = slates.place > sizes
+    if is_beyond.any():
+        row = int(np.argmax(is_beyond))
+        raise InvalidInput(
+            f"whole slates need all their slots; slate {log.slate[row]!r:.40} has slot "
+            f"{slates.place[row]}, and {sizes[row]} slots in all"
         )
-        raise InvalidInput(f"whole slates need all their slots; {got}")
-    _, numbers = np.unique(number[~waiting], return_inverse=True)
-    return ~waiting[rows.known], Slates(numbers, place[~waiting])
+    _, numbers = np.unique(slates.number[~waiting], return_inverse=True)
+    return ~waiting[rows.known], Slates(numbers, slates.place[~waiting])
 
 
 Answer = Estimate | str
@@ -172,22 +175,18 @@ class Assessment:
     scale: RewardScale = _PLAIN_UNITS
 
     @property
-    def answered(self) -> bool:
+    def has_answers(self) -> bool:
         """Whether any estimator that weighs rows has an answer: dm is a model's
         opinion, no more."""
-        own = any(
-            given(one)
-            for answers in self.answers.values()
-            for name, one in answers.items()
-            if name != "dm"
-        )
-        return own or any(
-            not isinstance(slot, str) and slot.answered for slot in self.slots.values()
-        )
+        for answers in self.answers.values():
+            if any(has_value(one) for name, one in answers.items() if name != "dm"):
+                return True
+        slots = [slot for slot in self.slots.values() if not isinstance(slot, str)]
+        return any(slot.has_answers for slot in slots)
 
 
-def given(answer: Answer) -> bool:
-    """Whether this is a number."""
+def has_value(answer: Answer) -> bool:
+    """Whether an answer is a number, and no refusal."""
     return not isinstance(answer, str) and not answer.refused
 
 
@@ -225,17 +224,23 @@ def assess(
     ips: 0.925 in [0.8369, 1] (0.95 beta); mostly 0 - logged: 0.3 in [0.2419, 0.3548]
     (0.95 beta)
     """
-    settings: Any = {"level": level, "interval": interval, "floor": floor, "seed": seed}
-    settings["overrule"] = check_rules(overrule)
+    settings: Any = {
+        "level": level,
+        "interval": interval,
+        "floor": floor,
+        "seed": seed,
+        "overrule": check_rules(overrule),
+    }
     if not targets or LOGGED in targets:
         raise InvalidInput(
             f"targets must be at least one, and none named {LOGGED!r}; got "
             f"{list(targets)}"
         )
-    if baseline != LOGGED and baseline not in targets:
+    names = [LOGGED, *targets]
+    if baseline not in names:
         raise InvalidInput(
-            f"baseline must be one of {', '.join([LOGGED, *targets])}; got {baseline!r}"
-            f"{hint(str(baseline), [LOGGED, *targets])}"
+            f"baseline must be one of {', '.join(names)}; got {baseline!r}"
+            f"{hint(str(baseline), names)}"
         )
     if floor is not None:
         number("floor", floor, low=0, high=1, open_low=True)
@@ -244,19 +249,21 @@ def assess(
             "whole slates need a log with the columns slate and slot, and slates of "
             "several slots"
         )
-    asked = _Asked(predictions, beforehand, baseline, settings)
-    found = _assessed(log, targets, asked)
+    question = _Question(predictions, beforehand, baseline, settings)
+    found = _assess_rows(log, targets, question)
+    of_slates: dict[str, Answer] = {}
+    if whole:
+        for name, odds in targets.items():
+            of_slates[name] = _whole(log, odds, settings)
     return replace(
         found,
-        served=_served(by_place(log), floor),
-        slots=_by_slot(log, targets, asked),
-        whole={name: _whole(log, odds, settings) for name, odds in targets.items()}
-        if whole
-        else {},
+        served=_check_served(by_place(log), floor),
+        slots=_by_slot(log, targets, question),
+        whole=of_slates,
     )
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """What is asked of a log and of each of its slots."""
 
     predictions: Array | None
@@ -265,39 +272,56 @@ class _Asked(NamedTuple):
     settings: Any
 
 
-def _assessed(log: Log, targets: Mapping[str, Array], asked: _Asked) -> Assessment:
+def _assess_rows(
+    log: Log, targets: Mapping[str, Array], question: _Question
+) -> Assessment:
     """The assessment of a log without the test of served arms."""
-    settings, baseline = asked.settings, asked.baseline
+    settings = question.settings
     today = logged(log)
     # refuses level and interval that make no sense, for all
     own = estimate(today, **settings | {"floor": None})
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
-    estimators = len(_PLAIN) if asked.predictions is None else len(ESTIMATORS)
+    estimators = len(_PLAIN) if question.predictions is None else len(ESTIMATORS)
     steps = len(targets) * estimators + len(ESTIMATORS)
     with closing(Bar("estimates", steps, every=LINE_EVERY_S)) as bar:
         for name, odds in targets.items():
-            for estimator, make in _estimators(
-                log, odds, asked.predictions, asked.beforehand
-            ).items():
+            for estimator, make_terms in _estimators(log, odds, question).items():
                 try:
-                    own_terms = make()
+                    own_terms = make_terms()
                     terms[name][estimator] = own_terms
                     answers[name][estimator] = estimate(own_terms, **settings)
                 except InvalidInput as error:
                     answers[name][estimator] = str(error)
                 bar.advance()
-        differences = _differences(terms, answers, today, baseline, settings, bar)
+        differences: Answers = {}
+        for estimator in ESTIMATORS:
+            sides = _unbiased_terms(terms, answers, estimator)
+            if question.baseline == LOGGED:
+                sides = {LOGGED: today} | sides
+            if question.baseline in sides and len(sides) > 1:
+                differences[estimator] = _differences(sides, question)
+            bar.advance()
     diagnostics = {
-        name: diagnose(next(iter(by.values()))) for name, by in terms.items() if by
+        name: diagnose(next(iter(own_terms.values())))
+        for name, own_terms in terms.items()
+        if own_terms
     }
     return Assessment(
-        log, dict(targets), own, answers, terms, diagnostics, baseline, differences, ""
+        log=log,
+        targets=dict(targets),
+        logged=own,
+        answers=answers,
+        terms=terms,
+        diagnostics=diagnostics,
+        baseline=question.baseline,
+        differences=differences,
+        served="",
     )
 
 
 def _by_slot(
-    log: Log, targets: Mapping[str, Array], asked: _Asked
+    log: Log, targets: Mapping[str, Array], question: _Question
 ) -> dict[int, Assessment | str]:
     """The assessment of each slot by itself, or why there is none; nothing of a log
     without slates."""
@@ -306,101 +330,145 @@ def _by_slot(
     found: dict[int, Assessment | str] = {}
     for slot in np.unique(log.slot).tolist():
         rows = np.flatnonzero(log.slot == slot)
-        own = (
-            asked
-            if asked.predictions is None
-            else asked._replace(predictions=asked.predictions[rows])
-        )
+        own = log[rows]
+        # odds and predictions are as wide as the most arms that a row of these offers
+        width = None if own.offered is None else own.n_arms
         try:
-            odds = {
-                name: one if np.ndim(one) == 1 else np.asarray(one)[rows]
-                for name, one in targets.items()
-            }
-            found[slot] = _assessed(*_narrowed(log[rows], odds, own))
+            odds = {}
+            for name, table in targets.items():
+                of_rows = table if np.ndim(table) == 1 else np.asarray(table)[rows]
+                odds[name] = of_rows[..., :width]
+            predictions = question.predictions
+            if predictions is not None:
+                predictions = predictions[rows][:, :width]
+            own_question = question._replace(predictions=predictions)
+            found[slot] = _assess_rows(own, odds, own_question)
         except InvalidInput as error:
             found[slot] = str(error)
     return found
 
 
-def _narrowed(
-    log: Log, targets: dict[str, Array], asked: _Asked
-) -> tuple[Log, dict[str, Array], _Asked]:
-    """Odds and predictions as wide as the most arms that a row of these offers."""
-    if log.offered is None:
-        return log, targets, asked
-    odds = {name: one[..., : log.n_arms] for name, one in targets.items()}
-    predictions = (
-        None if asked.predictions is None else asked.predictions[:, : log.n_arms]
-    )
-    return log, odds, asked._replace(predictions=predictions)
-
-
 def _whole(log: Log, odds: Array, settings: Any) -> Answer:
     """The value of slates that a target fills alone; the least odds of a slate are
     those of all its slots together."""
-    least = settings["floor"]
-    most = 1 if log.slot is None else int(log.slot.max())
+    floor = settings["floor"]
+    if floor is not None:
+        slots = 1 if log.slot is None else int(log.slot.max())
+        floor = floor**slots
     try:
-        return estimate(
-            whole_slates(log, odds),
-            **settings | {"floor": None if least is None else least**most},
-        )
+        return estimate(whole_slates(log, odds), **settings | {"floor": floor})
     except InvalidInput as error:
         return str(error)
 
 
 def _estimators(
-    log: Log, odds: Array, predictions: Array | None, beforehand: bool
+    log: Log, odds: Array, question: _Question
 ) -> dict[str, partial[Terms]]:
     """What makes each estimator's terms of one target; odds and predictions are checked
     once, for all of them."""
     rows = rows_of(log, odds)
-    plain = {name: partial(make, log, rows) for name, make in _PLAIN.items()}
-    if predictions is None:
-        return plain
-    dm(log, rows, predictions)
-    model: Any = {"predictions": predictions, "beforehand": beforehand}
-    return plain | {
-        name: partial(make, log, rows, **model) for name, make in _MODELLED.items()
-    }
+    makers = {name: partial(make, log, rows) for name, make in _PLAIN.items()}
+    if question.predictions is None:
+        return makers
+    dm(log, rows, question.predictions)
+    for name, make in _MODELLED.items():
+        makers[name] = partial(
+            make,
+            log,
+            rows,
+            predictions=question.predictions,
+            beforehand=question.beforehand,
+        )
+    return makers
 
 
-def _differences(
-    terms: dict[str, dict[str, Terms]],
-    answers: Answers,
-    today: Terms,
-    baseline: str,
-    settings: Any,
-    bar: Bar,
-) -> Answers:
-    """By estimator and target, where target and baseline both have an answer without
-    bias."""
-    differences: Answers = {}
-    for estimator in ESTIMATORS:
-        own = {
-            name: terms[name][estimator]
-            for name in terms
-            if given(answers[name].get(estimator, ""))
-        }
-        sides = {LOGGED: today} if baseline == LOGGED else {}
-        sides |= {name: one for name, one in own.items() if one.unbiased}
-        if baseline in sides and len(sides) > 1:
-            try:
-                differences[estimator] = dict(
-                    compare(sides, baseline=baseline, **settings).differences
-                )
-            except InvalidInput as error:
-                differences[estimator] = dict.fromkeys(
-                    [name for name in sides if name != baseline], str(error)
-                )
-        bar.advance()
-    return differences
+def _unbiased_terms(
+    terms: dict[str, dict[str, Terms]], answers: Answers, estimator: str
+) -> dict[str, Terms]:
+    """The terms of the targets that have an answer of this estimator, without bias."""
+    found = {}
+    for name, own in terms.items():
+        if has_value(answers[name].get(estimator, "")) and own[estimator].unbiased:
+            found[name] = own[estimator]
+    return found
 
 
-def _served(log: Log, floor: float | None) -> ServedReport | str:
+def _differences(sides: dict[str, Terms], question: _Question) -> dict[str, Answer]:
+    """The differences from the baseline by target, or why there are none."""
+    baseline = question.baseline
+    try:
+        found = compare(sides, baseline=baseline, **question.settings)
+        return dict(found.differences)
+    except InvalidInput as error:
+        names = [name for name in sides if name != baseline]
+        return dict.fromkeys(names, str(error))
+
+
+def _check_served(log: Log, floor: float | None) -> ServedReport | str:
     """The test with the floor, or without one that holds for the targets' arms
     alone."""
     try:
         return served_as_logged(log, floor=floor or 0.0)
     except InvalidInput as error:
-        return str(error) if floor is None else _served(log, None)
+        return str(error) if floor is None else _check_served(log, None)
+
+
+def in_units(found: Assessment, scale: RewardScale) -> Assessment:
+    """The assessment with values low + v (high - low) and differences d (high - low);
+    log and terms stay in [0, 1].
+
+    >>> import oddsmith as od
+    >>> from oddsmith.evaluation import assess
+    >>> log = od.Log(
+    ...     arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400
+    ... )
+    >>> found = in_units(assess(log, {"mostly 0": [0.9, 0.1]}), od.RewardScale(-10, 10))
+    >>> print(
+    ...     found.answers["mostly 0"]["ips"],
+    ...     found.differences["ips"]["mostly 0"],
+    ...     sep="; ",
+    ... )
+    ips: 8.5 in [6.738, 10] (0.95 beta); mostly 0 - logged: 6 in [4.837, 7.097] (0.95
+    beta)
+    """
+    low = scale.low
+    width = scale.high - scale.low
+    slots: dict[int, Assessment | str] = {}
+    for slot, own in found.slots.items():
+        slots[slot] = own if isinstance(own, str) else in_units(own, scale)
+    return replace(
+        found,
+        logged=_estimate_in_units(found.logged, low, width),
+        answers={
+            target: _answers_in_units(answers, low, width)
+            for target, answers in found.answers.items()
+        },
+        differences={
+            estimator: _answers_in_units(answers, 0.0, width)
+            for estimator, answers in found.differences.items()
+        },
+        slots=slots,
+        whole=_answers_in_units(found.whole, low, width),
+        scale=scale,
+    )
+
+
+def _answers_in_units(
+    answers: dict[str, Answer], low: float, width: float
+) -> dict[str, Answer]:
+    return {
+        name: one if isinstance(one, str) else _estimate_in_units(one, low, width)
+        for name, one in answers.items()
+    }
+
+
+def _estimate_in_units(one: Estimate, low: float, width: float) -> Estimate:
+    cut_from = one.cut_from
+    if cut_from is not None:
+        cut_from = low + width * cut_from
+    return one._replace(
+        value=low + width * one.value,
+        low=low + width * one.low,
+        high=low + width * one.high,
+        cut_from=cut_from,
+    )

@@ -51,34 +51,38 @@ def log_wealth(
     own = _log_wealth(x, mean, looks, FRACTIONS)
     if limited is None:
         return own
-    y, limit, total = limited
-    above = np.asarray(mean + limit - total)
-    more = _log_wealth(
-        limit - y, np.where(above > 0, above, 1.0), looks, _LIMITED_FRACTIONS
-    )
+    # the mean of limit - y
+    other_mean = np.asarray(mean + limited.limit - limited.total)
+    possible = other_mean > 0
+    other_column = limited.limit - limited.y
+    safe_mean = np.where(possible, other_mean, 1.0)
+    more = _log_wealth(other_column, safe_mean, looks, _LIMITED_FRACTIONS)
     # limit - y has no mean below 0, so these are refuted without any row
-    more = np.where(above[..., None] > 0, more, np.inf)
+    more = np.where(possible[..., None], more, np.inf)
     return np.asarray(np.logaddexp(own, more) - np.log(2.0))
 
 
 def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
     steps = x.shape[-1]
-    every = -(-steps // looks)
-    every = -(-every // _INNER) * _INNER if every > 1 else 1
+    every = -(-steps // looks)  # rows between looks
+    if every > 1:
+        every = -(-every // _INNER) * _INNER
+    looks = -(-steps // every)
     # at the end, bets that change nothing
-    excess = np.zeros((*x.shape[:-1], -(-steps // every) * every))
+    excess = np.zeros((*x.shape[:-1], looks * every))
     np.divide(x, mean[..., None], out=excess[..., :steps])
     excess[..., :steps] -= 1.0
-    total = np.full((*x.shape[:-1], excess.shape[-1] // every), -np.inf)
+    total = np.full((*x.shape[:-1], looks), -np.inf)
     for fraction in fractions:
         factors = 1.0 + fraction * excess
         if every > 1:
             for _ in range(_DOUBLINGS):
                 factors = factors[..., ::2] * factors[..., 1::2]
-            grown = np.log(factors).reshape(*total.shape, -1).sum(axis=-1)
+            logs = np.log(factors).reshape(*total.shape, -1)
+            growth = logs.sum(axis=-1)
         else:
-            grown = np.log(factors)
-        np.logaddexp(total, np.cumsum(grown, axis=-1), out=total)
+            growth = np.log(factors)
+        np.logaddexp(total, np.cumsum(growth, axis=-1), out=total)
     total -= np.log(len(fractions))
     return total
 
@@ -93,7 +97,8 @@ def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
     loss = np.maximum(most - mean, 1e-300)
     total = np.full(x.shape[:-1], -np.inf)
     for rate in _SHORTFALL_RATES:
-        gains = np.log1p(np.minimum(rate, _LOSS / loss) * (mean - x))
+        rates = np.minimum(rate, _LOSS / loss)
+        gains = np.log1p(rates * (mean - x))
         total = np.logaddexp(total, gains.sum(axis=-1))
     return np.asarray(total - np.log(len(_SHORTFALL_RATES)))
 
@@ -106,7 +111,8 @@ def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array
     True
     """
     counts = np.arange(1, x.shape[-1] + 1)
-    # there the wealth has never been above 1
+    needed = -np.log(alpha)
+    # at the largest running mean the wealth has never been above 1
     high = (np.cumsum(x, axis=-1) / counts).max(axis=-1)
     if limited is not None:
         others = (np.cumsum(limited.y, axis=-1) / counts).min(axis=-1)
@@ -114,8 +120,10 @@ def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array
     low = np.zeros_like(high)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        tried = np.where(middle > 0, middle, 1.0)
-        wealth = log_wealth(x, tried, limited=limited).max(axis=-1)
-        refuted = (middle > 0) & (wealth >= -np.log(alpha))
-        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+        is_positive = middle > 0
+        mean = np.where(is_positive, middle, 1.0)
+        wealth = log_wealth(x, mean, limited=limited).max(axis=-1)
+        refuted = is_positive & (wealth >= needed)
+        low = np.where(refuted, middle, low)
+        high = np.where(refuted, high, middle)
     return np.asarray(low)

@@ -120,9 +120,13 @@ class CalibrationMonitor:
     def init(self, shape: tuple[int, ...] = ()) -> CalibrationState:
         """No bets yet: every wealth is 1; with batch axes `shape`."""
         each = (*shape, len(self.names))
-        peak, scale, losses, scored = (np.zeros(each) for _ in range(4))
         return CalibrationState(
-            np.zeros((*each, _DIRECTIONS, len(STAKES))), peak, scale, losses, scored, 0
+            log_wealth=np.zeros((*each, _DIRECTIONS, len(STAKES))),
+            log_peak=np.zeros(each),
+            scale=np.zeros(each),
+            losses=np.zeros(each),
+            scored=np.zeros(each),
+            learnt=0,
         )
 
     def update(
@@ -136,7 +140,7 @@ class CalibrationMonitor:
             )
         rewards = np.asarray(check_rewards(decision, reward))
         advice = self._advice(decision.advice, state.log_peak.shape)
-        return self._learnt(state, advice[None], rewards[None])
+        return self._learn(state, advice[None], rewards[None])
 
     def fold(
         self, state: CalibrationState, decisions: Decision, rewards: object
@@ -144,8 +148,8 @@ class CalibrationMonitor:
         """The state after many rewards along a leading axis: `update` one by one, but
         much faster."""
         checked = np.asarray(check_rewards(decisions, rewards))
-        advice = self._advice(decisions.advice, (len(checked), *state.log_peak.shape))
-        return self._folded(state, advice, checked)
+        shape = (len(checked), *state.log_peak.shape)
+        return self._fold(state, self._advice(decisions.advice, shape), checked)
 
     def report(self, state: CalibrationState) -> CalibrationReport:
         """What the rewards say so far, of a state without batch axes."""
@@ -154,38 +158,40 @@ class CalibrationMonitor:
                 "state must have no batch axes to be reported; got "
                 f"{state.log_peak.shape[:-1]}"
             )
-        refuted = state.log_peak >= -log(self.alpha)
-        e_values = np.exp(np.minimum(_log_e_values(state.log_wealth), _LARGEST))
-        losses = np.divide(
-            state.losses,
-            state.scored,
-            where=state.scored > 0,
-            out=np.full(len(self.names), np.nan),
-        )
         names = tuple(self.names)
-        known = np.flatnonzero(state.scored)
-        if not known.size:
-            sentence = (
-                f"No expert has been scored yet, so none of {len(names)} is refuted."
-            )
-            return CalibrationReport(
-                names, e_values, refuted, losses, None, True, 1.0, sentence
-            )
+        n = len(names)
+        log_e_values = _log_e_values(state.log_wealth)
+        refuted = state.log_peak >= -log(self.alpha)
+        scored = state.scored > 0
+        unknown = np.full(n, np.nan)
+        losses = np.divide(state.losses, state.scored, where=scored, out=unknown)
+        report = CalibrationReport(
+            names=names,
+            e_values=np.exp(np.minimum(log_e_values, _LARGEST)),
+            refuted=refuted,
+            losses=losses,
+            best=None,
+            consistent=True,
+            number=1.0,
+            sentence=f"No expert has been scored yet, so none of {n} is refuted.",
+        )
+        if not scored.any():
+            return report
+        known = np.flatnonzero(scored)
         best = int(known[np.argmin(losses[known])])
-        p_value, consistent = exp(-state.log_peak[best]), not refuted[best]
-        kept, shown = (
-            int((~refuted).sum()),
-            f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001",
-        )
+        p_value = exp(-state.log_peak[best])
+        p_text = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
+        consistent = not refuted[best]
+        standing = "consistent with the rewards" if consistent else "refuted"
+        count = int((~refuted).sum())
+        verb = "withstands" if count == 1 else "withstand"
         sentence = (
-            f"{kept} of {len(names)} experts "
-            f"{'withstands' if kept == 1 else 'withstand'} the test at level "
-            f"{self.alpha:g} after {state.learnt} rewards; the best, {names[best]!r} "
-            f"with mean loss {losses[best]:.4g}, is "
-            f"{'consistent with the rewards' if consistent else 'refuted'} ({shown})."
+            f"{count} of {n} experts {verb} the test at level {self.alpha:g} after "
+            f"{state.learnt} rewards; the best, {names[best]!r} with mean loss "
+            f"{losses[best]:.4g}, is {standing} ({p_text})."
         )
-        return CalibrationReport(
-            names, e_values, refuted, losses, names[best], consistent, p_value, sentence
+        return report._replace(
+            best=names[best], consistent=consistent, number=p_value, sentence=sentence
         )
 
     def _advice(self, advice: Array | None, shape: tuple[int, ...]) -> Array:
@@ -207,43 +213,42 @@ class CalibrationMonitor:
             )
         return advice
 
-    def _folded(
+    def _fold(
         self, state: CalibrationState, advice: Array, rewards: Array
     ) -> CalibrationState:
         rows = max(1, _BLOCK // max(1, state.log_wealth.size))
         for start in range(0, len(rewards), rows):
             block = slice(start, start + rows)
-            state = self._learnt(state, advice[block], rewards[block])
+            state = self._learn(state, advice[block], rewards[block])
         return state
 
-    def _learnt(
+    def _learn(
         self, state: CalibrationState, advice: Array, rewards: Array
     ) -> CalibrationState:
         """The state after advice (T, …, N) and rewards (T, …): all bets, step by
         step."""
         awake = ~np.isnan(advice)
-        mean, got = (
-            np.where(awake, advice, 0.5),
-            np.broadcast_to(rewards[..., None], advice.shape),
-        )
-        losses = self._losses(mean, got, awake)
-        own, scale = _scaled_own(
-            self._losses(mean, np.ones_like(mean), awake),
-            self._losses(mean, np.zeros_like(mean), awake),
-            state.scale,
-        )
-        directions = np.stack([np.ones_like(mean), 2 * mean - 1, own], axis=-1)
-        moves = directions * np.where(awake, got - mean, 0.0)[..., None]
+        mean = np.where(awake, advice, 0.5)
+        reward = np.broadcast_to(rewards[..., None], advice.shape)
+        losses = self._losses(mean, reward, awake)
+        ones = np.ones_like(mean)
+        loss_of_one = self._losses(mean, ones, awake)
+        loss_of_zero = self._losses(mean, np.zeros_like(mean), awake)
+        own, scale = _scaled_own(loss_of_one, loss_of_zero, state.scale)
+        directions = np.stack([ones, 2 * mean - 1, own], axis=-1)
+        surprise = np.where(awake, reward - mean, 0.0)
+        moves = directions * surprise[..., None]
         growth = np.log1p(moves[..., None] * STAKES)
         growth[0] += state.log_wealth
         log_wealth = np.cumsum(growth, axis=0, out=growth)
+        peak = _log_e_values(log_wealth).max(axis=0)
         return CalibrationState(
-            log_wealth[-1].copy(),
-            np.maximum(state.log_peak, _log_e_values(log_wealth).max(axis=0)),
-            scale,
-            state.losses + losses.sum(axis=0),
-            state.scored + awake.sum(axis=0),
-            state.learnt + len(rewards),
+            log_wealth=log_wealth[-1].copy(),
+            log_peak=np.maximum(state.log_peak, peak),
+            scale=scale,
+            losses=state.losses + losses.sum(axis=0),
+            scored=state.scored + awake.sum(axis=0),
+            learnt=state.learnt + len(rewards),
         )
 
     def _losses(self, mean: Array, rewards: Array, awake: Bools) -> Array:
@@ -292,11 +297,10 @@ def check_calibration(
             "column advice: must be there to check what experts predicted; got none"
         )
     n = rows.advice.shape[1]
-    monitor = CalibrationMonitor(
-        numbered(n) if names is None else check_names("names", names, n=n), loss, alpha
-    )
+    own_names = numbered(n) if names is None else check_names("names", names, n=n)
+    monitor = CalibrationMonitor(own_names, loss, alpha)
     advice = monitor._advice(rows.advice, (len(rows), n))
-    return monitor.report(monitor._folded(monitor.init(), advice, rows.reward))
+    return monitor.report(monitor._fold(monitor.init(), advice, rows.reward))
 
 
 def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Array]:
@@ -309,8 +313,10 @@ def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Arr
     sure = np.isinf(if_one) | np.isinf(if_zero)
     sign = np.isinf(if_one).astype(np.float64) - np.isinf(if_zero)
     own = np.where(sure, 0.0, if_one) - np.where(sure, 0.0, if_zero)
-    largest = np.maximum(np.maximum.accumulate(np.abs(own), axis=0), scale)
-    return np.where(sure, sign, own / np.where(largest > 0, largest, 1.0)), largest[-1]
+    largest_so_far = np.maximum.accumulate(np.abs(own), axis=0)
+    largest = np.maximum(largest_so_far, scale)
+    scaled = own / np.where(largest > 0, largest, 1.0)
+    return np.where(sure, sign, scaled), largest[-1]
 
 
 def _log_e_values(log_wealth: Array) -> Array:

@@ -26,12 +26,17 @@ __all__ = [
     "MISSING",
     "RULES",
     "SHARE",
-    "broken",
+    "broken_rules",
     "check_rules",
     "diagnose",
 ]
 
-MISSING, ESS, SHARE, OFF, ERRORS, EVIDENCE = 1e-9, 100.0, 0.05, 0.3, 4.0, 1000.0
+MISSING = 1e-9
+ESS = 100.0
+SHARE = 0.05
+OFF = 0.3
+ERRORS = 4.0
+EVIDENCE = 1000.0
 # what odds of 0.3333 for a third may do to the mean weight, where its standard error is
 # 0
 ROUNDED = 1e-3
@@ -43,7 +48,7 @@ RULES = ("overlap", "ess", "share", "weight", "digits")
 """Names of the rules, as `overrule` takes them."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
 # terms do not change, and are asked often
-_DIAGNOSED: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
+_CACHE: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
     WeakKeyDictionary()
 )
 
@@ -82,10 +87,10 @@ def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
     `floor`, the smallest propensity that the logger can give, bounds the weights where
     only drawn odds are logged.
     """
-    known = _DIAGNOSED.setdefault(terms, {})
+    known = _CACHE.setdefault(terms, {})
     if floor not in known:
+        found = _diagnose(per_slate(terms), floor)
         deflation = _deflation(terms, floor)
-        found = _diagnosed(per_slate(terms), floor)
         known[floor] = found._replace(deflation=deflation, rounding=_rounding(terms))
     return known[floor]
 
@@ -128,43 +133,52 @@ def _evidence(log_money: Array) -> float:
     return float(np.exp(min(700.0, float(log_money))))
 
 
-def _diagnosed(terms: Terms, floor: float | None) -> Diagnostics:
+def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
     if terms.parts is not None:
-        a, b = (diagnose(part, floor) for part in terms.parts)
-        far = max(a, b, key=_excess)
+        own, other = (diagnose(part, floor) for part in terms.parts)
+        worse = max(own, other, key=_excess)
         return Diagnostics(
-            len(terms),
-            min(a.ess, b.ess),
-            max(a.largest_share, b.largest_share),
-            max(a.missing, b.missing),
-            far.mean_weight,
-            far.weight_error,
-            max(a.inflation, b.inflation),
-            terms.unit,
+            n=len(terms),
+            ess=min(own.ess, other.ess),
+            largest_share=max(own.largest_share, other.largest_share),
+            missing=max(own.missing, other.missing),
+            mean_weight=worse.mean_weight,
+            weight_error=worse.weight_error,
+            inflation=max(own.inflation, other.inflation),
+            unit=terms.unit,
         )
-    n, missing, w = len(terms), float(terms.missing.mean()), terms.weights
-    if w is None:
-        return Diagnostics(
-            n, float(n), 1.0 / n, missing, 1.0 - missing, 0.0, 1.0, terms.unit
-        )
-    total, squares, spread = float(w.sum()), float((w**2).mean()), float(w.std())
-    share = float(w.max()) / total if total > 0 else 1.0
-    ess = total**2 / (n * squares) if squares > 0 else 0.0
+    n = len(terms)
+    missing = float(terms.missing.mean())
+    weights = terms.weights
+    if weights is None:
+        share = 1.0 / n
+        mean = 1.0 - missing
+        return Diagnostics(n, float(n), share, missing, mean, 0.0, 1.0, terms.unit)
     if terms.expected_squares is not None and terms.heaviest is not None:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
-        ess, share, spread = (
-            n / squares,
-            terms.heaviest / n,
-            sqrt(max(0.0, squares - (1.0 - missing) ** 2)),
-        )
-    most = np.array(1.0 + ROUNDED)
-    inflation = _evidence(log_wealth(w, most, looks=1)[-1])
+        ess = n / squares
+        share = terms.heaviest / n
+        spread = sqrt(max(0.0, squares - (1.0 - missing) ** 2))
+    else:
+        total = float(weights.sum())
+        squares = float((weights**2).mean())
+        ess = total**2 / (n * squares) if squares > 0 else 0.0
+        share = float(weights.max()) / total if total > 0 else 1.0
+        spread = float(weights.std())
+    log_money = log_wealth(weights, np.array(1.0 + ROUNDED), looks=1)
     return Diagnostics(
-        n, ess, share, missing, float(w.mean()), spread / sqrt(n), inflation, terms.unit
+        n=n,
+        ess=ess,
+        largest_share=share,
+        missing=missing,
+        mean_weight=float(weights.mean()),
+        weight_error=spread / sqrt(n),
+        inflation=_evidence(log_money[-1]),
+        unit=terms.unit,
     )
 
 
-def broken(one: Diagnostics, interval: str) -> dict[str, str]:
+def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
     """The rules that matter for this kind of interval and are broken, each with a
     sentence.
 
@@ -195,31 +209,32 @@ def broken(one: Diagnostics, interval: str) -> dict[str, str]:
             f"most {SHARE:.0%}"
         )
     if asymptotic and _excess(one) > 1:
-        cause = (
-            ", unless what the target draws is hardly ever drawn"
-            if one.mean_weight < 1 - one.missing
-            else ""
-        )
-        rounded = (
-            ERRORS * one.weight_error < ROUNDED
-            and abs(one.mean_weight - 1 + one.missing) < _DIGITS
-        )
-        digits = (
-            f", or {ROUNDED:g} for odds that were rounded: write them with more digits"
-            if rounded
-            else ""
-        )
-        why["weight"] = (
-            f"the mean weight is {one.mean_weight:.4g} ± {one.weight_error:.2g}, which "
-            "is 1 for right propensities"
-            f"{cause}; allowed within {OFF:g} and within {ERRORS:g} standard "
-            f"errors{digits}"
-        )
+        why["weight"] = _far_off(one)
     if one.rounding > _MOST_ROUNDING:
         why["digits"] = _few_digits(one)
-    if not asymptotic and (off := _proven_off(one)):
-        why["weight"] = off
+    if not asymptotic:
+        off = _proven_off(one)
+        if off:
+            why["weight"] = off
     return why
+
+
+def _far_off(one: Diagnostics) -> str:
+    """Why the mean weight is too far from 1, for intervals that need many rows."""
+    cause = ""
+    if one.mean_weight < 1 - one.missing:
+        cause = ", unless what the target draws is hardly ever drawn"
+    error = ERRORS * one.weight_error
+    digits = ""
+    if error < ROUNDED and abs(one.mean_weight - 1 + one.missing) < _DIGITS:
+        digits = (
+            f", or {ROUNDED:g} for odds that were rounded: write them with more digits"
+        )
+    return (
+        f"the mean weight is {one.mean_weight:.4g} ± {one.weight_error:.2g}, which "
+        f"is 1 for right propensities{cause}; allowed within {OFF:g} and within "
+        f"{ERRORS:g} standard errors{digits}"
+    )
 
 
 def _few_digits(one: Diagnostics) -> str:
@@ -282,5 +297,6 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
 
 def _excess(one: Diagnostics) -> float:
     """How far the mean weight is off, as a multiple of what is allowed."""
-    off = max(0.0, abs(one.mean_weight - (1 - one.missing)) - one.rounding)
+    distance = abs(one.mean_weight - (1 - one.missing))
+    off = max(0.0, distance - one.rounding)
     return max(off / OFF, off / max(ERRORS * one.weight_error, ROUNDED))

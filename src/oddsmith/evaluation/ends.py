@@ -38,7 +38,8 @@ def moments(values: Array, more: Array) -> Moments:
     n = values.shape[-1] + 1
     mean = (values.sum(axis=-1) + more) / n
     squares = np.square(values - mean[..., None]).sum(axis=-1)
-    return Moments(n, mean, (squares + (more - mean) ** 2) / n)
+    variance = (squares + (more - mean) ** 2) / n
+    return Moments(n, mean, variance)
 
 
 def normal_interval(
@@ -47,7 +48,8 @@ def normal_interval(
     """Mean - z s/√n with one more row at the low end, mean + z s/√n with one more at
     the high end."""
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = (moments(values, end) for end in ends)
+    low = moments(values, ends[0])
+    high = moments(values, ends[1])
     return low.mean - z * low.error, high.mean + z * high.error
 
 
@@ -67,11 +69,11 @@ def beta_interval(
     and Pearson's interval (1934), exactly; of rare rewards with weights Fay and Feuer's
     (1997); of many rows the normal one.
     """
-    chances = (1 - level) / 2, (1 + level) / 2
-    pairs = zip(ends, chances, strict=True)
-    low, high = (
-        _quantile(moments(values, more), more, ends, chance) for more, chance in pairs
-    )
+    low_end, high_end = ends
+    of_low = moments(values, low_end)
+    of_high = moments(values, high_end)
+    low = _quantile(of_low, low_end, ends, (1 - level) / 2)
+    high = _quantile(of_high, high_end, ends, (1 + level) / 2)
     return low, high
 
 
@@ -81,18 +83,17 @@ def _quantile(
     """The quantile of the beta law; `more` itself where all rows are at this end."""
     from scipy.special import betaincinv
 
-    low, width = ends[0], ends[1] - ends[0]
+    low, high = ends
+    width = high - low
     with np.errstate(divide="ignore", invalid="ignore"):
         place = (summary.mean - low) / width
         size = place * (1 - place) * width**2 * (summary.n + 1) / summary.variance - 1
-        there = (
-            (place > 0)
-            & (place < 1)
-            & (summary.variance > 1e-24 * width**2)
-            & (size > 0)
-        )
-    a, b = (np.where(there, one, 1.0) for one in (place * size, (1 - place) * size))
-    return np.asarray(np.where(there, low + width * betaincinv(a, b, chance), more))
+        is_inside = (place > 0) & (place < 1) & (size > 0)
+        has_law = is_inside & (summary.variance > 1e-24 * width**2)
+    a = np.where(has_law, place * size, 1.0)
+    b = np.where(has_law, (1 - place) * size, 1.0)
+    quantile = low + width * betaincinv(a, b, chance)
+    return np.asarray(np.where(has_law, quantile, more))
 
 
 _BLOCK = 2**21  # numbers held at once
@@ -114,17 +115,13 @@ def studentised(
     of the range (`ends`). Of more than 20,000 rows, neighbours are added up to 20,000
     groups first, which leaves the sums' law as it is.
     """
-    low, high = (moments(terms.values, np.asarray(end)) for end in ends)
-    above = np.quantile(
-        _errors(terms, ends[0], seed, resamples),
-        (1 + level) / 2,
-        method="inverted_cdf",
-    )
-    below = np.quantile(
-        _errors(terms, ends[1], seed, resamples),
-        (1 - level) / 2,
-        method="inverted_cdf",
-    )
+    low_end, high_end = ends
+    low = moments(terms.values, np.asarray(low_end))
+    high = moments(terms.values, np.asarray(high_end))
+    of_low = _errors(terms, low_end, seed, resamples)
+    of_high = _errors(terms, high_end, seed, resamples)
+    above = np.quantile(of_low, (1 + level) / 2, method="inverted_cdf")
+    below = np.quantile(of_high, (1 - level) / 2, method="inverted_cdf")
     return float(low.mean - above * low.error), float(high.mean - below * high.error)
 
 
@@ -134,56 +131,54 @@ def _errors(terms: Terms, more: float, seed: int, resamples: int) -> Array:
     rng = np.random.default_rng([seed, 1979])
     top, bottom = _linear(terms, more)
     each = max(1, _BLOCK // len(top))
-    parts = [
-        _resampled(top, bottom, rng, min(each, resamples - start))
-        for start in range(0, resamples, each)
-    ]
+    parts = []
+    for start in range(0, resamples, each):
+        size = min(each, resamples - start)
+        parts.append(_resample(top, bottom, rng, size))
     return np.concatenate(parts)
 
 
 def _linear(terms: Terms, more: float) -> tuple[Array, Array | None]:
     """Numerators around 0 and denominators around 1 (None: all 1); the ratio of sums is
     how far a resample is off."""
-    values, n = np.append(terms.values, more), len(terms) + 1
-    top, bottom = values - values.mean(), None
+    values = np.append(terms.values, more)
+    n = len(values)
+    top = values - values.mean()
+    bottom = None
     if terms.ratio and terms.weights is not None:
-        weights = np.append(
-            terms.weights,
-            terms.weights.max() if terms.heaviest is None else terms.heaviest,
-        )
+        weight = terms.weights.max() if terms.heaviest is None else terms.heaviest
+        weights = np.append(terms.weights, weight)
         bottom = weights / weights.mean()
     if n <= _GROUPS:
         return top, bottom
     starts = np.arange(_GROUPS) * n // _GROUPS
-    sums = [
-        np.add.reduceat(column, starts) * (_GROUPS / n)
-        for column in (top, np.ones(n) if bottom is None else bottom)
-    ]
-    return sums[0], sums[1]
+    scale = _GROUPS / n
+    if bottom is None:
+        bottom = np.ones(n)
+    tops = np.add.reduceat(top, starts) * scale
+    return tops, np.add.reduceat(bottom, starts) * scale
 
 
-def _resampled(
+def _resample(
     top: Array, bottom: Array | None, rng: np.random.Generator, resamples: int
 ) -> Array:
+    """t of so many resamples of the rows."""
     n = len(top)
-    drawn = rng.integers(
-        0, n, size=(resamples, n), dtype=np.int32 if n < 2**31 else np.int64
-    )
-    residuals = top[drawn]
+    dtype = np.int32 if n < 2**31 else np.int64
+    rows = rng.integers(0, n, size=(resamples, n), dtype=dtype)
+    residuals = top[rows]
     if bottom is None:
-        moved = residuals.mean(axis=1)
-        residuals -= moved[:, None]
+        distance = residuals.mean(axis=1)
+        residuals -= distance[:, None]
     else:
-        below = bottom[drawn]
+        below = bottom[rows]
         mean = np.maximum(below.mean(axis=1), 1e-300)
-        moved = residuals.mean(axis=1) / mean
-        residuals = (residuals - moved[:, None] * below) / mean[:, None]
-    errors = np.sqrt(np.square(residuals, out=residuals).mean(axis=1) / n)
+        distance = residuals.mean(axis=1) / mean
+        residuals = (residuals - distance[:, None] * below) / mean[:, None]
+    variance = np.square(residuals, out=residuals).mean(axis=1)
+    errors = np.sqrt(variance / n)
     # a resample without spread is infinitely far, or nowhere
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistics: Array = np.where(
-            errors > 0,
-            moved / errors,
-            np.where(moved == 0, 0.0, np.sign(moved) * np.inf),
-        )
+        no_spread = np.where(distance == 0, 0.0, np.sign(distance) * np.inf)
+        statistics: Array = np.where(errors > 0, distance / errors, no_spread)
     return statistics

@@ -26,26 +26,26 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, finite, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.rows import Rows, rewarded, rows_at, rows_of
+from oddsmith.evaluation.rows import Rows, rewarded_rows, rows_at, rows_of
 from oddsmith.evaluation.slates import slates_of
-from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
+from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, Terms
 from oddsmith.logs.rules import drawn_entries
 from oddsmith.logs.table import Log
 
 __all__ = [
+    "CLIPPING",
+    "OPTIMISTIC",
+    "SWITCHING",
     "Shrinkage",
-    "chosen",
-    "clipped",
+    "best_setting",
     "clipped_ips",
     "dm",
     "dr",
     "ips",
     "logged",
-    "optimistic",
     "shrunk_dr",
     "snips",
     "switch_dr",
-    "switched",
 ]
 
 _CANDIDATES = 32
@@ -61,19 +61,29 @@ class Shrinkage(NamedTuple):
     scale: Callable[[Array], Array]
 
 
-clipped = Shrinkage("threshold", np.minimum, lambda m: m, lambda w: w)
-switched = Shrinkage(
-    "tau", lambda tau, w: np.where(w <= tau, w, 0.0), lambda tau: tau, lambda w: w
+CLIPPING = Shrinkage(
+    symbol="threshold",
+    shrink=np.minimum,
+    reach=lambda threshold: threshold,
+    scale=lambda w: w,
 )
-optimistic = Shrinkage(
-    "strength",
-    lambda s, w: w / (1.0 + w**2 / s) if s > 0 else np.zeros_like(w),
-    lambda s: float(np.sqrt(s)) / 2,
-    lambda w: w**2,
+SWITCHING = Shrinkage(
+    symbol="tau",
+    shrink=lambda tau, w: np.where(w <= tau, w, 0.0),
+    reach=lambda tau: tau,
+    scale=lambda w: w,
+)
+OPTIMISTIC = Shrinkage(
+    symbol="strength",
+    shrink=lambda s, w: w / (1.0 + w**2 / s) if s > 0 else np.zeros_like(w),
+    reach=lambda s: float(np.sqrt(s)) / 2,
+    scale=lambda w: w**2,
 )
 
 
-def chosen(shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array) -> float:
+def best_setting(
+    shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array
+) -> float:
     """The setting with the least estimated mean squared error of base + ŵ residual.
 
         Var(terms) / T + min(B, |mean d| + sd(d)/√T)²,   d = (w - ŵ) residual
@@ -83,40 +93,37 @@ def chosen(shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array) -> fl
     by the logged odds of all arms where they are there. Candidates are 32 quantiles of
     the weights (squared, for optimistic shrinkage) and ∞, which is no shrinkage.
     """
-    weights, ratios = rows.weights, rows.ratios
-    positive, shares = weights[weights > 0], 1 - np.geomspace(1e-4, 1, _CANDIDATES)
-    quantiles = np.unique(np.quantile(positive, shares)) if positive.size else positive
-    candidates, errors = np.append(shrinkage.scale(quantiles), np.inf), []
+    weights = rows.weights
+    n = len(weights)
+    quantiles = weights[weights > 0]
+    if quantiles.size:
+        shares = 1 - np.geomspace(1e-4, 1, _CANDIDATES)
+        quantiles = np.unique(np.quantile(quantiles, shares))
+    candidates = np.append(shrinkage.scale(quantiles), np.inf)
+    errors = []
     for setting in candidates:
         shrunk = shrinkage.shrink(setting, weights)
-        lost = (weights - shrunk) * residual
-        estimated = abs(lost.mean()) + lost.std() / np.sqrt(len(lost))
-        bias = min(
-            _largest_bias(shrinkage, setting, rows.target, ratios, weights - shrunk),
-            float(estimated),
-        )
-        errors.append((base + shrunk * residual).var() / len(lost) + bias**2)
+        difference = weights - shrunk
+        lost = difference * residual
+        likely_bias = float(abs(lost.mean()) + lost.std() / np.sqrt(n))
+        bias = min(_largest_bias(shrinkage, setting, rows, difference), likely_bias)
+        variance = (base + shrunk * residual).var() / n
+        errors.append(variance + bias**2)
     return float(candidates[int(np.argmin(errors))])
 
 
 def _largest_bias(
-    shrinkage: Shrinkage,
-    setting: float,
-    target: Array,
-    ratios: Array | None,
-    lost: Array,
+    shrinkage: Shrinkage, setting: float, rows: Rows, difference: Array
 ) -> float:
     """The mean of w - ŵ: over the draws, or exactly where the odds of all arms are
     logged."""
+    ratios = rows.ratios
     if ratios is None:
-        return float(lost.mean())
-    kept = np.divide(
-        shrinkage.shrink(setting, ratios),
-        ratios,
-        out=np.zeros_like(ratios),
-        where=ratios > 0,
-    )
-    return float((target * (1 - kept)).sum(axis=1).mean())
+        return float(difference.mean())
+    shrunk = shrinkage.shrink(setting, ratios)
+    zeros = np.zeros_like(ratios)
+    factors = np.divide(shrunk, ratios, out=zeros, where=ratios > 0)
+    return float((rows.target * (1 - factors)).sum(axis=1).mean())
 
 
 def ips(log: Log, target: object) -> Terms:
@@ -129,12 +136,8 @@ def ips(log: Log, target: object) -> Terms:
     """
     rows = rows_of(log, target)
     gain = rows.weights * rows.reward
-    return _weighted(
-        "ips",
-        rows,
-        _constant(rows, 0.0),
-        bets=Bets(gain, rows.weights - gain, 0.0, 1.0),
-    )
+    bets = Bets(gain, rows.weights - gain, 0.0, 1.0)
+    return _weighted("ips", rows, _constant(rows, 0.0), bets=bets)
 
 
 def snips(log: Log, target: object) -> Terms:
@@ -145,20 +148,16 @@ def snips(log: Log, target: object) -> Terms:
     O(1/T), within [0, 1], and shifted by as much as all rewards are.
     """
     rows = rows_of(log, target)
-    mean = rows.weights.mean()
+    weights = rows.weights
+    mean = weights.mean()
     if mean == 0:
         raise InvalidInput(
             "snips needs a row whose arm the target would draw; got none: all weights "
             "are 0"
         )
-    value = float(rows.weights @ rows.reward / rows.weights.sum())
-    return _weighted(
-        "snips",
-        rows,
-        _constant(rows, value),
-        partial(np.multiply, 1 / mean),
-        ratio=True,
-    )
+    value = float(weights @ rows.reward / weights.sum())
+    shrink = partial(np.multiply, 1 / mean)
+    return _weighted("snips", rows, _constant(rows, value), shrink, ratio=True)
 
 
 def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Terms:
@@ -169,7 +168,7 @@ def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Ter
     Bottou et al. 2013).
     """
     rows = rows_of(log, target)
-    return _shrunk("clipped_ips", rows, _constant(rows, 0.0), clipped, threshold)
+    return _shrunk("clipped_ips", rows, _constant(rows, 0.0), CLIPPING, threshold)
 
 
 def dm(
@@ -178,14 +177,16 @@ def dm(
     """The direct method, q(π) = Σ_a π(a) q(a): needs no propensities, and inherits
     every error of the model."""
     rows = rows_of(log, target)
-    values = _model(rows, predictions).base
-    about: Any = {
-        "modelled": True,
-        "beforehand": beforehand,
-        "unbiased": False,
-        "reach": 0.0,
-    }
-    return Terms("dm", values, rows.missing, slates=rows.slates, **about)
+    return Terms(
+        "dm",
+        _model(rows, predictions).base,
+        rows.missing,
+        reach=0.0,
+        modelled=True,
+        beforehand=beforehand,
+        unbiased=False,
+        slates=rows.slates,
+    )
 
 
 def dr(
@@ -199,9 +200,8 @@ def dr(
     model of earlier rows made them, before these rows.
     """
     rows = rows_of(log, target)
-    return _weighted(
-        "dr", rows, _model(rows, predictions), modelled=True, beforehand=beforehand
-    )
+    model = _model(rows, predictions)
+    return _weighted("dr", rows, model, modelled=True, beforehand=beforehand)
 
 
 def switch_dr(
@@ -215,8 +215,9 @@ def switch_dr(
     """q(π) + w 1[w ≤ τ] (r - q(a)): the model alone where w exceeds τ, given or chosen
     (Wang et al. 2017)."""
     rows = rows_of(log, target)
+    model = _model(rows, predictions)
     about: Any = {"modelled": True, "beforehand": beforehand}
-    return _shrunk("switch_dr", rows, _model(rows, predictions), switched, tau, **about)
+    return _shrunk("switch_dr", rows, model, SWITCHING, tau, **about)
 
 
 def shrunk_dr(
@@ -233,21 +234,26 @@ def shrunk_dr(
     λ = ∞ is dr, λ = 0 is dm.
     """
     rows = rows_of(log, target)
+    model = _model(rows, predictions)
     about: Any = {"modelled": True, "beforehand": beforehand}
-    return _shrunk(
-        "shrunk_dr", rows, _model(rows, predictions), optimistic, strength, **about
-    )
+    return _shrunk("shrunk_dr", rows, model, OPTIMISTIC, strength, **about)
 
 
 def logged(log: Log) -> Terms:
     """The rewards as they are: the value of the logger itself, to compare targets with;
     needs no propensities."""
-    known = rewarded(log)
+    known = rewarded_rows(log)
     rewards = known.reward
-    bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
-    own = Drawn(None, np.ones(len(rewards)), rewards)
-    about: Any = {"bets": bets, "reach": 1.0, "drawn": own, "slates": slates_of(known)}
-    return Terms("logged", rewards, np.zeros(len(rewards)), **about)
+    n = len(rewards)
+    return Terms(
+        "logged",
+        rewards,
+        np.zeros(n),
+        bets=Bets(rewards, 1.0 - rewards, 0.0, 1.0),
+        reach=1.0,
+        drawn=DrawnOdds(None, np.ones(n), rewards),
+        slates=slates_of(known),
+    )
 
 
 class _Model(NamedTuple):
@@ -280,11 +286,8 @@ def _model(rows: Rows, predictions: object) -> _Model:
             f"{table.max():g}"
         )
     table = rows_at(table, rows.known)
-    return _Model(
-        (rows.target * table).sum(axis=1),
-        table,
-        rows.reward - drawn_entries(table, rows.arm),
-    )
+    residual = rows.reward - drawn_entries(table, rows.arm)
+    return _Model((rows.target * table).sum(axis=1), table, residual)
 
 
 def _shrunk(
@@ -298,28 +301,24 @@ def _shrunk(
     """Terms with shrunk weights, by a setting that is given, or chosen and then with
     the unshrunk terms beside it."""
     if setting is None:
-        best = chosen(shrinkage, rows, model.base, model.residual)
-        more: Any = {
+        best = best_setting(shrinkage, rows, model.base, model.residual)
+        about |= {
             "tuned": True,
             "reach": np.inf,
             "whole": _weighted(name, rows, model, **about),
         }
     else:
-        best = (
-            setting
-            if setting == np.inf
-            else number(shrinkage.symbol, setting, low=0, high=np.inf)
-        )
-        more = {"reach": shrinkage.reach(setting)}
-    shrink = partial(shrinkage.shrink, best)
+        best = setting
+        if setting != np.inf:
+            best = number(shrinkage.symbol, setting, low=0, high=np.inf)
+        about["reach"] = shrinkage.reach(setting)
     return _weighted(
         name,
         rows,
         model,
-        shrink,
+        partial(shrinkage.shrink, best),
         setting=best,
         unbiased=setting == np.inf,
-        **more,
         **about,
     )
 
@@ -333,26 +332,22 @@ def _weighted(
 ) -> Terms:
     """Terms base + ŵ (r - q), with what the log says about the target; `more` are
     fields of `Terms`."""
-    values, alone = model.base + shrink(rows.weights) * model.residual, None
+    drawn = None
     if rows.propensities is None and more.get("unbiased", True):
-        alone = Drawn(rows.drawable, rows.weights, rows.reward)
-    support: Any = {
-        "expected_squares": rows.expected_squares,
-        "heaviest": rows.heaviest,
-        "ceiling": rows.ceiling,
-        "rounding": rows.rounding,
-        "least": rows.least,
-    }
-    support["slates"] = rows.slates
-    extremes = partial(_extremes, rows, model, shrink)
+        drawn = DrawnOdds(rows.drawable, rows.weights, rows.reward)
     return Terms(
         name,
-        values,
+        model.base + shrink(rows.weights) * model.residual,
         rows.missing,
-        rows.weights,
-        drawn=alone,
-        extremes=extremes,
-        **support,
+        weights=rows.weights,
+        expected_squares=rows.expected_squares,
+        heaviest=rows.heaviest,
+        ceiling=rows.ceiling,
+        rounding=rows.rounding,
+        least=rows.least,
+        extremes=partial(_extremes, rows, model, shrink),
+        drawn=drawn,
+        slates=rows.slates,
         **more,
     )
 
@@ -361,13 +356,13 @@ def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Ex
     """base + ŵ (r - q) for rewards 1 and 0: of all arms where their odds are logged,
     else of the drawn ones."""
     if rows.ratios is None or rows.propensities is None:
-        base, q, odds = (
-            model.base,
-            drawn_entries(model.predictions, rows.arm),
-            np.ones(len(rows.arm)),
-        )
+        base = model.base
+        q = drawn_entries(model.predictions, rows.arm)
         shrunk = shrink(rows.weights)
+        odds = np.ones(len(rows.arm))
     else:
-        base, q, odds = model.base[:, None], model.predictions, rows.propensities
+        base = model.base[:, None]
+        q = model.predictions
         shrunk = shrink(rows.ratios)
+        odds = rows.propensities
     return Extremes(base + shrunk * (1.0 - q), base - shrunk * q, odds)

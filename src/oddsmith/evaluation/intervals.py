@@ -17,7 +17,7 @@ from oddsmith.evaluation.diagnostics import (
     MISSING,
     SHARE,
     Diagnostics,
-    broken,
+    broken_rules,
     check_rules,
     diagnose,
 )
@@ -30,7 +30,7 @@ from oddsmith.evaluation.mean_bounds import (
     running_sums,
 )
 from oddsmith.evaluation.slates import per_slate
-from oddsmith.evaluation.terms import Bets, Drawn, Extremes, Terms
+from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, Terms
 
 __all__ = [
     "ASSUMPTIONS",
@@ -39,12 +39,12 @@ __all__ = [
     "INTERVALS",
     "compare",
     "estimate",
-    "outer",
+    "outer_terms",
     "sums_of_bets",
 ]
 
 
-def outer(terms: Terms) -> tuple[Terms, Terms] | None:
+def outer_terms(terms: Terms) -> tuple[Terms, Terms] | None:
     """Terms with a mean of at most the value, and terms with a mean of at least it;
     None where all odds are known.
 
@@ -55,42 +55,55 @@ def outer(terms: Terms) -> tuple[Terms, Terms] | None:
 
     so what two targets share cancels. Of one target, D = w, P = 1 and N = 0.
     """
-    found = _apart(terms)
+    found = _target_odds(terms)
     if found is None:
         return None
-    apart, more, less, reward = found
-    up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
-    low, high = (
-        up * reward + down * (1 - reward) - less,
-        more - up * (1 - reward) - down * reward,
+    up = np.maximum(found.apart, 0.0)
+    down = np.maximum(-found.apart, 0.0)
+    reward = found.reward
+    ones = np.ones(len(up))
+    least = up * reward + down * (1 - reward) - found.less
+    most = found.more - up * (1 - reward) - down * reward
+    return (
+        _bound(terms, least, Extremes(up - found.less, down - found.less, ones)),
+        _bound(terms, most, Extremes(found.more - down, found.more - up, ones)),
     )
-    bounds = (low, up - less, down - less), (high, more - down, more - up)
-    least, most = (
-        Terms(
-            terms.name,
-            values,
-            terms.missing,
-            extremes=partial(_extremes, *ends),
-            slates=terms.slates,
-        )
-        for values, *ends in bounds
-    )
-    return least, most
 
 
-def _apart(terms: Terms) -> tuple[Array, Array, Array, Array] | None:
-    """D, P, N and the rewards, (T,) each."""
+def _bound(terms: Terms, values: Array, extremes: Extremes) -> Terms:
+    return Terms(
+        terms.name,
+        values,
+        terms.missing,
+        extremes=lambda: extremes,
+        slates=terms.slates,
+    )
+
+
+class _TargetOdds(NamedTuple):
+    """D, P and N of `outer_terms`, and the rewards, (T,) each."""
+
+    apart: Array
+    more: Array
+    less: Array
+    reward: Array
+
+
+def _target_odds(terms: Terms) -> _TargetOdds | None:
     sides = [part.drawn for part in terms.parts or (terms,)]
     drawn = [side for side in sides if side is not None]
     if len(drawn) < len(sides) or all(side.target is None for side in drawn):
         return None
     first = drawn[0]
     if len(drawn) == 1:
-        return first.weights, first.mass, np.zeros(len(terms)), first.reward
-    return first.weights - drawn[1].weights, *_masses(first, drawn[1]), first.reward
+        nothing = np.zeros(len(terms))
+        return _TargetOdds(first.weights, first.mass, nothing, first.reward)
+    second = drawn[1]
+    more, less = _masses(first, second)
+    return _TargetOdds(first.weights - second.weights, more, less, first.reward)
 
 
-def _masses(first: Drawn, second: Drawn) -> tuple[Array, Array]:
+def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
     """The mass that the first target has more than the second, and the second more than
     the first.
 
@@ -100,14 +113,11 @@ def _masses(first: Drawn, second: Drawn) -> tuple[Array, Array]:
     """
     if first.target is not None and second.target is not None:
         apart = first.target - second.target
-        return np.maximum(apart, 0.0).sum(axis=1), np.maximum(-apart, 0.0).sum(axis=1)
+        more = np.maximum(apart, 0.0).sum(axis=1)
+        return more, np.maximum(-apart, 0.0).sum(axis=1)
     # the logger's own weights are 1
     light = np.maximum(1.0 - first.weights * second.weights, 0.0)
     return light + first.mass - 1.0, light + second.mass - 1.0
-
-
-def _extremes(rewarded: Array, unrewarded: Array) -> Extremes:
-    return Extremes(rewarded, unrewarded, np.ones(len(rewarded)))
 
 
 ASSUMPTIONS = {
@@ -236,37 +246,39 @@ def estimate(
     if floor is not None:
         terms.limit(floor)  # refuses a floor that the logged odds contradict
     found = diagnose(terms, None if interval in ASYMPTOTIC else floor)
-    against = broken(found, interval)
-    refused, overruled = (
-        tuple(n for n in against if (n in names) is kept) for kept in (False, True)
+    against = broken_rules(found, interval)
+    refused = tuple(name for name in against if name not in names)
+    has_support = found.missing <= MISSING
+    answer = Estimate(
+        name=terms.name,
+        value=np.nan,
+        low=np.nan,
+        high=np.nan,
+        level=level,
+        interval=interval,
+        unbiased=terms.unbiased and has_support,
+        setting=terms.setting,
+        diagnostics=found,
+        refused=refused,
+        overruled=tuple(name for name in against if name in names),
+        why="; ".join(against[name] for name in refused),
+        counted=terms.whole is not None and has_support,
     )
-    value, low, high = np.nan, np.nan, np.nan
-    if not refused:
-        value = float(own.values.mean())
-        ends = _widest_ends(terms, interval, level, floor, seed)
-        # rewards are in [0, 1], so a mean moves by what the weights do at most
-        ends = ends[0] - found.rounding, ends[1] + found.rounding
-        low, high = (min(max(end, terms.least_value), 1.0) for end in ends)
-        if ends[0] > ends[1]:
-            refused, against = ("constant",), {"constant": _NOT_CONSTANT.format(*ends)}
-            value, low, high = np.nan, np.nan, np.nan
-    mean = value
-    if not refused:
-        value = min(max(value, low), high)
-    unbiased, why = (
-        terms.unbiased and found.missing <= MISSING,
-        "; ".join(against[name] for name in refused),
-    )
-    about = terms.name, value, low, high, level, interval, unbiased, terms.setting
-    return Estimate(
-        *about,
-        found,
-        refused,
-        overruled,
-        why,
-        terms.whole is not None and found.missing <= MISSING,
-        mean if value != mean and not refused else None,
-    )
+    if refused:
+        return answer
+    low, high = _widest_ends(terms, interval, level, floor, seed)
+    # rewards are in [0, 1], so a mean moves by what the weights do at most
+    low -= found.rounding
+    high += found.rounding
+    if low > high:
+        why = _NOT_CONSTANT.format(low, high)
+        return answer._replace(refused=("constant",), why=why)
+    low = min(max(low, terms.least_value), 1.0)
+    high = min(max(high, terms.least_value), 1.0)
+    mean = float(own.values.mean())
+    value = min(max(mean, low), high)
+    cut_from = mean if value != mean else None
+    return answer._replace(value=value, low=low, high=high, cut_from=cut_from)
 
 
 def _widest_ends(
@@ -276,14 +288,17 @@ def _widest_ends(
     drawn, where these apply, and in again as far as the floor allows."""
     if interval not in ASYMPTOTIC:
         return _unshrunk_ends(terms, interval, level, floor, seed)
-    ends = _unshrunk_ends(terms, interval, level, None, seed)
-    if (bounds := outer(terms.whole or terms)) is not None:
-        least, most = (_ends(one, interval, level, None, seed) for one in bounds)
-        ends = min(ends[0], least[0]), max(ends[1], most[1])
+    low, high = _unshrunk_ends(terms, interval, level, None, seed)
+    bounds = outer_terms(terms.whole or terms)
+    if bounds is None:
+        return low, high
+    least, most = bounds
+    low = min(low, _ends(least, interval, level, None, seed)[0])
+    high = max(high, _ends(most, interval, level, None, seed)[1])
     if not _is_light(terms, floor):
-        return ends
-    low, high = _unshrunk_ends(terms, interval, level, floor, seed)
-    return max(ends[0], low), min(ends[1], high)
+        return low, high
+    inner_low, inner_high = _unshrunk_ends(terms, interval, level, floor, seed)
+    return max(low, inner_low), min(high, inner_high)
 
 
 def _unshrunk_ends(
@@ -291,20 +306,20 @@ def _unshrunk_ends(
 ) -> tuple[float, float]:
     """The ends of the terms, moved out to those of no shrinkage: a setting that was
     chosen moves with the rows, which its own spread does not show."""
-    ends = _ends(terms, interval, level, floor, seed)
+    low, high = _ends(terms, interval, level, floor, seed)
     if terms.whole is None:
-        return ends
-    whole = _ends(terms.whole, interval, level, floor, seed)
-    return min(ends[0], whole[0]), max(ends[1], whole[1])
+        return low, high
+    whole_low, whole_high = _ends(terms.whole, interval, level, floor, seed)
+    return min(low, whole_low), max(high, whole_high)
 
 
 def _is_light(terms: Terms, floor: float | None) -> bool:
     """Whether `floor` says what the log does not: how heavy rows could have been, of
     which one then has little of all weight.
 
-    Such terms need no bounds of what was not drawn (`outer`).
+    Such terms need no bounds of what was not drawn (`outer_terms`).
     """
-    if floor is None or terms.slates is not None or outer(terms) is None:
+    if floor is None or terms.slates is not None or outer_terms(terms) is None:
         return False
     return terms.limit(floor) <= SHARE * len(terms)
 
@@ -313,18 +328,18 @@ def _ends(
     of_rows: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
     terms = per_slate(of_rows)
-    if interval in ("beta", "normal"):
-        low, high = (np.asarray(end) for end in terms.ends_within(floor))
-        ends = (beta_interval if interval == "beta" else normal_interval)(
-            terms.values, (low, high), level
-        )
-        return float(ends[0]), float(ends[1])
     if interval == "bootstrap":
         return studentised(terms, terms.ends_within(floor), level=level, seed=seed)
+    if interval in ASYMPTOTIC:
+        least, most = terms.ends_within(floor)
+        ends = np.asarray(least), np.asarray(most)
+        make_interval = beta_interval if interval == "beta" else normal_interval
+        low, high = make_interval(terms.values, ends, level)
+        return float(low), float(high)
     if terms.ratio or terms.tuned:
-        reason = (
-            "is a ratio" if terms.ratio else "has a setting chosen from the same rows"
-        )
+        reason = "has a setting chosen from the same rows"
+        if terms.ratio:
+            reason = "is a ratio"
         raise InvalidInput(
             f"{interval} intervals need terms that are independent; got {terms.name}, "
             f"which {reason}"
@@ -340,8 +355,9 @@ def _ends(
     bets = terms.betting(floor)
     alpha = (1 - level) / 2
     if interval == "anytime":
-        sums = sums_of_bets(bets, terms.least_value)
-        gain, loss = (float(running_bound(one, alpha)) for one in sums)
+        of_gain, of_loss = sums_of_bets(bets, terms.least_value)
+        gain = float(running_bound(of_gain, alpha))
+        loss = float(running_bound(of_loss, alpha))
     else:
         gain, loss = _constant_bounds(bets, alpha)
     return gain - bets.gain_shift, bets.loss_shift - loss
@@ -350,9 +366,10 @@ def _ends(
 def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums, Sums]:
     """The sums of the bets on the means of both columns, where the value is between
     `least` and 1; with `every`, after each row."""
-    low, high = least + bets.gain_shift, bets.loss_shift - 1.0
-    on_gain = bets_within(max(0.0, low), 1.0 + bets.gain_shift)
-    on_loss = bets_within(max(0.0, high), bets.loss_shift - least)
+    least_gain = max(0.0, least + bets.gain_shift)
+    least_loss = max(0.0, bets.loss_shift - 1.0)
+    on_gain = bets_within(least_gain, 1.0 + bets.gain_shift)
+    on_loss = bets_within(least_loss, bets.loss_shift - least)
     gain = running_sums(bets.gain, on_gain, every=every)
     loss = running_sums(bets.loss, on_loss, every=every)
     if bets.limit == np.inf:
@@ -375,10 +392,12 @@ def _constant_bounds(bets: Bets, alpha: float) -> list[float]:
 
 def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, float]:
     low, high = terms.span(floor)
-    n, chance = len(terms), log(4 / (1 - level))
-    reach = sqrt(2 * float(terms.values.var(ddof=1)) * chance / n) + 7 * (
-        high - low
-    ) * chance / (3 * (n - 1))
+    n = len(terms)
+    chance = log(4 / (1 - level))
+    variance = float(terms.values.var(ddof=1))
+    # Maurer and Pontil 2009, Theorem 4
+    reach = sqrt(2 * variance * chance / n)
+    reach += 7 * (high - low) * chance / (3 * (n - 1))
     mean = float(terms.values.mean())
     return mean - reach, mean + reach
 
@@ -426,25 +445,19 @@ def compare(
             f"baseline must be one of {', '.join(terms)}; got {base!r}"
             f"{hint(str(base), terms)}"
         )
-    rules, share = (
-        tuple([overrule] if isinstance(overrule, str) else overrule),
-        (1 - level) / (len(terms) - 1),
+    estimate_at = partial(
+        estimate,
+        interval=interval,
+        floor=floor,
+        seed=seed,
+        overrule=check_rules(overrule),
     )
-    values, differences = {}, {}
+    share = (1 - level) / (len(terms) - 1)
+    values = {}
+    differences = {}
     for name, own in terms.items():
-        found = estimate(
-            own, level=level, interval=interval, floor=floor, seed=seed, overrule=rules
-        )
-        values[name] = found._replace(name=name)
+        values[name] = estimate_at(own, level=level)._replace(name=name)
         if name != base:
-            apart = own.minus(terms[base])
-            found = estimate(
-                apart,
-                level=1 - share,
-                interval=interval,
-                floor=floor,
-                seed=seed,
-                overrule=rules,
-            )
+            found = estimate_at(own.minus(terms[base]), level=1 - share)
             differences[name] = found._replace(name=f"{name} - {base}")
     return Comparison(base, values, differences)

@@ -100,28 +100,28 @@ def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
     (187, 1.0)
     """
     usual = (_USUAL[0] <= RATES) & (_USUAL[1] >= RATES)
-    shares = np.where(
-        usual, _USUAL_SHARE / usual.sum(), (1 - _USUAL_SHARE) / (~usual).sum()
-    )
-    rows = []
-    for rate, share in zip(RATES.tolist(), shares.tolist(), strict=True):
+    share_of_usual = _USUAL_SHARE / usual.sum()
+    share_of_other = (1 - _USUAL_SHARE) / (~usual).sum()
+    rates = []
+    centres = []
+    shares = []
+    for rate, is_usual in zip(RATES.tolist(), usual, strict=True):
         steps = _FINE if _FINE_RATES[0] <= rate <= _FINE_RATES[1] else _COARSE
         grid = [low + (high - low) * step / steps for step in range(steps + 1)]
-        centres = list(dict.fromkeys(min(centre, 0.5 / rate) for centre in grid))
-        parts = [_END_SHARE if centre in (low, high) else 1.0 for centre in centres]
-        rows += [
-            (rate, c, share * part / sum(parts))
-            for c, part in zip(centres, parts, strict=True)
-        ]
-    table = np.array(rows)
-    return MeanBets(table[:, 0], table[:, 1], np.log(table[:, 2]))
+        own = list(dict.fromkeys(min(centre, 0.5 / rate) for centre in grid))
+        parts = [_END_SHARE if centre in (low, high) else 1.0 for centre in own]
+        share = float(share_of_usual if is_usual else share_of_other)
+        total = sum(parts)
+        rates += [rate] * len(own)
+        centres += own
+        shares += [share * part / total for part in parts]
+    return MeanBets(np.array(rates), np.array(centres), np.log(shares))
 
 
 def row_gains(x: Array, bets: MeanBets) -> Array:
     """What rows x (…) add to the sums: ln(1 + λ (x - c)) + λ c (…, B)."""
-    gains: Array = (
-        np.log1p(bets.rates * (x[..., None] - bets.centres)) + bets.rates * bets.centres
-    )
+    distance = x[..., None] - bets.centres
+    gains: Array = np.log1p(bets.rates * distance) + bets.rates * bets.centres
     return gains
 
 
@@ -132,21 +132,22 @@ def running_sums(
     (…, T, B)."""
     bets = bets_within() if bets is None else bets
     pairs = zip(bets.rates, bets.centres, strict=True)
+    steps = x.shape[-1]
+    gains = []
     if every:
-        gains = [
-            np.cumsum(np.log1p(rate * (x - c)) + rate * c, axis=-1) for rate, c in pairs
-        ]
-        return Sums(
-            np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape),
-            np.stack(gains, axis=-1),
-            bets,
-        )
-    times: Array = np.ones(x.shape[-1])
-    rows = np.full(x.shape[:-1], float(x.shape[-1]))
+        for rate, centre in pairs:
+            gain = np.log1p(rate * (x - centre)) + rate * centre
+            gains.append(np.cumsum(gain, axis=-1))
+        rows = np.broadcast_to(np.arange(1.0, steps + 1), x.shape)
+        return Sums(rows, np.stack(gains, axis=-1), bets)
+    times: Array = np.ones(steps)
+    rows = np.full(x.shape[:-1], float(steps))
     if x.ndim == 1:  # rewards, and so terms, are mostly few numbers
         x, counts = np.unique(x, return_counts=True)
         times = counts.astype(np.float64)
-    gains = [np.log1p(rate * (x - c)) @ times + rate * c * rows for rate, c in pairs]
+    for rate, centre in pairs:
+        gain = np.log1p(rate * (x - centre)) @ times
+        gains.append(gain + rate * centre * rows)
     return Sums(rows, np.stack(gains, axis=-1), bets)
 
 
@@ -163,7 +164,8 @@ def limited_bets(limit: float) -> MeanBets:
         _LOSSES / limit, limit - np.array(_LIMITED_CENTRES), indexing="ij"
     )
     parts = np.outer(_LOSS_PARTS, _CENTRE_PARTS)
-    return MeanBets(rates.ravel(), centres.ravel(), np.log(parts / parts.sum()).ravel())
+    shares = parts / parts.sum()
+    return MeanBets(rates.ravel(), centres.ravel(), np.log(shares).ravel())
 
 
 def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
@@ -175,29 +177,25 @@ def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
     """
     every = own.gains.ndim > y.ndim
     more = running_sums(limit - y, limited_bets(limit), every=every)
-    above = more.bets.rates * (more.rows * (limit - total))[..., None]
+    above = more.rows * (limit - total)
+    more_gains = more.gains - more.bets.rates * above[..., None]
+    log_shares = own.bets.log_shares + np.log(1 - _LIMITED_SHARE)
+    more_log_shares = more.bets.log_shares + np.log(_LIMITED_SHARE)
     bets = MeanBets(
-        np.concatenate([own.bets.rates, more.bets.rates]),
-        np.concatenate([own.bets.centres, more.bets.centres]),
-        np.concatenate(
-            [
-                own.bets.log_shares + np.log(1 - _LIMITED_SHARE),
-                more.bets.log_shares + np.log(_LIMITED_SHARE),
-            ]
-        ),
+        rates=np.concatenate([own.bets.rates, more.bets.rates]),
+        centres=np.concatenate([own.bets.centres, more.bets.centres]),
+        log_shares=np.concatenate([log_shares, more_log_shares]),
     )
-    return Sums(own.rows, np.concatenate([own.gains, more.gains - above], -1), bets)
+    return Sums(own.rows, np.concatenate([own.gains, more_gains], -1), bets)
 
 
 def log_evidence(sums: Sums, mean: Array) -> Array:
     """ln W (…) against a running mean (…)."""
     from scipy.special import logsumexp
 
-    terms = (
-        sums.gains
-        + sums.bets.log_shares
-        - sums.bets.rates * (sums.rows * mean)[..., None]
-    )
+    total = sums.rows * mean
+    charges = sums.bets.rates * total[..., None]
+    terms = sums.gains + sums.bets.log_shares - charges
     return np.asarray(logsumexp(terms, axis=-1))
 
 
@@ -208,14 +206,16 @@ def running_bound(sums: Sums, alpha: float) -> Array:
     >>> bool(0.4 < running_bound(running_sums(x), 0.025) < x.mean())
     True
     """
-    needed, rows, rates = -np.log(alpha), sums.rows[..., None], sums.bets.rates
+    needed = -np.log(alpha)
+    rates = sums.bets.rates
+    charges = rates * sums.rows[..., None]  # of a mean of 1
     gains = sums.gains + sums.bets.log_shares
-    mean = ((gains - needed) / (rates * rows)).max(axis=-1)  # one bet alone refutes it
+    mean = ((gains - needed) / charges).max(axis=-1)  # one bet alone refutes it
     for _ in range(_STEPS):
-        terms = gains - rates * rows * mean[..., None]
+        terms = gains - charges * mean[..., None]
         weights = np.exp(terms - terms.max(axis=-1, keepdims=True))
-        slope = (weights * rates).sum(axis=-1) / weights.sum(axis=-1) * sums.rows
-        step = (log_evidence(sums, mean) - needed) / slope
+        mean_rate = (weights * rates).sum(axis=-1) / weights.sum(axis=-1)
+        step = (log_evidence(sums, mean) - needed) / (mean_rate * sums.rows)
         mean = mean + np.maximum(step, 0.0)
         if (step <= 1e-12 * np.maximum(1.0, np.abs(mean))).all():
             break

@@ -3,7 +3,7 @@ answer."""
 
 import numpy as np
 
-from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, given
+from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, has_value
 from oddsmith.evaluation.diagnostics import ASYMPTOTIC
 from oddsmith.evaluation.rows import all_odds
 from oddsmith.evaluation.slates import slates_of
@@ -27,33 +27,25 @@ def slate_notes(found: Assessment) -> list[str]:
         return []
     sizes = np.bincount(slates.number[np.asarray(found.log.slot) > 0])
     sizes = sizes[sizes > 0]  # of slates, without decisions that stand alone
-    least, most = int(sizes.min()), int(sizes.max())
+    least = int(sizes.min())
+    most = int(sizes.max())
     slots = f"{most} slots" if least == most else f"{least} to {most} slots"
-    total = (
-        f"; together they earn {most} times as much"
-        if least == most and not slates.alone
-        else ""
-    )
-    together = f"the slots of {len(sizes):,} slate{'s' * (len(sizes) > 1)} of {slots}"
-    alone = (
-        f"{slates.alone:,} decision{'s' * (slates.alone > 1)} that "
-        f"stand{'s' * (slates.alone == 1)} alone"
-    )
-    counted = (
-        "each slate counted once"
-        if not slates.alone
-        else "each decision and each slate counted once"
-    )
-    notes = [
-        "Values are means over "
-        f"{f'{alone} and {together}' if slates.alone else together}, {counted}{total}."
-    ]
-    notes.append(_ESTIMAND)
-    notes += [
-        f"Slot {slot} has no answer: {one}."
-        for slot, one in found.slots.items()
-        if isinstance(one, str)
-    ]
+    units = f"the slots of {len(sizes):,} slate{'s' * (len(sizes) > 1)} of {slots}"
+    total = ""
+    weighting = "each slate counted once"
+    if slates.alone:
+        alone = (
+            f"{slates.alone:,} decision{'s' * (slates.alone > 1)} that "
+            f"stand{'s' * (slates.alone == 1)} alone"
+        )
+        units = f"{alone} and {units}"
+        weighting = "each decision and each slate counted once"
+    elif least == most:
+        total = f"; together they earn {most} times as much"
+    notes = [f"Values are means over {units}, {weighting}{total}.", _ESTIMAND]
+    for slot, assessment in found.slots.items():
+        if isinstance(assessment, str):
+            notes.append(f"Slot {slot} has no answer: {assessment}.")
     return notes + [_whole(name, one) for name, one in found.whole.items()]
 
 
@@ -61,17 +53,15 @@ def _whole(name: str, one: Answer) -> str:
     if isinstance(one, str):
         return f"Whole slates of {name}: no answer; {one}."
     if one.refused:
-        why = f"{reasons(one)[one.refused[0]]} (rule {one.refused[0]})"
+        rule = one.refused[0]
+        why = f"{reasons(one)[rule]} (rule {rule})"
         return (
             f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
         )
-    interval = (
-        f"[{one.low:z.4f}, {one.high:z.4f}] ({100 * one.level:.4g} % {one.interval} "
-        f"interval, {one.name})"
-    )
+    kind = f"{100 * one.level:.4g} % {one.interval} interval, {one.name}"
     return (
         f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, "
-        f"{interval}."
+        f"[{one.low:z.4f}, {one.high:z.4f}] ({kind})."
     )
 
 
@@ -83,14 +73,14 @@ def slots_table(found: Assessment) -> Table:
     for slot, own in found.slots.items():
         if isinstance(own, str):
             continue
-        answers = {LOGGED: own.logged} | {
-            name: by.get(estimator, "") for name, by in own.answers.items()
-        }
+        label = str(slot) if slot else "0 (alone)"
+        differences = own.differences.get(estimator, {})
+        answers: dict[str, Answer] = {LOGGED: own.logged}
+        for name, by_estimator in own.answers.items():
+            answers[name] = by_estimator.get(estimator, "")
         for name, one in answers.items():
-            more = own.differences.get(estimator, {}).get(name, "")
-            rows.append(
-                (str(slot) if slot else "0 (alone)", name, *_cells(one), *_cells(more))
-            )
+            more = differences.get(name, "")
+            rows.append((label, name, *_cells(one), *_cells(more)))
     headers = (
         "slot",
         "target",
@@ -111,10 +101,9 @@ def slots_table(found: Assessment) -> Table:
 def _cells(one: Answer) -> tuple[str, str, str]:
     if isinstance(one, str):
         return "", "", ""
-    if not given(one):
+    if not has_value(one):
         return f"refused: {', '.join(one.refused)}", "", ""
-    value, low, high = (f"{number:z.4f}" for number in (one.value, one.low, one.high))
-    return value, low, high
+    return f"{one.value:z.4f}", f"{one.low:z.4f}", f"{one.high:z.4f}"
 
 
 _EMPTY = 0.1  # of the rows: beyond it, say so
@@ -145,23 +134,23 @@ def support_known(found: Assessment) -> bool:
 
 
 def _unrewarded(found: Assessment) -> list[str]:
-    n, empty = len(found.log), int(np.isnan(found.log.reward).sum())
-    if empty <= _EMPTY * n:
+    n = len(found.log)
+    missing = int(np.isnan(found.log.reward).sum())
+    if missing <= _EMPTY * n:
         return []
     return [
-        f"{empty:,} of {n:,} rows have no reward and were left out; if no reward means "
-        "0, write 0."
+        f"{missing:,} of {n:,} rows have no reward and were left out; if no reward "
+        "means 0, write 0."
     ]
 
 
 def _undrawn(found: Assessment) -> list[str]:
     """How intervals bear that only drawn odds are known: rewards near 0 leave room
     above, rewards near 1 below."""
-    if (
-        verdict(found).estimator is None
-        or found.logged.interval not in ASYMPTOTIC
-        or support_known(found)
-    ):
+    has_answer = verdict(found).estimator is not None
+    if not has_answer or found.logged.interval not in ASYMPTOTIC:
+        return []
+    if support_known(found):
         return []
     end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
     return [

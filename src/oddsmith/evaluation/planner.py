@@ -46,21 +46,20 @@ class ExplorationPlan:
     def __post_init__(self) -> None:
         for what in ("logger", "target"):
             odds = np.atleast_2d(finite(what, getattr(self, what)))
-            if (
-                odds.ndim != 2
-                or (odds < 0).any()
-                or (np.abs(odds.sum(axis=1) - 1) > 1e-6).any()
-            ):
+            has_rows = odds.ndim == 2
+            off = np.abs(odds.sum(axis=1) - 1)
+            if not has_rows or (odds < 0).any() or (off > 1e-6).any():
                 raise InvalidInput(
                     f"{what} must be odds (K,) or (T, K) that sum to 1; got shape "
                     f"{odds.shape}"
                 )
             object.__setattr__(self, what, odds)
-        if self.logger.shape[1] != self.target.shape[1]:
-            counts = self.logger.shape[1], self.target.shape[1]
+        arms = self.logger.shape[1]
+        target_arms = self.target.shape[1]
+        if arms != target_arms:
             raise InvalidInput(
-                f"logger and target must have as many arms; got {counts[0]} and "
-                f"{counts[1]}"
+                f"logger and target must have as many arms; got {arms} and "
+                f"{target_arms}"
             )
         number("second_moment", self.second_moment, low=0, high=1, open_low=True)
         number("offset", self.offset, low=-1, high=1)
@@ -72,15 +71,15 @@ class ExplorationPlan:
         number("gamma", gamma, low=0, high=1)
         odds = (1 - gamma) * self.logger + gamma / self.logger.shape[1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            squares = (
-                np.where(self.target > 0, self.target**2 / odds, 0.0).sum(axis=1).mean()
-            )
-        return max(0.0, self.second_moment * float(squares) + self.offset)
+            ratios = np.where(self.target > 0, self.target**2 / odds, 0.0)
+        squares = float(ratios.sum(axis=1).mean())
+        return max(0.0, self.second_moment * squares + self.offset)
 
     def width(self, gamma: float, n: int) -> float:
         """The width of the normal interval after n decisions."""
         number("n", n, low=1, high=inf)
-        return 2 * self._z() * sqrt(self.variance(gamma) / n)
+        error = sqrt(self.variance(gamma) / n)
+        return 2 * self._z() * error
 
     def decisions(self, gamma: float, width: float) -> int:
         """How many decisions it takes until the interval is so narrow."""
@@ -104,29 +103,30 @@ class ExplorationPlan:
         if self.width(0.0, n) <= width:
             return 0.0
         best = self._least()
-        if self.width(best, n) > width:
-            least = f"{self.width(best, n):.3g}, at gamma {best:.3g}"
+        least = self.width(best, n)
+        if least > width:
             raise Infeasible(
                 f"no gamma gives a width of {width:g} after {n:,} decisions; the least "
-                f"is {least}"
+                f"is {least:.3g}, at gamma {best:.3g}"
             )
-        low, high = 0.0, best
+        low = 0.0
+        high = best
         while high - low > 1e-9:
             middle = (low + high) / 2
-            low, high = (
-                (low, middle) if self.width(middle, n) <= width else (middle, high)
-            )
+            if self.width(middle, n) <= width:
+                high = middle
+            else:
+                low = middle
         return high
 
     def _least(self) -> float:
         """The gamma of least variance."""
         from scipy.optimize import minimize_scalar
 
-        return float(
-            minimize_scalar(
-                self.variance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
-            ).x
+        found = minimize_scalar(
+            self.variance, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
         )
+        return float(found.x)
 
     def _z(self) -> float:
         return NormalDist().inv_cdf((1 + self.level) / 2)

@@ -17,7 +17,7 @@ from oddsmith.core.names import hint
 from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy, check_policy
 from oddsmith.core.uniforms import Uniforms
-from oddsmith.evaluation.rows import rewarded
+from oddsmith.evaluation.rows import rewarded_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.advice import decisions_for, named_advice
 from oddsmith.logs.by_policy import for_policy, question_of
@@ -49,7 +49,9 @@ class Replayed(NamedTuple):
     def error(self) -> float:
         """The standard error of the mean reward; NaN for fewer than two rows."""
         n = len(self.rewards)
-        return float(self.rewards.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        if n < 2:
+            return float("nan")
+        return float(self.rewards.std(ddof=1) / np.sqrt(n))
 
     def log(self) -> Log:
         """The history as a log of the policy's own, with its own odds."""
@@ -86,41 +88,39 @@ def replay(
             f"log must have rows that are independent, and {why}: replay one slot, "
             "log[log.slot == 1]"
         )
-    known = for_policy(policy, rewarded(log))
+    known = for_policy(policy, rewarded_rows(log))
     if known.offered is not None:
         known.require("models")
     elif known.context is None:
         raise InvalidInput("column context: must be there to replay a policy; got none")
     least = _floor(known, floor)
-    uniforms, state, propensity = (
-        Uniforms(seed),
-        policy.init(),
-        np.asarray(known.propensity),
-    )
+    uniforms = Uniforms(seed)
+    state = policy.init()
+    propensity = np.asarray(known.propensity)
     rows: list[int] = []
     decisions: list[Decision] = []
     contexts = [None] * len(known) if known.context is None else rows_of(known.context)
-    for number_of_row, i in zip(
-        np.flatnonzero(~np.isnan(log.reward)).tolist(), range(len(known)), strict=True
-    ):
-        (question, eligible), step = question_of(known, contexts[i], i), len(rows) + 1
+    row_numbers = np.flatnonzero(~np.isnan(log.reward)).tolist()
+    for i, row in enumerate(row_numbers):
+        question, eligible = question_of(known, contexts[i], i)
+        step = len(rows) + 1
         odds = policy.odds(state, question, eligible=eligible, step=step)
         check_odds(policy, odds, eligible=eligible, step=step)
-        decision = _offered(odds, known, i, question, eligible=eligible, step=step)
-        if uniforms(number_of_row) * propensity[i] >= least * decision.propensity:
+        decision = _logged_decision(odds, known, i, question, eligible, step)
+        if uniforms(row) * propensity[i] >= least * decision.propensity:
             continue
         state = policy.update(state, decision, float(known.reward[i]))
         check_state(policy, state)
-        rows.append(number_of_row)
+        rows.append(row)
         decisions.append(decision)
         if len(rows) == steps:
             break
     return Replayed(
-        np.array(rows, dtype=np.int64),
-        log.reward[rows],
-        decisions,
-        state,
-        named_advice(policy),
+        rows=np.array(rows, dtype=np.int64),
+        rewards=log.reward[rows],
+        decisions=decisions,
+        state=state,
+        experts=named_advice(policy),
     )
 
 
@@ -174,55 +174,56 @@ def hindsight(
     advice = np.where(present, np.asarray(decisions.advice), np.nan)
     losses = policy.loss(advice, known.reward[:, None])
     losses = check_losses(policy, losses, advice, decisions.step)
-    factors = -policy.eta * losses + (
-        policy.optimism * decisions.bonus if policy.optimism else 0.0  # type: ignore[operator]
-    )
-    return _walked(policy, factors, losses)
+    bonus = policy.optimism * decisions.bonus if policy.optimism else 0.0  # type: ignore[operator]
+    return _hindsight(policy, -policy.eta * losses + bonus, losses)
 
 
-def _walked(
+def _hindsight(
     policy: GeneralizedThompsonSampling, factors: Array, losses: Array
 ) -> Hindsight:
     """The weights after each row; an expert that is missing in a row is charged as a
     sleeper."""
-    start, asleep = policy.init().log_weights, np.isnan(factors)
+    asleep = np.isnan(factors)
     path = np.empty((len(factors) + 1, factors.shape[1]))
-    path[0] = start
-    for t, (row, out) in enumerate(zip(factors, asleep, strict=True)):
-        charged = (
-            weights.charge(np.where(out, 0.0, row), path[t], out) if out.any() else row
-        )
-        path[t + 1] = weights.reweigh(path[t], charged)
+    path[0] = policy.init().log_weights
+    for t, (row, sleepers) in enumerate(zip(factors, asleep, strict=True)):
+        charges = row
+        if sleepers.any():
+            own = np.where(sleepers, 0.0, row)
+            charges = weights.charge(own, path[t], sleepers)
+        path[t + 1] = weights.reweigh(path[t], charges)
     scored = (~asleep).sum(axis=0)
     total = np.where(asleep, 0.0, losses).sum(axis=0)
-    mean = np.divide(total, scored, out=np.full(len(total), np.nan), where=scored > 0)
-    return Hindsight(
-        tuple(policy.experts.names), weights.posterior(path[-1]), mean, path
-    )
+    unknown = np.full(len(total), np.nan)
+    mean = np.divide(total, scored, out=unknown, where=scored > 0)
+    names = tuple(policy.experts.names)
+    return Hindsight(names, weights.posterior(path[-1]), mean, path)
 
 
-def _offered(
-    odds: Odds, log: Log, i: int, question: Any, *, eligible: Bools | None, step: int
+def _logged_decision(
+    odds: Odds, log: Log, i: int, question: Any, eligible: Bools | None, step: int
 ) -> Decision:
     """The logged arm of a row as a decision of the policy, with the policy's odds and
     advice."""
     arm = int(log.arm[i])
-    if odds.propensities.ndim != 1 or arm >= odds.propensities.shape[0]:
-        shape = odds.propensities.shape
+    shape = odds.propensities.shape
+    if len(shape) != 1 or arm >= shape[0]:
         raise InvalidInput(
             f"policy must give odds of the log's {log.n_arms} arms for one context; "
             f"got shape {shape}"
         )
-    advice = None if odds.advice is None else odds.advice[:, arm].astype(np.float64)
+    advice = None
+    if odds.advice is not None:
+        advice = odds.advice[:, arm].astype(np.float64)
     decision = Decision(
-        step,
-        question,
-        eligible,
-        arm,
-        odds.propensities,
-        advice,
-        odds.bonus,
-        odds.log_weights,
+        step=step,
+        context=question,
+        eligible=eligible,
+        arm=arm,
+        propensities=odds.propensities,
+        advice=advice,
+        bonus=odds.bonus,
+        log_weights=odds.log_weights,
     )
     if not isinstance(question, Offer):
         return decision
@@ -233,10 +234,11 @@ def _offered(
 
 def _floor(log: Log, floor: float | None) -> float:
     """A number that no odds of the logger are below."""
-    if log.propensity is None or (
-        floor is None and log.kind != "exact" and not _uniform(log)
-    ):
-        log.require("odds" if log.propensity is not None else "weights")
+    has_floor = floor is not None or log.kind == "exact" or _uniform(log)
+    if log.propensity is None:
+        log.require("weights")
+    elif not has_floor:
+        log.require("odds")
     least = float(np.min(log.propensity))  # type: ignore[arg-type]
     if log.propensities is not None:
         eligible = True if log.eligible is None else log.eligible
@@ -259,12 +261,14 @@ def _floor(log: Log, floor: float | None) -> float:
 def _uniform(log: Log) -> bool:
     """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the
     others."""
+    if log.propensity is None:
+        return False
     if log.arms is None and log.eligible is None and log.offered is None:
         return False
-    n_arms = (
-        np.asarray(log.n_arms) if log.eligible is None else log.eligible.sum(axis=1)
-    )
-    return bool(np.allclose(np.asarray(log.propensity) * n_arms, 1, rtol=0, atol=1e-6))
+    n_arms = np.asarray(log.n_arms)
+    if log.eligible is not None:
+        n_arms = log.eligible.sum(axis=1)
+    return bool(np.allclose(log.propensity * n_arms, 1, rtol=0, atol=1e-6))
 
 
 def _present(
@@ -279,8 +283,9 @@ def _present(
                 f"since must name experts of {names[:8]}; got {name!r}"
                 f"{hint(str(name), names)}"
             )
+        column = names.index(name)
         if isinstance(start, int | np.integer) and not isinstance(start, bool):
-            present[: int(start), names.index(name)] = False
+            present[: int(start), column] = False
             continue
         if log.time is None:
             raise InvalidInput(
@@ -288,14 +293,15 @@ def _present(
                 f"{start!r}"
             )
         try:
-            present[:, names.index(name)] = log.time >= times([start])[0]
+            present[:, column] = log.time >= times([start])[0]
         except (TypeError, InvalidInput) as error:
             raise InvalidInput(
                 f"since must be rows or times like 2026-03-01; got {start!r} for "
                 f"{name!r}"
             ) from error
-    if not present.any(axis=1).all():
-        row = int(present.any(axis=1).argmin())
+    has_expert = present.any(axis=1)
+    if not has_expert.all():
+        row = int(has_expert.argmin())
         raise InvalidInput(
             f"since must leave an expert in the pool at every row; row {row} has none"
         )

@@ -2,16 +2,15 @@
 overlap, and tables."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from oddsmith.core.arrays import Array
-from oddsmith.evaluation.assessment import Answer, Answers, Assessment, given
+from oddsmith.evaluation.assessment import Answer, Answers, Assessment, has_value
 from oddsmith.evaluation.notes import log_notes, slots_table, support_known
-from oddsmith.evaluation.verdict import Verdict, called, reasons, verdict
+from oddsmith.evaluation.verdict import Verdict, reasons, target_name, verdict
 from oddsmith.files.reports.page import Figure, Section, Table, write
 from oddsmith.files.reports.style import (
     COLOURS,
@@ -50,44 +49,36 @@ _ARMS = 20  # arms in the figure of overlap
 def summary(found: Assessment) -> list[str]:
     """Sentences about the log: its rows and class, the logged value, and whether arms
     were served as logged."""
-    log, n = found.log, len(found.log)
-    known = int((~np.isnan(log.reward)).sum())
-    served = found.served if isinstance(found.served, str) else found.served.sentence
-    flag = "" if isinstance(found.served, str) else found.served.caution
-    one = found.logged
-    own = (
-        f"{one.value:z.4f} in [{one.low:z.4f}, {one.high:z.4f}] ({one.level:.3g} "
-        f"{one.interval})"
-    )
-    own = f"refused: {one.why}" if one.refused else own
-    varied = log.offered is not None and log.arms is None
-    arms = (
-        f"{len(names_of(log)):,} arms, at most {log.n_arms} in a row"
-        if varied
-        else f"{log.n_arms} arms"
-    )
+    log = found.log
+    rewards = int((~np.isnan(log.reward)).sum())
+    arms = f"{log.n_arms} arms"
+    if log.offered is not None and log.arms is None:
+        arms = f"{len(names_of(log)):,} arms, at most {log.n_arms} in a row"
+    own = found.logged
+    value = f"refused: {own.why}"
+    if not own.refused:
+        kind = f"{own.level:.3g} {own.interval}"
+        value = f"{own.value:z.4f} in [{own.low:z.4f}, {own.high:z.4f}] ({kind})"
+    served = found.served
+    if not isinstance(served, str):
+        served = f"{served.caution}{served.sentence}"
     return [
         (
-            f"{n:,} rows over {arms}, {known:,} with a reward; the log is {log.kind}: "
-            f"{KINDS[log.kind]}."
+            f"{len(log):,} rows over {arms}, {rewards:,} with a reward; the log is "
+            f"{log.kind}: {KINDS[log.kind]}."
         ),
-        f"The logger itself: {own}.",
-        f"Served as logged: {flag}{served}",
+        f"The logger itself: {value}.",
+        f"Served as logged: {served}",
     ]
 
 
 def answers_table(found: Assessment) -> Table:
     """A row for each target and estimator: value, interval, and what to know about
     it."""
-    rows = [
-        (target, estimator, *_cells(answer))
-        for target, estimator, answer in _flat(found.answers)
-    ]
-    caption = (
-        "The value of each target by each estimator, with the ends of its interval"
-    )
-    return Table(
-        ("target", "estimator", "value", "low", "high", "note"), tuple(rows), caption
+    return _table(
+        "target",
+        _flat(found.answers),
+        "The value of each target by each estimator, with the ends of its interval",
     )
 
 
@@ -95,23 +86,35 @@ def refusals(found: Assessment) -> list[str]:
     """Why answers were refused: a line for each target, rule and sentence, with the
     estimators it is about."""
     estimators: dict[tuple[str, str], list[str]] = {}
-    for target, estimator, answer in _flat(found.answers) + _flat(
-        _by_difference(found)
-    ):
-        for why in _reasons(answer):
-            estimators.setdefault((target, why), []).append(estimator)
+    for row in [*_flat(found.answers), *_flat(_by_difference(found))]:
+        for why in _reasons(row.answer):
+            estimators.setdefault((row.target, why), []).append(row.estimator)
     return [
         f"{target}, {', '.join(names)}: {why}."
         for (target, why), names in estimators.items()
     ]
 
 
-def _flat(by: Answers) -> list[tuple[str, str, Answer]]:
+class _Row(NamedTuple):
+    """One answer of an assessment."""
+
+    target: str
+    estimator: str
+    answer: Answer
+
+
+def _flat(answers: Answers) -> list[_Row]:
     return [
-        (name, estimator, answer)
-        for name, answers in by.items()
-        for estimator, answer in answers.items()
+        _Row(target, estimator, answer)
+        for target, by_estimator in answers.items()
+        for estimator, answer in by_estimator.items()
     ]
+
+
+def _table(what: str, rows: list[_Row], caption: str) -> Table:
+    cells = [(row.target, row.estimator, *_cells(row.answer)) for row in rows]
+    headers = (what, "estimator", "value", "low", "high", "note")
+    return Table(headers, tuple(cells), caption)
 
 
 def _reasons(answer: Answer) -> list[str]:
@@ -121,34 +124,28 @@ def _reasons(answer: Answer) -> list[str]:
 
 
 def _by_difference(found: Assessment) -> Answers:
-    """Differences by name and estimator."""
-    targets = dict.fromkeys(
-        target for answers in found.differences.values() for target in answers
-    )
-    by = found.differences.items()
-    return {
-        f"{t} - {found.baseline}": {e: answers[t] for e, answers in by if t in answers}
-        for t in targets
-    }
+    """Differences by target and estimator; the target is "TARGET - BASELINE"."""
+    differences: Answers = {}
+    for estimator, answers in found.differences.items():
+        for target, answer in answers.items():
+            name = f"{target} - {found.baseline}"
+            differences.setdefault(name, {})[estimator] = answer
+    return differences
 
 
 def differences_table(found: Assessment) -> Table:
     """A row for each target and unbiased estimator: its value minus the baseline's."""
-    rows = [
-        (name, estimator, *_cells(answer))
-        for name, estimator, answer in _flat(_by_difference(found))
-    ]
-    caption = "Differences in value by each estimator, with the ends of their intervals"
-    return Table(
-        ("difference", "estimator", "value", "low", "high", "note"),
-        tuple(rows),
-        caption,
+    return _table(
+        "difference",
+        _flat(_by_difference(found)),
+        "Differences in value by each estimator, with the ends of their intervals",
     )
 
 
 def diagnostics_table(found: Assessment) -> Table:
     """What stands beside the numbers of each target."""
-    unit = next((f"{one.unit}s" for one in found.diagnostics.values()), "rows")
+    diagnostics = found.diagnostics
+    unit = next((f"{one.unit}s" for one in diagnostics.values()), "rows")
     headers = (
         "target",
         f"effective {unit}",
@@ -157,20 +154,25 @@ def diagnostics_table(found: Assessment) -> Table:
         "mean weight",
         "± s.e.",
     )
-    rows, known = [], support_known(found)
-    for target, one in found.diagnostics.items():
-        missing = (
-            f"{one.missing:.2%}"
-            if known
-            else f"at least {one.missing:.2%}"
-            if one.missing
-            else "not known"
+    is_known = support_known(found)
+    rows = []
+    for target, one in diagnostics.items():
+        missing = f"{one.missing:.2%}"
+        if not is_known:
+            missing = f"at least {missing}" if one.missing else "not known"
+        if "ips" not in found.terms[target]:  # no estimator with weights
+            rows.append((target, "", "", missing, "", ""))
+            continue
+        rows.append(
+            (
+                target,
+                f"{one.ess:,.1f} of {one.n:,}",
+                f"{one.largest_share:.2%}",
+                missing,
+                f"{one.mean_weight:.4f}",
+                f"{one.weight_error:.2g}",
+            )
         )
-        cells = [f"{one.ess:,.1f} of {one.n:,}", f"{one.largest_share:.2%}", missing]
-        cells += [f"{one.mean_weight:.4f}", f"{one.weight_error:.2g}"]
-        if "ips" not in found.terms[target]:  # there are no weights to speak of
-            cells = ["", "", cells[2], "", ""]
-        rows.append((target, *cells))
     return Table(headers, tuple(rows), "How much of the log speaks about each target")
 
 
@@ -183,47 +185,39 @@ def write_report(
     `notes` stand under the verdict.
     """
     answer = verdict(found)
-    ips = {
-        name: terms["ips"].weights
-        for name, terms in found.terms.items()
-        if "ips" in terms
-    }
-    weighed = {name: weights for name, weights in ips.items() if weights is not None}
-    carries = (*([_weights_figure(weighed)] if weighed else []), _overlap_figure(found))
-    sections = [
-        Section(
-            "Values", tables=(answers_table(found),), figures=(_values_figure(found),)
-        ),
+    sections = []
+    if found.differences:
+        baseline = target_name(found.baseline)
+        text = (
+            f"Paired, row by row, against {baseline}; all rows of an estimator hold "
+            "together at its level."
+        )
+        table = differences_table(found)
+        figure = _differences_figure(found, answer)
+        differences = Section("Differences", text, tables=(table,), figures=(figure,))
+        sections.append(differences)
+    values_figure = _values_figure(found)
+    values = Section("Values", tables=(answers_table(found),), figures=(values_figure,))
+    sections.append(values)
+    if found.slots:
+        sections.append(Section("By slot", tables=(slots_table(found),)))
+    sections.append(
         Section(
             "How far the log carries",
             tables=(diagnostics_table(found),),
-            figures=carries,
-        ),
+            figures=(*_weights_figures(found), _overlap_figure(found)),
+        )
+    )
+    sections.append(
         Section(
             "Details",
             "\n\n".join(summary(found)),
             printed="\n".join(refusals(found)),
             folded=True,
-        ),
-    ]
-    if found.slots:
-        sections.insert(1, Section("By slot", tables=(slots_table(found),)))
-    if found.differences:
-        side = called(found.baseline)
-        text = (
-            f"Paired, row by row, against {side}; all rows of an estimator hold "
-            "together at its level."
         )
-        table, figure = differences_table(found), _differences_figure(found, answer)
-        sections.insert(
-            0, Section("Differences", text, tables=(table,), figures=(figure,))
-        )
-    return write(
-        path,
-        title,
-        "\n\n".join([*answer.sentences, *log_notes(found), *notes]),
-        sections,
     )
+    text = "\n\n".join([*answer.sentences, *log_notes(found), *notes])
+    return write(path, title, text, sections)
 
 
 def _cells(answer: Answer) -> tuple[str, str, str, str]:
@@ -233,39 +227,38 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
         return "", "", "", "refused"
     if answer.refused:
         return "", "", "", f"refused: {', '.join(answer.refused)}"
-    notes = [] if answer.unbiased or answer.counted else ["its bias is not counted"]
+    notes = []
+    if not answer.unbiased and not answer.counted:
+        notes.append("its bias is not counted")
     if answer.cut_from is not None:
         notes.append(f"cut from {answer.cut_from:.4g}")
-    if answer.setting is not None:
-        notes.append(
-            "nothing shrunk"
-            if answer.setting == np.inf
-            else f"setting {answer.setting:.4g}"
-        )
-    notes += [f"overruled: {', '.join(answer.overruled)}"] if answer.overruled else []
-    value, low, high = (
-        f"{one:z.4f}" for one in (answer.value, answer.low, answer.high)
-    )
-    return value, low, high, "; ".join(notes)
+    if answer.setting == np.inf:
+        notes.append("nothing shrunk")
+    elif answer.setting is not None:
+        notes.append(f"setting {answer.setting:.4g}")
+    if answer.overruled:
+        notes.append(f"overruled: {', '.join(answer.overruled)}")
+    note = "; ".join(notes)
+    return f"{answer.value:z.4f}", f"{answer.low:z.4f}", f"{answer.high:z.4f}", note
 
 
 def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
     """What each target earns more than the baseline, by each estimator; the verdict's
     is drawn with thick lines."""
+    suffix = f" - {found.baseline}"
     by_target = {
-        name.removesuffix(f" - {found.baseline}"): by
-        for name, by in _by_difference(found).items()
+        name.removesuffix(suffix): answers
+        for name, answers in _by_difference(found).items()
     }
+    baseline = target_name(found.baseline)
     figure, panel = _bars(_flat(by_target), answer.estimator)
     panel.axvline(0, color=SOFT, ls="--", lw=1)
-    panel.set_xlabel(f"more per decision than {called(found.baseline)}")
+    panel.set_xlabel(f"more per decision than {baseline}")
     caption = (
-        f"What each target earns more than {called(found.baseline)}: right of the "
-        "dashed line is better."
+        f"What each target earns more than {baseline}: right of the dashed line is "
+        f"better. Thick: {answer.estimator}, which the verdict is by."
     )
-    return Figure(
-        svg(figure), f"{caption} Thick: {answer.estimator}, which the verdict is by."
-    )
+    return Figure(svg(figure), caption)
 
 
 def _values_figure(found: Assessment) -> Figure:
@@ -282,128 +275,126 @@ def _values_figure(found: Assessment) -> Figure:
     return Figure(svg(figure), caption)
 
 
-def _bars(
-    bars: list[tuple[str, str, Answer]], thick: str | None = None
-) -> "tuple[list[Drawing], Axes]":
+def _bars(rows: list[_Row], thick: str | None = None) -> "tuple[list[Drawing], Axes]":
     """A figure and its panel: an interval in each line, coloured by target; thin ones
     but those of `thick`."""
-    targets = list(dict.fromkeys(target for target, _, _ in bars))
-    figure, (panel,) = panels(height=1.2 + 0.3 * len(bars))
-    for y, (target, estimator, one) in enumerate(bars):
-        i = targets.index(target)
-        if isinstance(one, str) or not given(one):
-            panel.annotate(
-                "refused",
-                (0.01, y),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                color=SOFT,
-            )
-            continue
-        colour, full = COLOURS[i % len(COLOURS)], thick in (None, estimator)
-        line = "-" if one.unbiased else ":"
-        panel.plot(
-            [one.low, one.high], [y, y], color=colour, ls=line, lw=2.5 if full else 1
-        )
-        mark = {
-            "marker": MARKERS[i % len(MARKERS)],
-            "ms": 7 if full else 5,
-            "mfc": colour if full else SHEET,
-        }
-        panel.plot(one.value, y, color=colour, **mark)
-    labels = [
-        f"{plain(target, 24)} · {name}" if len(targets) > 1 else name
-        for target, name, _ in bars
-    ]
-    panel.set_yticks(range(len(bars)), labels)
-    panel.set_ylim(len(bars) - 0.5, -0.5)
+    targets = list(dict.fromkeys(row.target for row in rows))
+    figure, (panel,) = panels(height=1.2 + 0.3 * len(rows))
+    labels = []
+    for y, row in enumerate(rows):
+        label = row.estimator
+        if len(targets) > 1:
+            label = f"{plain(row.target, 24)} · {label}"
+        labels.append(label)
+        is_thick = thick in (None, row.estimator)
+        _draw_bar(panel, y, row.answer, targets.index(row.target), is_thick)
+    panel.set_yticks(range(len(rows)), labels)
+    panel.set_ylim(len(rows) - 0.5, -0.5)
     return figure, panel
 
 
-def _weights_figure(weighed: dict[str, Array]) -> Figure:
+def _draw_bar(
+    panel: "Axes", y: int, answer: Answer, number: int, is_thick: bool
+) -> None:
+    """An interval in line y, in the colour of the target of that number."""
+    if isinstance(answer, str) or not has_value(answer):
+        place = (0.01, y)
+        axes = ("axes fraction", "data")
+        panel.annotate("refused", place, xycoords=axes, va="center", color=SOFT)
+        return
+    colour = COLOURS[number % len(COLOURS)]
+    line = "-" if answer.unbiased else ":"
+    width = 2.5 if is_thick else 1
+    panel.plot([answer.low, answer.high], [y, y], color=colour, ls=line, lw=width)
+    panel.plot(
+        answer.value,
+        y,
+        color=colour,
+        marker=MARKERS[number % len(MARKERS)],
+        ms=7 if is_thick else 5,
+        mfc=colour if is_thick else SHEET,
+    )
+
+
+def _weights_figures(found: Assessment) -> list[Figure]:
     """How many rows have which weight, on log scales; rows of weight 0 are counted in
-    the legend."""
+    the legend. No figure without weights."""
+    weights_of = {}
+    for name, terms in found.terms.items():
+        if "ips" in terms and terms["ips"].weights is not None:
+            weights_of[name] = terms["ips"].weights
+    if not weights_of:
+        return []
     figure, (panel,) = panels()
-    drawn = {name: weights[weights > 0] for name, weights in weighed.items()}
-    some = np.concatenate([*drawn.values(), np.ones(1)])
-    low, high = some.min() / 1.3, some.max() * 1.3
+    positive = {name: weights[weights > 0] for name, weights in weights_of.items()}
+    all_weights = np.concatenate([*positive.values(), np.ones(1)])
+    low = all_weights.min() / 1.3
+    high = all_weights.max() * 1.3
     edges = np.geomspace(low, high, 41)
-    for i, (name, weights) in enumerate(drawn.items()):
-        label = (
-            f"{plain(name, 28)}: {1 - len(weights) / len(weighed[name]):.0%} of rows "
-            "have weight 0"
-        )
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+    for i, (name, weights) in enumerate(positive.items()):
+        zeros = 1 - len(weights) / len(weights_of[name])
+        counts, _ = np.histogram(weights, edges)
         panel.stairs(
-            np.histogram(weights, edges)[0],
+            counts,
             edges,
-            label=label,
-            color=colour,
-            ls=dash,
+            label=f"{plain(name, 28)}: {zeros:.0%} of rows have weight 0",
+            color=COLOURS[i % len(COLOURS)],
+            ls=DASHES[i % len(DASHES)],
             lw=1.8,
         )
     panel.axvline(1, color=SOFT, lw=1)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlim=(low, high),
-        xlabel="weight, target's odds / logged odds",
-        ylabel="rows",
-    )
+    panel.set(xscale="log", yscale="log", xlim=(low, high))
+    panel.set(xlabel="weight, target's odds / logged odds", ylabel="rows")
     panel.set_ylim(bottom=0.7)
     legend(panel)
-    return Figure(
-        svg(figure),
+    caption = (
         "Weights of the drawn arms. A tail far to the right of 1 is what makes "
-        "intervals wide.",
+        "intervals wide."
     )
+    return [Figure(svg(figure), caption)]
 
 
 def _overlap_figure(found: Assessment) -> Figure:
     """Mean odds by arm, of the logger and of the targets."""
     log = found.log
-    exact = log.propensities is not None
     means = {
         name: _by_arm(log, np.atleast_2d(odds)) for name, odds in found.targets.items()
     }
     if log.propensities is not None:
         own = _by_arm(log, log.propensities)
+        own_label = "the logger's odds"
     else:  # places, of which a row has as many as it has arms
         width = max(np.shape(odds)[-1] for odds in found.targets.values())
         own = _by_arm(log, np.arange(width) == log.arm[:, None])
+        own_label = "the logger's draws"
     apart = np.max([np.abs(mean - own) for mean in means.values()], axis=0)
-    kept = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
-    figure, (panel,) = panels(height=1.5 + 0.28 * len(kept))
-    y = np.arange(len(kept))
-    panel.barh(
-        y,
-        own[kept],
-        height=0.6,
-        color=RULE,
-        ec=EDGE,
-        label="the logger's odds" if exact else "the logger's draws",
-    )
+    arms = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
+    figure, (panel,) = panels(height=1.5 + 0.28 * len(arms))
+    y = np.arange(len(arms))
+    panel.barh(y, own[arms], height=0.6, color=RULE, ec=EDGE, label=own_label)
     for i, (name, mean) in enumerate(means.items()):
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        mark = partial(panel.plot, ls="none", ms=6, color=colour, marker=marker)
-        mark(mean[kept], y, label=plain(name), clip_on=False, zorder=3)
+        panel.plot(
+            mean[arms],
+            y,
+            ls="none",
+            ms=6,
+            color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[i % len(MARKERS)],
+            label=plain(name),
+            clip_on=False,
+            zorder=3,
+        )
     names = names_of(log)
-    panel.set_yticks(
-        y, [plain(names[a], 28) if a < len(names) else str(a) for a in kept]
-    )
-    panel.set_ylim(len(kept) - 0.5, -0.5)
+    labels = [plain(names[a], 28) if a < len(names) else str(a) for a in arms]
+    panel.set_yticks(y, labels)
+    panel.set_ylim(len(arms) - 0.5, -0.5)
     panel.set_xlim(left=0)
     panel.set_xlabel("mean odds")
     legend(panel)
-    some = (
-        f" The {_ARMS} of {len(own):,} arms where they differ most."
-        if len(kept) < len(own)
-        else ""
-    )
-    return Figure(
-        svg(figure),
-        f"Overlap by arm: a target's mark far beyond the bar leans on few rows.{some}",
-    )
+    caption = "Overlap by arm: a target's mark far beyond the bar leans on few rows."
+    if len(arms) < len(own):
+        caption += f" The {_ARMS} of {len(own):,} arms where they differ most."
+    return Figure(svg(figure), caption)
 
 
 def _by_arm(log: Log, odds: Array) -> Array:
@@ -413,7 +404,7 @@ def _by_arm(log: Log, odds: Array) -> Array:
         return np.asarray(odds.mean(axis=0))
     names = names_of(log)
     numbers = numbers_of(log, names)
-    shared = np.broadcast_to(odds, numbers.shape)[numbers >= 0]
-    return np.bincount(
-        numbers[numbers >= 0], weights=shared, minlength=len(names)
-    ) / len(log)
+    is_arm = numbers >= 0
+    shares = np.broadcast_to(odds, numbers.shape)[is_arm]
+    sums = np.bincount(numbers[is_arm], weights=shares, minlength=len(names))
+    return sums / len(log)

@@ -1,22 +1,26 @@
 """Reward models, cross-fitted: no row's predictions have seen its own reward."""
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts.schema import Schema
+from oddsmith.contexts.numbers import numbers
+from oddsmith.contexts.schema import Schema, numeric
 from oddsmith.core.arrays import Array, Bools, Ints, whole
+from oddsmith.core.contexts import has_names
 from oddsmith.core.errors import InvalidInput, OddsmithError, import_extra
 from oddsmith.core.uniforms import Uniforms
-from oddsmith.evaluation.offer_rows import JoinedRows, complete, context_rows
-from oddsmith.evaluation.rows import rewarded
+from oddsmith.evaluation.rows import rewarded_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.progress import LINE_EVERY_S, progress
 from oddsmith.logs.table import Log
 
-__all__ = ["Regressor", "by_offers", "cross_fit"]
+__all__ = ["JoinedRows", "Regressor", "by_offers", "cross_fit", "fill_missing"]
+
+_OWN_COLUMNS = 32  # arms that have a column of their own: those drawn most
 
 
 class Regressor(Protocol):
@@ -71,8 +75,8 @@ def cross_fit(
             f"n_arms must be at least the log's {log.n_arms} (those, where it has "
             f"offers); got {arms}"
         )
-    known, predicted = ~np.isnan(log.reward), np.empty((len(log), arms))
-    rewarded(log)  # without any reward, there is no estimator to do with
+    rewarded_rows(log)  # without any reward, there is no estimator to do with
+    known = ~np.isnan(log.reward)
     if known.sum() < 2 * folds:
         needed = f"at least {2 * folds} rows with rewards, 2 for each fold"
         raise InvalidInput(
@@ -80,13 +84,15 @@ def cross_fit(
             "(ips, snips)"
         )
     fold = _folds(log, folds, seed, blocks)
-    predict = _of_arms(log, schema, per_arm, arms)
     if by_offers(log):
-        predict = _of_offers(log, schema, arm_schema, per_arm)
-    for k in progress(
-        range(folds), folds, "folds of the reward model", every=LINE_EVERY_S
-    ):
-        rows, train = fold == k, (fold != k) & known
+        predict = _offer_predictor(log, schema, arm_schema, per_arm)
+    else:
+        predict = _arm_predictor(log, schema, per_arm, arms)
+    predicted = np.empty((len(log), arms))
+    title = "folds of the reward model"
+    for k in progress(range(folds), folds, title, every=LINE_EVERY_S):
+        rows = fold == k
+        train = ~rows & known
         if not train.any():
             raise InvalidInput(
                 f"every fold's complement must have rewards; got none outside fold {k} "
@@ -94,7 +100,8 @@ def cross_fit(
             )
         if rows.any():
             predicted[rows] = predict(model, train, rows)
-    if wrong := int((~np.isfinite(predicted)).sum()):
+    wrong = int((~np.isfinite(predicted)).sum())
+    if wrong:
         raise InvalidInput(
             f"the model must predict finite rewards; got {wrong} that are not"
         )
@@ -107,24 +114,29 @@ def by_offers(log: Log) -> bool:
     return log.offered is not None and (log.arms is None or log.features is not None)
 
 
-def _of_arms(log: Log, schema: Schema | None, per_arm: bool, arms: int) -> _Predict:
+def _arm_predictor(
+    log: Log, schema: Schema | None, per_arm: bool, arms: int
+) -> _Predict:
     """A model of fixed arms."""
-    features, fit = complete(context_rows(log, schema)), _per_arm if per_arm else _joint
+    features = fill_missing(context_rows(log, schema))
+    fit = _per_arm if per_arm else _joint
 
     def predict(model: Regressor, train: Bools, rows: Bools) -> Array:
-        return fit(
-            model,
-            features[train],
-            log.arm[train],
-            log.reward[train],
-            features[rows],
-            arms,
-        )
+        past = _Rewarded(features[train], log.arm[train], log.reward[train])
+        return fit(model, past, features[rows], arms)
 
     return predict
 
 
-def _of_offers(
+class _Rewarded(NamedTuple):
+    """Rows to fit to: contexts (T, d), drawn arms (T,), rewards (T,)."""
+
+    x: Array
+    arm: Ints
+    reward: Array
+
+
+def _offer_predictor(
     log: Log, schema: Schema | None, arm_schema: Schema | None, per_arm: bool
 ) -> _Predict:
     """A model of arms that came with the call; 0 beyond those of a row."""
@@ -136,12 +148,13 @@ def _of_offers(
     drawn = np.flatnonzero(joined.place == log.arm[joined.row])
 
     def predict(model: Regressor, train: Bools, rows: Bools) -> Array:
-        fitted, asked = (
-            _fitted(model, joined.of(drawn[train]), log.reward[train]),
-            np.flatnonzero(rows[joined.row]),
+        predict_rewards = _fit_predictor(
+            model, joined.numbers(drawn[train]), log.reward[train]
         )
+        offered = np.flatnonzero(rows[joined.row])
+        places = (joined.row[offered], joined.place[offered])
         predicted = np.zeros((len(log), log.n_arms))
-        predicted[joined.row[asked], joined.place[asked]] = fitted(joined.of(asked))
+        predicted[places] = predict_rewards(joined.numbers(offered))
         return predicted[rows]
 
     return predict
@@ -156,36 +169,36 @@ def _folds(log: Log, folds: int, seed: int, blocks: bool) -> Ints:
     if blocks:
         return number * folds // n
     uniform = Uniforms(seed)
-    return np.array([int(uniform(one) * folds) for one in range(n)], dtype=np.int64)[
-        number
-    ]
+    fold_of = np.array([int(uniform(i) * folds) for i in range(n)], dtype=np.int64)
+    return fold_of[number]
 
 
-def _joint(
-    model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, arms: int
-) -> Array:
+def _joint(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
     """One model of context and arm."""
-    fitted = _fitted(model, np.hstack([x, np.eye(arms)[arm]]), reward)
-    columns = [
-        np.hstack([rows, np.broadcast_to(np.eye(arms)[a], (len(rows), arms))])
-        for a in range(arms)
-    ]
-    return np.stack([fitted(column) for column in columns], axis=1)
+    indicators = np.eye(arms)
+    x = np.hstack([past.x, indicators[past.arm]])
+    predict_rewards = _fit_predictor(model, x, past.reward)
+    columns = []
+    for arm in range(arms):
+        of_arm = np.broadcast_to(indicators[arm], (len(rows), arms))
+        columns.append(predict_rewards(np.hstack([rows, of_arm])))
+    return np.stack(columns, axis=1)
 
 
-def _per_arm(
-    model: Regressor, x: Array, arm: Ints, reward: Array, rows: Array, arms: int
-) -> Array:
+def _per_arm(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
     """One model per arm, of the context."""
-    predicted = np.full((len(rows), arms), reward.mean())
-    for a in range(arms):
-        own: Bools = arm == a
+    predicted = np.full((len(rows), arms), past.reward.mean())
+    for arm in range(arms):
+        own: Bools = past.arm == arm
         if own.any():
-            predicted[:, a] = _fitted(model, x[own], reward[own])(rows)
+            predict_rewards = _fit_predictor(model, past.x[own], past.reward[own])
+            predicted[:, arm] = predict_rewards(rows)
     return predicted
 
 
-def _fitted(model: Regressor, x: Array, reward: Array) -> Callable[[Array], Array]:
+def _fit_predictor(
+    model: Regressor, x: Array, reward: Array
+) -> Callable[[Array], Array]:
     """A function from features to predicted rewards, of a clone fitted to these
     rows."""
     clone = import_extra("sklearn.base", "cross_fit needs", "models").clone
@@ -198,8 +211,8 @@ def _fitted(model: Regressor, x: Array, reward: Array) -> Callable[[Array], Arra
         )
     if reward.min() == reward.max():
         return lambda rows: np.full(len(rows), reward[0])
-    fitted = _fit(clone(model), x, reward.astype(np.int64))
-    return lambda rows: fitted.predict_proba(rows)[:, 1]
+    classifier = _fit(clone(model), x, reward.astype(np.int64))
+    return lambda rows: classifier.predict_proba(rows)[:, 1]
 
 
 def _fit(model: M, x: Array, reward: npt.NDArray[np.generic]) -> M:
@@ -212,3 +225,109 @@ def _fit(model: M, x: Array, reward: npt.NDArray[np.generic]) -> M:
         raise InvalidInput(
             f"the reward model must fit {len(x)} rows of the log; {raised:.160}"
         ) from error
+
+
+class JoinedRows:
+    """Rows of numbers for a reward model of offers, one for each arm offered: the
+    context, the arm's features, and an indicator of each of the commonest arms.
+
+    The commonest are those drawn most. `row` and `place` (M,) are the row of the log
+    and the place in its offer.
+    """
+
+    def __init__(
+        self, log: Log, schema: Schema | None = None, arm_schema: Schema | None = None
+    ) -> None:
+        log.require("models")
+        sizes = np.fromiter(map(len, log.offered), dtype=np.int64, count=len(log))
+        starts = np.cumsum(sizes) - sizes
+        self.row = np.repeat(np.arange(len(log)), sizes)
+        self.place = np.arange(len(self.row)) - np.repeat(starts, sizes)
+        self._context = fill_missing(context_rows(log, schema))
+        self._feature, table = _features(log, arm_schema)
+        self._table = fill_missing(table)
+        self._name = _common_names(log)
+        self._names = np.arange(self._name.max(initial=-1) + 1)
+
+    def numbers(self, entries: Any) -> Array:
+        """The numbers (m, d) of some of the M rows."""
+        context = self._context[self.row[entries]]
+        features = self._table[self._feature[entries]]
+        indicators = self._name[entries][:, None] == self._names
+        return np.hstack([context, features, indicators])
+
+
+def context_rows(log: Log, schema: Schema | None) -> Array:
+    """The contexts as numbers (T, d): arrays as they are, else by a schema; without
+    context a 1."""
+    context = log.context
+    if context is None:
+        return np.ones((len(log), 1))
+    if schema is not None:
+        return schema.encode(context)
+    if not has_names(context):
+        return numeric(numbers(context).reshape(len(log), -1))
+    return Schema.of(context).encode(context)
+
+
+def fill_missing(features: Array) -> Array:
+    """The features (T, d) without NaN: the column's mean instead, and behind them
+    columns of 0 and 1 that say where."""
+    missing = np.isnan(features)
+    some = missing.any(axis=0)
+    if not some.any():
+        return features
+    present = (~missing).sum(axis=0)
+    totals = np.where(missing, 0.0, features).sum(axis=0)
+    means = totals / np.maximum(present, 1)
+    filled = np.where(missing, means, features)
+    return np.hstack([filled, missing[:, some].astype(np.float64)])
+
+
+def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
+    """The numbers of all features that differ, and which of them each arm of each row
+    has; no columns without any."""
+    if log.features is None:
+        return np.zeros(sum(map(len, log.offered)), np.int64), np.zeros((1, 0))
+    known: dict[int, int] = {}
+    distinct: list[Any] = []
+    which = []
+    for names, features in zip(log.offered, log.features, strict=True):
+        for name in names:
+            own = None if features is None else features[name]
+            if id(own) not in known:
+                known[id(own)] = len(distinct)
+                distinct.append(own)
+            which.append(known[id(own)])
+    return np.array(which), _encode(distinct, schema)
+
+
+def _encode(features: list[Any], schema: Schema | None) -> Array:
+    """Features, of which some may be None, as numbers (n, d): NaN where they are
+    missing."""
+    present = [one for one in features if one is not None]
+    if not present:
+        return np.zeros((len(features), 0))
+    if schema is not None or has_names(present[0]):
+        records = [{} if one is None else one for one in features]
+        return (schema or Schema.of(present)).encode(records)
+    width = np.atleast_1d(numbers(present[0])).size
+    table = np.full((len(features), width), np.nan)
+    for place, one in enumerate(features):
+        if one is not None:
+            table[place] = numbers(one)
+    return numeric(table)
+
+
+def _common_names(log: Log) -> Ints:
+    """The number (M,) of each arm of each row among the names drawn most, -1 for the
+    others."""
+    draws: Counter[str] = Counter()
+    for names, arm in zip(log.offered, log.arm.tolist(), strict=True):
+        draws[names[arm]] += 1
+    common = [name for name, _ in draws.most_common(_OWN_COLUMNS)]
+    number_of = {name: number for number, name in enumerate(common)}
+    numbers_of_rows = [
+        number_of.get(name, -1) for names in log.offered for name in names
+    ]
+    return np.array(numbers_of_rows, dtype=np.int64)

@@ -8,17 +8,31 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Ints, finite
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.rounding import half_step, largest_factor
 from oddsmith.evaluation.slates import Slates, heaviest_slate, slates_of
 from oddsmith.evaluation.terms import heaviest
 from oddsmith.logs.offers import offer_mask
 from oddsmith.logs.rules import drawn_entries
 from oddsmith.logs.table import Log
 
-__all__ = ["Rows", "all_odds", "certain", "rewarded", "rows_at", "rows_of"]
+__all__ = [
+    "Rows",
+    "all_odds",
+    "certain_rows",
+    "half_step",
+    "largest_factor",
+    "rewarded_rows",
+    "rows_at",
+    "rows_of",
+]
 
 _ROUNDING = 1e-6  # of logged odds, which may be float32
 _SURE = 1e-12  # so near to 1, no other arm had a chance
+
+# of propensities that were written with few digits
+_DIGITS = (1, 2, 3, 4)
+_NEIGHBOURS = 4  # pairs of values one step apart, which a design does not have
+_TENTHS = 6  # of odds in tenths, which designs do have
+_EXACT = 1e-7  # of a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +85,13 @@ class Rows:
         """Which arms (T, K) the logger could not draw, as far as the log says so."""
         if self.propensities is not None:
             return np.asarray(self.propensities == 0)
-        barred = (
-            np.zeros(self.target.shape, np.bool_)
-            if self.eligible is None
-            else ~self.eligible
-        )
+        barred: Bools = np.zeros(self.target.shape, np.bool_)
+        if self.eligible is not None:
+            barred = ~self.eligible
         if self.propensity is not None:
-            sure = self.propensity >= 1 - _SURE
-            barred = barred | (
-                sure[:, None] & (np.arange(self.target.shape[1]) != self.arm[:, None])
-            )
+            is_sure = self.propensity >= 1 - _SURE
+            is_other = np.arange(self.target.shape[1]) != self.arm[:, None]
+            barred = barred | (is_sure[:, None] & is_other)
         return barred
 
     @cached_property
@@ -104,48 +115,43 @@ class Rows:
         at most, the least of them.
         """
         if self.propensities is not None:
-            met = (self.target > 0) & (self.propensities > 0)
-            return float(self.propensities[met].min()) if met.any() else None
+            has_both = (self.target > 0) & (self.propensities > 0)
+            return _least(self.propensities[has_both])
         if self.propensity is None:
             return None
-        own = drawn_entries(self.target, self.arm) > 0
-        others = (self.target > 0).sum(axis=1) - own
+        draws_own = drawn_entries(self.target, self.arm) > 0
+        others = (self.target > 0).sum(axis=1) - draws_own
         # else they had no odds: that is missing mass
-        left = (others > 0) & (self.propensity < 1 - _SURE)
-        odds = np.concatenate(
-            [
-                self.propensity[own],
-                (1 - self.propensity[left] + _ROUNDING) / others[left],
-            ]
-        )
-        return float(odds.min()) if odds.size else None
+        has_others = (others > 0) & (self.propensity < 1 - _SURE)
+        rest = 1 - self.propensity[has_others] + _ROUNDING
+        odds_of_others = rest / others[has_others]
+        return _least(np.concatenate([self.propensity[draws_own], odds_of_others]))
 
     @cached_property
     def ratios(self) -> Array | None:
         """π / p of all arms (T, K), 0 where the logger had no odds; None where only the
         drawn arm's are logged."""
-        if self.propensities is None:
-            return None
         odds = self.propensities
-        return np.divide(
-            self.target, odds, out=np.zeros_like(self.target), where=odds > 0
-        )
+        if odds is None:
+            return None
+        zeros = np.zeros_like(self.target)
+        return np.divide(self.target, odds, out=zeros, where=odds > 0)
 
     @cached_property
     def ceiling(self) -> Array | None:
         """The largest weight (T,) that a row could have had by the logged odds; None
         where only the drawn arm's are logged."""
-        return None if self.ratios is None else np.asarray(self.ratios.max(axis=1))
+        if self.ratios is None:
+            return None
+        return np.asarray(self.ratios.max(axis=1))
 
     @cached_property
     def expected_squares(self) -> Array | None:
         """E[w² | x] (T,) by the logged odds; None where only the drawn arm's are
         logged."""
-        return (
-            None
-            if self.ratios is None
-            else np.asarray((self.target * self.ratios).sum(axis=1))
-        )
+        if self.ratios is None:
+            return None
+        return np.asarray((self.target * self.ratios).sum(axis=1))
 
     @cached_property
     def heaviest(self) -> float | None:
@@ -161,7 +167,7 @@ class Rows:
         return heaviest(self.ratios, self.propensities)
 
 
-def rewarded(log: Log) -> Log:
+def rewarded_rows(log: Log) -> Log:
     """The rows of the log whose reward has arrived, at least one."""
     known = log.rewarded()
     if not len(known):
@@ -176,27 +182,34 @@ def rows_of(log: Log, target: object) -> Rows:
         return target
     if not isinstance(log, Log):
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
-    kept = rewarded(log)
+    own = rewarded_rows(log)
     known = ~np.isnan(log.reward)
-    odds = rows_at(_checked(log, target), known)
-    logged = all_odds(kept)
-    eligible = kept.eligible
+    odds = rows_at(_check_target(log, target), known)
+    propensities = all_odds(own)
+    eligible = own.eligible
     # rows that wait for their reward may have the most arms
-    if odds.shape[1] > kept.n_arms:
-        more = [(0, 0), (0, odds.shape[1] - kept.n_arms)]
-        logged = None if logged is None else np.pad(logged, more)
-        eligible = None if eligible is None else np.pad(eligible, more)
+    more = odds.shape[1] - own.n_arms
+    if more > 0:
+        width = [(0, 0), (0, more)]
+        if propensities is not None:
+            propensities = np.pad(propensities, width)
+        if eligible is not None:
+            eligible = np.pad(eligible, width)
     return Rows(
-        kept.arm,
-        kept.reward,
-        odds,
-        kept.propensity,
-        logged,
-        eligible,
-        known,
-        slates_of(kept),
-        half_step(kept),
+        arm=own.arm,
+        reward=own.reward,
+        target=odds,
+        propensity=own.propensity,
+        propensities=propensities,
+        eligible=eligible,
+        known=known,
+        slates=slates_of(own),
+        half_step=half_step(own),
     )
+
+
+def _least(odds: Array) -> float | None:
+    return float(odds.min()) if odds.size else None
 
 
 def rows_at(table: Array, known: Bools) -> Array:
@@ -217,29 +230,25 @@ def all_odds(log: Log) -> Array | None:
     ... ).round(2).tolist()
     [[0.9, 0.1], [0.6, 0.4]]
     """
+    p = log.propensity
     stated = log.arms is not None or log.eligible is not None or log.offered is not None
-    if log.propensities is not None or log.propensity is None or not stated:
+    if log.propensities is not None or p is None or not stated:
         return log.propensities
-    able = (
-        np.ones((len(log), log.n_arms), np.bool_)
-        if log.eligible is None
-        else log.eligible
-    )
+    able: Bools = np.ones((len(log), log.n_arms), np.bool_)
+    if log.eligible is not None:
+        able = log.eligible
     count = able.sum(axis=1)
-    if not (
-        (count <= 2).all()
-        or np.allclose(log.propensity * count, 1.0, rtol=0, atol=_ROUNDING)
-    ):
+    has_two = (count <= 2).all()
+    if not has_two and not np.allclose(p * count, 1.0, rtol=0, atol=_ROUNDING):
         return None
-    rest = np.where(log.propensity < 1 - _SURE, 1 - log.propensity, 0.0) / np.maximum(
-        count - 1, 1
-    )
-    odds: Array = able * rest[:, None]
-    np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
+    rest = np.where(p < 1 - _SURE, 1 - p, 0.0)
+    each = rest / np.maximum(count - 1, 1)
+    odds: Array = able * each[:, None]
+    np.put_along_axis(odds, log.arm[:, None], p[:, None], axis=1)
     return odds
 
 
-def certain(log: Log) -> Bools:
+def certain_rows(log: Log) -> Bools:
     """In which rows (T,) one arm had all odds though others were eligible: nothing was
     drawn there.
 
@@ -249,7 +258,7 @@ def certain(log: Log) -> Bools:
     ...     propensity=[1, 1, 0.5],
     ...     eligible=[[1, 1], [0, 1], [1, 1]],
     ... )
-    >>> certain(log).tolist()
+    >>> certain_rows(log).tolist()
     [True, False, False]
     """
     if log.propensities is not None:
@@ -265,23 +274,25 @@ def certain(log: Log) -> Bools:
     return np.asarray(sure & (able > 1))
 
 
-def _checked(log: Log, target: object) -> Array:
+def _check_target(log: Log, target: object) -> Array:
+    n = len(log)
     odds = finite("target", target)
     if odds.ndim == 1:
-        odds = np.broadcast_to(odds, (len(log), len(odds)))
-    if odds.ndim != 2 or len(odds) != len(log):
+        odds = np.broadcast_to(odds, (n, len(odds)))
+    if odds.ndim != 2 or len(odds) != n:
         raise InvalidInput(
-            f"target must be the odds of all arms in each of the {len(log)} rows; got "
+            f"target must be the odds of all arms in each of the {n} rows; got "
             f"{odds.shape}"
         )
-    stated = (
+    states_arms = (
         log.propensities is not None
         or log.eligible is not None
         or log.offered is not None
     )
-    if odds.shape[1] != log.n_arms if stated else odds.shape[1] < log.n_arms:
+    width = odds.shape[1]
+    if width < log.n_arms or (states_arms and width > log.n_arms):
         raise InvalidInput(
-            f"target must have odds of the log's {log.n_arms} arms; got {odds.shape[1]}"
+            f"target must have odds of the log's {log.n_arms} arms; got {width}"
         )
     total = odds.sum(axis=1)
     wrong = (odds < 0).any(axis=1) | (np.abs(total - 1) > 1e-6)
@@ -289,15 +300,51 @@ def _checked(log: Log, target: object) -> Array:
         row = int(np.argmax(wrong))
         got = f"{odds[row].min():g} … sum {total[row]:g}"
         raise InvalidInput(f"target, row {row}: must be odds that sum to 1; got {got}")
-    if (
-        log.offered is not None
-        and (
-            beyond := ((odds > 0) & ~offer_mask(log.offered, log.n_arms)).any(axis=1)
-        ).any()
-    ):
-        row = int(np.argmax(beyond))
+    if log.offered is None:
+        return odds
+    is_beyond = (odds > 0) & ~offer_mask(log.offered, log.n_arms)
+    wrong = is_beyond.any(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
         raise InvalidInput(
             f"target, row {row}: must be 0 beyond the {len(log.offered[row])} arms "
             "offered"
         )
     return odds
+
+
+def half_step(log: Log) -> float:
+    """Half of the last digit that the logged propensities have; 0 where they were not
+    rounded.
+
+    Rounded values of a policy lie side by side on a grid of decimals: 0.03, 0.04, 0.05.
+    A designed experiment has few values, far apart (0.05 and 0.85, 1/K), and the odds
+    of three arms or more that add up to 1 were not rounded one by one.
+
+    >>> rng = np.random.default_rng(0)
+    >>> odds = rng.uniform(0.05, 0.4, size=200)
+    >>> log = Log(arm=[0] * 200, reward=[1] * 200, propensity=odds.round(2))
+    >>> half_step(log), half_step(Log(arm=[0], reward=[1], propensity=[0.05]))
+    (0.005, 0.0)
+    """
+    if log.propensity is None:
+        return 0.0
+    if log.propensities is not None and log.n_arms > 2:
+        return 0.0
+    values = np.unique(log.propensity)
+    for digits in _DIGITS:
+        steps = values * 10.0**digits
+        whole = steps.round()
+        if (np.abs(steps - whole) < _EXACT).all():
+            neighbours = int((np.diff(np.unique(whole)) == 1).sum())
+            least = _TENTHS if digits == 1 else _NEIGHBOURS
+            return 0.5 * 10.0**-digits if neighbours >= least else 0.0
+    return 0.0
+
+
+def largest_factor(propensity: Array, half: float) -> Array:
+    """The largest p / (p - half) (T,) that rounding allows for a weight; infinite where
+    p is not above half of a step."""
+    rest = propensity - half
+    infinite = np.full_like(propensity, np.inf)
+    return np.divide(propensity, rest, out=infinite, where=rest > 0)

@@ -7,6 +7,7 @@ the mean of its rows' terms; slates are what rows are elsewhere.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -45,10 +46,8 @@ class Slates(NamedTuple):
 
     def sums(self, column: Array) -> Array:
         """The sum over each slate (n,) of a column (T,)."""
-        sums: Array = np.bincount(self.number, weights=column).astype(
-            np.float64, copy=False
-        )
-        return sums
+        sums = np.bincount(self.number, weights=column)
+        return sums.astype(np.float64, copy=False)
 
     def means(self, column: Array) -> Array:
         """The mean over each slate (n,) of a column (T,)."""
@@ -60,14 +59,10 @@ def slates_of(log: Log) -> Slates | None:
     if not has_slates(log):
         return None
     known: dict[object, int] = {}
-    keys = (
-        (row, None) if slate is None else slate for row, slate in enumerate(log.slate)
-    )
-    numbers = np.fromiter(
-        (known.setdefault(key, len(known)) for key in keys),
-        dtype=np.int64,
-        count=len(log),
-    )
+    numbers = np.empty(len(log), dtype=np.int64)
+    for row, slate in enumerate(log.slate):
+        key = (row, None) if slate is None else slate
+        numbers[row] = known.setdefault(key, len(known))
     if len(known) == len(log):
         return None
     places = np.asarray(log.slot)
@@ -84,7 +79,8 @@ def by_place(log: Log) -> Log:
     if slates is None:
         return log
     order = np.lexsort((slates.place, slates.number))
-    return log if (order[1:] > order[:-1]).all() else log[order]
+    is_ordered = (order[1:] > order[:-1]).all()
+    return log if is_ordered else log[order]
 
 
 def per_slate(terms: Terms) -> Terms:
@@ -93,37 +89,39 @@ def per_slate(terms: Terms) -> Terms:
     slates = terms.slates
     if slates is None:
         return terms
-    squares, bets = terms.expected_squares, terms.bets
-    parts = (
-        None
-        if terms.parts is None
-        else (per_slate(terms.parts[0]), per_slate(terms.parts[1]))
-    )
-    return Terms(
-        name=terms.name,
-        values=_ratio(terms, slates)
-        if parts is None
-        else parts[0].values - parts[1].values,
+    if terms.parts is None:
+        parts = None
+        values = _ratio(terms, slates)
+    else:
+        first, second = terms.parts
+        parts = (per_slate(first), per_slate(second))
+        values = parts[0].values - parts[1].values
+    squares = terms.expected_squares
+    if squares is not None:
+        squares = _squares(squares, terms.missing, slates)
+    bets = terms.bets
+    if bets is not None:
+        gain = slates.means(bets.gain)
+        bets = bets._replace(gain=gain, loss=slates.means(bets.loss))
+    extremes = None
+    if terms.extremes is not None:
+        extremes = partial(_extremes, terms.extremes, slates)
+    return replace(
+        terms,
+        values=values,
         missing=slates.means(terms.missing),
         weights=None if terms.weights is None else slates.means(terms.weights),
-        expected_squares=None
-        if squares is None
-        else _squares(squares, terms.missing, slates),
-        heaviest=terms.heaviest,
+        expected_squares=squares,
+        ceiling=None,
         rounding=None if terms.rounding is None else slates.means(terms.rounding),
-        least=terms.least,
-        bets=None
-        if bets is None
-        else bets._replace(gain=slates.means(bets.gain), loss=slates.means(bets.loss)),
-        reach=terms.reach,
-        ratio=terms.ratio,
-        modelled=terms.modelled,
-        beforehand=terms.beforehand,
-        tuned=terms.tuned,
+        bets=bets,
+        setting=None,
+        unbiased=True,
         parts=parts,
-        extremes=None
-        if terms.extremes is None
-        else partial(_extremes, terms.extremes, slates),
+        extremes=extremes,
+        whole=None,
+        drawn=None,
+        slates=None,
         unit=slates.unit,
     )
 
@@ -135,7 +133,8 @@ def _ratio(terms: Terms, slates: Slates) -> Array:
         return slates.means(terms.values)
     of_rows = terms.values.mean()
     gains = (terms.values - of_rows) * terms.weights.mean() + of_rows * terms.weights
-    gain, weight = slates.means(gains), slates.means(terms.weights)
+    gain = slates.means(gains)
+    weight = slates.means(terms.weights)
     ratio = gain.sum() / weight.sum()
     return np.asarray(ratio + (gain - ratio * weight) / weight.mean())
 
@@ -143,10 +142,9 @@ def _ratio(terms: Terms, slates: Slates) -> Array:
 def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
     """E[W² | x] (n,) of the mean weights W: given the slots before, each w has mean 1,
     so they are uncorrelated."""
-    mean = slates.means(1.0 - missing)
-    return np.asarray(
-        mean**2 + slates.sums(slates.shares**2 * (squares - (1.0 - missing) ** 2))
-    )
+    mass = 1.0 - missing
+    variances = slates.shares**2 * (squares - mass**2)
+    return np.asarray(slates.means(mass) ** 2 + slates.sums(variances))
 
 
 def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
@@ -155,19 +153,19 @@ def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
 
     The mean of the largest part of a sum is at most the sum of such means.
     """
-    shared = ratios * slates.shares[:, None]
-    return sum(heaviest(shared[own], odds[own]) for own in _places(slates))
+    shares = ratios * slates.shares[:, None]
+    return sum(heaviest(shares[rows], odds[rows]) for rows in _places(slates))
 
 
 def _extremes(of_rows: Callable[[], Extremes], slates: Slates) -> Extremes:
     """The rows' extremes, as shares of their slates."""
-    rewarded, unrewarded, odds, _ = of_rows()
-    shares = slates.shares if odds.ndim == 1 else slates.shares[:, None]
-    return Extremes(rewarded * shares, unrewarded * shares, odds, _places(slates))
+    rows = of_rows()
+    shares = slates.shares if rows.odds.ndim == 1 else slates.shares[:, None]
+    rewarded = rows.rewarded * shares
+    return Extremes(rewarded, rows.unrewarded * shares, rows.odds, _places(slates))
 
 
 def _places(slates: Slates) -> tuple[Ints, ...]:
     """The rows of each place."""
-    return tuple(
-        np.flatnonzero(slates.place == place) for place in np.unique(slates.place)
-    )
+    places = np.unique(slates.place)
+    return tuple(np.flatnonzero(slates.place == place) for place in places)

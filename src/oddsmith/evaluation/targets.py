@@ -9,12 +9,12 @@ from contextlib import closing
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, Bools, whole
+from oddsmith.core.arrays import Array, Bools, Ints, whole
 from oddsmith.core.decision import State
 from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.core.names import hint
 from oddsmith.core.policy import Policy, check_policy
-from oddsmith.evaluation.rows import certain
+from oddsmith.evaluation.rows import certain_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.progress import LINE_EVERY_S, Bar
@@ -50,38 +50,33 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     array([[0.05, 0.95], [0.05, 0.95], [0.95, 0.05]])
     """
     check_policy(policy)
-    asked = for_policy(policy, log)
-    if asked.offered is not None:
+    question = for_policy(policy, log)
+    if question.offered is not None:
         log.require("models")
-    elif asked.context is None and policy.bank is not None:
+    elif question.context is None and policy.bank is not None:
         raise InvalidInput(
             "column context: must be there to ask a policy's experts; got none"
         )
-    odds = _odds(asked, policy, policy.init() if state is None else state)
-    if asked.offered is not None or (
-        log.offered is None and log.arms in (None, asked.arms)
-    ):
+    own_state = policy.init() if state is None else state
+    with closing(Bar("rows of the policy", len(log), every=LINE_EVERY_S)) as bar:
+        odds = _policy_odds(question, policy, own_state, bar)
+    has_own_arms = log.offered is None and log.arms in (None, question.arms)
+    if question.offered is not None or has_own_arms:
         return odds
     # back from the policy's arms to the places of each row
-    numbers = numbers_of(log, asked.arms or ())
-    return np.where(
-        numbers >= 0, np.take_along_axis(odds, np.maximum(numbers, 0), axis=1), 0.0
-    )
+    numbers = numbers_of(log, question.arms or ())
+    of_places = np.take_along_axis(odds, np.maximum(numbers, 0), axis=1)
+    return np.where(numbers >= 0, of_places, 0.0)
 
 
-def _odds(log: Log, policy: Policy, state: State) -> Array:
+def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
     """The policy's odds (T, K) for all rows."""
-    with closing(Bar("rows of the policy", len(log), every=LINE_EVERY_S)) as bar:
-        return _odds_of(log, policy, state, bar)
-
-
-def _odds_of(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
     target = np.zeros((len(log), log.n_arms))
     done = 0
     batches = answers(policy, state, log)
     while done < len(log):
         try:
-            places, odds = next(batches)
+            places, answer = next(batches)
         except ExpertFailed as error:
             if not isinstance(error.__cause__, KeyError):
                 raise
@@ -95,23 +90,20 @@ def _odds_of(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
         # whatever a user's experts raise becomes one sentence
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
-            raised = (
-                raised if log.offered is not None else f"from row {done} on; {raised}"
-            )
+            if log.offered is None:
+                raised = f"from row {done} on; {raised}"
             raise ExpertFailed(
                 f"the policy must answer the log's contexts {raised:.180}"
             ) from error
-        shape = (
-            len(places),
-            log.n_arms if log.offered is None else odds.propensities.shape[-1],
-        )
-        if odds.propensities.shape not in (shape, shape[1:]):
-            got = odds.propensities.shape
+        odds = answer.propensities
+        width = log.n_arms if log.offered is None else odds.shape[-1]
+        shape = (len(places), width)
+        if odds.shape not in (shape, (width,)):
             raise InvalidInput(
                 f"the policy must give odds of the log's contexts, shape {shape}; got "
-                f"{got}"
+                f"{odds.shape}"
             )
-        target[places, : shape[1]] = odds.propensities
+        target[places, :width] = odds
         done += len(places)
         bar.reach(done)
     return target
@@ -142,12 +134,10 @@ def first_target(log: Log) -> Array:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     odds = np.zeros((len(log), log.n_arms))
-    places = (
-        np.zeros(len(log), np.int64)
-        if log.eligible is None
-        else log.eligible.argmax(axis=1)
-    )
-    odds[np.arange(len(log)), places] = 1.0
+    first: Ints = np.zeros(len(log), np.int64)
+    if log.eligible is not None:
+        first = log.eligible.argmax(axis=1)
+    odds[np.arange(len(log)), first] = 1.0
     return odds
 
 
@@ -181,20 +171,20 @@ def where_offered(log: Log, arm: str) -> Log:
     ... )
     1
     """
-    rows = np.asarray(_holds(log, arm).any(axis=1))
+    rows = np.asarray(_arm_mask(log, arm).any(axis=1))
+    if rows.all():
+        return log
     # how many rows a slate has left would depend on what it drew
-    if not rows.all() and slates_of(log) is not None:
-        alone = (
-            "; --slot 0: decisions that stand alone"
-            if np.asarray(log.slot == 0).any()
-            else ""
-        )
+    if slates_of(log) is not None:
+        alone = ""
+        if np.asarray(log.slot == 0).any():
+            alone = "; --slot 0: decisions that stand alone"
         raise InvalidInput(
             f"rows that offered {arm!r:.40} must be of one slot, for in later ones it "
             "may be taken: restrict the log to a slot first (log[log.slot == 2], "
             f"--slot 2{alone})"
         )
-    return log if rows.all() else log[rows]
+    return log[rows]
 
 
 def where_drawn(log: Log) -> Log:
@@ -212,34 +202,32 @@ def where_drawn(log: Log) -> Log:
     ... )
     1
     """
-    left_out = certain(log)
+    certain = certain_rows(log)
     # later odds depend on what was drawn before
-    if slates_of(log) is not None and (left_out & (log.slot != 0)).any():
+    if slates_of(log) is not None and (certain & (log.slot != 0)).any():
         raise InvalidInput(
             "rows with one arm that had all odds must be of one slot to be left out, "
             "for in later ones that may depend on earlier arms: restrict the log to a "
             "slot first (log[log.slot == 2], --slot 2)"
         )
-    return log[~left_out] if left_out.any() else log
+    return log[~certain] if certain.any() else log
 
 
 def _named_target(log: Log, arm: str) -> Array:
-    odds = _holds(log, arm).astype(np.float64)
+    odds = _arm_mask(log, arm).astype(np.float64)
     absent = np.asarray(odds.sum(axis=1) == 0)
-    if absent.any():
-        rest, taken = (
-            (~absent).sum(),
-            " (a slot before may have taken it)" if has_slates(log) else "",
-        )
+    if not absent.any():
+        return odds
+    reason = " (a slot before may have taken it)" if has_slates(log) else ""
+    if slates_of(log) is not None:
+        restrict = _one_slot(log, absent)
+    else:
+        rest = (~absent).sum()
         restrict = f"the other {rest:,} rows (where_offered, --where-offered)"
-        if slates_of(log) is not None:
-            restrict = _one_slot(log, absent)
-        raise InvalidInput(
-            f"target arm:{arm} must be an arm that every row offered; {absent.sum():,} "
-            f"of {len(log):,} rows did not"
-            f"{taken}: restrict the log to {restrict}"
-        )
-    return odds
+    raise InvalidInput(
+        f"target arm:{arm} must be an arm that every row offered; {absent.sum():,} of "
+        f"{len(log):,} rows did not{reason}: restrict the log to {restrict}"
+    )
 
 
 def _one_slot(log: Log, absent: Bools) -> str:
@@ -250,22 +238,26 @@ def _one_slot(log: Log, absent: Bools) -> str:
     if absent[alone].all():  # or there are none
         return slot
     option = "--slot 0 --where-offered" if absent[alone].any() else "--slot 0"
+    rows = (alone & ~absent).sum()
     return (
-        f"the {(alone & ~absent).sum():,} decisions that stand alone and offered it "
-        f"({option}), or to {slot}"
+        f"the {rows:,} decisions that stand alone and offered it ({option}), or to "
+        f"{slot}"
     )
 
 
-def _holds(log: Log, arm: str) -> Bools:
+def _arm_mask(log: Log, arm: str) -> Bools:
     """Where (T, K) an arm is, by its name; of slates and arms that came with the call,
     only where it was eligible."""
     names = names_of(log)
     if arm not in names:
-        some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        some = ", ".join(names[:8])
+        more = " …" if len(names) > 8 else ""
         raise InvalidInput(
-            f"target arm:NAME must name one of the log's arms, {some}; got "
+            f"target arm:NAME must name one of the log's arms, {some}{more}; got "
             f"{arm!r}{hint(arm, names)}"
         )
-    holds: Bools = numbers_of(log, names) == names.index(arm)
-    fixed = log.offered is None and log.slate is None
-    return holds if fixed or log.eligible is None else holds & log.eligible
+    mask: Bools = numbers_of(log, names) == names.index(arm)
+    is_fixed = log.offered is None and log.slate is None
+    if is_fixed or log.eligible is None:
+        return mask
+    return mask & log.eligible

@@ -11,7 +11,7 @@ import numpy as np
 from oddsmith.core.arrays import Array, Ints, number
 from oddsmith.core.errors import InvalidInput
 
-__all__ = ["Bets", "Drawn", "Extremes", "Terms", "heaviest"]
+__all__ = ["Bets", "DrawnOdds", "Extremes", "Terms", "heaviest"]
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.slates import Slates
@@ -63,13 +63,13 @@ class Extremes(NamedTuple):
         # one table for both ends: it may be the largest array in memory
         table = np.minimum(self.rewarded, self.unrewarded)
         np.negative(table, out=table)
-        low = -sum(heaviest(table[own], self.odds[own]) for own in places)
+        low = -sum(heaviest(table[place], self.odds[place]) for place in places)
         np.maximum(self.rewarded, self.unrewarded, out=table)
-        high = sum(heaviest(table[own], self.odds[own]) for own in places)
+        high = sum(heaviest(table[place], self.odds[place]) for place in places)
         return low, high
 
 
-class Drawn(NamedTuple):
+class DrawnOdds(NamedTuple):
     """A target in a log that has the odds of drawn arms alone: its odds (T, K),
     importance weights and rewards (T,).
 
@@ -84,11 +84,9 @@ class Drawn(NamedTuple):
     @property
     def mass(self) -> Array:
         """The mass (T,) on arms that could be drawn."""
-        return (
-            np.ones(len(self.reward))
-            if self.target is None
-            else np.asarray(self.target.sum(axis=1))
-        )
+        if self.target is None:
+            return np.ones(len(self.reward))
+        return np.asarray(self.target.sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +131,7 @@ class Terms:
     parts: "tuple[Terms, Terms] | None" = None
     extremes: Callable[[], Extremes] | None = field(default=None, repr=False)
     whole: "Terms | None" = field(default=None, repr=False)
-    drawn: Drawn | None = field(default=None, repr=False)
+    drawn: DrawnOdds | None = field(default=None, repr=False)
     slates: "Slates | None" = field(default=None, repr=False)
     unit: str = "row"
 
@@ -151,7 +149,7 @@ class Terms:
         """The lowest and the highest term that one row more would have had, by the
         logged odds and the rows drawn."""
         low, high = (0.0, 1.0) if self.extremes is None else self.extremes().ends()
-        return min(low, float(self.values.min())), max(high, float(self.values.max()))
+        return self._with_values(low, high)
 
     def ends_within(self, floor: float | None) -> tuple[float, float]:
         """The ends where the logger gave every arm at least `floor`, if it is given:
@@ -159,8 +157,10 @@ class Terms:
         if floor is None:
             return self.ends
         if self.parts is not None:
-            sides = [part.ends_within(floor) for part in self.parts]
-            return sides[0][0] - sides[1][1], sides[0][1] - sides[1][0]
+            first, second = self.parts
+            low, high = first.ends_within(floor)
+            other_low, other_high = second.ends_within(floor)
+            return low - other_high, high - other_low
         drawn = (self.whole or self).drawn
         most = 1.0
         if drawn is not None and drawn.target is not None:
@@ -176,6 +176,10 @@ class Terms:
         elif self.modelled:
             low = -heavy
             high = 1.0 + heavy
+        return self._with_values(low, high)
+
+    def _with_values(self, low: float, high: float) -> tuple[float, float]:
+        """The ends, moved out to the lowest and the highest term."""
         return min(low, float(self.values.min())), max(high, float(self.values.max()))
 
     def minus(self, other: "Terms") -> "Terms":
@@ -185,19 +189,21 @@ class Terms:
             raise InvalidInput(
                 f"terms must be of the same rows; got {len(self)} and {len(other)}"
             )
-        wholes = self.whole or self, other.whole or other
+        whole = None
+        if self.whole is not None or other.whole is not None:
+            whole = (self.whole or self).minus(other.whole or other)
         return Terms(
             name=f"{self.name} - {other.name}",
             values=self.values - other.values,
             missing=np.maximum(self.missing, other.missing),
-            bets=_difference(self, other),
+            bets=_difference(self.bets, other.bets),
             beforehand=self.beforehand and other.beforehand,
             tuned=self.tuned or other.tuned,
             ratio=self.ratio or other.ratio,
             unbiased=self.unbiased and other.unbiased,
             parts=(self, other),
             extremes=partial(_extremes, self, other),
-            whole=None if wholes == (self, other) else wholes[0].minus(wholes[1]),
+            whole=whole,
             slates=self.slates,
         )
 
@@ -209,9 +215,9 @@ class Terms:
         Refused if no L is known.
         """
         if self.parts is not None:
-            (low, high), (other_low, other_high) = (
-                part.span(floor) for part in self.parts
-            )
+            first, second = self.parts
+            low, high = first.span(floor)
+            other_low, other_high = second.span(floor)
             return low - other_high, high - other_low
         limit = self.limit(floor)
         if limit == np.inf:
@@ -259,37 +265,43 @@ def heaviest(terms: Array, odds: Array) -> float:
     ... )
     5.75
     """
-    flat, mass, size = terms.ravel(), odds.ravel(), min(_FIRST, terms.size)
+    flat = terms.ravel()
+    mass = odds.ravel()
+    size = min(_FIRST, flat.size)
     while True:
         top = np.argpartition(flat, flat.size - size)[flat.size - size :]
         if size == flat.size or mass[top].sum() >= 1:
             break
         size = min(16 * size, flat.size)
-    top = top[np.argsort(-flat[top], kind="stable")]
-    taken = np.diff(np.minimum(np.cumsum(mass[top]), 1.0), prepend=0.0)
-    return float(taken @ flat[top] / taken.sum())
+    order = np.argsort(-flat[top], kind="stable")
+    top = top[order]
+    total_mass = np.minimum(np.cumsum(mass[top]), 1.0)
+    shares = np.diff(total_mass, prepend=0.0)
+    return float(shares @ flat[top] / shares.sum())
 
 
-def _extremes(a: Terms, b: Terms) -> Extremes:
+def _extremes(first: Terms, second: Terms) -> Extremes:
     """The extremes of a difference: the same arm and the same reward on both sides."""
-    sides = [None if side.extremes is None else side.extremes() for side in (a, b)]
-    odds = next((side.odds for side in sides if side is not None), np.ones(len(a)))
+    own = None if first.extremes is None else first.extremes()
+    other = None if second.extremes is None else second.extremes()
+    known = own or other
+    odds = np.ones(len(first)) if known is None else known.odds
     rewards = Extremes(np.ones_like(odds), np.zeros_like(odds), odds)
-    first, second = (rewards if side is None else side for side in sides)
+    own = own or rewards
+    other = other or rewards
     return Extremes(
-        first.rewarded - second.rewarded, first.unrewarded - second.unrewarded, odds
+        own.rewarded - other.rewarded, own.unrewarded - other.unrewarded, odds
     )
 
 
-def _difference(a: Terms, b: Terms) -> Bets | None:
+def _difference(own: Bets | None, other: Bets | None) -> Bets | None:
     """Bets on v_a - v_b: the gain of one and the loss of the other are nonnegative
     together."""
-    if a.bets is None or b.bets is None:
+    if own is None or other is None:
         return None
-    gain, loss = a.bets.gain + b.bets.loss, a.bets.loss + b.bets.gain
     return Bets(
-        gain,
-        loss,
-        a.bets.gain_shift + b.bets.loss_shift,
-        a.bets.loss_shift + b.bets.gain_shift,
+        gain=own.gain + other.loss,
+        loss=own.loss + other.gain,
+        gain_shift=own.gain_shift + other.loss_shift,
+        loss_shift=own.loss_shift + other.gain_shift,
     )

@@ -1,26 +1,27 @@
 """The verdict: an assessment in one sentence that can be read aloud, with the next step
 where the log has no answer."""
 
-from math import ceil, isclose, isinf
+from math import ceil, isclose, isnan
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, given
-from oddsmith.evaluation.diagnostics import ESS, MISSING, broken
+from oddsmith.core.arrays import Array
+from oddsmith.evaluation.assessment import LOGGED, Answer, Assessment, has_value
+from oddsmith.evaluation.diagnostics import ASYMPTOTIC, ESS, MISSING, broken_rules
 from oddsmith.evaluation.intervals import Estimate
-from oddsmith.evaluation.rows import certain
+from oddsmith.evaluation.rows import certain_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.files.reports.answer import Span, chart, compared, digits, interval
 
 __all__ = [
     "ORDER",
     "Verdict",
-    "called",
     "more_decisions",
     "next_step",
     "reasons",
+    "target_name",
     "verdict",
 ]
 
@@ -75,51 +76,57 @@ def verdict(found: Assessment) -> Verdict:
     interval, snips).
     """
     estimator = _estimator(found)
-    names = [name for name in found.answers if name != found.baseline] or list(
-        found.answers
-    )
+    own_answers = {
+        name: answers.get(estimator or "", "")
+        for name, answers in found.answers.items()
+    }
+    if list(own_answers) != [found.baseline]:
+        own_answers.pop(found.baseline, None)
     differences = found.differences.get(estimator, {}) if estimator else {}
-    compare = _best_first(
-        {name: differences.get(name, "") for name in names if not _same(found, name)}
-    )
-    values = _best_first(
-        {name: found.answers[name].get(estimator or "", "") for name in names}
-    )
+    compared_answers = {
+        name: differences.get(name, "")
+        for name in own_answers
+        if not _draws_as_baseline(found, name)
+    }
+    compare = _best_first(compared_answers)
+    values = _best_first(own_answers)
     sentences = []
     for place, (name, one) in enumerate(compare.items()):
-        own = name if place else _highest(compare)
+        subject = name if place else _highest(compare)
         how = _how(found, one, estimator or "", len(differences))
-        sentences.append(
-            _difference(compared(own, called(found.baseline), _span(one), how), one)
-        )
-    sentences += [
-        _value(found, name, one, differences.get(name))
-        for name, one in values.items()
-        if name not in compare
-    ]
-    sentences += [
-        _refusal(found, name)
-        for name in names
-        if name not in compare and name not in values
-    ]
+        baseline = target_name(found.baseline)
+        sentences.append(_difference(compared(subject, baseline, _span(one), how), one))
+    for name, one in values.items():
+        if name not in compare:
+            sentences.append(_value(found, name, one, differences.get(name)))
+    for name in own_answers:
+        if name not in compare and name not in values:
+            sentences.append(_refusal(found, name))
+    sentences[0] = _cautions(found, compares=bool(compare)) + sentences[0]
+    names = list(own_answers)
+    return Verdict(estimator, tuple(sentences), _picture(found, names, compare, values))
+
+
+def _cautions(found: Assessment, *, compares: bool) -> str:
+    """What to read before the first sentence: rewards that are all equal, arms that do
+    not follow the logged odds."""
+    equal = ""
     rewards = found.scale.value(found.log.rewarded().reward)
-    if compare and rewards.min() == rewards.max():
+    if compares and rewards.min() == rewards.max():
         equal = (
             f"All {len(rewards):,} rewards are {rewards[0]:g}, which tells no target "
-            "from another"
+            "from another: "
         )
-        sentences[0] = f"{equal}: {sentences[0]}"
-    if not isinstance(found.served, str) and found.served.caught:
-        claim = (
-            ""
-            if found.served.evidence == "decisive"
-            else f"there is {found.served.evidence} evidence that "
-        )
-        sentences[0] = (
-            f"Caution, {claim}arms do not follow the logged odds, so this may be "
-            f"wrong: {sentences[0]}"
-        )
-    return Verdict(estimator, tuple(sentences), _picture(found, names, compare, values))
+    served = found.served
+    if isinstance(served, str) or not served.caught:
+        return equal
+    claim = ""
+    if served.evidence != "decisive":
+        claim = f"there is {served.evidence} evidence that "
+    return (
+        f"Caution, {claim}arms do not follow the logged odds, so this may be "
+        f"wrong: {equal}"
+    )
 
 
 def more_decisions(difference: Estimate) -> float:
@@ -132,62 +139,71 @@ def more_decisions(difference: Estimate) -> float:
     odds of drawn arms alone are logged, and does not matter. NaN for Bernstein and
     anytime intervals, whose width has no such law.
     """
-    if difference.interval not in ("beta", "normal", "bootstrap"):
+    if difference.interval not in ASYMPTOTIC:
         return float("nan")
-    if difference.value == 0:
+    value = difference.value
+    if value == 0:
         return float("inf")
-    n, z = difference.diagnostics.n, NormalDist().inv_cdf((1 + difference.level) / 2)
-    side = (
-        difference.value - difference.low
-        if difference.value > 0
-        else difference.high - difference.value
-    )
+    n = difference.diagnostics.n
+    z = NormalDist().inv_cdf((1 + difference.level) / 2)
+    side = value - difference.low if value > 0 else difference.high - value
     reach = side * (z + NormalDist().inv_cdf(_POWER)) / z
-    return max(0.0, n * (reach / abs(difference.value)) ** 2 - n)
+    return max(0.0, n * (reach / abs(value)) ** 2 - n)
 
 
 def _estimator(found: Assessment) -> str | None:
     """The first in ORDER that compares, then values, most targets; None where none has
     an answer."""
+    best = None
+    most = (0, 0)
+    for name in ORDER:
+        differences = found.differences.get(name, {}).values()
+        compared_targets = sum(has_value(one) for one in differences)
+        valued_targets = sum(
+            has_value(answers.get(name, "")) for answers in found.answers.values()
+        )
+        if (compared_targets, valued_targets) > most:
+            best = name
+            most = (compared_targets, valued_targets)
+    return best
 
-    def answers(name: str) -> tuple[int, int]:
-        valued = sum(given(by.get(name, "")) for by in found.answers.values())
-        return sum(
-            given(one) for one in found.differences.get(name, {}).values()
-        ), valued
 
-    best = max(ORDER, key=answers)
-    return best if any(answers(best)) else None
-
-
-def _same(found: Assessment, name: str) -> bool:
+def _draws_as_baseline(found: Assessment, name: str) -> bool:
     """Whether a target draws as the baseline does, in every row: then their difference
     is 0, not estimated."""
-    sides = [found.terms.get(one, {}).get("ips") for one in (name, found.baseline)]
-    weights = [None if side is None else side.weights for side in sides]
-    if weights[0] is None or name == found.baseline:
+    if name == found.baseline:
         return False
-    other = 1.0 if found.baseline == LOGGED else weights[1]
-    return other is not None and np.allclose(weights[0], other, rtol=1e-9, atol=0)
+    weights = _weights(found, name)
+    other = 1.0 if found.baseline == LOGGED else _weights(found, found.baseline)
+    if weights is None or other is None:
+        return False
+    return np.allclose(weights, other, rtol=1e-9, atol=0)
+
+
+def _weights(found: Assessment, name: str) -> Array | None:
+    terms = found.terms.get(name, {}).get("ips")
+    return None if terms is None else terms.weights
 
 
 def _best_first(answers: dict[str, Answer]) -> dict[str, Estimate]:
-    """Those that were answered, the highest value first."""
-    numbers = [
-        (name, one)
+    """The answers that are numbers, the highest value first."""
+    estimates = {
+        name: one
         for name, one in answers.items()
-        if isinstance(one, Estimate) and given(one)
-    ]
-    return dict(sorted(numbers, key=lambda pair: -pair[1].value))
+        if isinstance(one, Estimate) and has_value(one)
+    }
+    names = sorted(estimates, key=lambda name: -estimates[name].value)
+    return {name: estimates[name] for name in names}
 
 
 def _highest(compare: dict[str, Estimate]) -> str:
     """The name of the first target, and how it stands beside the others."""
     first, *others = compare
+    best = compare[first].value
     level = [
         name
         for name in others
-        if isclose(compare[name].value, compare[first].value, rel_tol=0, abs_tol=1e-12)
+        if isclose(compare[name].value, best, rel_tol=0, abs_tol=1e-12)
     ]
     if level:
         return f"{first}, level with {' and '.join(level)},"
@@ -199,19 +215,19 @@ def _difference(sentence: str, one: Estimate) -> str:
     take."""
     if not one.low <= 0 <= one.high:
         return f"{sentence}."
-    more, n, units = more_decisions(one), one.diagnostics.n, _units(one)
-    if more != more:
+    more = more_decisions(one)
+    if isnan(more):
         return f"{sentence}."
-    if isinf(more) or more > _FAR * n:
+    units = _units(one)
+    if more > _FAR * one.diagnostics.n:
         return (
             f"{sentence}; to show a difference as small as that would take more than "
             f"{_FAR} times as many {units}."
         )
-    size = (
-        f"about {_about(more)} more {units} like these would show a difference of that "
-        "size, 4 times in 5"
+    return (
+        f"{sentence}; about {_about(more)} more {units} like these would show a "
+        "difference of that size, 4 times in 5."
     )
-    return f"{sentence}; {size}."
 
 
 def _value(
@@ -219,30 +235,27 @@ def _value(
 ) -> str:
     """What a target is worth by itself, and why it is not compared, unless it is the
     baseline."""
-    span, how = _span(one), _how(found, one, one.name)
-    sentence = (
-        f"{name} earns {one.value:z.{digits(span)}f} per decision, {interval(span)} "
-        f"({how})"
-    )
+    span = _span(one)
+    number = f"{one.value:z.{digits(span)}f}"
+    how = _how(found, one, one.name)
+    sentence = f"{name} earns {number} per decision, {interval(span)} ({how})"
     if name == found.baseline:
         return f"{sentence}."
-    if _same(found, name):
+    baseline = target_name(found.baseline)
+    if _draws_as_baseline(found, name):
         return (
-            f"{name} draws as {called(found.baseline)} does, so there is no difference "
-            f"to show: {sentence}."
+            f"{name} draws as {baseline} does, so there is no difference to show: "
+            f"{sentence}."
         )
-    if difference is None:
-        base = found.answers.get(found.baseline, {}).get(one.name, "")
-        why = (
-            _why(base)
-            if not given(base)
-            else "a bias that is not counted does not cancel"
-        )
-    else:
+    why = "a bias that is not counted does not cancel"
+    if difference is not None:
         why = _why(difference)
+    else:
+        answer = found.answers.get(found.baseline, {}).get(one.name, "")
+        if not has_value(answer):
+            why = _why(answer)
     return (
-        f"{sentence}; there is no interval for its difference from "
-        f"{called(found.baseline)}: {why}."
+        f"{sentence}; there is no interval for its difference from {baseline}: {why}."
     )
 
 
@@ -251,58 +264,59 @@ def _refusal(found: Assessment, name: str) -> str:
     to do next."""
     answers = found.answers[name]
     ordered = [answers[estimator] for estimator in ORDER if estimator in answers]
-    one = next(
-        (answer for answer in ordered if isinstance(answer, Estimate)), ordered[0]
-    )
-    if isinstance(one, str):
-        return f"No answer for {name}: {one}."
+    estimates = [answer for answer in ordered if isinstance(answer, Estimate)]
+    if not estimates:
+        return f"No answer for {name}: {ordered[0]}."
+    one = estimates[0]
     rule, *others = one.refused
     also = f", and {', '.join(others)}" if others else ""
-    then = (
-        _not_drawn(found, name) if rule == "overlap" else ""
-    ) or f". Next: {next_step(one)}"
+    then = _not_drawn(found, name) if rule == "overlap" else ""
+    if not then:
+        then = f". Next: {next_step(one)}"
     return f"No answer for {name}: {reasons(one)[rule]} (rule {rule}{also}){then}."
 
 
 def _not_drawn(found: Assessment, name: str) -> str:
     """Where all mass without support is in rows in which nothing was drawn: how many,
     and the way out; else ""."""
-    log, missing = found.log.rewarded(), next(iter(found.terms[name].values())).missing
+    log = found.log.rewarded()
+    missing = next(iter(found.terms[name].values())).missing
     if log.propensity is None and log.propensities is None:
         return ""
-    sure = certain(log)
-    if sure.all() or missing[~sure].sum() > MISSING * len(log):
+    certain = certain_rows(log)
+    if certain.all() or missing[~certain].sum() > MISSING * len(log):
         return ""
-    slates = slates_of(log) is not None and (sure & (log.slot != 0)).any()
-    option = "--slot N --where-drawn" if slates else "where_drawn, --where-drawn"
+    option = "where_drawn, --where-drawn"
+    if slates_of(log) is not None and (certain & (log.slot != 0)).any():
+        option = "--slot N --where-drawn"
+    rows = (certain & (missing > 0)).sum()
     return (
-        f", all of it in {(sure & (missing > 0)).sum():,} of {len(log):,} rows, in "
-        "which one arm had all odds though others were eligible: nothing was drawn "
-        "there, as where an incumbent or a client's fallback decides. Next: leave "
-        f"such rows out ({option}), or ask for another target"
+        f", all of it in {rows:,} of {len(log):,} rows, in which one arm had all odds "
+        "though others were eligible: nothing was drawn there, as where an incumbent "
+        f"or a client's fallback decides. Next: leave such rows out "
+        f"({option}), or ask for another target"
     )
 
 
 def next_step(one: Estimate) -> str:
     """What to do about the first rule that refused an estimate."""
-    rule, beside = one.refused[0], one.diagnostics
+    rule = one.refused[0]
+    beside = one.diagnostics
     if rule != "ess":
-        return _NEXT.get(
-            rule, f"what the rule asks for; if you know better, overrule {rule}"
-        )
+        default = f"what the rule asks for; if you know better, overrule {rule}"
+        return _NEXT.get(rule, default)
     if not beside.ess > 0:
         return _NEXT["share"]
     more = _about(beside.n * (ESS / beside.ess - 1))
-    enough = (
+    return (
         f"log about {more} more {_units(one)} like these for any answer, and more for "
-        "a narrow one"
+        "a narrow one, or ask for a target nearer to the logger"
     )
-    return f"{enough}, or ask for a target nearer to the logger"
 
 
 def reasons(one: Estimate) -> dict[str, str]:
     """What each rule that refused an estimate says against it."""
-    against = broken(one.diagnostics, one.interval)
+    against = broken_rules(one.diagnostics, one.interval)
     return {rule: against.get(rule, one.why) for rule in one.refused}
 
 
@@ -313,13 +327,15 @@ def _why(answer: Answer) -> str:
 def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) -> str:
     """Level and kind of the interval, the estimator, and what else must be known."""
     level = f"{100 * found.logged.level:.4g} % {one.interval} interval"
-    parts = [
-        level if together < 2 else f"{level}s for all {together} together",
-        estimator,
-    ]
-    parts += [one.assumption] if one.interval.startswith("anytime") else []
-    parts += [] if one.unbiased or one.counted else ["its bias not counted"]
-    parts += [f"rule {', '.join(one.overruled)} overruled"] if one.overruled else []
+    if together > 1:
+        level = f"{level}s for all {together} together"
+    parts = [level, estimator]
+    if one.interval.startswith("anytime"):
+        parts.append(one.assumption)
+    if not one.unbiased and not one.counted:
+        parts.append("its bias not counted")
+    if one.overruled:
+        parts.append(f"rule {', '.join(one.overruled)} overruled")
     if one.cut_from is not None:
         parts.append(f"cut from {one.cut_from:.4g}")
     return ", ".join(parts)
@@ -333,21 +349,21 @@ def _picture(
 ) -> str:
     """Differences from the baseline where there are some, else values; refused ones
     last."""
-    shown = compare or values
-    nothing = float("nan")
-    bars = [(name, _span(one)) for name, one in shown.items()]
-    bars += [
-        (name, Span(nothing, nothing, nothing)) for name in names if name not in shown
-    ]
-    return chart(bars, zero=called(found.baseline) if compare else "") if shown else ""
+    answers = compare or values
+    if not answers:
+        return ""
+    nothing = Span(float("nan"), float("nan"), float("nan"))
+    bars = [(name, _span(one)) for name, one in answers.items()]
+    bars += [(name, nothing) for name in names if name not in answers]
+    return chart(bars, zero=target_name(found.baseline) if compare else "")
 
 
 def _span(one: Estimate) -> Span:
     return Span(one.value, one.low, one.high)
 
 
-def called(name: str) -> str:
-    """What a sentence calls a target."""
+def target_name(name: str) -> str:
+    """The name of a target in a sentence."""
     return "the logger" if name == LOGGED else name
 
 
@@ -361,5 +377,6 @@ def _about(count: float) -> str:
     >>> _about(23456.7), _about(88.1)
     ('24,000', '89')
     """
-    unit = 10 ** max(0, len(str(ceil(count))) - 2)
+    digits_left = max(0, len(str(ceil(count))) - 2)
+    unit = 10**digits_left
     return f"{ceil(count / unit) * unit:,}"

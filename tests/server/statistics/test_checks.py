@@ -76,7 +76,7 @@ def test_checks_are_those_of_the_log_from_anywhere_to_anywhere(late: Late) -> No
         assert checks.last_decision == max(
             (one.made.time for one in rows), default=None
         )
-        told, wanted = checks.bets.told(), standing_bets(served_log(rows))
+        told, wanted = checks.bets.summary(), standing_bets(served_log(rows))
         assert told.e_value == pytest.approx(wanted.e_value, rel=1e-9)
         assert (told.n, told.suspect, told.strength) == (
             wanted.n,
@@ -244,23 +244,23 @@ def named() -> StandingBets:
 def test_an_alarm_clears_once_the_fault_is_mended_and_stays_while_it_is_not() -> None:
     bets = named()
     take(bets, 600, 0, forced=0.3)
-    found = bets.told()
+    found = bets.summary()
     assert found.p_value < 1e-6
     assert (found.suspect, found.clears_in) == ("arm a were forced", 424 + 2048)
     ill = bets.copy()
     take(bets, 424, 1)
     assert (bets.window, bets.rows, bets.length) == (2, 0, 2048)
     # of the new window, whose money is 1 again
-    assert bets.told().e_value == pytest.approx(1.0)
-    assert bets.told().suspect == "arm a were forced"
+    assert bets.summary().e_value == pytest.approx(1.0)
+    assert bets.summary().suspect == "arm a were forced"
     take(bets, 2047, 2)
-    assert bets.told().p_value < 1e-6
-    assert bets.told().clears_in == 1
+    assert bets.summary().p_value < 1e-6
+    assert bets.summary().clears_in == 1
     take(bets, 1, 3)
-    assert bets.told().p_value > ALARM
-    assert (bets.told().clears_in, bets.window, bets.length) == (0, 3, 4096)
+    assert bets.summary().p_value > ALARM
+    assert (bets.summary().clears_in, bets.window, bets.length) == (0, 3, 4096)
     take(ill, 424 + 2048, 4, forced=0.3)
-    assert ill.told().p_value < 1e-6
+    assert ill.summary().p_value < 1e-6
     # an alarm in a long window ends it soon
     assert ill.length <= 16_384
 
@@ -272,7 +272,7 @@ def test_windows_share_the_chance_of_an_alarm() -> None:
     take(bets, 320, 6, forced=0.2)
     money = np.exp(max(bets.peak, bets.log_money()))
     assert bets.window == 2
-    assert bets.told().p_value == pytest.approx(min(1.0, 6 / money))
+    assert bets.summary().p_value == pytest.approx(min(1.0, 6 / money))
 
 
 @pytest.mark.soak
@@ -284,5 +284,5 @@ def test_healthy_experiments_raise_no_alarm() -> None:
     for seed in range(200):
         bets = named()
         take(bets, 8000, 100 + seed)
-        alarms += bets.alarm > 0 or bets.told().p_value <= ALARM
+        alarms += bets.alarm > 0 or bets.summary().p_value <= ALARM
     assert alarms <= 2

@@ -9,10 +9,9 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.draws.arm_bets import bets_on_drawn_odds
 from oddsmith.evaluation.draws.draws import Draws
+from oddsmith.evaluation.draws.fixed_bets import bets_on_all_odds, bets_on_drawn_odds
 from oddsmith.evaluation.draws.history_bets import learned_bets
-from oddsmith.evaluation.draws.odds_bets import bets_on_all_odds
 from oddsmith.logs.table import Log
 
 __all__ = ["EvidenceGrade", "ServedReport", "served_as_logged"]
@@ -25,29 +24,29 @@ _LOOK = 16  # rows between looks at the money
 _BLOCK = 256  # rows between the starts of new bets
 _PIECE = 4096  # rows in memory at a time
 _FIRST = 0.75  # the share of money for bets from the first row on
-# the largest p-value, the claim, its meaning for weights
-_CLAIMS: dict[EvidenceGrade, tuple[float, str, str]] = {
-    "decisive": (
-        0.0001,
-        "Arms do not follow the logged odds",
-        "Caution, weights cannot be trusted. ",
-    ),
-    "strong": (
-        0.01,
-        "Strong evidence that arms do not follow the logged odds",
-        "Caution, weights may be wrong. ",
-    ),
-    "some": (
-        1.0,
-        "Some evidence that arms do not follow the logged odds",
-        "Weights may be wrong. ",
-    ),
-    "none": (
-        1.0,
-        "Nothing in {n:,} rows says that arms do not follow the logged odds",
-        "",
-    ),
+_LARGEST = log(np.finfo(np.float64).max)
+_AHEAD = log(1000)  # of the others, for a learned mixture to be named
+# the largest p-value of each grade
+_GRADES: dict[EvidenceGrade, float] = {"decisive": 0.0001, "strong": 0.01, "some": 1.0}
+_CLAIMS: dict[EvidenceGrade, str] = {
+    "decisive": "Arms do not follow the logged odds",
+    "strong": "Strong evidence that arms do not follow the logged odds",
+    "some": "Some evidence that arms do not follow the logged odds",
+    "none": "Nothing in {n:,} rows says that arms do not follow the logged odds",
 }
+_CAUTIONS: dict[EvidenceGrade, str] = {
+    "decisive": "Caution, weights cannot be trusted. ",
+    "strong": "Caution, weights may be wrong. ",
+    "some": "Weights may be wrong. ",
+    "none": "",
+}
+
+
+class _Winner(NamedTuple):
+    """The cause whose bets have won most, and its strength."""
+
+    cause: str
+    strength: float
 
 
 class ServedReport(NamedTuple):
@@ -75,7 +74,7 @@ class ServedReport(NamedTuple):
     def caution(self) -> str:
         """A sentence on importance weights, as strong as the evidence; empty
         without."""
-        return _CLAIMS[self.evidence][2]
+        return _CAUTIONS[self.evidence]
 
 
 def served_as_logged(
@@ -127,83 +126,76 @@ def served_as_logged(
         )
     if not len(logged):
         raise InvalidInput("the test needs at least one row; got none")
-    log_wealth, suspect, strength = _wealth(Draws(logged, logged.propensity, floor))
-    cause = f"{suspect} in about {strength:.0%} of rows" if strength < 0.9 else suspect
-    peak, largest = float(log_wealth.max()), log(np.finfo(np.float64).max)
-    caught, p_value, e_value = (
-        peak >= -log(alpha),
-        min(1.0, exp(-peak)),
-        exp(min(float(log_wealth[-1]), largest)),
-    )
-    row = (
-        min(len(logged), _LOOK * (int(np.argmax(log_wealth >= -log(alpha))) + 1)) - 1
-        if caught
-        else None
-    )
-    grades = (grade for grade, (most, _, _) in _CLAIMS.items() if p_value <= most)
-    evidence: EvidenceGrade = next(grades) if caught else "none"
-    shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
-    claim = _CLAIMS[evidence][1].format(n=len(logged))
-    tail = (
-        f", first below {alpha:g} at row {row}): it looks as if {cause}."
-        if caught
-        else ")."
-    )
-    sentence = f"{claim} ({shown}{tail}"
+    n = len(logged)
+    log_wealth, winner = _wealth(Draws(logged, logged.propensity, floor))
+    peak = float(log_wealth.max())
+    needed = -log(alpha)
+    caught = peak >= needed
+    p_value = min(1.0, exp(-peak))
+    row = None
+    evidence: EvidenceGrade = "none"
+    tail = ")."
+    if caught:
+        look = int(np.argmax(log_wealth >= needed)) + 1
+        row = min(n, _LOOK * look) - 1
+        evidence = next(grade for grade, most in _GRADES.items() if p_value <= most)
+        cause = winner.cause
+        if winner.strength < 0.9:
+            cause = f"{cause} in about {winner.strength:.0%} of rows"
+        tail = f", first below {alpha:g} at row {row}): it looks as if {cause}."
+    p_text = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
+    claim = _CLAIMS[evidence].format(n=n)
     return ServedReport(
-        len(logged),
-        caught,
-        alpha,
-        e_value,
-        p_value,
-        row,
-        suspect,
-        strength,
-        sentence,
-        evidence,
+        n=n,
+        caught=caught,
+        alpha=alpha,
+        e_value=exp(min(float(log_wealth[-1]), _LARGEST)),
+        p_value=p_value,
+        row=row,
+        suspect=winner.cause,
+        strength=winner.strength,
+        sentence=f"{claim} ({p_text}{tail}",
+        evidence=evidence,
     )
 
 
-def _wealth(draws: Draws) -> tuple[Array, str, float]:
-    """ln of the wealth at each look, the cause whose bets won most, and its
-    strength."""
-    families = (
-        bets_on_drawn_odds(draws)
-        if draws.odds is None
-        else bets_on_all_odds(draws, draws.odds)
-    )
+def _wealth(draws: Draws) -> tuple[Array, _Winner]:
+    """ln of the wealth at each look, and the cause whose bets won most."""
+    if draws.odds is None:
+        families = bets_on_drawn_odds(draws)
+    else:
+        families = bets_on_all_odds(draws, draws.odds)
     shares = np.concatenate([family.shares for family in families])
     learned = learned_bets(draws, shares / len(families))
+    log_shares = np.log(np.outer(_SHARES, shares)).ravel()
     even = -log(len(families) + len(learned))
-    each = even + np.concatenate(
-        [np.log(np.outer(_SHARES, shares)).ravel(), np.zeros(len(learned))]
-    )
-    bets, total, block = np.full(len(each), -np.inf), [], 0
+    each = even + np.concatenate([log_shares, np.zeros(len(learned))])
+    bets = np.full(len(each), -np.inf)
+    total = []
+    block = 0
+    looks_of_block = _BLOCK // _LOOK
     for start in range(0, len(draws.arm), _PIECE):
         rows = slice(start, min(start + _PIECE, len(draws.arm)))
         gains = np.hstack([family.gains(rows) for family in families])
-        factors = np.column_stack([bet.factors(rows, gains) for bet in learned])
-        growth = np.hstack(
-            [
-                *(_growth(strength * gains + 1.0) for strength in _STRENGTHS),
-                _growth(factors),
-            ]
-        )
-        for looks in np.split(
-            growth, range(_BLOCK // _LOOK, len(growth), _BLOCK // _LOOK)
-        ):
+        columns = [_growth(strength * gains + 1.0) for strength in _STRENGTHS]
+        factors = [bet.factors(rows, gains) for bet in learned]
+        columns.append(_growth(np.column_stack(factors)))
+        growth = np.hstack(columns)
+        ends = range(looks_of_block, len(growth), looks_of_block)
+        for looks in np.split(growth, ends):
             # after the first share, the rest times 1/(b (b + 1)): together 1, and what
             # is left over is not bet yet
             money = _FIRST if block == 0 else (1 - _FIRST) / (block * (block + 1))
             path = np.cumsum(looks, axis=0) + np.logaddexp(bets, log(money) + each)
             top = path.max(axis=1)
             won = np.log(np.exp(path - top[:, None]).sum(axis=1)) + top
-            total.append(np.logaddexp(won, log((1 - _FIRST) / (block + 1))))
-            bets, block = path[-1], block + 1
+            unspent = (1 - _FIRST) / (block + 1)
+            total.append(np.logaddexp(won, log(unspent)))
+            bets = path[-1]
+            block += 1
     names = [name for family in families for name in family.names]
-    return np.concatenate(total), *_suspect(
-        bets, names, learned=[bet.name for bet in learned]
-    )
+    winner = _winner(bets, names, learned=[bet.name for bet in learned])
+    return np.concatenate(total), winner
 
 
 def _growth(factors: Array) -> Array:
@@ -211,23 +203,20 @@ def _growth(factors: Array) -> Array:
     looks = -(-len(factors) // _LOOK)
     whole = np.ones((looks * _LOOK, factors.shape[1]))
     whole[: len(factors)] = factors
-    return np.asarray(np.log(whole.reshape(looks, _LOOK, -1).prod(axis=1)))
+    products = whole.reshape(looks, _LOOK, -1).prod(axis=1)
+    return np.asarray(np.log(products))
 
 
-def _suspect(
-    bets: Array, names: Sequence[str], *, learned: Sequence[str]
-) -> tuple[str, float]:
+def _winner(bets: Array, names: Sequence[str], *, learned: Sequence[str]) -> _Winner:
     """The cause whose bets (each strength of each name, then the learned) have won
     most, and its strength.
 
     A learned mixture contains the others, so it is named only where it has won a
     thousand times as much.
     """
-    table, mixtures = (
-        bets[: -len(learned)].reshape(len(_STRENGTHS), -1),
-        bets[-len(learned) :],
-    )
-    if mixtures.max() > table.max() + log(1000):
-        return learned[int(mixtures.argmax())], 1.0
-    strength, cause = np.unravel_index(int(table.argmax()), table.shape)
-    return names[int(cause)], float(_STRENGTHS[strength])
+    fixed = bets[: -len(learned)].reshape(len(_STRENGTHS), -1)
+    mixtures = bets[-len(learned) :]
+    if mixtures.max() > fixed.max() + _AHEAD:
+        return _Winner(learned[int(mixtures.argmax())], 1.0)
+    strength, cause = np.unravel_index(int(fixed.argmax()), fixed.shape)
+    return _Winner(names[int(cause)], float(_STRENGTHS[strength]))

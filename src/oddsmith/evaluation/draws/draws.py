@@ -52,25 +52,27 @@ class Draws:
 
     def __init__(self, given: Log, propensity: Array, floor: float) -> None:
         logged, self._offered = _by_name(given)
-        self.arm, self.eligible, self.floor = logged.arm, logged.eligible, floor
+        n = len(logged.arm)
+        self.arm = logged.arm
+        self.eligible = logged.eligible
+        self.floor = floor
         self.n_arms = logged.n_arms
         self.labels = logged.arms or [str(a) for a in range(self.n_arms)]
         if self._offered is not None:
-            self.labels = [
-                f"at place {place + 1} of the offer" for place in range(self.n_arms)
-            ]
+            places = range(1, self.n_arms + 1)
+            self.labels = [f"at place {place} of the offer" for place in places]
         columns = (logged.propensities, logged.eligible, logged.arms, self._offered)
         self.stated = any(column is not None for column in columns)
-        self.first = np.full(self.n_arms, len(self.arm))
-        np.minimum.at(self.first, self.arm, np.arange(len(self.arm)))
-        self.new = np.arange(len(self.arm)) == self.first[self.arm]
+        self.first = np.full(self.n_arms, n)
+        np.minimum.at(self.first, self.arm, np.arange(n))
+        self.new = np.arange(n) == self.first[self.arm]
         self.odds = logged.propensities
-        self.count = self._counted()
+        self.count = self._arm_counts()
         if self.odds is None and self.stated and (self.count <= 2).all():
             self.odds = self._odds_of_two(propensity)
-        self.propensity = (
-            propensity if self.odds is None else drawn_entries(self.odds, self.arm)
-        )
+        self.propensity = propensity
+        if self.odds is not None:
+            self.propensity = drawn_entries(self.odds, self.arm)
         self.inverse: Array = np.minimum(1.0 / self.propensity, _MOST)
         self._check_floor()
 
@@ -79,29 +81,26 @@ class Draws:
         0 where all are 0."""
         total = q.sum(axis=1)
         possible = total > 0
-        ratio = (
-            drawn_entries(q, self.arm[rows])
-            * self.inverse[rows]
-            / np.where(possible, total, 1.0)
-        )
+        drawn = drawn_entries(q, self.arm[rows])
+        ratio = drawn * self.inverse[rows] / np.where(possible, total, 1.0)
         return np.where(possible, ratio - 1.0, 0.0)
 
     def previous(self) -> tuple[Ints, Bools]:
         """The previous row's arm as a number of this row, and whether this row has
         it."""
-        before, has = (
-            np.concatenate([self.arm[:1], self.arm[:-1]]),
-            np.arange(len(self.arm)) > 0,
-        )
+        before = np.concatenate([self.arm[:1], self.arm[:-1]])
+        has_arm = np.arange(len(self.arm)) > 0
         if self._offered is None:
-            return before, has
+            return before, has_arm
         for row in range(1, len(before)):
-            name, names = self._offered[row - 1][self.arm[row - 1]], self._offered[row]
-            has[row] = name in names
-            before[row] = names.index(name) if has[row] else 0
-        return before, has
+            name = self._offered[row - 1][self.arm[row - 1]]
+            names = self._offered[row]
+            has_arm[row] = name in names
+            before[row] = names.index(name) if has_arm[row] else 0
+        return before, has_arm
 
-    def _counted(self) -> Ints:
+    def _arm_counts(self) -> Ints:
+        """How many arms (T,) have odds, as far as it is known before the row."""
         if self.eligible is not None:
             return np.asarray(self.eligible.sum(axis=1))
         if self.odds is not None:
@@ -111,27 +110,27 @@ class Draws:
         return np.asarray(np.cumsum(self.new) - self.new)
 
     def _odds_of_two(self, propensity: Array) -> Array:
-        able = (
-            np.ones((len(self.arm), self.n_arms))
-            if self.eligible is None
-            else self.eligible
-        )
+        able: Array | Bools = np.ones((len(self.arm), self.n_arms))
+        if self.eligible is not None:
+            able = self.eligible
         odds = able * (1 - propensity)[:, None]
         np.put_along_axis(odds, self.arm[:, None], propensity[:, None], axis=1)
         return odds
 
     def _check_floor(self) -> None:
         count = self.count if self.stated else self.count + self.new
-        least, most = float(self.propensity.min()), float(1 / count.max())
+        least = float(self.propensity.min())
+        most = float(1 / count.max())
         if self.floor > (1 + 1e-9) * min(least, most):
             ends = f"the least logged odds, {least:g}, and 1 / arms, {most:g}"
             raise InvalidInput(f"floor must be at most {ends}; got {self.floor:g}")
-        short = np.flatnonzero(self.propensity + (count - 1) * self.floor > 1 + _SUM)
-        if len(short):
-            row = int(short[0])
+        others = count - 1
+        is_short = self.propensity + others * self.floor > 1 + _SUM
+        if is_short.any():
+            row = int(np.argmax(is_short))
             raise InvalidInput(
                 f"the odds of row {row}, {self.propensity[row]:g}, leave less than the "
-                f"floor, {self.floor:g}, for each of {count[row] - 1} other arms; log "
+                f"floor, {self.floor:g}, for each of {others[row]} other arms; log "
                 "`eligible`, or give a smaller floor"
             )
 

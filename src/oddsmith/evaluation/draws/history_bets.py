@@ -62,13 +62,12 @@ class Portfolio:
     def factors(self, rows: slice, gains: Array) -> Array:
         result = np.empty(len(gains))
         for block in _blocks(0, len(gains)):
-            parts = (
-                np.column_stack([gains[block], np.zeros(block.stop - block.start)])
-                + 1.0
-            )
+            cash = np.zeros(block.stop - block.start)
+            parts = np.column_stack([gains[block], cash]) + 1.0
             weights = self._count / (self._count.sum() + self._lost)
-            result[block] = parts @ weights
-            self._count += weights * ((1 / result[block]) @ parts)
+            factor = parts @ weights
+            result[block] = factor
+            self._count += weights * ((1 / factor) @ parts)
         return result
 
 
@@ -79,25 +78,23 @@ class RandomNumbers:
     name = "the random numbers that arms are drawn with were not uniform"
 
     def __init__(self, draws: Draws, odds: Array) -> None:
-        self._high, self._inverse = (
-            drawn_entries(np.cumsum(odds, axis=1), draws.arm),
-            draws.inverse,
-        )
+        self._inverse = draws.inverse
+        self._high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
         self._low = self._high - draws.propensity
         self._count = np.full(_BINS, _FIRST / _BINS)
 
     def factors(self, rows: slice, gains: Array) -> Array:
-        result, edges = np.empty(len(gains)), np.arange(_BINS + 1) / _BINS
+        edges = np.arange(_BINS + 1) / _BINS
+        result = np.empty(rows.stop - rows.start)
         for block in _blocks(rows.start, rows.stop):
-            inside = np.minimum(self._high[block, None], edges[1:]) - np.maximum(
-                self._low[block, None], edges[:-1]
-            )
-            parts = np.maximum(inside, 0.0) * _BINS * self._inverse[block, None]
+            lower_end = np.maximum(self._low[block, None], edges[:-1])
+            upper_end = np.minimum(self._high[block, None], edges[1:])
+            overlap = np.maximum(upper_end - lower_end, 0.0)
+            parts = overlap * _BINS * self._inverse[block, None]
             weights = self._count / self._count.sum()
             factor = parts @ weights
-            result[block.start - rows.start : block.stop - rows.start] = (
-                1 - _CASH
-            ) * factor + _CASH
+            place = slice(block.start - rows.start, block.stop - rows.start)
+            result[place] = (1 - _CASH) * factor + _CASH
             self._count += weights * (_inverse(factor) @ parts)
         return result
 
@@ -109,29 +106,31 @@ class Relabelling:
     name = "arms were mixed up"
 
     def __init__(self, draws: Draws, odds: Array) -> None:
-        self._arm, self._odds, self._inverse = draws.arm, odds, draws.inverse
-        self._count = (
-            _FIRST / draws.n_arms * (0.5 * np.eye(draws.n_arms) + 0.5 / draws.n_arms)
-        )
+        self._arm = draws.arm
+        self._odds = odds
+        self._inverse = draws.inverse
+        # half of the first weight is on arms that are what they seem
+        shares = 0.5 * np.eye(draws.n_arms) + 0.5 / draws.n_arms
+        self._count = _FIRST / draws.n_arms * shares
 
     def factors(self, rows: slice, gains: Array) -> Array:
-        result, numbers = np.empty(len(gains)), np.arange(self._odds.shape[1])
+        numbers = np.arange(self._odds.shape[1])
+        result = np.empty(rows.stop - rows.start)
         for block in _blocks(rows.start, rows.stop):
             arm = self._arm[block]
             table = self._count / self._count.sum(axis=1, keepdims=True)
             parts = self._odds[block] * table.T[arm]
             q = parts.sum(axis=1)
-            result[block.start - rows.start : block.stop - rows.start] = (
-                1 - _CASH
-            ) * q * self._inverse[block] + _CASH
-            self._count += (parts * _inverse(q)[:, None]).T @ (arm[:, None] == numbers)
+            place = slice(block.start - rows.start, block.stop - rows.start)
+            result[place] = (1 - _CASH) * q * self._inverse[block] + _CASH
+            is_drawn = arm[:, None] == numbers
+            self._count += (parts * _inverse(q)[:, None]).T @ is_drawn
         return result
 
 
 def _blocks(start: int, stop: int) -> Iterator[slice]:
-    yield from (
-        slice(first, min(first + _BLOCK, stop)) for first in range(start, stop, _BLOCK)
-    )
+    for first in range(start, stop, _BLOCK):
+        yield slice(first, min(first + _BLOCK, stop))
 
 
 def _inverse(values: Array) -> Array:

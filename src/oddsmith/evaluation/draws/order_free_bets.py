@@ -114,10 +114,11 @@ class StandingBets:
 
     def copy(self) -> "StandingBets":
         """The same, to go on from."""
+        """A copy that can be changed without changing this one."""
         return replace(self, waiting=self.waiting.copy())
 
-    def settled(self) -> "StandingBets":
-        """The same, with no row that waits."""
+    def current(self) -> "StandingBets":
+        """A copy in which no row waits."""
         now = self.copy()
         now._settle()
         return now
@@ -126,38 +127,36 @@ class StandingBets:
         """Bet on these arms from now on; where there are `few` they have equal shares,
         which must be known before."""
         self._settle()
-        money, before, known = (
-            np.exp(self._log_money()).sum(axis=1),
-            len(self.shares),
-            self.shares,
-        )
-        places = dict(
-            zip(known, range(len(_CAUSES), len(_CAUSES) + before), strict=True)
-        )
-        self.cash += sum(
-            float(money[at] + money[at + before])
-            for arm, at in places.items()
-            if arm not in set(arms)
-        )
+        known = self.shares
+        n_known = len(known)
+        money = np.exp(self._log_money()).sum(axis=1)
+        # of the bets that an arm is forced; "not served" is n_known places further
+        places = {arm: len(_CAUSES) + i for i, arm in enumerate(known)}
+        names = set(arms)
+        freed = 0.0
+        for arm, place in places.items():
+            if arm not in names:
+                freed += float(money[place] + money[place + n_known])
+        self.cash += freed
         self.shares = {}
         for arm in arms:
             share = known.get(arm, 0.0)
             if arm not in known:
-                share = (
-                    1.0 / _FEW
-                    if few
-                    else 1.0 / ((self.begun + 1.0) * (self.begun + 2.0))
-                )
-                self.begun += 1
+                share = self._next_share(few)
                 self.cash -= 2.0 / _FAMILIES * share
             self.shares[arm] = share
-        none = np.zeros(len(_STRENGTHS), np.int64)
-        rows = [
-            self.growth[places[arm] + more] if arm in known else none
-            for more in (0, before)
-            for arm in arms
-        ]
-        self.growth = np.array([*self.growth[: len(_CAUSES)], *rows])
+        no_growth = np.zeros(len(_STRENGTHS), np.int64)
+        rows = list(self.growth[: len(_CAUSES)])
+        for offset in (0, n_known):
+            for arm in arms:
+                row = self.growth[places[arm] + offset] if arm in known else no_growth
+                rows.append(row)
+        self.growth = np.array(rows)
+
+    def _next_share(self, few: bool) -> float:
+        """The share of the next arm that is named for the first time."""
+        self.begun += 1
+        return 1.0 / _FEW if few else 1.0 / (self.begun * (self.begun + 1.0))
 
     def take(self, odds: Mapping[str, float], arm: str) -> None:
         """Take a row: the odds of all arms, and the arm that was drawn."""
@@ -165,12 +164,9 @@ class StandingBets:
         if p <= 0:
             return
         shares = self.shares
+        named = [odds.get(name, 0.0) for name in shares]
         place = list(shares).index(arm) if arm in shares else -1
-        self.waiting.append(
-            _Row(
-                list(odds.values()), p, [odds.get(name, 0.0) for name in shares], place
-            )
-        )
+        self.waiting.append(_Row(list(odds.values()), p, named, place))
         self.n += 1
         self.rows += 1
         if self.rows % _LOOK == 0:
@@ -211,22 +207,22 @@ class StandingBets:
         for row in self.waiting:
             by_size.setdefault(len(row.odds), []).append(row)
         for rows in by_size.values():
-            self.growth = self.growth + in_units(
-                np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)
-            ).sum(axis=0)
+            growth = np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)
+            self.growth = self.growth + in_units(growth).sum(axis=0)
         self.waiting = []
 
     def log_money(self) -> float:
         """ln of all money."""
         from scipy.special import logsumexp
 
-        logs = (self.settled() if self.waiting else self)._log_money()
+        bets = self.current() if self.waiting else self
+        logs = bets._log_money()
         with np.errstate(over="ignore"):
             money = float(np.exp(logs).sum()) + self.cash
         return log(money) if money < inf else float(logsumexp(logs))
 
-    def told(self) -> Standing:
-        """What the bets have come to."""
+    def summary(self) -> Standing:
+        """Evidence of the bets so far."""
         now = self.log_money()
         evidence = self._evidence(max(self.peak, now))
         suspect, strength = self._leader()
@@ -238,25 +234,27 @@ class StandingBets:
             clears_in += self._next_length(True)
         if self.alarm > evidence:
             evidence = self.alarm
-            suspect, strength = self.suspect, self.strength
+            suspect = self.suspect
+            strength = self.strength
         p_value = min(1.0, exp(-evidence))
         e_value = exp(min(now, _LARGEST))
         return Standing(self.n, e_value, p_value, suspect, strength, clears_in)
 
     def _leader(self) -> tuple[str, float]:
         """The cause whose bets have won most in this window, and its strength."""
-        logs = self.settled()._log_money()
+        logs = self.current()._log_money()
         cause, strength = np.unravel_index(int(logs.argmax()), logs.shape)
-        names = [*_CAUSES, *(f"arm {arm} were forced" for arm in self.shares)]
+        names = list(_CAUSES)
+        names += [f"arm {arm} were forced" for arm in self.shares]
         names += [f"arm {arm} were not served" for arm in self.shares]
         return names[int(cause)], float(_STRENGTHS[int(strength)])
 
     def _log_money(self) -> Array:
-        own = np.log(list(self.shares.values()))
-        shares = np.concatenate([np.full(len(_CAUSES), -log(len(_CAUSES))), own, own])
-        return np.asarray(
-            of_units(self.growth) + _SHARES + shares[:, None] - log(_FAMILIES)
-        )
+        of_causes = np.full(len(_CAUSES), -log(len(_CAUSES)))
+        of_arms = np.log(list(self.shares.values()))
+        shares = np.concatenate([of_causes, of_arms, of_arms])
+        growth = of_units(self.growth)
+        return np.asarray(growth + _SHARES + shares[:, None] - log(_FAMILIES))
 
 
 def standing_bets(log: Log) -> Standing:
@@ -278,50 +276,61 @@ def standing_bets(log: Log) -> Standing:
     names: Sequence[str] = names_of(log)
     bets = StandingBets()
     bets.name(names, few=len(names) <= _FEW)
-    for row in range(len(log)):
-        mine = names if log.offered is None else log.offered[row]
-        bets.take(
-            dict(zip(mine, log.propensities[row].tolist(), strict=False)),
-            mine[int(log.arm[row])],
-        )
-    return bets.told()
+    for row, numbers in enumerate(log.propensities.tolist()):
+        arms = names if log.offered is None else log.offered[row]
+        odds = dict(zip(arms, numbers, strict=False))
+        bets.take(odds, arms[int(log.arm[row])])
+    return bets.summary()
 
 
 def _gains(rows: Sequence[_Row]) -> Array:
     """The gains q(a)/p(a) - 1 of all bets (rows, bets); 0 where q is nowhere
     above 0."""
-    odds, p = (
-        np.array([row.odds for row in rows]),
-        np.array([row.drawn for row in rows]),
-    )
-    able = odds > 0
+    p = np.array([row.drawn for row in rows])
     with np.errstate(over="ignore"):
         inverse = np.minimum(1.0 / p, _MOST)
-    count, top = able.sum(axis=1), odds.max(axis=1)
+    odds = np.array([row.odds for row in rows])
+    causes = _cause_gains(odds, p, inverse)
+    return np.hstack([causes, *_arm_gains(rows, inverse)])
+
+
+def _cause_gains(odds: Array, p: Array, inverse: Array) -> Array:
+    """The gains (rows, causes) of the bets on causes, in the order of `_CAUSES`."""
+    able = odds > 0
+    count = able.sum(axis=1)
+    top = odds.max(axis=1)
+    is_only_top = (odds == top[:, None]).sum(axis=1) == 1
+    top_gain = np.where(p == top, inverse, 0.0) - 1.0
+    likeliest = np.where(is_only_top, top_gain, 0.0)
+
+    even = inverse / count - 1.0
+    sharper = p * p * inverse / (odds * odds).sum(axis=1) - 1.0
+
     least = np.where(able, odds, 2.0).min(axis=1)
-    is_top = np.where(p == top, inverse, 0.0) - 1.0
-    likeliest = np.where((odds == top[:, None]).sum(axis=1) == 1, is_top, 0.0)
     rest = odds.sum(axis=1) - count * least
-    explored = np.where(
-        rest > _NOTHING,
-        (p - least) * inverse / np.where(rest > _NOTHING, rest, 1.0) - 1.0,
-        0.0,
-    )
-    columns = [
-        likeliest,
-        inverse / count - 1.0,
-        p * p * inverse / (odds * odds).sum(axis=1) - 1.0,
-        explored,
-    ]
+    has_rest = rest > _NOTHING
+    without_least = (p - least) * inverse / np.where(has_rest, rest, 1.0) - 1.0
+    explored = np.where(has_rest, without_least, 0.0)
+
+    columns = [likeliest, even, sharper, explored]
     for cut in _CUTS:
         total = np.where(odds >= cut, odds, 0.0).sum(axis=1)
-        served = np.where(p >= cut, 1.0 / np.where(total > 0, total, 1.0), 0.0) - 1.0
-        columns.append(np.where(total > 0, served, 0.0))
+        has_some = total > 0
+        gain = np.where(p >= cut, 1.0 / np.where(has_some, total, 1.0), 0.0) - 1.0
+        columns.append(np.where(has_some, gain, 0.0))
+    return np.stack(columns, axis=1)
+
+
+def _arm_gains(rows: Sequence[_Row], inverse: Array) -> tuple[Array, Array]:
+    """The gains (rows, arms) of the bets that an arm is forced, and that it is not
+    served."""
     named = np.array([row.named for row in rows]).reshape(len(rows), -1)
-    forced, has_others = np.where(named > 0, -1.0, 0.0), named < 1 - _ALONE
-    left = np.where(has_others, named / np.where(has_others, 1.0 - named, 1.0), 0.0)
-    for at, row in enumerate(rows):
+    has_others = named < 1 - _ALONE
+    rest = np.where(has_others, 1.0 - named, 1.0)
+    forced = np.where(named > 0, -1.0, 0.0)
+    not_served = np.where(has_others, named / rest, 0.0)
+    for i, row in enumerate(rows):
         if row.place >= 0:
-            forced[at, row.place] = inverse[at] - 1.0
-            left[at, row.place] = -1.0 if has_others[at, row.place] else 0.0
-    return np.hstack([np.stack(columns, axis=1), forced, left])
+            forced[i, row.place] = inverse[i] - 1.0
+            not_served[i, row.place] = -1.0 if has_others[i, row.place] else 0.0
+    return forced, not_served

@@ -76,7 +76,7 @@ class Checks:
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot holds of them."""
-        bets = self.bets.settled()
+        bets = self.bets.current()
         rest = {name: getattr(self, name) for name in self.__slots__[3:]}
         known = {
             "n": bets.n,

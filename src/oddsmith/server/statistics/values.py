@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.evaluation.bets import FRACTIONS
-from oddsmith.evaluation.diagnostics import ROUNDED, Diagnostics, broken
+from oddsmith.evaluation.diagnostics import ROUNDED, Diagnostics, broken_rules
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import Sums as RunningSums
 from oddsmith.evaluation.mean_bounds import bets_within, running_bound
@@ -130,7 +130,7 @@ class Target:
             inflation=exp(min(700.0, grown)),
             deflation=self._deflation(),
         )
-        why = broken(facts, "anytime")
+        why = broken_rules(facts, "anytime")
         if why:
             return Value(name, kind, self.n, ess, refused="; ".join(why.values()))
         gains = sums[: 2 * _B].reshape(2, _B) + self.n * _KNOWN

@@ -25,7 +25,7 @@ from oddsmith.evaluation import (
     uniform_target,
 )
 from oddsmith.evaluation.diagnostics import MISSING
-from oddsmith.evaluation.rows import rewarded, rows_of
+from oddsmith.evaluation.rows import rewarded_rows, rows_of
 from oddsmith.logs.table import Log
 from oddsmith.server.compat.personalizer.times import time_text
 
@@ -138,7 +138,7 @@ def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]
         "ipsEstimatorDenominator": int((~np.isnan(log.reward)).sum())
     }
     try:
-        known = rewarded(log)
+        known = rewarded_rows(log)
         rows = None if odds is None else rows_of(log, odds)
         weights = np.ones(len(known)) if rows is None else rows.weights
         gains = weights * scale.value(known.reward)

@@ -50,7 +50,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
     return f.ChecksAnswer(
         experiment.name,
         now.position,
-        _served(found.bets.told()),
+        _served(found.bets.summary()),
         calibrated,
         _calibration_sentence(calibrated, found.counted, retired),
         choices,

@@ -1,0 +1,324 @@
+"""Bets that do not learn: families that need the drawn arm's odds only, and families
+that need the odds of all arms (other odds q, known before the draw)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools
+from oddsmith.evaluation.draws.draws import BetFamily, Draws, equal_bets
+from oddsmith.logs.rules import drawn_entries
+
+__all__ = ["bets_on_all_odds", "bets_on_drawn_odds", "steps"]
+
+_DRAWN_CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4999)
+# a whole number would give v itself
+_STEPS = (1.5, 1.99, 2.5, 2.99, 3.5, 3.99, 4.99, 7.99, 15.99)
+_SUM_ROUNDING = 1e-9  # odds whose sum is rounded up are not above 1
+# what is left above the floors is rounding below this; to divide by more is fair
+_LEAST_REST = 1e-3
+
+_RANKS = (
+    "likeliest",
+    "second likeliest",
+    "third likeliest",
+    "fourth likeliest",
+    "fifth likeliest",
+)
+_POWERS: dict[str, Callable[[Array], Array]] = {
+    "even odds": lambda p: (p > 0).astype(np.float64),
+    "flatter odds (power 0.5)": np.sqrt,
+    "sharper odds (power 2)": np.square,
+    "much sharper odds (power 4)": lambda p: np.square(np.square(p)),
+}
+_CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
+_CUT_ROUNDING = 1 - 1e-9  # odds of 0.2 that are 1 - 0.8 are not below 0.2
+_LAGS = (
+    *(1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64),
+    *(100, 128, 200, 256, 500, 512, 1000, 1024),
+)
+_NUMBER_LAGS = (1, 2, 3, 4)
+_BLOCK = 256  # rows between updates of the mean of past odds
+
+
+def bets_on_drawn_odds(draws: Draws) -> list[BetFamily]:
+    """The families of bets for a log with the drawn arm's odds only."""
+    families = [_forced_arms(draws), _repeated_arms(draws), _dual_feasible(draws)]
+    if draws.floor:
+        families.append(_arms_below_floor(draws))
+    return families
+
+
+def bets_on_all_odds(draws: Draws, odds: Array) -> list[BetFamily]:
+    """The families of bets for a log with the odds (T, K) of all arms."""
+    return [
+        _forced_arms(draws),
+        _repeated_arms(draws),
+        _ranks(draws, odds),
+        _powers(draws, odds),
+        _cuts(draws, odds),
+        _missing_arms(draws, odds),
+        _old_odds(draws, odds),
+        _other_columns(draws, odds),
+        _old_numbers(draws, odds),
+    ]
+
+
+def _forced_arms(draws: Draws) -> BetFamily:
+    """Arm b, each b: h_b = 1, others 0."""
+    numbers = np.arange(draws.n_arms)
+
+    def gains(rows: slice) -> Array:
+        is_drawn = draws.arm[rows, None] == numbers
+        table = np.where(is_drawn, draws.inverse[rows, None], 0.0) - 1.0
+        if draws.odds is not None:
+            table[draws.odds[rows] == 0] = 0.0
+        elif draws.eligible is not None:
+            table[~draws.eligible[rows]] = 0.0
+        return table
+
+    names = [f"arm {label} were forced" for label in draws.labels]
+    return BetFamily(names, _arm_shares(draws), gains)
+
+
+def _repeated_arms(draws: Draws) -> BetFamily:
+    """The previous row's arm, where it is known that it can be drawn or nothing is
+    known."""
+    before, possible = draws.previous()
+    if draws.odds is not None:
+        possible &= drawn_entries(draws.odds, before) > 0
+    if draws.eligible is not None:
+        possible &= drawn_entries(draws.eligible, before)
+
+    def gains(rows: slice) -> Array:
+        is_same = draws.arm[rows] == before[rows]
+        gain = np.where(is_same, draws.inverse[rows], 0.0) - 1.0
+        return np.where(possible[rows], gain, 0.0)[:, None]
+
+    return equal_bets(["the previous row's arm were repeated"], gains)
+
+
+def steps(v: Array, c: float) -> Array:
+    """The dual feasible function (⌊c v⌋ + ((c v - ⌊c v⌋) - (c - ⌊c⌋))⁺ / (1 - (c -
+    ⌊c⌋))) / ⌊c⌋ of Burdett and Johnson.
+
+    >>> steps(np.array([0.3, 0.45, 0.55]), 1.99).round(2)
+    array([0., 0., 1.])
+    """
+    whole = np.floor(c)
+    rest = c - whole
+    scaled = c * v
+    lower: Array = np.floor(scaled)
+    above = np.maximum(0.0, (scaled - lower - rest) / (1.0 - rest))
+    return np.asarray((lower + above) / whole)
+
+
+def _dual_feasible(draws: Draws) -> BetFamily:
+    """Functions h of the odds with Σ h(v_a) ≤ 1 wherever Σ v_a ≤ 1, of v = (p -
+    floor) / (1 - K floor); and even odds.
+
+    h is v (with a floor: nothing but the floor is missing), v cut at both ends (0 below
+    a number c, 1 above 1 - c: arms above 1 - c leave no room for others above c), or
+    steps, which are large just above 1/2, 1/3, ….
+    """
+    above = " above the floor" if draws.floor else ""
+    names = [
+        "uniform exploration were logged but not served",
+        "arms were drawn from even odds",
+    ]
+    for cut in _DRAWN_CUTS:
+        names.append(f"arms with odds below {cut:.2g}{above} were not served")
+    for c in _STEPS:
+        names.append(f"likely arms were served too often (odds in steps of 1/{c:g})")
+
+    def gains(rows: slice) -> Array:
+        p = draws.propensity[rows]
+        count = draws.count[rows]
+        rest = np.maximum(1.0 - count * draws.floor, _LEAST_REST)
+        v = ((p - draws.floor) / rest).clip(0.0, 1.0)
+        # p is no bet, in a first row before which no arm is known
+        unknown = np.where(count > 0, 0.0, p)
+        is_known = draws.stated | ~draws.new[rows]
+        columns = [v, np.where(is_known, 1.0 / np.maximum(count, 1), unknown)]
+        for cut in _DRAWN_CUTS:
+            above_cut = np.where(v < cut, 0.0, v)
+            columns.append(np.where(v > 1 - cut + _SUM_ROUNDING, 1.0, above_cut))
+        for c in _STEPS:
+            columns.append(steps(v * (1 - _SUM_ROUNDING), c))
+        return np.column_stack(columns) * draws.inverse[rows, None] - 1.0
+
+    return equal_bets(names, gains)
+
+
+def _arms_below_floor(draws: Draws) -> BetFamily:
+    """Arm b, which has odds of at least `floor`, is not served: (1 - 1[a = b] floor /
+    p(b)) / (1 - floor)."""
+    numbers = np.arange(draws.n_arms)
+    row_numbers = np.arange(len(draws.arm))
+
+    def able_arms(rows: slice) -> Bools:
+        if not draws.stated:
+            return draws.first < row_numbers[rows, None]
+        if draws.eligible is not None:
+            return draws.eligible[rows]
+        return np.ones((len(draws.arm[rows]), draws.n_arms), np.bool_)
+
+    def gains(rows: slice) -> Array:
+        is_drawn = draws.arm[rows, None] == numbers
+        share = np.where(is_drawn, draws.floor * draws.inverse[rows, None], 0.0)
+        gain = (1.0 - share) / max(1.0 - draws.floor, 1e-9) - 1.0
+        return np.where(able_arms(rows) & (draws.floor < 1), gain, 0.0)
+
+    return BetFamily(_not_served(draws), _arm_shares(draws), gains)
+
+
+def _not_served(draws: Draws) -> list[str]:
+    return [f"arm {label} were not served" for label in draws.labels]
+
+
+def _arm_shares(draws: Draws) -> Array:
+    """Equal shares; where the log does not say how many arms there are, shares that sum
+    to 1 over all numbers."""
+    if draws.stated:
+        return np.full(draws.n_arms, 1 / draws.n_arms)
+    numbers = np.arange(draws.n_arms)
+    return 1.0 / ((numbers + 1.0) * (numbers + 2.0))
+
+
+def _ranks(draws: Draws, odds: Array) -> BetFamily:
+    """The k-th likeliest arm, and the least likely of those with odds; no bet where
+    ranks are shared."""
+    top = min(len(_RANKS), draws.n_arms)
+    names = [f"the {name} arm were forced" for name in _RANKS[:top]]
+    names.append("the least likely arm were forced")
+    shares = [1.0 / ((k + 1) * (k + 2)) for k in range(top)]
+    shares.append(1.0 / (top + 1))
+
+    def gains(rows: slice) -> Array:
+        p = odds[rows]
+        n = len(p)
+        # column 0 is above all odds, the last one below
+        ordered = np.hstack(
+            [np.full((n, 1), 2.0), -np.sort(-p, axis=1), np.zeros((n, 1))]
+        )
+        last = (ordered > 0).sum(axis=1, keepdims=True) - 1
+        place = np.hstack([np.tile(np.arange(1, top + 1), (n, 1)), last])
+        before = np.take_along_axis(ordered, place - 1, axis=1)
+        own = np.take_along_axis(ordered, place, axis=1)
+        after = np.take_along_axis(ordered, place + 1, axis=1)
+        is_drawn = own == draws.propensity[rows, None]
+        gain = np.where(is_drawn, draws.inverse[rows, None], 0.0) - 1.0
+        return np.where((before > own) & (own > after), gain, 0.0)
+
+    return BetFamily(names, np.array(shares), gains)
+
+
+def _powers(draws: Draws, odds: Array) -> BetFamily:
+    """Odds in proportion to p^β over the arms with odds."""
+
+    def gains(rows: slice) -> Array:
+        p = odds[rows]
+        columns = [draws.gain(rows, power(p)) for power in _POWERS.values()]
+        return np.column_stack(columns)
+
+    return equal_bets([f"arms were drawn from {name}" for name in _POWERS], gains)
+
+
+def _cuts(draws: Draws, odds: Array) -> BetFamily:
+    """Odds less the least that any arm has had so far (uniform exploration), and
+    without those below a number."""
+    names = ["uniform exploration were logged but not served"]
+    names += [f"arms with odds below {cut:g} were not served" for cut in _CUTS]
+    able = odds > 0 if draws.eligible is None else draws.eligible
+    least_of_row = np.where(able, odds, 2.0).min(axis=1)
+    least = np.minimum.accumulate(least_of_row)[:, None]
+
+    def gains(rows: slice) -> Array:
+        p = odds[rows]
+        above_least = np.where(able[rows], p - least[rows], 0.0)
+        columns = [draws.gain(rows, above_least)]
+        for cut in _CUTS:
+            above_cut = np.where(p >= cut * _CUT_ROUNDING, p, 0.0)
+            columns.append(draws.gain(rows, above_cut))
+        return np.column_stack(columns)
+
+    return equal_bets(names, gains)
+
+
+def _missing_arms(draws: Draws, odds: Array) -> BetFamily:
+    """Odds without arm b: 1[a ≠ b] / (1 - p(b))."""
+    numbers = np.arange(draws.n_arms)
+
+    def gains(rows: slice) -> Array:
+        p = odds[rows]
+        others = np.maximum(p.sum(axis=1, keepdims=True), 1.0) - p
+        able = others > 1e-6  # logged odds may sum to 1 within that
+        inverse = 1.0 / np.where(able, others, 1.0)
+        is_drawn = draws.arm[rows, None] == numbers
+        gain = np.where(is_drawn, 0.0, inverse) - 1.0
+        return np.where(able, gain, 0.0)
+
+    return equal_bets(_not_served(draws), gains)
+
+
+def _old_odds(draws: Draws, odds: Array) -> BetFamily:
+    """The odds of some rows before, and the mean of the odds before this block of
+    rows."""
+    block_starts = np.arange(0, len(odds), _BLOCK)
+    sums = np.cumsum(np.add.reduceat(odds, block_starts), axis=0)
+    past = np.vstack([np.zeros((1, draws.n_arms)), sums[:-1]])
+    row_numbers = np.arange(len(odds))
+
+    def gains(rows: slice) -> Array:
+        row = row_numbers[rows]
+        able = odds[rows] > 0
+        columns = []
+        for lag in _LAGS:
+            old = odds[np.maximum(row - lag, 0)]
+            q = np.where((row >= lag)[:, None] & able, old, 0.0)
+            columns.append(draws.gain(rows, q))
+        mean = np.where(able, past[row // _BLOCK], 0.0)
+        columns.append(draws.gain(rows, mean))
+        return np.column_stack(columns)
+
+    names = [f"odds were {lag} row{'s' * (lag > 1)} old" for lag in _LAGS]
+    return equal_bets([*names, "odds did not depend on the row"], gains)
+
+
+def _other_columns(draws: Draws, odds: Array) -> BetFamily:
+    """The odds of the arm before, of the next arm, and of the arms in reverse order."""
+
+    def gains(rows: slice) -> Array:
+        p = odds[rows]
+        others = (np.roll(p, 1, axis=1), np.roll(p, -1, axis=1), p[:, ::-1])
+        columns = [draws.gain(rows, np.where(p > 0, q, 0.0)) for q in others]
+        return np.column_stack(columns)
+
+    ends = ("one too low", "one too high", "in reverse order")
+    return equal_bets([f"the logged numbers of arms were {end}" for end in ends], gains)
+
+
+def _old_numbers(draws: Draws, odds: Array) -> BetFamily:
+    """The random number of a row before, which lay in its arm's part of [0, 1): how
+    much of that is this arm's."""
+    high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
+    low = high - draws.propensity
+    row_numbers = np.arange(len(odds))
+
+    def gains(rows: slice) -> Array:
+        row = row_numbers[rows]
+        columns = []
+        for lag in _NUMBER_LAGS:
+            old = np.maximum(row - lag, 0)
+            lower_end = np.maximum(low[row], low[old])
+            upper_end = np.minimum(high[row], high[old])
+            overlap = np.maximum(upper_end - lower_end, 0.0)
+            gain = overlap * draws.inverse[row] * draws.inverse[old] - 1.0
+            columns.append(np.where(row >= lag, gain, 0.0))
+        return np.column_stack(columns)
+
+    names = [
+        f"the random number of {lag} row{'s' * (lag > 1)} before were used"
+        for lag in _NUMBER_LAGS
+    ]
+    return equal_bets(names, gains)
