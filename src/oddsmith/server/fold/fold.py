@@ -38,9 +38,8 @@ __all__ = [
     "FoldState",
     "HalfWritten",
     "advance",
-    "initial_fold",
     "copy_fold",
-    "with_salt",
+    "initial_fold",
     "policy_at",
     "recover",
     "refold",
@@ -51,6 +50,7 @@ __all__ = [
     "settle",
     "snapshot_of",
     "start_before",
+    "with_salt",
 ]
 
 
