@@ -12,7 +12,7 @@ from oddsmith.core.arrays import Array, Bools, Real, number
 from oddsmith.core.decision import Decision, check_rewards
 from oddsmith.core.errors import InvalidInput, OutOfDomain
 from oddsmith.core.losses import Loss, log_loss
-from oddsmith.core.names import check_names, numbered
+from oddsmith.core.names import check_names, numbered_experts
 from oddsmith.logs.table import Log
 
 __all__ = [
@@ -293,7 +293,9 @@ def check_calibration(
         )
     n = rows.advice.shape[1]
     monitor = CalibrationMonitor(
-        numbered(n) if names is None else check_names("names", names, n=n), loss, alpha
+        numbered_experts(n) if names is None else check_names("names", names, n=n),
+        loss,
+        alpha,
     )
     advice = monitor._advice(rows.advice, (len(rows), n))
     return monitor.report(monitor._folded(monitor.init(), advice, rows.reward))
