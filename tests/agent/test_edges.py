@@ -31,7 +31,7 @@ def test_folding_decisions_with_and_without_masks() -> None:
         one_by_one = POLICY.update(one_by_one, decision, 1.0)
     folded = od.fold(POLICY, POLICY.init(), [masked, free, masked], [1, 1, 1])
     np.testing.assert_allclose(folded.log_weights, one_by_one.log_weights, atol=1e-14)
-    stacked = Decision.stacked([masked, free])
+    stacked = Decision.stack([masked, free])
     assert stacked.eligible is not None
     assert stacked.eligible.tolist() == [[True, True, False], [True, True, True]]
     assert od.fold(POLICY, POLICY.init(), (d for d in [free, free]), [1, 0]).learnt == 2

@@ -120,7 +120,7 @@ def test_a_newcomer_of_hedged_is_charged_the_mix() -> None:
     live(one, 10)
     decision = one.decide([0.0])
     was: Any = one.policy.policy  # type: ignore[attr-defined]
-    charged, gap = was.charges(decision.numbered(), 0.0)
+    charged, gap = was.charges(decision.by_number(), 0.0)
     one.add_expert("new", Says("new"), share=0.3)
     before = one.state
     one.learn(decision, 0.0)

@@ -562,13 +562,13 @@ def test_contexts_are_read_only_for_policies_and_models(
     log: od.Log, capsys: Any, monkeypatch: Any
 ) -> None:
     seen = []
-    read = od.logs.LogReader.read
+    read = od.logs.LogReader.read_log
 
     def spied(reader: od.logs.LogReader, source: object) -> od.Log:
         seen.append(read(reader, source))
         return seen[-1]
 
-    monkeypatch.setattr(od.logs.LogReader, "read", spied)
+    monkeypatch.setattr(od.logs.LogReader, "read_log", spied)
     asked(capsys, "evaluate", "log.parquet", "--target=uniform", "--model=none")
     asked(capsys, "evaluate", "log.parquet", "--target=news.toml", "--model=none")
     asked(capsys, "evaluate", "log.parquet", "--target=uniform", "--model=linear")

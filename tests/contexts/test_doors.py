@@ -77,7 +77,7 @@ def check_cell(
             sentence(told.value, refusal)
         return
     decision = agent.decide_batch(contexts)
-    one_by_one = od.Decision.stacked([twin.decide(context) for context in singles])
+    one_by_one = od.Decision.stack([twin.decide(context) for context in singles])
     if alike:
         assert np.abs(decision.propensities - one_by_one.propensities).max() < 1e-12
         assert (decision.arm == one_by_one.arm).all()

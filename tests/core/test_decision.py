@@ -86,7 +86,7 @@ def test_stacked_and_back() -> None:
         od.decide(policy, policy.init(), rng.random((2, k)), 0.3, step=i)
         for i, k in enumerate((2, 4, 3))
     ]
-    stacked = od.Decision.stacked(decisions)
+    stacked = od.Decision.stack(decisions)
     assert stacked.eligible is not None
     assert stacked.eligible.sum(axis=1).tolist() == [2, 4, 3]
     np.testing.assert_allclose(stacked.propensities.sum(axis=1), 1)
@@ -114,7 +114,7 @@ def test_fold_without_a_method_of_its_own_is_update_in_order() -> None:
     policy = Counting()
     decisions = [od.decide(policy, [], None, 0.5, step=i) for i in range(3)]
     assert od.fold(policy, [], decisions, [0.1, 0.2, 0.3]) == [0.1, 0.2, 0.3]
-    assert od.fold(policy, [], od.Decision.stacked(decisions), [0.1, 0.2, 0.3]) == [
+    assert od.fold(policy, [], od.Decision.stack(decisions), [0.1, 0.2, 0.3]) == [
         0.1,
         0.2,
         0.3,
@@ -151,8 +151,8 @@ def test_rows_of_a_frame_keep_their_context_and_the_number_of_their_arm() -> Non
         ("b", 1, 1, 2),
     ]
     assert [row.propensity for row in (first, second)] == [1.0, 1.0]
-    assert second.numbered().arm == 1
-    assert second.numbered().index is None
+    assert second.by_number().arm == 1
+    assert second.by_number().index is None
 
 
 def test_equal_decisions_have_equal_hashes_and_say_what_they_are() -> None:
@@ -220,16 +220,16 @@ def test_only_decisions_of_one_shape_are_stacked() -> None:
     with pytest.raises(
         od.InvalidInput, match=r"^decisions must not be empty; got 0 of them$"
     ):
-        od.Decision.stacked([])
+        od.Decision.stack([])
     with pytest.raises(
         od.InvalidInput, match=r"^decisions must be what decide gave back; got str$"
     ):
-        od.Decision.stacked([one, "two"])  # type: ignore[list-item]
+        od.Decision.stack([one, "two"])  # type: ignore[list-item]
     with pytest.raises(
         od.InvalidInput, match=r"^decisions must agree in the shape of advice; "
     ):
-        od.Decision.stacked([one, one._replace(advice=np.array([0.5, 0.5]))])
-    both = od.Decision.stacked([one, one._replace(step=2, context="x")])
+        od.Decision.stack([one, one._replace(advice=np.array([0.5, 0.5]))])
+    both = od.Decision.stack([one, one._replace(step=2, context="x")])
     assert both.step.tolist() == [1, 2]
     assert both.context == [None, "x"]
     assert (both.eligible, both.bonus, both.index) == (None, None, None)
@@ -279,7 +279,7 @@ def test_fold_of_batches_gives_each_update_its_rows() -> None:
 
 def test_rewards_are_numbers_from_0_to_1_one_for_each_decision() -> None:
     one = od.Decision(1, None, None, 0, np.array([1.0]))
-    two = od.Decision.stacked([one, one])
+    two = od.Decision.stack([one, one])
     check = od.core.decision.check_rewards
     for reward in (0, 1, 0.5, True, np.float32(0.5), np.array(0.5)):
         found = check(one, reward)

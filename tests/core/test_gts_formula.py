@@ -97,7 +97,7 @@ def test_the_posterior_is_the_formula(any_kernels: str, name: str) -> None:
     assert folded.learnt == 6
     together = policy.init((2,))
     for decision, reward in zip(made, rewards, strict=True):
-        both = od.Decision.stacked([decision, made[0]])
+        both = od.Decision.stack([decision, made[0]])
         together = policy.update(together, both, np.array([reward, rewards[0]]))
     assert policy.posterior(together)[0] == pytest.approx(expected, rel=1e-12)
     assert policy.posterior(together)[1] == pytest.approx(
@@ -149,7 +149,7 @@ def test_a_fold_over_several_blocks_is_one_update_after_another(
     state = policy.init()
     for decision, reward in zip(made, rewards, strict=True):
         state = policy.update(state, decision, float(reward))
-    folded = od.fold(policy, policy.init(), od.Decision.stacked(made), rewards)
+    folded = od.fold(policy, policy.init(), od.Decision.stack(made), rewards)
     np.testing.assert_allclose(
         folded.log_weights, state.log_weights, rtol=1e-10, atol=1e-10
     )

@@ -228,7 +228,7 @@ def test_a_loss_outside_its_domain_is_named_with_its_expert(slept: bool) -> None
         ),
     ):
         policy.update(policy.init(), one, 1.0)
-    two = od.Decision.stacked([one, one])
+    two = od.Decision.stack([one, one])
     with pytest.raises(od.errors.OutOfDomain, match=r"1.25 of expert 'c' at row 0$"):
         policy.update(policy.init((2,)), two, np.array([1.0, 0.0]))
 
@@ -239,7 +239,7 @@ def test_whole_numbers_are_rewards_and_float32_is_advice() -> None:
     one = od.decide(policy, policy.init(), SAID.astype(np.float32), 0.5)
     assert one.bonus is not None
     assert one.bonus.dtype == np.float64
-    both = od.Decision.stacked([one, one])
+    both = od.Decision.stack([one, one])
     whole = policy.update(policy.init((2,)), both, np.array([0, 1]))
     same = policy.update(policy.init((2,)), both, np.array([0.0, 1.0]))
     np.testing.assert_array_equal(whole.log_weights, same.log_weights)

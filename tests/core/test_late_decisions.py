@@ -71,7 +71,7 @@ def test_a_model_that_came_later_sleeps(
     elif form == "list":
         later.learn([kept(decision)], [1])
     else:
-        later.learn(kept(od.Decision.stacked([decision])), [1])
+        later.learn(kept(od.Decision.stack([decision])), [1])
     expected = mixed(prior, ["low", "high", "mid"], int(decision.index))
     assert later.posterior() == pytest.approx(expected, abs=1e-12)
 
@@ -147,5 +147,5 @@ def test_logs_take_decisions_of_several_banks() -> None:
         od.InvalidInput,
         match=r"^decisions must have the same experts, in the same versions",
     ):
-        od.Decision.stacked([before, after])
-    assert od.Decision.stacked([before, before]).rows()[1] == before
+        od.Decision.stack([before, after])
+    assert od.Decision.stack([before, before]).rows()[1] == before

@@ -40,7 +40,7 @@ def test_the_page_shows_every_picture_that_the_script_makes_and_no_other() -> No
 @pytest.mark.parametrize("page", [README, PAGE], ids=lambda page: page.name)
 def test_every_picture_has_words_of_its_own(page: Path) -> None:
     found = images(page)
-    assert len(found) >= 2
+    assert found
     assert all(path.exists() for path in found)
     assert all(len(words.split()) >= 5 for words in found.values())
     assert len(set(found.values())) == len(found)

@@ -72,13 +72,6 @@ def test_a_session_on_a_page_prints_what_it_says(page: Path) -> None:
     assert doctest.DocTestRunner().run(session).failed == 0
 
 
-def test_the_readme_has_a_session_with_arms_of_the_call() -> None:
-    assert any(
-        "arms={" in text
-        for text in SESSION.findall((REPOSITORY / "README.md").read_text())
-    )
-
-
 def test_every_decision_page_is_listed_and_complete() -> None:
     folder = REPOSITORY / "docs" / "decisions"
     index = (folder / "index.md").read_text()
@@ -98,8 +91,8 @@ def test_the_changelog_has_this_version() -> None:
     assert f"## {od.__version__}" in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
-def test_the_readme_names_every_bank_and_policy() -> None:
-    readme = (REPOSITORY / "README.md").read_text()
+def test_the_page_on_concepts_names_every_bank() -> None:
+    concepts = (REPOSITORY / "docs" / "explanation" / "concepts.md").read_text()
     for name in (
         "GivenExperts",
         "TableExperts",
@@ -108,7 +101,7 @@ def test_the_readme_names_every_bank_and_policy() -> None:
         "OnnxExperts",
         "LinearExperts",
     ):
-        assert name in readme
+        assert name in concepts
 
 
 def test_every_formula_renders_and_every_slip_has_its_test() -> None:

@@ -1,4 +1,4 @@
-"""The service's examples and the README's commands, followed to the letter."""
+"""The service's examples and the commands of pages, followed to the letter."""
 
 import json
 import os
@@ -91,17 +91,12 @@ def served(folder: Path, command: str) -> Iterator[str]:
 
 
 @needs_curl
-def test_the_readmes_commands_lead_to_a_posterior_that_has_learnt(
+def test_the_walk_with_curl_alone_leads_to_a_posterior_that_has_learnt(
     tmp_path: Path,
 ) -> None:
     """With seeds drawn anew; in a process, 600 of 600 seeds ended with odds of
     0.997."""
-    text = (
-        (REPOSITORY / "README.md")
-        .read_text()
-        .partition("\n## As a service\n")[2]
-        .partition("\n## ")[0]
-    )
+    text = (REPOSITORY / "docs" / "howto" / "curl.md").read_text()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     assert [language for language, _ in blocks] == ["toml", "sh", "sh", "py"]
     policy, serve, ask, program = (block for _, block in blocks)

@@ -60,7 +60,6 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_missing_rewards.py",
     ),
     "evaluation/mean_bounds": ("tests/evaluation/test_anytime.py",),
-    "evaluation/rounding": ("tests/evaluation/test_rounding.py",),
     "server/fold/accounts": ("tests/server/fold/test_accounts.py",),
     "server/fold/fold": ("tests/server/fold/test_fold.py",),
 }

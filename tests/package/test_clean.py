@@ -66,7 +66,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path: Path) -> Path:
     """What the lines read."""
     blocks = BLOCK.findall((REPOSITORY / "README.md").read_text())
-    assert any("ModelExperts" in block for block in blocks)
+    assert any("models=models" in block for block in blocks)
     (tmp_path / "page.py").write_text("\n".join(blocks))
     (tmp_path / "experiment.toml").write_text(EXPERIMENT)
     (tmp_path / "news.toml").write_text(POLICY + STICKY)

@@ -107,7 +107,7 @@ def test_long_run_one_update_at_a_time(any_kernels: str) -> None:
 def test_long_run_folded_in_blocks(any_kernels: str) -> None:
     policy, decisions, rewards = square_eta1_decisions()
     repeats = int(VECTORS["long_run"]["repeats"])
-    stacked: Any = od.Decision.stacked(decisions)
+    stacked: Any = od.Decision.stack(decisions)
     many = stacked._replace(
         advice=np.tile(stacked.advice, (repeats, 1)),
         propensities=np.tile(stacked.propensities, (repeats, 1)),

@@ -263,7 +263,7 @@ class Agent:
             for places, some in drawn
             for place, row in zip(places, some.rows(), strict=True)
         }
-        return Decision.stacked(by_place[place] for place in range(n))
+        return Decision.stack(by_place[place] for place in range(n))
 
     def learn(self, decision: Decision | list[Decision], reward: object) -> None:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and
@@ -276,11 +276,11 @@ class Agent:
         with self._learning:
             given = decision
             if isinstance(given, list):
-                given = Decision.stacked([self._as_known(one) for one in given])
+                given = Decision.stack([self._as_known(one) for one in given])
             known = self._as_known(given)
             self._check_arms(known)
             rewards = check_rewards(known, reward)
-            by_number = known.numbered()
+            by_number = known.by_number()
             if isinstance(rewards, float):
                 state = self.policy.update(self._state, by_number, rewards)
                 self._state = check_state(self.policy, state)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 from oddsmith.files.policy import read_policy
 
 __all__ = ["add_commands"]
@@ -176,7 +176,7 @@ def _told(verdict: "VerifyReport", *, models: bool) -> str:
         )
     if lacking := sum(level.lacking for level in verdict.levels):
         left_out = (
-            f"{counted(lacking, 'check', 'was were')} left out that a whole store "
+            f"{count_of(lacking, 'check', 'was were')} left out that a whole store "
             "allows"
         )
         parts.append(f"{left_out}: with --strict this exits with 1.")
@@ -285,17 +285,17 @@ def _diagnosis(findings: "list[Finding]") -> str:
         level: [f for f in findings if f.level == level]
         for level in ("problem", "notice")
     }
-    where = stores[0] if len(stores) == 1 else counted(len(stores), "store")
+    where = stores[0] if len(stores) == 1 else count_of(len(stores), "store")
     if not wrong["problem"]:
         also = (
-            f"; {counted(len(wrong['notice']), 'thing')} may deserve a look"
+            f"; {count_of(len(wrong['notice']), 'thing')} may deserve a look"
             if wrong["notice"]
             else ""
         )
         return f"Nothing is wrong with {where}{also}."
     first = wrong["problem"][0]
     more = (
-        f", the first of {counted(len(wrong['problem']), 'problem')}"
+        f", the first of {count_of(len(wrong['problem']), 'problem')}"
         if len(wrong["problem"]) > 1
         else ""
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import as_json
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 
 __all__ = ["add_commands"]
 
@@ -152,7 +152,7 @@ def _upgrade(asked: argparse.Namespace) -> str:
 
 def _told(held: "Contents") -> str:
     """What a manager could read aloud, then the counts."""
-    total = counted(sum(held.events.values()), "event")
+    total = count_of(sum(held.events.values()), "event")
     last = "" if held.last is None else f", the last one of {_date(held.last)}"
     rows = [f"{kind:16}{count:>12,}" for kind, count in sorted(held.events.items())]
     return "\n".join(

@@ -18,7 +18,7 @@ from oddsmith.cli.words import (
 from oddsmith.core import kernels
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.exact_json import Json
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 from oddsmith.files import disk
 from oddsmith.files import state as saving
 from oddsmith.files.policy import PolicyFile, read_policy
@@ -143,14 +143,14 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
 
 def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
     """The expert with the most weight, in one sentence."""
-    rewards = counted(learnt, "reward")
+    rewards = count_of(learnt, "reward")
     if posterior is None:
         return f"The policy has learnt from {rewards}."
     (first, weight), *others = posterior.items()
     then = f"; {others[0][0]} comes next with {_share(others[0][1])}" if others else ""
     return (
         f"After {rewards} {first} has {_share(weight)} of the weight of "
-        f"{counted(len(posterior), 'expert')}{then}."
+        f"{count_of(len(posterior), 'expert')}{then}."
     )
 
 

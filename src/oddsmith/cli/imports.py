@@ -10,7 +10,7 @@ from oddsmith.cli.parser import Commands
 from oddsmith.cli.words import Refused, as_json, check_file_place
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.errors import InvalidInput, import_extra
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 from oddsmith.files.policy import read_policy
 from oddsmith.files.template import MADE, start_policy_file
 
@@ -176,7 +176,7 @@ def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale)
 
     if not report.read:
         parts = [
-            f"None of {counted(report.lines, 'line')} could be read as an event: "
+            f"None of {count_of(report.lines, 'line')} could be read as an event: "
             "nothing was written."
         ]
         return "\n".join([*parts, "", *report.sentences()])
@@ -185,7 +185,7 @@ def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale)
         f"{report.rewarded:,} with a reward",
     )
     read = (
-        f"{report.read:,} of {counted(report.lines, 'line')} are "
+        f"{report.read:,} of {count_of(report.lines, 'line')} are "
         f"events{'' if several else f', {rewarded}'}"
     )
     others = "the others are told below"
@@ -197,12 +197,12 @@ def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale)
         first.append(f"They are {report.decisions:,} decisions, {rewarded}: {each}.")
     if report.known:
         first.append(
-            f"{report.known:,} of {counted(report.read, 'event')} were in the store "
+            f"{report.known:,} of {count_of(report.read, 'event')} were in the store "
             "before."
         )
     if report.unlearnt:
         first.append(
-            f"{counted(report.unlearnt, 'reward', 'was were')} refused by the policy: "
+            f"{count_of(report.unlearnt, 'reward', 'was were')} refused by the policy: "
             "it has not learnt them."
         )
     if (scale.low, scale.high) != (0, 1):

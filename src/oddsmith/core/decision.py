@@ -22,7 +22,7 @@ __all__ = [
     "Odds",
     "State",
     "Step",
-    "aligned",
+    "align_columns",
     "check_rewards",
     "draw",
     "pick",
@@ -99,10 +99,8 @@ class Decision(NamedTuple):
         if self.propensities.ndim == 1:
             return Offer(self.context, self.arms, self.features)
         none = [None] * len(self.arms)
-        contexts, features = (
-            none if self.context is None else rows(self.context),
-            self.features or none,
-        )
+        contexts = none if self.context is None else rows(self.context)
+        features = self.features or none
         return OfferBatch(tuple(map(Offer, contexts, self.arms, features)))
 
     @property
@@ -115,55 +113,46 @@ class Decision(NamedTuple):
         """The probability with which the drawn arm was drawn (…)."""
         if self.propensities.ndim == 1:
             return float(self.propensities[self.number])
-        return np.take_along_axis(
-            self.propensities, np.asarray(self.number)[..., None], axis=-1
-        )[..., 0]
+        arm = np.asarray(self.number)[..., None]
+        drawn = np.take_along_axis(self.propensities, arm, axis=-1)
+        return drawn[..., 0]
 
-    def numbered(self) -> "Decision":
-        """The same decision with the arm as a number, as policies know it."""
-        return self if self.index is None else self._replace(arm=self.index, index=None)
+    def by_number(self) -> "Decision":
+        """The same decision with the arm as a number, which policies expect."""
+        if self.index is None:
+            return self
+        return self._replace(arm=self.index, index=None)
 
     def to_json(self) -> str:
         """Strict JSON, exact: `from_json` gives the same decision to the last bit."""
-        fields = {
-            name: value
-            for name, value in zip(self._fields, self, strict=True)
-            if value is not None
-        }
         try:
-            written = {
-                name: _WRITE.get(name, _listed)(value) for name, value in fields.items()
+            fields = {
+                name: _WRITE.get(name, _to_list)(value)
+                for name, value in self._asdict().items()
+                if value is not None
             }
         except RecursionError as error:
             raise InvalidInput(
                 "context must not be nested so deep that JSON cannot hold it"
             ) from error
-        return json.dumps(written, allow_nan=False)
+        return json.dumps(fields, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Decision":
         """The decision that `to_json` wrote."""
         try:
             fields = json.loads(text)
-            if not isinstance(fields, dict) or not {"arm", "propensities"} <= set(
-                fields
-            ):
+            if not isinstance(fields, dict) or not _REQUIRED.issubset(fields):
                 raise ValueError("it has no arm or no propensities")
-            read: Any = {
-                name: _READ.get(name, _unlisted)(value)
-                for name, value in fields.items()
-            }
-            decision = cls(**dict.fromkeys(("step", "context", "eligible")) | read)
+            values: Any = dict.fromkeys(_FIRST_FIELDS)
+            for name, value in fields.items():
+                values[name] = _READ.get(name, _to_array)(value)
+            decision = cls(**values)
             arms = np.asarray(decision.number)
-            if (
-                arms.dtype.kind not in "iu"
-                or (arms < 0).any()
-                or (arms >= decision.propensities.shape[-1]).any()
-            ):
-                raise ValueError(
-                    f"its arm is {decision.number!r} of "
-                    f"{decision.propensities.shape[-1]}"
-                )
+            n_arms = decision.propensities.shape[-1]
+            is_number = arms.dtype.kind in "iu"
+            if not is_number or (arms < 0).any() or (arms >= n_arms).any():
+                raise ValueError(f"its arm is {decision.number!r} of {n_arms}")
             return decision
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidInput(
@@ -171,49 +160,40 @@ class Decision(NamedTuple):
             ) from error
 
     @classmethod
-    def stacked(cls, decisions: Iterable["Decision"]) -> "Decision":
+    def stack(cls, decisions: Iterable["Decision"]) -> "Decision":
         """One decision with a new leading axis from decisions of equal shapes; arm sets
         may differ, they are padded."""
         rows = list(decisions)
         if not rows:
             raise InvalidInput("decisions must not be empty; got 0 of them")
-        if wrong := [row for row in rows if not isinstance(row, Decision)]:
-            raise InvalidInput(
-                "decisions must be what decide gave back; got "
-                f"{type(wrong[0]).__name__}"
-            )
-        columns: Any = aligned(
-            [dict(zip(cls._fields, row, strict=True)) for row in rows]
-        )
-        blank = {
-            "step": None,
-            "context": None,
-            "eligible": None,
-            "arm": None,
-            "propensities": None,
-        }
-        return cls(
-            **blank | {name: _stacked(name, values) for name, values in columns.items()}
-        )
+        for row in rows:
+            if not isinstance(row, Decision):
+                raise InvalidInput(
+                    f"decisions must be what decide gave back; got {type(row).__name__}"
+                )
+        values: Any = dict.fromkeys(_FIRST_FIELDS)
+        columns = align_columns([row._asdict() for row in rows])
+        for name, column in columns.items():
+            values[name] = _stack_column(name, column)
+        return cls(**values)
 
     def rows(self) -> "list[Decision]":
         """The decisions along the first axis, one by one (the way back from
-        `stacked`)."""
-        context = None if self.context is None else rows(self.context)
-        columns: Any = (
-            _listed(self.step),
-            context,
-            self.eligible,
-            _listed(self.arm),
-            *self[4:8],
-            _listed(self.index),
+        `stack`)."""
+        n = len(self.propensities)
+        advisers: Any = None if self.advisers is None else [self.advisers] * n
+        columns = self._replace(
+            step=_to_list(self.step),
+            context=None if self.context is None else rows(self.context),
+            arm=_to_list(self.arm),
+            index=_to_list(self.index),
+            advisers=advisers,
         )
-        columns += self[9:11]
-        each = (
-            [None if c is None else c[t] for c in columns]
-            for t in range(len(self.propensities))
-        )
-        return [Decision._make([*row, self.advisers]) for row in each]
+        decisions = []
+        for row in range(n):
+            values = [None if column is None else column[row] for column in columns]
+            decisions.append(Decision._make(values))
+        return decisions
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Decision) and self.to_json() == other.to_json()
@@ -225,14 +205,12 @@ class Decision(NamedTuple):
         return hash(self.to_json())
 
     def __repr__(self) -> str:
-        if self.propensities.ndim == 1:
-            return (
-                f"Decision(arm={self.arm!r}, propensity={self.propensity:.4g}, "
-                f"step={self.step})"
-            )
+        shape = self.propensities.shape
+        if len(shape) > 1:
+            return f"Decision(of shape {shape[:-1]} over {shape[-1]} arms)"
         return (
-            f"Decision(of shape {self.propensities.shape[:-1]} over "
-            f"{self.propensities.shape[-1]} arms)"
+            f"Decision(arm={self.arm!r}, propensity={self.propensity:.4g}, "
+            f"step={self.step})"
         )
 
 
@@ -250,7 +228,10 @@ def pick(propensities: Array, uniform: Real) -> Any:
         if compiled is not None:
             return compiled.pick(propensities, uniform)
         sums = list(accumulate(propensities.tolist()))
-        return min(bisect_right(sums, uniform * sums[-1]), bisect_left(sums, sums[-1]))
+        total = sums[-1]
+        drawn = bisect_right(sums, uniform * total)
+        last = bisect_left(sums, total)  # where uniform · total rounds up to the total
+        return min(drawn, last)
     cumulative = np.add.accumulate(propensities, axis=-1)
     total = cumulative[..., -1:]
     beyond = cumulative > np.asarray(uniform)[..., None] * total
@@ -270,30 +251,35 @@ def draw(
     """The decision that `uniform` draws from `odds`: pure, and the only function that
     picks an arm."""
     arm = pick(odds.propensities, uniform)
-    if isinstance(arm, int):
+    if not isinstance(arm, int):
+        return _batch_decision(odds, context, arm, eligible, step)
+    advice = odds.advice
+    if advice is not None:
         # the column is copied: a view would keep all arms alive
-        advice = None if odds.advice is None else odds.advice[:, arm].astype(np.float64)
-        return Decision(
-            step,
-            context,
-            eligible,
-            arm,
-            odds.propensities,
-            advice,
-            odds.bonus,
-            odds.log_weights,
-        )
+        advice = advice[:, arm].astype(np.float64)
+    return Decision(
+        step,
+        context,
+        eligible,
+        arm,
+        odds.propensities,
+        advice,
+        odds.bonus,
+        odds.log_weights,
+    )
+
+
+def _batch_decision(
+    odds: Odds, context: Context, arm: Ints, eligible: Bools | None, step: Step
+) -> Decision:
+    """The decision that draws the arms of a batch (…), with its axes in all fields."""
     shape = arm.shape
-    eligible = (
-        None
-        if eligible is None
-        else np.broadcast_to(eligible, shape + eligible.shape[-1:])
-    )
+    eligible = _with_axes(eligible, shape)
     step = None if step is None else np.broadcast_to(step, shape)
-    propensities, bonus, log_weights = (
-        _spread(value, shape) for value in (odds.propensities, *odds[2:])
-    )
+    propensities = _with_axes(odds.propensities, shape)
     advice = _drawn_column(odds.advice, arm)
+    bonus = _with_axes(odds.bonus, shape)
+    log_weights = _with_axes(odds.log_weights, shape)
     return Decision(
         step, context, eligible, arm, propensities, advice, bonus, log_weights
     )
@@ -318,16 +304,16 @@ def check_rewards(decision: Decision, reward: object) -> Real:
             f"rewards must match the decisions one to one, shape {shape}; got "
             f"{rewards.shape}"
         )
-    inside = (rewards >= 0) & (rewards <= 1)
-    if not inside.all():
-        worst = np.atleast_1d(rewards)[~np.atleast_1d(inside)][0]
+    is_inside = (rewards >= 0) & (rewards <= 1)
+    if not is_inside.all():
+        first = rewards[~is_inside].flat[0]
         raise InvalidInput(
-            f"reward must be in [0, 1] (RewardScale maps other units); got {worst}"
+            f"reward must be in [0, 1] (RewardScale maps other units); got {first}"
         )
     return rewards if rewards.ndim else float(rewards)
 
 
-def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The parts' columns by name, each a list with one entry per part, or absent where
     no part has it.
 
@@ -340,48 +326,57 @@ def aligned(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     ...     {"propensities": np.array([1.0])},
     ...     {"propensities": np.array([0.5, 0.5])},
     ... ]
-    >>> aligned(parts)["eligible"]
+    >>> align_columns(parts)["eligible"]
     [array([ True, False]), array([ True,  True])]
     """
-    columns = {
-        name: [part.get(name) for part in parts]
-        for name in dict.fromkeys(name for part in parts for name in part)
-    }
-    odds = columns.get("propensities", [None])
-    widths = {value.shape[-1] for value in odds if value is not None}
-    masks = columns.setdefault("eligible", [None] * len(parts))
-    if len(widths) > 1 or (
-        any(m is None for m in masks) and any(m is not None for m in masks)
-    ):
-        columns["eligible"] = [
-            _mask(mask, value) for mask, value in zip(masks, odds, strict=True)
-        ]
-    if len(widths) > 1:
-        for name in ("eligible", "propensities"):
-            columns[name] = [_padded(value, max(widths)) for value in columns[name]]
-    weights, advice = columns.get("log_weights", []), columns.get("advice", [None])
-    if any(one is not None for one in weights) and all(
-        one is not None for one in advice
-    ):
-        pairs = zip(weights, advice, strict=True)
-        columns["log_weights"] = [
-            np.full_like(a, np.nan) if w is None else w for w, a in pairs
-        ]
+    columns: dict[str, list[Any]] = {}
+    for part in parts:
+        for name in part:
+            columns[name] = []
+    for name in columns:
+        columns[name] = [part.get(name) for part in parts]
+    _align_arms(columns, len(parts))
+    _fill_log_weights(columns)
+    aligned = {}
     for name, values in columns.items():
-        if name not in _BROUGHT and len({value is None for value in values}) > 1:
+        n_missing = sum(value is None for value in values)
+        is_mixed = 0 < n_missing < len(values)
+        if is_mixed and name not in _OF_THE_CALLER:
             raise InvalidInput(
                 f"decisions must all have {name}, or none of them; got a mixture"
             )
-    kept = {
-        name
-        for name, values in columns.items()
-        if any(value is not None for value in values)
-    }
-    return {
-        name: values
-        for name, values in columns.items()
-        if name in kept or name == "context"
-    }
+        if n_missing < len(values) or name == "context":
+            aligned[name] = values
+    return aligned
+
+
+def _align_arms(columns: dict[str, list[Any]], n_parts: int) -> None:
+    """Pads odds to the same number of arms, and makes masks where they are needed."""
+    missing = [None] * n_parts
+    odds = columns.get("propensities", missing)
+    masks = columns.setdefault("eligible", missing)
+    widths = {value.shape[-1] for value in odds if value is not None}
+    has_mask = {mask is not None for mask in masks}
+    if len(widths) <= 1 and len(has_mask) <= 1:
+        return
+    pairs = zip(masks, odds, strict=True)
+    columns["eligible"] = [_mask(mask, value) for mask, value in pairs]
+    if len(widths) > 1:
+        for name in ("eligible", "propensities"):
+            columns[name] = [_pad_arms(value, max(widths)) for value in columns[name]]
+
+
+def _fill_log_weights(columns: dict[str, list[Any]]) -> None:
+    """NaN for log weights that some parts lack, where all parts have advice."""
+    log_weights = columns.get("log_weights", [])
+    advice = columns.get("advice", [None])
+    if all(values is None for values in log_weights):
+        return
+    if any(values is None for values in advice):
+        return
+    for place, values in enumerate(log_weights):
+        if values is None:
+            log_weights[place] = np.full_like(advice[place], np.nan)
 
 
 def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
@@ -390,36 +385,54 @@ def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
             "decisions must have propensities where only some have eligible arms; got "
             "none"
         )
-    return np.broadcast_to(True if mask is None else mask, propensities.shape).copy()
+    eligible = True if mask is None else mask
+    return np.broadcast_to(eligible, propensities.shape).copy()
 
 
-def _padded(value: Array | None, width: int) -> Array | None:
-    return (
-        None
-        if value is None
-        else np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, width - value.shape[-1])])
-    )
+def _pad_arms(values: Array | None, n_arms: int) -> Array | None:
+    """Values (…, K) with 0 for further arms."""
+    if values is None:
+        return None
+    more = n_arms - values.shape[-1]
+    no_padding = [(0, 0)] * (values.ndim - 1)
+    return np.pad(values, [*no_padding, (0, more)])
 
 
-def _listed(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     """A number or name, or an array of them as a list."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _unlisted(value: Any) -> Any:
+def _to_array(value: Any) -> Any:
     return np.array(value) if isinstance(value, list) else value
 
 
-_FLOATS = ("propensities", "advice", "bonus", "log_weights")
-_BROUGHT = ("context", "features")
+def _to_names(value: Any) -> Any:
+    """The names of arms as a tuple, or a tuple for each row of a batch."""
+    if isinstance(value[0], str):
+        return tuple(value)
+    return [tuple(row) for row in value]
+
+
+_FIRST_FIELDS = ("step", "context", "eligible", "arm", "propensities")
+_REQUIRED = {"arm", "propensities"}
+_OF_THE_CALLER = ("context", "features")
 _WRITE: dict[str, Callable[[Any], Any]] = {
-    **(dict.fromkeys(_BROUGHT, encode) | dict.fromkeys(_FLOATS, encode_floats))
+    "context": encode,
+    "features": encode,
+    "propensities": encode_floats,
+    "advice": encode_floats,
+    "bonus": encode_floats,
+    "log_weights": encode_floats,
 }
 _READ: dict[str, Callable[[Any], Any]] = {
-    **(dict.fromkeys(_BROUGHT, decode) | dict.fromkeys(_FLOATS, decode_floats)),
-    "arms": lambda names: (
-        tuple(names) if isinstance(names[0], str) else [tuple(row) for row in names]
-    ),
+    "context": decode,
+    "features": decode,
+    "propensities": decode_floats,
+    "advice": decode_floats,
+    "bonus": decode_floats,
+    "log_weights": decode_floats,
+    "arms": _to_names,
     "advisers": tuple,
 }
 
@@ -428,18 +441,21 @@ def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
     """advice[…, :, arm[…]] as (…, N)."""
     if advice is None:
         return None
-    advice = np.broadcast_to(advice, arm.shape + advice.shape[-2:])
-    return np.take_along_axis(advice, arm[..., None, None], axis=-1)[..., 0].astype(
-        np.float64
-    )
+    n_experts, n_arms = advice.shape[-2:]
+    advice = np.broadcast_to(advice, (*arm.shape, n_experts, n_arms))
+    column = np.take_along_axis(advice, arm[..., None, None], axis=-1)
+    return column[..., 0].astype(np.float64)
 
 
-def _spread(value: Any, shape: tuple[int, ...]) -> Any:
+def _with_axes(value: Any, shape: tuple[int, ...]) -> Any:
     """An array (…, n) with the batch axes `shape`."""
-    return None if value is None else np.broadcast_to(value, shape + value.shape[-1:])
+    if value is None:
+        return None
+    return np.broadcast_to(value, (*shape, value.shape[-1]))
 
 
-def _stacked(name: str, values: list[Any]) -> Any:
+def _stack_column(name: str, values: list[Any]) -> Any:
+    """The values of a field of several decisions as one value of their batch."""
     if name in ("context", "arms", "features"):
         return values
     if name == "advisers":

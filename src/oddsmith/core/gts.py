@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,8 +32,8 @@ from oddsmith.core.offer import AnyOffer, Offer
 
 __all__ = ["GeneralizedThompsonSampling", "best_prediction"]
 
-# events added up before they touch the weights: sums of many small losses keep their
-# digits
+# rewards whose losses are added up before the weights change: sums of many small losses
+# keep their digits
 _BLOCK = 1024
 
 
@@ -62,10 +62,16 @@ class PowerSchedule:
         number("cap", self.cap, low=0, high=1)
 
     def __call__(self, step: int | Ints) -> Real:
-        values: Array = np.minimum(
-            self.cap, self.scale * np.asarray(step, dtype=np.float64) ** -self.power
-        )
-        return values if values.ndim else float(values)
+        steps = np.asarray(step, dtype=np.float64)
+        gamma: Array = np.minimum(self.cap, self.scale * steps**-self.power)
+        return gamma if gamma.ndim else float(gamma)
+
+
+class LossTwin(NamedTuple):
+    """A loss that has compiled code, by its number in `kernels`, and its eta."""
+
+    eta: float
+    loss: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,46 +106,45 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        own_update = (
-            type(self.experts).update is not Experts.update and not self.experts.wraps
-        )
-        if own_update and not self.experts.learns:
-            kind = type(self.experts).__name__
-            raise InvalidInput(
-                f"experts that learn must say learns = True; {kind} overrides update "
-                "and does not"
-            )
+        self._check_learning()
         if not callable(self.loss):
             raise InvalidInput(
                 f"loss must be a function of prediction and reward; got {self.loss!r}"
             )
         number("eta", self.eta, low=0, high=1e12, open_low=True)
         if not callable(self.gamma):
-            object.__setattr__(
-                self, "gamma", number("gamma", self.gamma, low=0, high=1)
-            )
+            gamma = number("gamma", self.gamma, low=0, high=1)
+            object.__setattr__(self, "gamma", gamma)
         number("optimism", self.optimism, low=0, high=np.inf)
         number("share", self.share, low=0, high=1, open_high=True)
         number("discount", self.discount, low=0, high=1, open_low=True)
 
+    def _check_learning(self) -> None:
+        """Refuse experts with an `update` of their own that do not set `learns`."""
+        kind = type(self.experts)
+        has_own_update = kind.update is not Experts.update and not self.experts.wraps
+        if has_own_update and not self.experts.learns:
+            raise InvalidInput(
+                f"experts that learn must say learns = True; {kind.__name__} overrides "
+                "update and does not"
+            )
+
     @cached_property
-    def loss_twin(self) -> tuple[float, int] | None:
-        """Eta and the loss with a compiled twin (log or square, scaled or not, and
-        nothing else on), or None."""
-        scale = self.loss.beta if isinstance(self.loss, Scaled) else 1.0
-        loss, eta = (
-            self.loss.loss if isinstance(self.loss, Scaled) else self.loss,
-            self.eta / scale,
-        )
+    def loss_twin(self) -> LossTwin | None:
+        """The compiled twin of the update: log or square loss, scaled or not, without
+        optimism, share and discount; else None."""
         if self.optimism or self.share or self.discount < 1:
             return None
-        return (
-            (eta, kernels.LOG)
-            if loss is log_loss
-            else (eta, kernels.SQUARE)
-            if loss is square_loss
-            else None
-        )
+        loss = self.loss
+        eta = self.eta
+        if isinstance(loss, Scaled):
+            eta = eta / loss.beta
+            loss = loss.loss
+        if loss is log_loss:
+            return LossTwin(eta, kernels.LOG)
+        if loss is square_loss:
+            return LossTwin(eta, kernels.SQUARE)
+        return None
 
     @property
     def orderless(self) -> bool:
@@ -181,11 +186,10 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             advice = self.advice(state, context, eligible)
             return self.weigh(state, advice, eligible=eligible, step=step)
         # a compiled call has done what `weigh` does
-        predictions, propensities, asleep = fused
+        predictions, propensities, is_asleep = fused
         bonus = best_prediction(predictions, eligible) if self.optimism else None
-        return Odds(
-            propensities, predictions, bonus, state.log_weights if asleep else None
-        )
+        log_weights = state.log_weights if is_asleep else None
+        return Odds(propensities, predictions, bonus, log_weights)
 
     def weigh(
         self,
@@ -200,39 +204,31 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """The odds from the experts' predictions and ballots: their votes by weight,
         mixed with gamma."""
         predictions, ballots = advice
-        gamma = (
-            self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
-        )
+        gamma = self._gamma(state, step)
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
         bonus = best_prediction(predictions, eligible) if self.optimism else None
-        asleep = weights.asleep(predictions, eligible)
-        return Odds(
-            propensities, predictions, bonus, state.log_weights if asleep else None
-        )
+        is_asleep = weights.asleep(predictions, eligible)
+        log_weights = state.log_weights if is_asleep else None
+        return Odds(propensities, predictions, bonus, log_weights)
 
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
     ) -> ExpertState:
         """Every expert is charged for its prediction of the drawn arm at decision time;
         then the experts learn."""
-        log_weights = self._reweighed(state.log_weights, decision, reward)
-        return ExpertState(
-            log_weights,
-            state.learnt + 1,
-            self.learnt_by_experts(state.experts, decision, reward),
-        )
+        log_weights = self._reweigh(state.log_weights, decision, reward)
+        own = self.learnt_by_experts(state.experts, decision, reward)
+        return ExpertState(log_weights, state.learnt + 1, own)
 
     def revise(
         self, state: ExpertState, decision: Decision, before: float, reward: float
     ) -> ExpertState:
         """The weights as if the new reward had been the first, to rounding; an expert
         that was refuted stays so."""
-        was = self.factors(decision, before)
-        change = np.where(
-            np.isneginf(was),
-            0.0,
-            self.factors(decision, reward) - np.where(np.isneginf(was), 0.0, was),
-        )
+        old = self.factors(decision, before)
+        new = self.factors(decision, reward)
+        is_refuted = np.isneginf(old)
+        change = np.where(is_refuted, 0.0, new - np.where(is_refuted, 0.0, old))
         check_advice(change.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, change)
         own = self.revised_by_experts(state.experts, decision, before, reward)
@@ -244,41 +240,39 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """Many updates along a leading axis; where order does not matter, log factors
         are added up block by block."""
         if not self.orderless:
-            folded: ExpertState = super().fold(state, decisions, rewards)
-            return folded
+            one_by_one: ExpertState = super().fold(state, decisions, rewards)
+            return one_by_one
         log_weights = state.log_weights
         for start in range(0, len(rewards), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            needed = {
-                "advice": decisions.advice,
-                "bonus": decisions.bonus,
-                "log_weights": decisions.log_weights,
-            }
-            block: Any = {
-                name: None if value is None else value[rows]
-                for name, value in needed.items()
-            }
-            total = self._total(decisions._replace(**block), rewards[rows], log_weights)
+            block = decisions._replace(
+                advice=_rows(decisions.advice, rows),
+                bonus=_rows(decisions.bonus, rows),
+                log_weights=_rows(decisions.log_weights, rows),
+            )
+            total = self._total(block, rewards[rows], log_weights)
             log_weights = weights.reweigh(log_weights, total)
         return ExpertState(log_weights, state.learnt + len(rewards), state.experts)
 
     def _total(self, block: Decision, rewards: Array, log_weights: Array) -> Array:
-        """What a block of rewards adds to the log weights (…, N)."""
+        """The sum of a block's factors (N,), or (…, N) with batch axes."""
+        twin = self.loss_twin
         advice = block.advice
+        has_log_twin = twin is not None and twin.loss == kernels.LOG
         if (
-            self.loss_twin is not None
-            and self.loss_twin[1] == kernels.LOG
+            twin is not None
+            and has_log_twin
             and advice is not None
             and advice.ndim == 2
         ):
             check_advice(advice.shape[1:], log_weights)
-            total = total_log_loss(advice, rewards)  # None where an expert slept
-            if total is not None:
-                return -self.loss_twin[0] * total
+            losses = total_log_loss(advice, rewards)
+            if losses is not None:  # no expert slept
+                return -twin.eta * losses
         factors = self.factors(block, rewards)
         check_advice(factors.shape[1:], log_weights)
-        summed: Array = factors.sum(axis=0)
-        return summed
+        total: Array = factors.sum(axis=0)
+        return total
 
     def merge(self, *states: ExpertState) -> ExpertState:
         """One state that has learnt what these learnt from separate rewards, each
@@ -294,15 +288,17 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             )
         if not states:
             raise InvalidInput("merge needs at least one state; got none")
+        first = states[0]
         for state in states:
-            check_advice(state.log_weights.shape, states[0].log_weights)
-        alive = np.isfinite(self.log_prior)
-        base = np.where(alive, self.log_prior, 0.0)
-        learnt = sum(np.where(alive, state.log_weights - base, 0.0) for state in states)
-        log_weights = weights.reweigh(self.log_prior, np.asarray(learnt))
-        return ExpertState(
-            log_weights, sum(state.learnt for state in states), states[0].experts
+            check_advice(state.log_weights.shape, first.log_weights)
+        is_possible = np.isfinite(self.log_prior)
+        start = np.where(is_possible, self.log_prior, 0.0)
+        factors = sum(
+            np.where(is_possible, state.log_weights - start, 0.0) for state in states
         )
+        log_weights = weights.reweigh(self.log_prior, np.asarray(factors))
+        n_learnt = sum(state.learnt for state in states)
+        return ExpertState(log_weights, n_learnt, first.experts)
 
     def explain(
         self,
@@ -330,23 +326,26 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         predictions, ballots = advice
         gamma = np.asarray(self._gamma(state, step))
         n_arms = predictions.shape[-1]
+        even = weights.even(n_arms, eligible, uniform)
+        arms = context.arms if isinstance(context, Offer) else self.arms
+        if not arms:
+            arms = numbered_arms(n_arms)
+        voting_weights = weights.awake_weights(state.log_weights, ballots)
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
-        explored = gamma[..., None] * weights.even(n_arms, eligible, uniform)
-        voting = weights.awake_weights(state.log_weights, ballots)
-        known = context.arms if isinstance(context, Offer) else self.arms
-        names, arms = self.experts.names, known or numbered_arms(n_arms)
         return Explanation(
-            names,
-            arms,
-            self.posterior(state),
-            voting,
-            predictions,
-            ballots,
-            explored,
-            propensities,
+            names=self.experts.names,
+            arms=arms,
+            posterior=self.posterior(state),
+            weights=voting_weights,
+            predictions=predictions,
+            ballots=ballots,
+            uniform=gamma[..., None] * even,
+            propensities=propensities,
         )
 
     def _gamma(self, state: ExpertState, step: Step) -> Real:
+        if isinstance(self.gamma, float):
+            return self.gamma
         return self.gamma_at(state.learnt + 1 if step is None else step)
 
     def gamma_at(self, step: int | Ints) -> Real:
@@ -354,69 +353,72 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if isinstance(self.gamma, float):
             return self.gamma
         gamma = self.gamma(step)
-        if not np.all((np.asarray(gamma) >= 0) & (np.asarray(gamma) <= 1)):
+        values = np.asarray(gamma)
+        if not np.all((values >= 0) & (values <= 1)):
             raise InvalidInput(
                 f"gamma must be in [0, 1]; the schedule gave {gamma!r} at step {step!r}"
             )
         return gamma if isinstance(gamma, np.ndarray) and gamma.ndim else float(gamma)
 
-    def _reweighed(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
+    def _reweigh(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
         """The log weights after one decision (per batch row) and its reward."""
-        advice = decision.advice
         twin = self.loss_twin
-        if twin is not None and advice is not None:
-            compiled = kernels.compiled()
-            if compiled is not None and advice.shape == log_weights.shape:
-                if log_weights.ndim > 1:
-                    return self._reweighed_rows(log_weights, decision, reward)
-                if isinstance(reward, float):
-                    fused: Array | None = compiled.reweigh(
-                        log_weights, advice, reward, *twin
-                    )
-                    if fused is not None:
-                        return fused
-        return self._reweighed_by_numpy(log_weights, decision, reward)
+        advice = decision.advice
+        if twin is None or advice is None or advice.shape != log_weights.shape:
+            return self._reweigh_by_numpy(log_weights, decision, reward)
+        compiled = kernels.compiled()
+        if compiled is None:
+            return self._reweigh_by_numpy(log_weights, decision, reward)
+        if log_weights.ndim > 1:
+            return self._reweigh_rows(log_weights, decision, reward)
+        heavier: Array | None = None
+        if isinstance(reward, float):
+            heavier = compiled.reweigh(log_weights, advice, reward, twin.eta, twin.loss)
+        if heavier is None:
+            return self._reweigh_by_numpy(log_weights, decision, reward)
+        return heavier
 
-    def _reweighed_rows(
+    def _reweigh_rows(
         self, log_weights: Array, decision: Decision, reward: Real
     ) -> Array:
-        """The compiled log weights of a batch; rows that need a closer look have those
-        of numpy, as they have alone."""
+        """The compiled log weights of a batch.
+
+        Rows that the compiled code leaves out are computed by numpy, as they are alone.
+        """
         compiled = kernels.compiled()
-        is_compiled = (
+        twin = self.loss_twin
+        is_row_of_floats = (
             isinstance(reward, np.ndarray)
             and reward.dtype == np.float64
             and reward.shape == log_weights.shape[:-1]
         )
-        if compiled is None or not is_compiled or self.loss_twin is None:
-            return self._reweighed_by_numpy(log_weights, decision, reward)
+        if compiled is None or twin is None or not is_row_of_floats:
+            return self._reweigh_by_numpy(log_weights, decision, reward)
         heavier: Array
         heavier, is_done = compiled.reweigh_rows(
-            log_weights, decision.advice, reward, *self.loss_twin
+            log_weights, decision.advice, reward, twin.eta, twin.loss
         )
         if is_done.all():
             return heavier
-        closer = self._reweighed_by_numpy(log_weights, decision, reward)
-        return np.where(is_done[..., None], heavier, closer)
+        by_numpy = self._reweigh_by_numpy(log_weights, decision, reward)
+        return np.where(is_done[..., None], heavier, by_numpy)
 
-    def _reweighed_by_numpy(
+    def _reweigh_by_numpy(
         self, log_weights: Array, decision: Decision, reward: Real
     ) -> Array:
-        """The log weights by the loss as a function of arrays."""
+        """ln w_i - η ℓ(f_i, r) + λ bonus_i, after `discount` and before `share`."""
         factors = self.factors(decision, reward)
         check_advice(factors.shape, log_weights)
         if self.discount < 1:
             log_weights = weights.discount(log_weights, self.log_prior, self.discount)
         heavier = weights.reweigh(log_weights, factors)
-        return (
-            weights.share(heavier, self.log_prior, self.share)
-            if self.share
-            else heavier
-        )
+        if self.share:
+            heavier = weights.share(heavier, self.log_prior, self.share)
+        return heavier
 
     def factors(self, decision: Decision, reward: Real) -> Array:
-        """What a reward adds to the log weights (…, N): -η ℓ + λ bonus, sleepers
-        charged the mix of the awake."""
+        """The log factors (…, N) of a reward: -η ℓ + λ bonus; those of sleeping experts
+        are the mix of the others (theory 5.12)."""
         losses = drawn_losses(self, self.loss, decision, reward)
         factors = losses * -self.eta
         if self.optimism:
@@ -426,7 +428,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
                 )
             factors = factors + self.optimism * decision.bonus
         asleep = np.isnan(losses)
-        if decision.log_weights is None:
+        log_weights = decision.log_weights
+        if log_weights is None:
             if np.count_nonzero(asleep):
                 raise InvalidInput(
                     "decision must carry the log weights it was drawn with, for an "
@@ -434,17 +437,13 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
                 )
             return factors
         if factors.ndim == 1:
-            return (
-                weights.charge(factors, decision.log_weights, asleep)
-                if asleep.any()
-                else factors
-            )
+            if not asleep.any():
+                return factors
+            return weights.charge(factors, log_weights, asleep)
         rows = asleep.any(axis=-1)
-        charged = factors.copy()
-        charged[rows] = weights.charge(
-            factors[rows], decision.log_weights[rows], asleep[rows]
-        )
-        return charged
+        factors = factors.copy()
+        factors[rows] = weights.charge(factors[rows], log_weights[rows], asleep[rows])
+        return factors
 
     @property
     def order_settings(self) -> str:
@@ -456,10 +455,11 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 def best_prediction(predictions: Array, eligible: Bools | None) -> Array:
     """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a
     sleeper."""
-    allowed = (
-        predictions
-        if eligible is None
-        else np.where(eligible[..., None, :], predictions, np.nan)
-    )
-    best: Array = np.fmax.reduce(allowed, axis=-1).astype(np.float64)
+    if eligible is not None:
+        predictions = np.where(eligible[..., None, :], predictions, np.nan)
+    best: Array = np.fmax.reduce(predictions, axis=-1).astype(np.float64)
     return best
+
+
+def _rows(values: Array | None, rows: slice) -> Array | None:
+    return None if values is None else values[rows]

@@ -16,23 +16,31 @@ __all__ = [
     "OfferedArms",
     "arm_names",
     "check_names",
-    "counted",
+    "expert_names",
+    "count_of",
     "hint",
     "nearest",
-    "numbered",
+    "numbered_experts",
     "numbered_arms",
     "resembling",
 ]
 
 
 @lru_cache(maxsize=64)
-def numbered(n: int) -> tuple[str, ...]:
+def numbered_experts(n: int) -> tuple[str, ...]:
     """Names for experts that have none.
 
-    >>> numbered(2)
+    >>> numbered_experts(2)
     ('expert 0', 'expert 1')
     """
     return tuple(f"expert {i}" for i in range(n))
+
+
+def expert_names(names: Sequence[str], n: int) -> tuple[str, ...]:
+    """The names of n experts, checked; numbers where they have none."""
+    if not len(names):
+        return numbered_experts(n)
+    return check_names("names", names, n=n)
 
 
 def wider_names(arms: Sequence[str], wider: object) -> tuple[str, ...]:
@@ -51,8 +59,9 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
         str(name) if isinstance(name, str | int | np.integer) else name
         for name in names
     )
-    if wrong := [name for name in checked if not isinstance(name, str) or not name]:
-        raise InvalidInput(f"{what} must be non-empty strings; got {wrong[0]!r}")
+    for name in checked:
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"{what} must be non-empty strings; got {name!r}")
     if len(set(checked)) != len(checked):
         twice = next(name for name in checked if checked.count(name) > 1)
         raise InvalidInput(
@@ -72,30 +81,33 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     A name that begins another, or whose letters are in another in the same order, is
     like it: ctx is context.
 
-    >>> (
-    ...     nearest("citty", ["age", "city"]),
-    ...     nearest("ctx", ["id", "context"]),
-    ...     nearest("zip", ["age", "city"]),
-    ... )
-    ('city', 'context', None)
+    >>> nearest("citty", ["age", "city"])
+    'city'
+    >>> nearest("ctx", ["id", "context"])
+    'context'
     """
-    folded = {other.casefold(): other for other in reversed(list(names))}
+    originals = {other.casefold(): other for other in reversed(list(names))}
     word = name.casefold()
-    if close := get_close_matches(word, folded, 1, 0.7):
-        return folded[close[0]]
-    longer = [other for other in folded if _abbreviates(word, other)]
-    return folded[min(longer, key=len)] if longer else None
+    close = get_close_matches(word, originals, 1, 0.7)
+    if close:
+        return originals[close[0]]
+    longer = [other for other in originals if _abbreviates(word, other)]
+    return originals[min(longer, key=len)] if longer else None
 
 
-def counted(n: int, noun: str, verbs: str = "") -> str:
+def count_of(n: int, noun: str, verbs: str = "") -> str:
     """A number of things in words, and what one or many of them do: `verbs` are both,
     as "is are".
 
-    >>> counted(1, "reward"), counted(1200, "reward"), counted(1, "event", "is are")
+    >>> count_of(1, "reward"), count_of(1200, "reward"), count_of(1, "event", "is are")
     ('1 reward', '1,200 rewards', '1 event is')
     """
     things = f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-    return " ".join([things, *verbs.split()[n != 1 :][:1]])
+    if not verbs:
+        return things
+    singular, plural = verbs.split()
+    verb = singular if n == 1 else plural
+    return f"{things} {verb}"
 
 
 def resembling(name: str, names: Iterable[str]) -> str | None:
@@ -106,15 +118,16 @@ def resembling(name: str, names: Iterable[str]) -> str | None:
     spaces, - and _ do not count; the first letter of shorter names and all digits must
     agree.
 
-    >>> (
-    ...     resembling("Citty", ["city"]),
-    ...     resembling("device_id", ["device"]),
-    ...     resembling("x1", ["x2"]),
-    ... )
-    ('city', None, None)
+    >>> resembling("Citty", ["city"])
+    'city'
+    >>> resembling("device_id", ["device"]), resembling("x1", ["x2"])
+    (None, None)
     """
     word = _letters(name)
-    return next((other for other in names if _is_slip(word, _letters(other))), None)
+    for other in names:
+        if _is_slip(word, _letters(other)):
+            return other
+    return None
 
 
 def _is_slip(word: str, other: str) -> bool:
@@ -123,7 +136,10 @@ def _is_slip(word: str, other: str) -> bool:
     size = min(len(word), len(other))
     if size < 8 and word[:1] != other[:1]:
         return False
-    return _slips(word, other) <= (0 if size < 3 else 1 if size < 8 else 2)
+    if size < 3:
+        return word == other
+    most = 1 if size < 8 else 2
+    return _slips(word, other) <= most
 
 
 def _letters(name: str) -> str:
@@ -135,12 +151,15 @@ def _slips(word: str, other: str) -> int:
     string alignment)."""
     table = [list(range(len(other) + 1))]
     for i, letter in enumerate(word):
+        above = table[i]
         row = [i + 1]
-        for j, wanted in enumerate(other):
-            cost = min(
-                table[i][j] + (letter != wanted), table[i][j + 1] + 1, row[j] + 1
-            )
-            if i and j and letter == other[j - 1] and word[i - 1] == wanted:
+        for j, other_letter in enumerate(other):
+            change = above[j] + (letter != other_letter)
+            drop = above[j + 1] + 1
+            add = row[j] + 1
+            cost = min(change, drop, add)
+            is_swap = letter == other[j - 1] and word[i - 1] == other_letter
+            if i and j and is_swap:
                 cost = min(cost, table[i - 1][j - 1] + 1)
             row.append(cost)
         table.append(row)
@@ -161,12 +180,10 @@ def hint(name: str, names: Iterable[str]) -> str:
 def _abbreviates(word: str, other: str) -> bool:
     """Whether a word of three letters or more has the first letter of the other, and
     the rest of it in order."""
+    if not 3 <= len(word) < len(other) or word[0] != other[0]:
+        return False
     letters = iter(other)
-    return (
-        3 <= len(word) < len(other)
-        and word[0] == other[0]
-        and all(letter in letters for letter in word)
-    )
+    return all(letter in letters for letter in word)
 
 
 class Arms(tuple[str, ...]):
@@ -183,9 +200,11 @@ class Arms(tuple[str, ...]):
     @cached_property
     def numbers(self) -> Mapping[object, int]:
         """The number of each arm, by its name and by the number itself."""
-        return {name: number for number, name in enumerate(self)} | {
-            number: number for number in range(len(self))
-        }
+        numbers: dict[object, int] = {}
+        for number, name in enumerate(self):
+            numbers[name] = number
+            numbers[number] = number
+        return numbers
 
     def number(self, arm: object, what: str = "arm") -> int:
         """The number of an arm; a name that no arm has is refused."""
@@ -220,12 +239,12 @@ class OfferedArms(Arms):
     def numbers(self) -> Mapping[object, int]:
         """The number of each arm, by its name, as text or as the whole number that it
         is."""
-        names: dict[object, int] = {name: number for number, name in enumerate(self)}
-        return names | {
-            int(name): number
-            for name, number in zip(self, range(len(self)), strict=True)
-            if _is_whole(name)
-        }
+        numbers: dict[object, int] = {}
+        for number, name in enumerate(self):
+            numbers[name] = number
+            if _is_whole(name):
+                numbers[int(name)] = number
+        return numbers
 
 
 def _is_whole(name: str) -> bool:

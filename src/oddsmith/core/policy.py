@@ -341,7 +341,7 @@ def fold(
 ) -> State:
     """The state after all these decisions and rewards, in order.
 
-    `decisions` is a sequence, or one decision with a leading axis (`Decision.stacked`).
+    `decisions` is a sequence, or one decision with a leading axis (`Decision.stack`).
     The policy's own `fold` may add up first where order does not matter; else this is
     `update`, one event at a time.
     """
@@ -349,12 +349,12 @@ def fold(
         decisions = list(decisions)
         if not decisions:
             return state
-        decisions = Decision.stacked(decisions)
+        decisions = Decision.stack(decisions)
     if decisions.propensities.ndim < 2:
         raise InvalidInput(
             "decisions must be a sequence, or one decision with a leading axis; got a "
             "single decision"
         )
-    numbered = decisions.numbered()
+    numbered = decisions.by_number()
     checked = np.asarray(check_rewards(numbered, rewards))
     return check_state(policy, policy.fold(state, numbered, checked), "fold")

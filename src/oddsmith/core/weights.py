@@ -54,8 +54,8 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
         arms_first = predictions.swapaxes(-1, -2)
         top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
         best = arms_first == top
+        # no ties, no NaN: the common case
         if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
-            # no ties, no NaN: the common case
             return np.asarray(best, dtype=np.float64).swapaxes(-1, -2)
     else:
         predictions = np.where(eligible[..., None, :], predictions, np.nan)
@@ -68,20 +68,19 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
 def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
     """Whether some expert has no opinion (NaN) on some eligible arm.
 
-    >>> (
-    ...     asleep(np.array([[0.2, np.nan]])),
-    ...     asleep(np.array([[0.2, np.nan]]), np.array([True, False])),
-    ... )
-    (True, False)
+    >>> asleep(np.array([[0.2, np.nan]]))
+    True
+    >>> asleep(np.array([[0.2, np.nan]]), np.array([True, False]))
+    False
     """
     if eligible is None and predictions.size:
-        # which is NaN if one of them is: half the time of looking
+        # the minimum is NaN if any number is, and takes half the time of isnan
         lowest = np.minimum.reduce(predictions, axis=None)
         return bool(lowest != lowest)
     missing = np.isnan(predictions)
-    return bool(
-        (missing if eligible is None else missing & eligible[..., None, :]).any()
-    )
+    if eligible is not None:
+        missing = missing & eligible[..., None, :]
+    return bool(missing.any())
 
 
 def mix(
@@ -101,32 +100,33 @@ def mix(
     >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
     array([0.725, 0.275])
     """
-    ballots = np.ascontiguousarray(
-        ballots
-    )  # another layout in memory is another order of summing, and another last bit
-    tally = np.dot if log_weights.ndim == 1 and ballots.ndim == 2 else np.vecmat
+    # another layout in memory is another order of summing, and another last bit
+    ballots = np.ascontiguousarray(ballots)
+    is_one_row = log_weights.ndim == 1 and ballots.ndim == 2
+    tally = np.dot if is_one_row else np.vecmat
     votes = tally(np.exp(log_weights), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=votes.ndim > 1)
-    n_arms = (
-        ballots.shape[-1]
-        if eligible is None
-        else np.add.reduce(eligible, axis=-1, keepdims=True)
-    )
-    if not (total > FAINT if votes.ndim == 1 else (total > FAINT).all()):
-        even = 1 / n_arms if eligible is None else eligible / n_arms
-        is_faint = ~(total > FAINT)
-        faint_votes, faint_total = _faint_votes(
-            log_weights, ballots, even if uniform is None else uniform
-        )
+    n_arms = ballots.shape[-1]
+    if eligible is not None:
+        n_arms = np.add.reduce(eligible, axis=-1, keepdims=True)
+    has_weight = total > FAINT
+    all_have_weight = has_weight if votes.ndim == 1 else has_weight.all()
+    if not all_have_weight:
+        fallback = uniform
+        if fallback is None:
+            fallback = 1 / n_arms if eligible is None else eligible / n_arms
+        faint_votes, faint_total = _faint_votes(log_weights, ballots, fallback)
         # the other rows stay as they are: each has the odds that it has alone
-        votes = np.where(is_faint, faint_votes, votes)
-        total = np.where(is_faint, faint_total, total)
-    explored = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
-    odds: Array = votes * ((1 - explored) / total)
+        votes = np.where(has_weight, votes, faint_votes)
+        total = np.where(has_weight, total, faint_total)
+    gamma = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
+    odds: Array = votes * ((1 - gamma) / total)
     if uniform is not None:
-        odds += explored * uniform
-        return odds
-    odds += explored / n_arms if eligible is None else explored / n_arms * eligible
+        odds += gamma * uniform
+    elif eligible is not None:
+        odds += gamma / n_arms * eligible
+    else:
+        odds += gamma / n_arms
     return odds
 
 
@@ -147,7 +147,7 @@ def even(n_arms: int, eligible: Bools | None, uniform: Array | None = None) -> A
 def vote(
     log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None = None
 ) -> tuple[Array, bool]:
-    """The odds (…, K) of experts that vote greedily, and whether anyone lacks an
+    """The odds (…, K) of experts that vote greedily, and whether some expert lacks an
     opinion on some arm.
 
     >>> vote(np.log([0.75, 0.25]), np.array([[0.9, 0.1], [0.2, 0.7]]), 0.1)
@@ -160,9 +160,8 @@ def vote(
         )
         if result is not None:
             return result
-    return mix(log_weights, greedy(predictions, eligible), gamma, eligible), asleep(
-        predictions, eligible
-    )
+    odds = mix(log_weights, greedy(predictions, eligible), gamma, eligible)
+    return odds, asleep(predictions, eligible)
 
 
 def awake_weights(log_weights: Array, ballots: Array) -> Array:
@@ -171,9 +170,8 @@ def awake_weights(log_weights: Array, ballots: Array) -> Array:
 
     All zero when no expert awake has weight.
     """
-    cast = np.where(ballots.any(axis=-1), log_weights, -np.inf)
-    top = cast.max(axis=-1, keepdims=True)
-    weights = np.exp(cast - np.where(np.isfinite(top), top, 0.0))
+    heard = np.where(ballots.any(axis=-1), log_weights, -np.inf)
+    weights = np.exp(heard - _finite_top(heard))
     total = weights.sum(axis=-1, keepdims=True)
     normalised: Array = weights / np.where(total > 0, total, 1.0)
     return normalised
@@ -193,25 +191,22 @@ def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
     >>> charge(np.array([-1.0, 0.0]), np.array([-3.0, 0.0]), np.array([False, True]))
     array([-1., -1.])
     """
-    awake = np.where(asleep, -np.inf, log_weights)
-    heard = awake + np.where(asleep, 0.0, factors)
-    top, heard_top = (
-        awake.max(axis=-1, keepdims=True),
-        heard.max(axis=-1, keepdims=True),
-    )
-    if ((top > -np.inf) & (heard_top == -np.inf)).any():
+    before = np.where(asleep, -np.inf, log_weights)
+    after = before + np.where(asleep, 0.0, factors)
+    had_weight = before.max(axis=-1) > -np.inf
+    lost_all = after.max(axis=-1) == -np.inf
+    if (had_weight & lost_all).any():
         raise AllExpertsRefuted(_REFUTED)
-    shift, heard_shift = (np.where(np.isfinite(t), t, 0.0) for t in (top, heard_top))
-    total = np.exp(awake - shift).sum(axis=-1, keepdims=True)
-    heard_total = np.exp(heard - heard_shift).sum(axis=-1, keepdims=True)
-    spoken = total > 0
-    mean = (
-        np.log(np.where(spoken, heard_total, 1.0))
-        - np.log(np.where(spoken, total, 1.0))
-        + heard_shift
-        - shift
-    )
-    return np.where(spoken, np.where(asleep, mean, factors), 0.0)
+    shift = _finite_top(before)
+    shift_after = _finite_top(after)
+    total = np.exp(before - shift).sum(axis=-1, keepdims=True)
+    total_after = np.exp(after - shift_after).sum(axis=-1, keepdims=True)
+    is_heard = total > 0
+    log_total = np.log(np.where(is_heard, total, 1.0))
+    log_total_after = np.log(np.where(is_heard, total_after, 1.0))
+    mean = log_total_after - log_total + shift_after - shift
+    charged = np.where(asleep, mean, factors)
+    return np.where(is_heard, charged, 0.0)
 
 
 def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
@@ -233,16 +228,17 @@ def reweigh(log_weights: Array, factors: Array) -> Array:
     array([-2.,  0.])
     """
     heavier = log_weights + factors
-    top = (
-        heavier[heavier.argmax()]
-        if heavier.ndim == 1
-        else np.maximum.reduce(heavier, axis=-1)
-    )
-    if not (-np.inf < top < np.inf if heavier.ndim == 1 else np.isfinite(top).all()):
+    if heavier.ndim == 1:
+        top = heavier[heavier.argmax()]
+        is_finite = -np.inf < top < np.inf
+    else:
+        top = np.maximum.reduce(heavier, axis=-1, keepdims=True)
+        is_finite = np.isfinite(top).all()
+    if not is_finite:
         if np.any(top == np.inf):
             raise OutOfDomain("loss must be above -inf for every prediction; got -inf")
         raise AllExpertsRefuted(_REFUTED)
-    heavier -= top if heavier.ndim == 1 else top[..., None]
+    heavier -= top
     return heavier
 
 
@@ -254,9 +250,9 @@ def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
     array([1.   , 0.111])
     """
     log_total = np.log(np.exp(log_weights).sum(axis=-1, keepdims=True))
-    shared = np.logaddexp(
-        np.log1p(-alpha) + log_weights - log_total, np.log(alpha) + log_prior
-    )
+    own = np.log1p(-alpha) + log_weights - log_total
+    of_prior = np.log(alpha) + log_prior
+    shared = np.logaddexp(own, of_prior)
     relative: Array = shared - shared.max(axis=-1, keepdims=True)
     return relative
 
@@ -277,3 +273,9 @@ def _faint_votes(
     total = np.add.reduce(votes, axis=-1, keepdims=True)
     votes = np.where(total > 0, votes, uniform)
     return votes, np.where(total > 0, total, 1.0)
+
+
+def _finite_top(log_weights: Array) -> Array:
+    """The largest log weight (…, 1), 0 where all of them are -inf."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)

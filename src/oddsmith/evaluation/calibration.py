@@ -12,7 +12,7 @@ from oddsmith.core.arrays import Array, Bools, Real, number
 from oddsmith.core.decision import Decision, check_rewards
 from oddsmith.core.errors import InvalidInput, OutOfDomain
 from oddsmith.core.losses import Loss, log_loss
-from oddsmith.core.names import check_names, numbered
+from oddsmith.core.names import check_names, numbered_experts
 from oddsmith.logs.table import Log
 
 __all__ = [
@@ -297,7 +297,9 @@ def check_calibration(
             "column advice: must be there to check what experts predicted; got none"
         )
     n = rows.advice.shape[1]
-    own_names = numbered(n) if names is None else check_names("names", names, n=n)
+    own_names = (
+        numbered_experts(n) if names is None else check_names("names", names, n=n)
+    )
     monitor = CalibrationMonitor(own_names, loss, alpha)
     advice = monitor._advice(rows.advice, (len(rows), n))
     return monitor.report(monitor._fold(monitor.init(), advice, rows.reward))

@@ -13,7 +13,7 @@ from oddsmith.core.arrays import Array, Bools, Real, finite, row_products
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, Fused, refuse_offer
-from oddsmith.core.names import check_names, numbered
+from oddsmith.core.names import check_names, expert_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.covers import Cover
 
@@ -67,11 +67,7 @@ class LinearExperts(Experts):
         checked = checked.astype(np.float32 if single else np.float64)
         n = len(checked)
         object.__setattr__(self, "weights", checked)
-        object.__setattr__(
-            self,
-            "names",
-            check_names("names", self.names, n=n) if len(self.names) else numbered(n),
-        )
+        object.__setattr__(self, "names", expert_names(self.names, n))
         if self.arms is not None:
             object.__setattr__(self, "arms", check_names("arms", self.arms))
             if checked.ndim == 3 and checked.shape[1] != len(self.arms):

@@ -11,7 +11,7 @@ from oddsmith.core.contexts import as_array, shown
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, refuse_offer
-from oddsmith.core.names import check_names, numbered
+from oddsmith.core.names import expert_names
 
 __all__ = ["TableExperts"]
 
@@ -44,11 +44,7 @@ class TableExperts(Experts):
         arms_first = np.ascontiguousarray(np.swapaxes(table.astype(np.float64), 1, 2))
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
         n = table.shape[1]
-        object.__setattr__(
-            self,
-            "names",
-            check_names("names", self.names, n=n) if len(self.names) else numbered(n),
-        )
+        object.__setattr__(self, "names", expert_names(self.names, n))
 
     @cached_property
     def favourites(self) -> Ints | None:

@@ -61,7 +61,7 @@ class ByRun(PolicyWrapper):
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         rewards = np.asarray(reward).tolist()
-        runs = [decision_of(decision, run).numbered() for run in range(len(rewards))]
+        runs = [decision_of(decision, run).by_number() for run in range(len(rewards))]
         return tuple(
             self.policy.update(own, one, r)
             for own, one, r in zip(state, runs, rewards, strict=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from oddsmith.core.arrays import Array, Bools, Ints
 from oddsmith.core.contexts import is_table, joined, taken
 from oddsmith.core.contexts import rows as contexts_of
-from oddsmith.core.decision import Context, Decision, State, aligned
+from oddsmith.core.decision import Context, Decision, State, align_columns
 from oddsmith.core.errors import InvalidInput, NoSuchRow
 from oddsmith.core.names import check_names
 from oddsmith.core.policy import Policy
@@ -140,8 +140,8 @@ class Log:
             for one in listed
         ]
         numbered = (
-            plain[0] if isinstance(decisions, Decision) else Decision.stacked(plain)
-        ).numbered()
+            plain[0] if isinstance(decisions, Decision) else Decision.stack(plain)
+        ).by_number()
         fields = {
             name: getattr(numbered, name)
             for name in Decision._fields
@@ -186,7 +186,7 @@ class Log:
         whole = offers.taken_out(parts)
         whole |= {
             name: joined(values)
-            for name, values in aligned(parts).items()
+            for name, values in align_columns(parts).items()
             if values[0] is not None
         }
         return cls._trusted(whole, logs[0])

@@ -83,7 +83,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         rewards; then the experts learn."""
         state = self._with_unit(state, reward)
         scaled, value = _in_units(decision, reward, state.unit)
-        log_weights = self._reweighed(state.log_weights, scaled, value)
+        log_weights = self._reweigh(state.log_weights, scaled, value)
         own = self.learnt_by_experts(state.experts, decision, reward)
         return ScaleFreeState(log_weights, state.learnt + 1, own, state.unit)
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import oddsmith as od
 from oddsmith.files.policy import read_policy
-from oddsmith.server.audit import verify
+from oddsmith.server.audit import export, verify
 from oddsmith.server.fold.fold import restore, roster_change
 from oddsmith.server.store import SQLiteReader
 from server.served import BENCH, EXPERTS, here, place
@@ -45,4 +46,6 @@ def test_experts_join_and_retire(kind: str, tmp_path: Path) -> None:
         whole = restore(WithoutSnapshots(reader), read.policy, change=change).state
         assert bits(whole) == live
         assert verify(reader, policy=read.policy, bench=read.bench).holds
+        assert export(reader, tmp_path / "log.parquet").rows == 16
+    assert od.read_log(tmp_path / "log.parquet").advice is None
     assert np.isfinite(answer["posterior"]["late"])

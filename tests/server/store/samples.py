@@ -157,7 +157,7 @@ def reference(
                 ]
     state = with_salt(judge.init(), secret) if secret else judge.init()
     for _, decision, value, before in sorted(counted, key=lambda row: row[0]):
-        drawn = decision.decision.numbered()
+        drawn = decision.decision.by_number()
         state = (
             judge.update(state, drawn, value)
             if before is None

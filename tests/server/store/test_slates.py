@@ -148,17 +148,14 @@ def test_groups_for_one_statement_do_not_cut_a_slate() -> None:
     sample = row_of(made("sample"), "first")
     for number, size in enumerate(sizes):
         for slot in range(1, size + 1):
-            place = (None, None) if size == 1 else (f"s{number}", slot)
-            rows.append(
-                sample._replace(
-                    columns=(*sample.columns[:10], *place, *sample.columns[12:])
-                )
-            )
+            if size == 1:
+                rows.append(sample)
+            else:
+                rows.append(sample._replace(slate=f"s{number}", slot=slot))
     groups = list(groups_of(rows))
     assert [row for group in groups for row in group] == rows
     assert all(
-        0 < len(group) <= GROUP and group[0].columns[11] in (None, 1)
-        for group in groups
+        0 < len(group) <= GROUP and group[0].slot in (None, 1) for group in groups
     )
     assert list(groups_of([])) == [[]]
 

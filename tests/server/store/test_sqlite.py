@@ -208,7 +208,7 @@ def test_events_are_checked_when_they_are_made() -> None:
     with pytest.raises(od.InvalidInput, match="id must be a string of 1 to 256"):
         DecisionMade("", decision, 0, 0.0)
     with pytest.raises(od.InvalidInput, match="must be a single Decision"):
-        DecisionMade("a", od.Decision.stacked([decision]), 0, 0.0)
+        DecisionMade("a", od.Decision.stack([decision]), 0, 0.0)
     with pytest.raises(od.InvalidInput, match="seen must be a position"):
         DecisionMade("a", decision, -1, 0.0)
     with pytest.raises(od.InvalidInput, match="seen must be a position"):

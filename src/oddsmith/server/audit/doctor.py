@@ -11,7 +11,7 @@ import numpy as np
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.errors import OddsmithError
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 from oddsmith.core.weights import posterior
 from oddsmith.server.audit.chart import RECENT, Chart, chart_of
 from oddsmith.server.experiment.clock_hold import ADVICE, last_mark
@@ -40,11 +40,11 @@ def _unmatched(chart: Chart) -> Symptom:
     n, total = chart.unmatched, chart.kinds["reward"]
     if not n:
         return Symptom(
-            "ok", f"every one of {counted(total, 'reward')} has its decision"
+            "ok", f"every one of {count_of(total, 'reward')} has its decision"
         )
     verb = "is for a decision" if n == 1 else "are for decisions"
     what = (
-        f"{n:,} of {counted(total, 'reward')} ({n / total:.1%}) {verb} that never came"
+        f"{n:,} of {count_of(total, 'reward')} ({n / total:.1%}) {verb} that never came"
     )
     advice = (
         "Send rewards with the id that decide gave back, and look for clients of "
@@ -62,7 +62,7 @@ def _waiting(chart: Chart) -> Symptom:
             return Symptom(
                 "ok", f"every reward window of {window:g} s was closed in time"
             )
-        windows, verb = counted(total, "reward window"), "is" if n == 1 else "are"
+        windows, verb = count_of(total, "reward window"), "is" if n == 1 else "are"
         what = (
             f"{n:,} of {windows} of {window:g} s should have been closed, and {verb} "
             "open"
@@ -72,7 +72,7 @@ def _waiting(chart: Chart) -> Symptom:
             what,
             "Start the service: it writes the default rewards that are due.",
         )
-    what = f"{n:,} of {counted(total, 'decision')} had no reward for a day"
+    what = f"{n:,} of {count_of(total, 'decision')} had no reward for a day"
     if n <= 0.5 * total:
         return Symptom("ok", what)
     what += f", and no window gives {'it' if n == 1 else 'them'} a default"
@@ -100,7 +100,7 @@ def _learning(chart: Chart) -> Symptom:
         )
     return Symptom(
         "ok",
-        f"{counted(chart.folded.state.learnt, 'reward', 'has have')} been learnt from",
+        f"{count_of(chart.folded.state.learnt, 'reward', 'has have')} been learnt from",
     )
 
 
@@ -147,7 +147,7 @@ def _odds(chart: Chart) -> Symptom:
     if least >= 1e-3:
         if not drawn:
             return Symptom("ok", "no arm has been drawn yet")
-        last = counted(len(drawn), "decision")
+        last = count_of(len(drawn), "decision")
         return Symptom(
             "ok",
             f"the least odds that an arm was drawn with are {least:.3g}, of the last "
@@ -163,7 +163,7 @@ def _odds(chart: Chart) -> Symptom:
 def _draws(chart: Chart) -> Symptom:
     other = chart.other_draws
     if other:
-        checked = counted(len(other) + chart.redrawn, "decision")
+        checked = count_of(len(other) + chart.redrawn, "decision")
         what = (
             f"of the last {checked} that this store drew, {len(other):,} have an arm "
             "that their odds, seed and id do not draw, the first at position "
@@ -176,7 +176,7 @@ def _draws(chart: Chart) -> Symptom:
         return Symptom("problem", what, advice)
     if not chart.redrawn:
         return Symptom("ok", "the store has no draws of its own to check")
-    last = counted(chart.redrawn, "draw")
+    last = count_of(chart.redrawn, "draw")
     return Symptom("ok", f"the last {last} of its own follow from odds, seed and id")
 
 
@@ -186,7 +186,7 @@ def _asleep(chart: Chart) -> Symptom:
     ]
     width = max((len(advice) for advice in columns), default=0)
     names = chart.names or [f"expert {i}" for i in range(width)]
-    worst, share, last = "", 0.0, counted(len(columns), "decision")
+    worst, share, last = "", 0.0, count_of(len(columns), "decision")
     for i in range(width):
         if chart.present is not None and not chart.present[i]:
             continue  # retired
@@ -255,7 +255,7 @@ def _rewards(chart: Chart) -> Symptom:
             )
     mean = f", {values.mean():.3g} on average" if len(values) else ""
     return Symptom(
-        "ok", f"{counted(len(values), 'reward')}{mean}, nothing out of the ordinary"
+        "ok", f"{count_of(len(values), 'reward')}{mean}, nothing out of the ordinary"
     )
 
 
@@ -270,7 +270,7 @@ def _refused(chart: Chart) -> Symptom:
     them = "it" if n == 1 else "them"
     return Symptom(
         "problem",
-        f"{counted(n, 'reward', 'was were')} passed over: the policy refused {them}",
+        f"{count_of(n, 'reward', 'was were')} passed over: the policy refused {them}",
         advice,
     )
 
@@ -282,7 +282,7 @@ def _corrections(chart: Chart) -> Symptom:
     )
     if n < 10 or n <= 0.01 * rewards:
         return Symptom(
-            "ok", f"{counted(n, 'correction')} of {counted(rewards, 'reward')}"
+            "ok", f"{count_of(n, 'correction')} of {count_of(rewards, 'reward')}"
         )
     advice = (
         "Each one folds again what came after it: send rewards when they are final, or "
@@ -305,12 +305,12 @@ def _clock(chart: Chart) -> Symptom:
         )
         return Symptom(
             "problem",
-            f"{counted(chart.future, 'event', 'is are')} from the future",
+            f"{count_of(chart.future, 'event', 'is are')} from the future",
             advice,
         )
     if chart.backwards:
         what = (
-            f"time went back at {counted(chart.backwards, 'position')}, first at "
+            f"time went back at {count_of(chart.backwards, 'position')}, first at "
             f"{chart.first_backwards:,}"
         )
         return Symptom(
@@ -332,7 +332,7 @@ def _clock(chart: Chart) -> Symptom:
 def _snapshots(chart: Chart) -> Symptom:
     if broken := chart.broken_snapshots:
         what = (
-            f"{counted(len(broken), 'snapshot', 'is are')} damaged, the last at "
+            f"{count_of(len(broken), 'snapshot', 'is are')} damaged, the last at "
             f"position {broken[-1]:,}"
         )
         return Symptom(
@@ -343,7 +343,7 @@ def _snapshots(chart: Chart) -> Symptom:
         )
     n = chart.since_snapshot
     if n <= 200_000:
-        return Symptom("ok", f"a restart would read {counted(n, 'event')}")
+        return Symptom("ok", f"a restart would read {count_of(n, 'event')}")
     what = (
         f"the last snapshot is {n:,} events old: a restart would take about "
         f"{n * _REPLAY:.0f} s or more"
@@ -435,7 +435,7 @@ def _restored(chart: Chart) -> Symptom:
     n, first = len(chart.lost), ", ".join(repr(id) for id in chart.lost[:5])
     listed = f"{first} and {n - 5:,} more" if n > 5 else first
     what += (
-        f". {counted(n, 'decision', 'is are')} missing that something came for since: "
+        f". {count_of(n, 'decision', 'is are')} missing that something came for since: "
         f"{listed}"
     )
     advice = (

@@ -18,7 +18,7 @@ from oddsmith.logs.table import Log
 from oddsmith.server.audit.proof import judge_of
 from oddsmith.server.audit.walk import Visit, start_of, walk
 from oddsmith.server.fold.accounts import Account
-from oddsmith.server.fold.fold import roster_change
+from oddsmith.server.fold.fold import FoldState, roster_change
 from oddsmith.server.store.changes import arms_at
 from oddsmith.server.store.protocol import Erased, Reading
 
@@ -59,9 +59,10 @@ def export(
     Rewards are what the decisions count with, as of the last event; NaN where they do
     not count yet. The odds of an incumbent are its own. Advice has a column for every
     expert of the roster; one that joined later sleeps in what was decided before, under
-    the weights of that time. An arm that was added later was not eligible before. With
-    `contexts_only`, decisions whose context was erased are left out. Rows are in the
-    order of the states they were made with.
+    the weights of that time. Where experts joined a policy whose votes cannot be
+    weighed again from the store, there is no advice. An arm that was added later was
+    not eligible before. With `contexts_only`, decisions whose context was erased are
+    left out. Rows are in the order of the states they were made with.
     """
     total = Exported()
 
@@ -88,28 +89,40 @@ def log_batches_of(
     for a log without rows."""
     head = reading.head()
     joined = [line.id for line in reading.lines(0, head) if line.kind == "expert added"]
-    start, names = (
-        None,
-        None
-        if reading.experts is None
-        else tuple(dict.fromkeys([*reading.experts, *joined])),
-    )
-    if joined:
-        arbiter = judge_of(reading)
-        if arbiter is None:
-            raise InvalidInput(
-                "a store whose experts changed must say how its policy weighs votes; "
-                "this one does not"
-            )
-        start = start_of(reading, arbiter)
+    roster, start = _advisers(reading, joined)
     visits = progress(walk(reading, start, roster_change(), head), None, "decisions")
     slates = reading.has_slates()
     while batch := list(islice(visits, _ROWS)):
-        log, counted = _log_of(reading, batch, head, names, contexts_only)
+        log, counted = _log_of(reading, batch, head, roster, contexts_only)
         yield (
             (_with_slates(reading, log, batch) if slates and log is not None else log),
             counted,
         )
+
+
+class _Roster(NamedTuple):
+    """The experts of the advice columns; without names, columns are as recorded.
+
+    Where experts joined a policy whose votes cannot be weighed again from the store,
+    decisions have no common columns: their advice is left out.
+    """
+
+    names: tuple[str, ...] | None
+    has_advice: bool = True
+
+
+def _advisers(
+    reading: Reading, joined: Sequence[str]
+) -> tuple[_Roster, FoldState | None]:
+    """The roster at the end, and the state from which weights at each decision follow;
+    no state where no expert joined."""
+    if not joined:
+        return _Roster(reading.experts), None
+    arbiter = judge_of(reading)
+    if arbiter is None or reading.experts is None:
+        return _Roster(None, has_advice=False), None
+    names = tuple(dict.fromkeys([*reading.experts, *joined]))
+    return _Roster(names), start_of(reading, arbiter)
 
 
 def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
@@ -125,7 +138,7 @@ def _log_of(
     reading: Reading,
     visits: Sequence[Visit],
     head: int,
-    names: tuple[str, ...] | None,
+    roster: _Roster,
     contexts_only: bool,
 ) -> tuple[Log | None, Exported]:
     accounts = {
@@ -167,9 +180,8 @@ def _log_of(
         _with_columns(decision, len(arms)) if arms is not None else decision
         for decision in decisions
     ]
-    columns = _columns(
-        wide, [_spread(visit, None if names is None else len(names)) for visit in kept]
-    )
+    advice = [_spread(visit, roster) for visit in kept]
+    columns = _columns(wide, advice)
     log = Log(
         reward=rewards,
         decision_id=[visit.line.id for visit in kept],
@@ -178,7 +190,7 @@ def _log_of(
         ),
         fingerprint=[reading.fingerprint] * len(kept),
         arms=arms,
-        experts=names if "advice" in columns else None,
+        experts=roster.names if "advice" in columns else None,
         **columns,
     )
     return log, counted
@@ -236,14 +248,16 @@ def _with_columns(decision: Decision, n_arms: int) -> Decision:
 
 
 def _spread(
-    visit: Visit, width: int | None
+    visit: Visit, roster: _Roster
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Advice, bonus and log weights over the roster at the end; log weights are NaN
     where no expert slept."""
     decision = _decision(visit)
-    if decision.advice is None:
+    if decision.advice is None or not roster.has_advice:
         return None, None, None
-    missing = 0 if width is None else width - len(decision.advice)
+    missing = 0
+    if roster.names is not None:
+        missing = len(roster.names) - len(decision.advice)
     if missing:
         own = (
             _drawn_with(visit) if decision.log_weights is None else decision.log_weights

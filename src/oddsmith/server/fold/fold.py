@@ -38,9 +38,8 @@ __all__ = [
     "FoldState",
     "HalfWritten",
     "advance",
-    "initial_fold",
     "copy_fold",
-    "with_salt",
+    "initial_fold",
     "policy_at",
     "recover",
     "refold",
@@ -51,6 +50,7 @@ __all__ = [
     "settle",
     "snapshot_of",
     "start_before",
+    "with_salt",
 ]
 
 
@@ -388,7 +388,7 @@ def _after(
 ) -> tuple[State, bool]:
     """The state after a decision has counted, and whether its reward was refused."""
     item, decision = counts
-    by_number = pad_to_roster(policy, state, decision.numbered())
+    by_number = pad_to_roster(policy, state, decision.by_number())
     whole = deepcopy(state) if folded.careful and policy.in_place else state
     try:
         return _learnt(policy, state, by_number, item), False

@@ -22,7 +22,7 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 
-__all__ = ["CalibrationResult", "Calibration"]
+__all__ = ["Calibration", "CalibrationResult"]
 
 _MOST = 100  # experts
 _WORST = 700.0  # a loss that is larger counts as this one

@@ -7,7 +7,8 @@ features of arms are kept once, by their digests.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,8 +30,8 @@ from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
 from oddsmith.server.store.protocol import (
     Draw,
     Erased,
+    EventKind,
     Evidence,
-    Line,
     Receipt,
     Rule,
     line_of,
@@ -38,6 +39,7 @@ from oddsmith.server.store.protocol import (
 
 __all__ = [
     "AnotherValue",
+    "COLUMNS",
     "ContextRow",
     "DecisionRow",
     "EARLY",
@@ -118,18 +120,55 @@ class ContextRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event's line, and for a decision all there is to write of it."""
+    """An event as a store writes it: the columns of `events`, and what lies in other
+    tables.
 
-    line: Line
-    columns: tuple[Any, ...]  # what stands in `events`, from the kind on
+    It adds the bytes of a decision: `body` is its JSON, `numbers` are its arrays.
+    `context`, `names` and `features` have tables of their own.
+    """
+
+    kind: EventKind
+    id: str
+    key: str
+    value: float | None
+    time: float
+    deferred: bool
+    seen: int | None
+    sender: str | None
+    body: str | None
+    unit: str | None = None
+    turn: int | None = None
+    slate: str | None = None
+    slot: int | None = None
+    numbers: bytes | None = None
     context: ContextRow | None = None
     names: Content | None = None
     features: tuple[FeatureRow, ...] = ()
 
     @property
-    def known_by(self) -> tuple[Any, ...]:
-        """Id, kind and key; unit and turn; slate and slot: what is there once."""
-        return (self.line.id, self.line.kind, self.line.key, *self.columns[8:12])
+    def columns(self) -> tuple[object, ...]:
+        """The values of `COLUMNS`."""
+        return _columns_of(self)
+
+
+COLUMNS = (
+    "kind",
+    "id",
+    "key",
+    "value",
+    "time",
+    "deferred",
+    "seen",
+    "sender",
+    "unit",
+    "turn",
+    "slate",
+    "slot",
+    "body",
+    "numbers",
+)
+"""The columns of `events` that an event fills."""
+_columns_of: Callable[[EventRow], tuple[object, ...]] = attrgetter(*COLUMNS)
 
 
 def row_of(event: Event, rule: Rule) -> EventRow:
@@ -142,7 +181,17 @@ def row_of(event: Event, rule: Rule) -> EventRow:
                 "parts up)"
             )
         line = line_of(event)
-        return EventRow(line, (*line[1:9], None, None, None, None, line.body, None))
+        return EventRow(
+            kind=line.kind,
+            id=line.id,
+            key=line.key,
+            value=line.value,
+            time=line.time,
+            deferred=line.deferred,
+            seen=line.seen,
+            sender=line.sender,
+            body=line.body,
+        )
     decision = event.decision
     arrays = {
         name: values
@@ -190,27 +239,25 @@ def row_of(event: Event, rule: Rule) -> EventRow:
             "decision must have a step, arm and eligible arms that JSON can hold; "
             f"{error}"
         ) from error
-    line = Line(
-        0,
-        "decision",
-        event.id,
-        "",
-        None,
-        float(event.time),
-        event.deferred,
-        event.seen,
-        event.sender or None,
+    return EventRow(
+        kind=event.kind,
+        id=event.id,
+        key="",
+        value=None,
+        time=float(event.time),
+        deferred=event.deferred,
+        seen=event.seen,
+        sender=event.sender or None,
+        body=body,
+        unit=event.unit,
+        turn=event.turn,
+        slate=event.slate,
+        slot=event.slot,
+        numbers=numbers,
+        context=context,
+        names=names,
+        features=features,
     )
-    columns = (
-        *line[1:9],
-        event.unit,
-        event.turn,
-        event.slate,
-        event.slot,
-        body,
-        numbers,
-    )
-    return EventRow(line, columns, context, names, features)
 
 
 def _offer(
@@ -244,67 +291,66 @@ def _offer(
 class AnotherValue(Conflict):
     """An event that was kept with the value `first` comes again with another one.
 
-    >>> line = Line(0, "reward", "visit-7", "", 0.6, 0.0, False, None)
-    >>> print(AnotherValue(line, 0.5).in_units(RewardScale(0.0, 20.0)))
+    >>> row = row_of(Reward("visit-7", 0.6, time=0.0), "first")
+    >>> print(AnotherValue(row, 0.5).in_units(RewardScale(0.0, 20.0)))
     reward of 'visit-7' must be 10, as it was first; got 12
     """
 
-    def __init__(self, line: Line, first: float | None) -> None:
-        self.line, self.first = line, first
-        super().__init__(self._sentence(first, line.value))
+    def __init__(self, row: EventRow, first: float | None) -> None:
+        self.row = row
+        self.first = first
+        super().__init__(self._sentence(first, row.value))
 
     def in_units(self, scale: RewardScale) -> Conflict:
         """The same in the units that rewards are sent in; shares of the weight have
         none."""
         if (
             self.first is None
-            or self.line.value is None
-            or self.line.kind not in ("reward", "default", "correction")
+            or self.row.value is None
+            or self.row.kind not in ("reward", "default", "correction")
         ):
             return self
         return Conflict(
-            self._sentence(scale.value(self.first), scale.value(self.line.value))
+            self._sentence(scale.value(self.first), scale.value(self.row.value))
         )
 
     def _sentence(self, first: float | None, got: float | None) -> str:
-        key = f" with key {self.line.key!r}" if self.line.key else ""
+        key = f" with key {self.row.key!r}" if self.row.key else ""
         return (
-            f"{self.line.kind} of {self.line.id!r}{key} must be {first:.12g}, as it "
+            f"{self.row.kind} of {self.row.id!r}{key} must be {first:.12g}, as it "
             f"was first; got {got:.12g}"
         )
 
 
 def repeated(
-    line: Line,
+    row: EventRow,
     position: int,
     value: float | None,
     body: str | None,
     *,
     parked: bool = False,
 ) -> Receipt:
-    """The receipt of a line that was there before, at this position, with this value
+    """The receipt of a row that was there before, at this position, with this value
     and body.
 
     A decision is known by its id, or its unit, and may come again with another body.
     """
-    if value != line.value:
-        return Receipt(position, False, AnotherValue(line, value), parked)
-    if line.kind != "decision" and body != line.body:
-        same = f"{line.kind} of {line.id!r} must be {body!s:.80}, as it was first"
+    if value != row.value:
+        return Receipt(position, False, AnotherValue(row, value), parked)
+    if row.kind != "decision" and body != row.body:
+        same = f"{row.kind} of {row.id!r} must be {body!s:.80}, as it was first"
         return Receipt(
-            position, False, Conflict(f"{same}; got {line.body!s:.80}"), parked
+            position, False, Conflict(f"{same}; got {row.body!s:.80}"), parked
         )
     return Receipt(position, False, None, parked)
 
 
-def unrewarded(line: Line) -> Receipt:
+def unrewarded(row: EventRow) -> Receipt:
     """The receipt of a correction that has nothing to correct."""
     return Receipt(
         0,
         False,
-        InvalidInput(
-            f"decision {line.id!r} must have a reward to correct; it has none"
-        ),
+        InvalidInput(f"decision {row.id!r} must have a reward to correct; it has none"),
     )
 
 

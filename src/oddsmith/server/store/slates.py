@@ -4,7 +4,7 @@ together, and ids apart."""
 from collections.abc import Sequence
 
 from oddsmith.agent.slate import slot_id
-from oddsmith.core.errors import Conflict, InvalidInput
+from oddsmith.core.errors import Conflict, InvalidInput, OddsmithError
 from oddsmith.server.store.protocol import Receipt
 from oddsmith.server.store.rows import EventRow
 
@@ -41,10 +41,13 @@ def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
     firsts: dict[str, int] = {}
     places: list[int | None] = []
     for place, row in enumerate(rows):
-        slate, slot = row.columns[10:12]
-        if slot == 1:
-            firsts[slate] = place
-        places.append(firsts.get(slate) if slot is not None and slot > 1 else None)
+        if row.slate is None or row.slot is None:
+            places.append(None)
+        elif row.slot == 1:
+            firsts[row.slate] = place
+            places.append(None)
+        else:
+            places.append(firsts.get(row.slate))
     return places
 
 
@@ -54,32 +57,22 @@ def not_kept(row: EventRow) -> Receipt:
     A slate has its id, or a decision has that of its slate, or the slate was there
     before, without this slot.
     """
-    line, (slate, slot) = row.line, row.columns[10:12]
-    if slot == 1:
-        return Receipt(
-            0,
-            False,
-            Conflict(
-                f"id {slate!r:.140} is that of a decision; ask for slots with another "
-                "id"
-            ),
+    refusal: OddsmithError
+    if row.slot == 1:
+        refusal = Conflict(
+            f"id {row.slate!r:.140} is that of a decision; ask for slots with another "
+            "id"
         )
-    if slot is not None:
-        return Receipt(
-            0,
-            False,
-            Conflict(f"slate {slate!r:.80} was decided before, without a slot {slot}"),
+    elif row.slot is not None:
+        refusal = Conflict(
+            f"slate {row.slate!r:.80} was decided before, without a slot {row.slot}"
         )
-    if line.kind == "decision":
-        return Receipt(
-            0,
-            False,
-            Conflict(f"id {line.id!r:.140} is that of a slate; ask with another id"),
+    elif row.kind == "decision":
+        refusal = Conflict(
+            f"id {row.id!r:.140} is that of a slate; ask with another id"
         )
-    return Receipt(
-        0,
-        False,
-        OfSlate(
-            f"id must be that of a decision; got {line.id!r:.140}, which is a slate"
-        ),
-    )
+    else:
+        refusal = OfSlate(
+            f"id must be that of a decision; got {row.id!r:.140}, which is a slate"
+        )
+    return Receipt(0, False, refusal)

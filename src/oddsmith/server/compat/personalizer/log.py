@@ -22,7 +22,7 @@ from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 from oddsmith.logs.dsjson import looks_like, rows_of_event
 from oddsmith.logs.files import path_of
 from oddsmith.logs.slot_events import are_slots
@@ -131,7 +131,7 @@ def check_rewards(paths: Sequence[Path | str], scale: RewardScale) -> None:
                 first = first or f"{path}, line {number}: {_must(values[0], scale)}"
                 count, low, high = count + 1, min(low, *values), max(high, *values)
     if count:
-        more = f" (and so in {counted(count - 1, 'line')} more)" if count > 1 else ""
+        more = f" (and so in {count_of(count - 1, 'line')} more)" if count > 1 else ""
         raise RewardsOutside(first + more, _units(low, high))
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.names import counted
+from oddsmith.core.names import count_of
 from oddsmith.logs.formats import write_log
 from oddsmith.logs.progress import progress
 from oddsmith.logs.table import Log
@@ -101,7 +101,7 @@ class ImportReport:
         """What was not read, for people: counts, what dropping means, and the first
         lines by number."""
         told = [
-            f"{counted(n, 'line')} {UNREAD[kind]}"
+            f"{count_of(n, 'line')} {UNREAD[kind]}"
             for kind in UNREAD
             if (n := self.unread[kind])
         ]
@@ -112,7 +112,7 @@ class ImportReport:
                 else f"{self.least:g} to {self.most:g}"
             )
             told.append(
-                f"{counted(self.dropped, 'event')} of a sample (pdrop {shares}): odds "
+                f"{count_of(self.dropped, 'event')} of a sample (pdrop {shares}): odds "
                 "are exact, for what was dropped did not depend on rewards; nothing "
                 "is weighed, and values are means over the events that were kept"
             )

@@ -3,7 +3,7 @@ are folded beside its state."""
 
 from collections.abc import Collection, Sequence
 
-from oddsmith.core.names import counted as counted_things
+from oddsmith.core.names import count_of as counted_things
 from oddsmith.core.prediction_clip import ClipCount
 from oddsmith.evaluation.draws import ALARM, Standing
 from oddsmith.experts.guard.guard import Guarded

@@ -8,6 +8,7 @@ in behind its first one, if that is new. An id is that of a slate or of a decisi
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from oddsmith.server.store.postgres.link import PLACES, SHIFT, Connection
 from oddsmith.server.store.protocol import Receipt
@@ -91,13 +92,16 @@ _REWARDED = (
     "('reward', 'default')"
 )
 
+# what is there once: a kind and a key of an id, a turn of a unit, a slot of a slate
+_UNIQUE = attrgetter("id", "kind", "key", "unit", "turn", "slate", "slot")
+
 
 async def write(
     connection: Connection, experiment: int, rows: Sequence[EventRow]
 ) -> list[Receipt]:
     """Write the rows that are not there yet; returns the receipts of all."""
     receipts: dict[int, Receipt] = {
-        i: unrewarded(rows[i].line) for i in await _idle(connection, experiment, rows)
+        i: unrewarded(rows[i]) for i in await _idle(connection, experiment, rows)
     }
     given = [i for i in range(len(rows)) if i not in receipts]
     if given:
@@ -116,18 +120,18 @@ async def write(
             receipts[i] = Receipt(
                 position,
                 True,
-                parked=alone and rows[i].line.kind in EARLY and i not in made,
+                parked=alone and rows[i].kind in EARLY and i not in made,
             )
     old = [i for i in given if i not in receipts]
     if old:
-        names = [rows[i].known_by for i in old]
+        names = [_UNIQUE(rows[i]) for i in old]
         for place, position, value, body, alone in await connection.fetch(
             _REPEATED, experiment, *map(list, zip(*names, strict=True))
         ):
-            line = rows[old[place - 1]].line
-            parked = alone and line.kind in EARLY
+            row = rows[old[place - 1]]
+            parked = alone and row.kind in EARLY
             receipts[old[place - 1]] = repeated(
-                line, position, value, body, parked=parked
+                row, position, value, body, parked=parked
             )
     return [
         receipts[i] if i in receipts else not_kept(rows[i]) for i in range(len(rows))
@@ -139,7 +143,7 @@ def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
     slots, is not cut."""
     while len(rows) > GROUP:
         end = GROUP
-        while end > GROUP // 2 and (rows[end].columns[11] or 1) > 1:
+        while end > GROUP // 2 and (rows[end].slot or 1) > 1:
             end -= 1
         yield rows[:end]
         rows = rows[end:]
@@ -158,8 +162,8 @@ async def _write_contents(
     features: dict[str, tuple[float, str]] = {}
     for row in rows:
         for one in row.features:
-            earlier, _ = features.get(one.digest, (row.line.time, ""))
-            features[one.digest] = max(earlier, row.line.time), one.body
+            earlier, _ = features.get(one.digest, (row.time, ""))
+            features[one.digest] = max(earlier, row.time), one.body
     times, bodies = (
         [time for time, _ in features.values()],
         [body for _, body in features.values()],
@@ -178,9 +182,9 @@ def _decided_before(rows: Sequence[EventRow]) -> set[int]:
     decided: set[str] = set()
     places = set()
     for i, row in enumerate(rows):
-        if row.line.kind == "decision":
-            decided.add(row.line.id)
-        elif row.line.id in decided:
+        if row.kind == "decision":
+            decided.add(row.id)
+        elif row.id in decided:
             places.add(i)
     return places
 
@@ -190,7 +194,7 @@ async def _idle(
 ) -> list[int]:
     """Which rows correct a decision that has no reward, neither in the store nor before
     them in the group."""
-    ids = {row.line.id for row in rows if row.line.kind == "correction"}
+    ids = {row.id for row in rows if row.kind == "correction"}
     if not ids:
         return []
     rewarded = {
@@ -198,8 +202,8 @@ async def _idle(
     }
     idle = []
     for i, row in enumerate(rows):
-        if row.line.kind in ("reward", "default"):
-            rewarded.add(row.line.id)
-        elif row.line.kind == "correction" and row.line.id not in rewarded:
+        if row.kind in ("reward", "default"):
+            rewarded.add(row.id)
+        elif row.kind == "correction" and row.id not in rewarded:
             idle.append(i)
     return idle

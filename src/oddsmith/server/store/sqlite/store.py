@@ -21,7 +21,14 @@ from oddsmith.server.store.events import Event
 from oddsmith.server.store.meta import About, check_rule, meta_of
 from oddsmith.server.store.protocol import EventKind, Late, Receipt, Rule, Snapshot
 from oddsmith.server.store.reader import snapshot_digest
-from oddsmith.server.store.rows import EARLY, EventRow, repeated, row_of, unrewarded
+from oddsmith.server.store.rows import (
+    COLUMNS,
+    EARLY,
+    EventRow,
+    repeated,
+    row_of,
+    unrewarded,
+)
 from oddsmith.server.store.slates import not_kept
 from oddsmith.server.store.snapshots import retained_positions
 from oddsmith.server.store.sqlite.file import Lock
@@ -55,17 +62,17 @@ def receipt_again(
 ) -> Receipt:
     """The receipt of a row that was there before: with its id, or for its unit or its
     slate."""
-    line, known = row.line, row.known_by
-    for where, names in (
-        ("id = ? and kind = ? and key = ?", known[:3]),
-        ("unit = ? and turn = ?", known[3:5]),
-        ("slate = ? and slot = ?", known[5:]),
-    ):
+    unique: tuple[tuple[str, tuple[object, ...]], ...] = (
+        ("id = ? and kind = ? and key = ?", (row.id, row.kind, row.key)),
+        ("unit = ? and turn = ?", (row.unit, row.turn)),
+        ("slate = ? and slot = ?", (row.slate, row.slot)),
+    )
+    for where, names in unique:
         found = connection.execute(
             f"select position, value, body from events where {where}", names
         ).fetchone()
         if found is not None:
-            return repeated(line, *found, parked=parked)
+            return repeated(row, *found, parked=parked)
     return not_kept(row)
 
 
@@ -79,13 +86,9 @@ def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> boo
 
 
 _PAUSE = 0.05  # seconds between two attempts at emptying a log that is being read
-_COLUMNS = (
-    "kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot, "
-    "body, numbers"
-)
 _INSERT = (
-    f"insert into events ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?) on conflict do nothing returning position"
+    f"insert into events ({', '.join(COLUMNS)}) values "
+    f"({', '.join('?' * len(COLUMNS))}) on conflict do nothing returning position"
 )
 _SLATE = "select 1 from events where slate = ? limit 1"
 _FEATURES = (
@@ -384,24 +387,29 @@ def _insert(
     # slates whose first slot is not new: all were there before, or are refused
     known: set[str] = set()
     for row in rows:
-        line, slate, slot = row.line, *row.columns[10:12]
-        if line.kind == "correction" and not has(
-            connection, line.id, "reward", "default"
+        if row.kind == "correction" and not has(
+            connection, row.id, "reward", "default"
         ):
-            receipts.append(unrewarded(line))
+            receipts.append(unrewarded(row))
             continue
-        parked = line.kind in EARLY and not has(connection, line.id, "decision")
-        is_known = slate is not None and slate in known and slot > 1
-        is_taken = slot == 1 and has(connection, slate, "decision")
-        if slot is None and (parked or line.kind == "decision"):
-            is_taken = connection.execute(_SLATE, (line.id,)).fetchone() is not None
-        written = (
-            None
-            if is_known or is_taken
-            else connection.execute(_INSERT, row.columns).fetchone()
-        )
-        if slot == 1:
-            (known.add if written is None else known.discard)(slate)
+        parked = row.kind in EARLY and not has(connection, row.id, "decision")
+        is_known = False
+        is_taken = False
+        if row.slate is None:
+            if parked or row.kind == "decision":
+                is_taken = connection.execute(_SLATE, (row.id,)).fetchone() is not None
+        elif row.slot == 1:
+            is_taken = has(connection, row.slate, "decision")
+        else:
+            is_known = row.slate in known
+        written = None
+        if not is_known and not is_taken:
+            written = connection.execute(_INSERT, row.columns).fetchone()
+        if row.slate is not None and row.slot == 1:
+            if written is None:
+                known.add(row.slate)
+            else:
+                known.discard(row.slate)
         if written is None:
             receipts.append(receipt_again(connection, row, parked=parked))
             continue
@@ -409,13 +417,13 @@ def _insert(
         receipts.append(Receipt(position, True, parked=parked))
         if row.names is not None:
             connection.execute("insert or ignore into names values (?, ?)", row.names)
-            due = leases.due(row.features, line.time)
+            due = leases.due(row.features, row.time)
             connection.executemany(
-                _FEATURES, ((one.digest, line.time, one.body) for one in due)
+                _FEATURES, ((one.digest, row.time, one.body) for one in due)
             )
         if row.context is not None:
             connection.execute(
                 "insert into contexts values (?, ?, null, ?, ?)",
-                (line.time, position, *row.context),
+                (row.time, position, *row.context),
             )
     return tuple(receipts)
