@@ -10,7 +10,7 @@ import pytest
 from oddsmith.claims import EXPERIMENTS
 from oddsmith.claims import judgement as judging
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
-from oddsmith.claims.reproduce import broken, chosen
+from oddsmith.claims.reproduce import experiment_names, rejected_statements
 from oddsmith.cli.main import main
 
 CLAIMING = {
@@ -29,7 +29,7 @@ QUICK = (
 
 def check_power(names: tuple[str, ...], workers: int = 1) -> None:
     """Every error is caught by a statement, and every statement rejects an error."""
-    rejected = broken(
+    rejected = rejected_statements(
         names, engine="local" if workers > 1 else "serial", workers=workers
     )
     assert not [key for key, statements in rejected.items() if not statements]
@@ -86,11 +86,11 @@ def test_rules_are_printed_before_anything_is_run(
 
 
 def test_a_name_is_one_experiment_or_a_family() -> None:
-    assert chosen(["lemma1"]) == ["lemma1"]
-    assert chosen(["gallery"]) == [
+    assert experiment_names(["lemma1"]) == ["lemma1"]
+    assert experiment_names(["gallery"]) == [
         name for name in EXPERIMENTS if name.startswith("gallery-")
     ]
-    assert chosen([]) == list(EXPERIMENTS)
+    assert experiment_names([]) == list(EXPERIMENTS)
 
 
 def test_what_is_not_caught_is_told(

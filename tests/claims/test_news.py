@@ -39,11 +39,11 @@ class Oracle(od.Policy):
 
 def test_an_oracle_captures_all_and_chance_nothing() -> None:
     best = simulate(Oracle(WORLD.for_seed(4)), WORLD, steps=50, seed=4)
-    np.testing.assert_allclose(news.captured(best), 1.0, atol=1e-12)
+    np.testing.assert_allclose(news.captured_share(best), 1.0, atol=1e-12)
     even = simulate(
         od.uniform(od.LinearExperts(np.ones((1, 7)))), WORLD, steps=50, runs=3
     )
-    np.testing.assert_allclose(news.captured(even), 0.0, atol=1e-12)
+    np.testing.assert_allclose(news.captured_share(even), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", ["small", "normal"])
@@ -51,7 +51,7 @@ def test_without_memory_names_alone_are_all_alike(size: str) -> None:
     """Not almost: a memory drawn to nearly 0 would still say which arm did better."""
     world = NewsWorld(life=20, low=2, high=6, hide=ARTICLE_COLUMNS)
     run = simulate(news._forgetful(od.auto(size=size)), world, steps=60)
-    np.testing.assert_allclose(news.captured(run), 0.0, atol=1e-12)
+    np.testing.assert_allclose(news.captured_share(run), 0.0, atol=1e-12)
 
 
 @pytest.mark.soak

@@ -104,7 +104,7 @@ def test_blocks_are_steps(learner: Learner) -> None:
     chain = Chain.of(World(0.2, 0.01), learner)
     values, by_step = np.zeros_like(chain.regret), [0.0]
     for _ in range(200):
-        values = chain.regret + chain.ahead(values)
+        values = chain.regret + chain.step_values(values)
         by_step.append(float(values[chain.start]))
     marks = [1, 31, 32, 33, 64, 100, 200]
     found = [

@@ -55,6 +55,10 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_intervals.py",
         "tests/evaluation/test_anytime.py",
     ),
+    "evaluation/rows": (
+        "tests/evaluation/test_rounding.py",
+        "tests/evaluation/test_terms_by_hand.py",
+    ),
     "evaluation/bets": (
         "tests/evaluation/test_anytime.py",
         "tests/evaluation/test_missing_rewards.py",

@@ -12,7 +12,7 @@ import pytest
 import oddsmith as od
 from oddsmith import theory
 from oddsmith.claims.claim import Setup
-from oddsmith.claims.paper_constants import CONDITION_2, doubted, predicted_doubt
+from oddsmith.claims.paper_constants import CONDITION_2, predicted_doubt, total_doubt
 from oddsmith.claims.suprema import agreed_regret, best_gamma, peak, worst
 from oddsmith.claims.two_experts import (
     GapWeighting,
@@ -303,7 +303,7 @@ def test_worst_cases_over_priors_and_arms(table: str) -> None:
 
 def check_one_arm(case: Any) -> None:
     settings: Any = {"eta": case["eta_raw"], "prior": case["p"]}
-    assert doubted(case["f"], case["g"], **settings) == pytest.approx(
+    assert total_doubt(case["f"], case["g"], **settings) == pytest.approx(
         case["sum_kl"], **EXACT
     )
     assert predicted_doubt(case["f"], case["g"], **settings) == pytest.approx(

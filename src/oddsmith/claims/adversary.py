@@ -7,8 +7,10 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.claims.claim import Experiment, Outcome, Setup, instance, measure
+from oddsmith.claims.drawing import draw_growth
+from oddsmith.core.policy import Policy
 from oddsmith.files.reports.page import Figure, Table
-from oddsmith.files.reports.style import band, legend, panels, svg
+from oddsmith.files.reports.style import legend, panels, svg
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.worlds.adversary import AdaptiveAdversary
 from oddsmith.lab.worlds.tables import TableWorld
@@ -20,51 +22,34 @@ __all__ = ["ADVERSARY"]
 def adversary(setup: Setup) -> Outcome:
     """Regret and bounds where each context is the one of largest current regret, run by
     run."""
-    problem, steps, runs = (
-        instance(contexts=40),
-        setup.steps(3000, 1500),
-        setup.runs(48),
-    )
+    problem = instance(contexts=40)
+    steps = setup.steps(3000, 1500)
+    runs = setup.runs(48)
     world = AdaptiveAdversary(TableWorld(problem.table[:, 0]))
-    given: Any = {"n_arms": 3, "steps": steps, "prior": problem.true_prior}
-    tuned, still = (
-        theory.regret_bound("log", **given),
-        theory.regret_bound("log", gamma=0.0, **given),
-    )
-    gamma, good = float(tuned.gamma or 0.0), theory.feelgood_bound("log", **given)
-    entries = {
-        "Thompson sampling": (setup.gts(problem.experts, eta=1.0), None),
-        "log, eta 1/2, gamma 0": (setup.gts(problem.experts, eta=0.5), still.bound),
-        "Feel-Good": (feel_good(problem.experts, n_arms=3, steps=steps), good.bound),
-        f"log, eta 1/2, tuned gamma {gamma:.3f}": (
-            setup.gts(problem.experts, eta=0.5, gamma=gamma),
-            tuned.bound,
-        ),
+    known: Any = {"n_arms": 3, "steps": steps, "prior": problem.true_prior}
+    tuned = theory.regret_bound("log", **known)
+    still = theory.regret_bound("log", gamma=0.0, **known)
+    good = theory.feelgood_bound("log", **known)
+    gamma = float(tuned.gamma or 0.0)
+    experts = problem.experts
+    optimistic = feel_good(experts, n_arms=3, steps=steps)
+    tuned_policy = setup.gts(experts, eta=0.5, gamma=gamma)
+    entries: dict[str, tuple[Policy, float | None]] = {
+        "Thompson sampling": (setup.gts(experts, eta=1.0), None),
+        "log, eta 1/2, gamma 0": (setup.gts(experts, eta=0.5), still.bound),
+        "Feel-Good": (optimistic, good.bound),
+        f"log, eta 1/2, tuned gamma {gamma:.3f}": (tuned_policy, tuned.bound),
     }
     rows = []
     figure, (panel,) = panels()
     for i, (name, (policy, bound)) in enumerate(entries.items()):
         run = measure(policy, world, steps=steps, runs=runs)
         mean, error = mean_and_error(run.total)
-        rows.append(
-            (
-                name,
-                f"{mean:,.1f}",
-                f"{error:.2g}",
-                "" if bound is None else f"{bound:,.0f}",
-            )
-        )
-        at = np.unique(np.geomspace(1, steps, 50).round().astype(int)) - 1
-        curve = np.array(
-            [mean_and_error(row) for row in np.cumsum(run.regret, axis=0)[at]]
-        )
-        band(panel, at + 1, curve[:, 0], curve[:, 1], i, name)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="steps",
-        ylabel="regret so far (lost rewards)",
-    )
+        limit = "" if bound is None else f"{bound:,.0f}"
+        rows.append((name, f"{mean:,.1f}", f"{error:.2g}", limit))
+        draw_growth(panel, np.cumsum(run.regret, axis=0), i, name)
+    panel.set(xscale="log", yscale="log", xlabel="steps")
+    panel.set_ylabel("regret so far (lost rewards)")
     legend(panel)
     text = (
         f"40 contexts; at each of {steps:,} steps, and in each run for itself, the "
@@ -74,14 +59,11 @@ def adversary(setup: Setup) -> Outcome:
         "Even so, regret stays far below the bounds; most of the tuned policy's regret "
         "is its own exploration."
     )
-    table = Table(
-        ("policy", "regret", "± s.e.", "bound"),
-        tuple(rows),
-        f"Regret after {steps:,} steps, and bounds",
-    )
-    return Outcome(
-        "An adaptive adversary", text, (), (Figure(svg(figure), caption),), (table,)
-    )
+    headers = ("policy", "regret", "± s.e.", "bound")
+    title = f"Regret after {steps:,} steps, and bounds"
+    table = Table(headers, tuple(rows), title)
+    drawing = Figure(svg(figure), caption)
+    return Outcome("An adaptive adversary", text, (), (drawing,), (table,))
 
 
 ADVERSARY = Experiment(adversary)

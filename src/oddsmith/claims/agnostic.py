@@ -7,13 +7,15 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.claims.claim import Break, Experiment, Outcome, Rule, Setup, measure
+from oddsmith.claims.drawing import draw_growth
 from oddsmith.claims.judgement import mean_least, mean_most
 from oddsmith.core.arrays import Array
+from oddsmith.core.policy import Policy
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import band, legend, panels, svg
+from oddsmith.files.reports.style import legend, panels, svg
 from oddsmith.lab.problems import Problem, table_problem
-from oddsmith.lab.run import Run, mean_and_error
+from oddsmith.lab.run import Run
 from oddsmith.lab.worlds.tables import TableWorld, random_table
 from oddsmith.policies.hedge import Hedged
 
@@ -28,18 +30,18 @@ def realizable_tables(worlds: int = 10) -> list[Problem]:
     ({0}, 10)
     """
     sizes = [(10, 32, 3), (10, 8, 3), (5, 4, 2), (20, 64, 5), (10, 16, 10)]
-    return [
-        table_problem(random_table(*sizes[i % len(sizes)], seed=100 + i))
-        for i in range(worlds)
-    ]
+    problems = []
+    for i in range(worlds):
+        size = sizes[i % len(sizes)]
+        problems.append(table_problem(random_table(*size, seed=100 + i)))
+    return problems
 
 
 def _one_context(
     means: list[float], experts: list[list[float]], truth: int | None = None
 ) -> Problem:
-    return table_problem(
-        np.array([experts]), TableWorld(np.array([means])), truth=truth
-    )
+    world = TableWorld(np.array([means]))
+    return table_problem(np.array([experts]), world, truth=truth)
 
 
 def _overconfident() -> Problem:
@@ -49,11 +51,9 @@ def _overconfident() -> Problem:
     rank = table[:, 0].argsort(axis=-1).argsort(axis=-1)
     others = 0.5 + 0.02 * (table[:, 1:] - 0.5)
     sure: Array = np.array([0.05, 0.5, 0.95])[rank]
-    return table_problem(
-        np.concatenate([sure[:, None], others], axis=1),
-        TableWorld(np.array([0.35, 0.5, 0.65])[rank]),
-        truth=None,
-    )
+    experts = np.concatenate([sure[:, None], others], axis=1)
+    world = TableWorld(np.array([0.35, 0.5, 0.65])[rank])
+    return table_problem(experts, world, truth=None)
 
 
 AGNOSTIC: dict[str, Callable[[], Problem]] = {
@@ -96,33 +96,36 @@ _RATES = ((0.5, 0.0), (1.0, 0.0), (1.0, 0.1))
 def hedge(setup: Setup) -> Outcome:
     """GTS alone and Hedged in the worlds A1 and A5, against the lower bound of the one
     and the upper of the other."""
-    steps, runs = setup.steps(10_000, 3000), setup.runs(60)
-    swapped, claims, curves = setup.broken.other == "swapped", [], {}
+    steps = setup.steps(10_000, 3000)
+    runs = setup.runs(60)
+    is_swapped = setup.wrong.other == "swapped"
+    claims = []
+    curves = {}
     first = AGNOSTIC["A1"]()
-    table, means = first.table[0], first.world.means(1, np.zeros(1, np.int64))[0]
+    table = first.table[0]
+    means = first.world.means(1, np.zeros(1, np.int64))[0]
+    loss = setup.loss("square")
     for eta, gamma in _RATES:
-        policy = setup.gts(first.table, "square", eta=eta, gamma=gamma)
-        run = measure(
-            Hedged(policy) if swapped else policy, first.world, steps=steps, runs=runs
-        )
-        leaves = theory.departure(
-            setup.loss("square"), eta, means=means, predictions=table
-        )
+        gts = setup.gts(first.table, "square", eta=eta, gamma=gamma)
+        policy: Policy = Hedged(gts) if is_swapped else gts
+        run = measure(policy, first.world, steps=steps, runs=runs)
+        departure = theory.departure(loss, eta, means=means, predictions=table)
+        bound = departure.regret(steps, gamma)
         case = f"A1, square, eta {eta:g}, gamma {gamma:g}, {steps:,} steps"
-        claims.append(mean_least(LEFT, case, run.total, leaves.regret(steps, gamma)))
+        claims.append(mean_least(LEFT, case, run.total, bound))
         curves[f"A1: GTS, eta {eta:g}, gamma {gamma:g}"] = run
     for name in ("A1", "A5"):
         problem = AGNOSTIC[name]()
         assert isinstance(problem.experts, TableExperts)
-        alone = setup.gts(problem.experts)
-        run = measure(
-            alone if swapped else Hedged(alone), problem.world, steps=steps, runs=runs
-        )
-        n, n_arms = len(problem.experts.names), problem.n_arms
-        bound = theory.hedged_bound(n_arms=n_arms, steps=steps, prior=1 / n).bound
-        claims.append(
-            mean_most(SAFE, f"{name}, {n} experts, {steps:,} steps", run.total, bound)
-        )
+        gts = setup.gts(problem.experts)
+        policy = gts if is_swapped else Hedged(gts)
+        run = measure(policy, problem.world, steps=steps, runs=runs)
+        n = len(problem.experts.names)
+        bound = theory.hedged_bound(
+            n_arms=problem.n_arms, steps=steps, prior=1 / n
+        ).bound
+        case = f"{name}, {n} experts, {steps:,} steps"
+        claims.append(mean_most(SAFE, case, run.total, bound))
         curves[f"{name}: Hedged"] = run
     text = (
         "World A1: two arms of mean 0.5 and 0.6. One expert predicts better on both "
@@ -130,25 +133,16 @@ def hedge(setup: Setup) -> Outcome:
         "A5: an expert with the right ranking is too sure of itself among 31 that say "
         "next to nothing. No expert is right in either."
     )
-    return Outcome(
-        "The agnostic case: nobody is right", text, tuple(claims), (_figure(curves),)
-    )
+    title = "The agnostic case: nobody is right"
+    return Outcome(title, text, tuple(claims), (_figure(curves),))
 
 
 def _figure(curves: dict[str, Run]) -> Figure:
     figure, (panel,) = panels()
     for i, (name, run) in enumerate(curves.items()):
-        at = np.unique(np.geomspace(1, len(run.regret), 50).round().astype(int)) - 1
-        points = np.array(
-            [mean_and_error(row) for row in np.cumsum(run.regret, axis=0)[at]]
-        )
-        band(panel, at + 1, points[:, 0], points[:, 1], i, name)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="steps",
-        ylabel="regret so far (lost rewards)",
-    )
+        draw_growth(panel, np.cumsum(run.regret, axis=0), i, name)
+    panel.set(xscale="log", yscale="log", xlabel="steps")
+    panel.set_ylabel("regret so far (lost rewards)")
     legend(panel)
     caption = (
         "GTS follows the best predictor for ever: a straight line of slope 1. Hedged "

@@ -20,14 +20,16 @@ __all__ = [
     "exact_error",
     "exact_regret",
     "exact_regret_at",
-    "exploring",
+    "exploration_odds",
     "spacing",
 ]
 
 INSTANCE = np.array([[[0.5, 0.9], [0.5, 0.1]]])
-WIN, GAP = 0.9, 0.4
+WIN = 0.9
+GAP = 0.4
 # beyond them the missing probability, or the regret, is below 1e-50
-_LOW, _HIGH = -60, 280
+_LOW = -60
+_HIGH = 280
 
 
 def spacing(loss: str, eta: float) -> float:
@@ -71,21 +73,23 @@ def exact_regret_at(
     power, start = _chain(loss, eta=eta, gamma=gamma, prior=prior)
     here = np.eye(len(power))[start]
     while steps:
-        here = here @ power if steps % 2 else here
-        power, steps = power @ power, steps // 2
+        if steps % 2:
+            here = here @ power
+        power = power @ power
+        steps //= 2
     return float(here[-1])
 
 
 def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array, int]:
     """The matrix of one step, whose last column collects regret, and the state to begin
     in."""
-    explore, start = exploring(loss, eta=eta, gamma=gamma, prior=prior)
+    explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
     size = len(explore)
     power = np.zeros((size + 1, size + 1))
-    for i in range(size):
-        power[i, min(i + 1, size - 1)] += explore[i] * WIN
-        power[i, max(i - 1, 0)] += explore[i] * (1 - WIN)
-        power[i, i] += 1 - explore[i]
+    for i, odds in enumerate(explore):
+        power[i, min(i + 1, size - 1)] += odds * WIN
+        power[i, max(i - 1, 0)] += odds * (1 - WIN)
+        power[i, i] += 1 - odds
     power[:size, size] = GAP * (1 - explore)
     power[size, size] = 1.0
     return power, start
@@ -100,30 +104,36 @@ def exact_error(
     >>> round(exact_error("log", eta=0.5, gamma=0.0, prior=0.1, steps=64, runs=100), 4)
     0.5876
     """
-    explore, at = exploring(loss, eta=eta, gamma=gamma, prior=prior)
+    explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
     cost = GAP * (1 - explore)
     # E of the regret to come and of its square, by state
-    first, second = np.zeros_like(cost), np.zeros_like(cost)
+    first = np.zeros_like(cost)
+    second = np.zeros_like(cost)
     for _ in range(steps):
-        second = cost**2 + 2 * cost * _ahead(first, explore) + _ahead(second, explore)
-        first = cost + _ahead(first, explore)
-    return float(np.sqrt(max(second[at] - first[at] ** 2, 0.0) / runs))
+        later = _step_values(first, explore)
+        second = cost**2 + 2 * cost * later + _step_values(second, explore)
+        first = cost + later
+    variance = max(second[start] - first[start] ** 2, 0.0)
+    return float(np.sqrt(variance / runs))
 
 
-def exploring(
+def exploration_odds(
     loss: str, *, eta: float, gamma: float, prior: float
 ) -> tuple[Array, int]:
     """The probability of arm 2 in every state, and the place of the state without wins
     and losses."""
     wins = np.arange(_LOW, _HIGH + 1)
+    doubt = (1 - prior) / prior
     with np.errstate(over="ignore"):
-        leader = 1 / (1 + (1 - prior) / prior * np.exp(-wins * spacing(loss, eta)))
+        leader = 1 / (1 + doubt * np.exp(-wins * spacing(loss, eta)))
     explore: Array = (1 - gamma) * leader + gamma / 2
     return explore, -_LOW
 
 
-def _ahead(values: Array, explore: Array) -> Array:
+def _step_values(values: Array, explore: Array) -> Array:
     """The expected value after one step, by state; the outermost states stay where they
     are."""
-    won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
-    return values + explore * (WIN * won + (1 - WIN) * lost - values)
+    after_win = np.append(values[1:], values[-1])
+    after_loss = np.append(values[0], values[:-1])
+    after_pull = WIN * after_win + (1 - WIN) * after_loss
+    return values + explore * (after_pull - values)

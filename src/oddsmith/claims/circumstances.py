@@ -7,49 +7,36 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.claims.claim import Experiment, Outcome, Setup, instance, measure
-from oddsmith.core.arrays import Array
+from oddsmith.claims.drawing import draw_means
 from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import COLOURS, EDGE, MARKERS, legend, panels, svg
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.worlds.drift import SwitchingWorld
 from oddsmith.lab.worlds.tables import TableWorld
-from oddsmith.lab.worlds.world import Bernoulli, Beta
+from oddsmith.lab.worlds.world import Bernoulli, Beta, Noise
 
-__all__ = ["LEARNING_RATE", "MISSPECIFIED", "ROUNDING", "SWITCHING", "points"]
+__all__ = ["LEARNING_RATE", "MISSPECIFIED", "ROUNDING", "SWITCHING"]
 
 _GAMMA = 0.05
-
-
-def points(panel: Any, x: Any, totals: list[Array], i: int, label: str) -> None:
-    """Means with two standard errors."""
-    means = np.array([mean_and_error(total) for total in totals])
-    style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
-    panel.errorbar(x, means[:, 0], 2 * means[:, 1], label=label, **style)
 
 
 def learning_rate(setup: Setup) -> Outcome:
     """On a benign instance a larger eta is better, and flattens; the danger of large
     eta is another instance's."""
-    problem, steps, runs = instance(), setup.steps(4000, 2000), setup.runs()
+    problem = instance()
+    steps = setup.steps(4000, 2000)
+    runs = setup.runs()
     etas = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
     figure, (panel,) = panels()
     for i, loss in enumerate(("square", "log")):
-        totals = [
-            measure(
-                setup.gts(problem.experts, loss, eta=eta, gamma=_GAMMA),
-                problem.world,
-                steps=steps,
-                runs=runs,
-            ).total
-            for eta in etas
-        ]
-        points(panel, etas, totals, i, f"{loss} loss")
-    panel.set(
-        xscale="log",
-        xlabel="learning rate eta",
-        ylabel=f"regret after {steps:,} steps",
-        ylim=(0, None),
-    )
+        totals = []
+        for eta in etas:
+            policy = setup.gts(problem.experts, loss, eta=eta, gamma=_GAMMA)
+            run = measure(policy, problem.world, steps=steps, runs=runs)
+            totals.append(run.total)
+        draw_means(panel, etas, totals, i, f"{loss} loss")
+    panel.set(xscale="log", xlabel="learning rate eta", ylim=(0, None))
+    panel.set_ylabel(f"regret after {steps:,} steps")
     legend(panel)
     text = (
         f"gamma = {_GAMMA}. The instance is benign; the phase transition above shows "
@@ -65,43 +52,37 @@ def learning_rate(setup: Setup) -> Outcome:
 def switching(setup: Setup) -> Outcome:
     """When the truth switches, fixed share of about switches/T is best, and its bound
     holds."""
-    problem, steps, runs = instance(), setup.steps(6000, 3000), setup.runs(60)
-    truths, switches = (0, 5, 11, 17), 3
-    until = [steps * (i + 1) // len(truths) for i in range(switches)]
-    world = SwitchingWorld(
-        [TableWorld(problem.table[:, i]) for i in truths], until=until
-    )
+    problem = instance()
+    steps = setup.steps(6000, 3000)
+    runs = setup.runs(60)
+    truths = (0, 5, 11, 17)
+    switches = len(truths) - 1
+    ends = [steps * (i + 1) // len(truths) for i in range(switches)]
+    worlds = [TableWorld(problem.table[:, truth]) for truth in truths]
+    world = SwitchingWorld(worlds, until=ends)
     best = switches / (steps - 1)
     shares = (0.0, 1e-4, best, 1e-3, 1e-2, 0.1)
-    totals = [
-        measure(
-            setup.gts(problem.experts, gamma=_GAMMA, share=s),
-            world,
-            steps=steps,
-            runs=runs,
-        ).total
-        for s in shares
-    ]
-    given: Any = {
-        "n_arms": 3,
-        "steps": steps,
-        "prior": problem.true_prior,
-        "gamma": _GAMMA,
-    }
-    bound = theory.switching_bound("log", switches=switches, **given)
+    totals = []
+    for share in shares:
+        policy = setup.gts(problem.experts, gamma=_GAMMA, share=share)
+        totals.append(measure(policy, world, steps=steps, runs=runs).total)
+    bound = theory.switching_bound(
+        "log",
+        switches=switches,
+        n_arms=3,
+        steps=steps,
+        prior=problem.true_prior,
+        gamma=_GAMMA,
+    ).bound
     figure, (panel,) = panels()
-    shown_at = [2e-5, *shares[1:]]
-    points(panel, shown_at, totals, 0, "GTS, log loss")
+    # a log scale has no place for the share 0
+    draw_means(panel, [2e-5, *shares[1:]], totals, 0, "GTS, log loss")
     panel.axvline(best, color=EDGE, ls=":", label="switches / T")
-    panel.plot(
-        best, bound.bound, MARKERS[1], color=COLOURS[1], label="bound, at switches / T"
-    )
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="share alpha (leftmost point: none)",
-        ylabel=f"regret after {steps:,} steps",
-    )
+    label = "bound, at switches / T"
+    panel.plot(best, bound, MARKERS[1], color=COLOURS[1], label=label)
+    panel.set(xscale="log", yscale="log")
+    panel.set_xlabel("share alpha (leftmost point: none)")
+    panel.set_ylabel(f"regret after {steps:,} steps")
     legend(panel)
     text = f"The true expert changes {switches} times in {steps:,} steps."
     caption = (
@@ -114,13 +95,17 @@ def switching(setup: Setup) -> Outcome:
 def misspecified(setup: Setup) -> Outcome:
     """No expert is right: regret stays flat for small errors, then rises steeply, under
     its bound."""
-    problem, steps, runs = instance(), setup.steps(6000, 3000), setup.runs()
+    problem = instance()
+    steps = setup.steps(6000, 3000)
+    runs = setup.runs()
     errors = (0.0, 0.02, 0.05, 0.1, 0.2)
-    signs = np.random.default_rng(11).choice([-1.0, 1.0], problem.table[:, 0].shape)
-    totals, bounds = [], []
+    truth = problem.table[:, 0]
+    signs = np.random.default_rng(11).choice([-1.0, 1.0], truth.shape)
+    policy = setup.gts(problem.experts, "square", eta=1.0, gamma=_GAMMA)
+    totals = []
+    bounds = []
     for error in errors:
-        world = TableWorld(np.clip(problem.table[:, 0] + error * signs, 0, 1))
-        policy = setup.gts(problem.experts, "square", eta=1.0, gamma=_GAMMA)
+        world = TableWorld(np.clip(truth + error * signs, 0, 1))
         totals.append(measure(policy, world, steps=steps, runs=runs).total)
         bound = theory.misspecified_bound(
             "square",
@@ -132,13 +117,10 @@ def misspecified(setup: Setup) -> Outcome:
         )
         bounds.append(bound.bound)
     figure, (panel,) = panels()
-    points(panel, errors, totals, 0, "GTS, square loss")
+    draw_means(panel, errors, totals, 0, "GTS, square loss")
     panel.plot(errors, bounds, "--", color=COLOURS[1], label="bound")
-    panel.set(
-        xlabel="error of the best expert (reward)",
-        ylabel=f"regret after {steps:,} steps",
-        yscale="log",
-    )
+    panel.set(xlabel="error of the best expert (reward)", yscale="log")
+    panel.set_ylabel(f"regret after {steps:,} steps")
     legend(panel)
     text = (
         "Mean rewards are the first expert's predictions plus or minus an error; "
@@ -154,36 +136,24 @@ def misspecified(setup: Setup) -> Outcome:
 def rounding(setup: Setup) -> Outcome:
     """Rewards in [0, 1] used as they are teach more than the same rewards rounded to 0
     or 1 by a coin."""
-    problem, steps, runs = instance(), setup.steps(3000, 1500), setup.runs(200)
+    problem = instance()
+    steps = setup.steps(3000, 1500)
+    runs = setup.runs(200)
+    noises: dict[str, Noise] = {
+        "used as they are": Beta(5.0),
+        "rounded by a coin": Bernoulli(),
+    }
     figure, axes = panels(2, width=4.6)
-    for i, loss in enumerate(("square", "log")):
-        policy = setup.gts(
-            problem.experts, loss, eta=theory.tight_coefficient(loss).eta, gamma=0.02
-        )
-        found = {
-            name: measure(policy, problem.world, steps=steps, runs=runs, noise=noise)
-            for name, noise in (
-                ("used as they are", Beta(5.0)),
-                ("rounded by a coin", Bernoulli()),
-            )
-        }
-        for j, (name, run) in enumerate(found.items()):
+    for panel, loss in zip(axes, ("square", "log"), strict=True):
+        eta = theory.tight_coefficient(loss).eta
+        policy = setup.gts(problem.experts, loss, eta=eta, gamma=0.02)
+        for i, (name, noise) in enumerate(noises.items()):
+            run = measure(policy, problem.world, steps=steps, runs=runs, noise=noise)
             mean, error = mean_and_error(run.total)
-            axes[i].bar(
-                j,
-                mean,
-                yerr=2 * error,
-                color=COLOURS[j],
-                hatch=("", "//")[j],
-                capsize=4,
-                label=name,
-            )
-        axes[i].set(
-            title=f"{loss} loss",
-            xticks=(0, 1),
-            xticklabels=list(found),
-            ylabel=f"regret after {steps:,} steps",
-        )
+            style: Any = {"color": COLOURS[i], "hatch": ("", "//")[i]}
+            panel.bar(i, mean, yerr=2 * error, capsize=4, label=name, **style)
+        panel.set(title=f"{loss} loss", xticks=(0, 1), xticklabels=list(noises))
+        panel.set_ylabel(f"regret after {steps:,} steps")
     text = (
         "Rewards are drawn from Beta distributions. The paper rounds them; nothing in "
         "the theory needs that."
@@ -192,10 +162,11 @@ def rounding(setup: Setup) -> Outcome:
         "Rounding throws information away: the same rewards, used as they are, cost "
         "less regret."
     )
-    return Outcome(
-        "Rounding rewards or using them", text, (), (Figure(svg(figure), caption),)
-    )
+    drawing = Figure(svg(figure), caption)
+    return Outcome("Rounding rewards or using them", text, (), (drawing,))
 
 
-LEARNING_RATE, SWITCHING = Experiment(learning_rate), Experiment(switching)
-MISSPECIFIED, ROUNDING = Experiment(misspecified), Experiment(rounding)
+LEARNING_RATE = Experiment(learning_rate)
+SWITCHING = Experiment(switching)
+MISSPECIFIED = Experiment(misspecified)
+ROUNDING = Experiment(rounding)

@@ -1,10 +1,10 @@
 """Rules, claims and experiments: what is accepted is stated first, then something is
 run, then it is judged."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,9 @@ __all__ = [
     "Outcome",
     "Rule",
     "Setup",
+    "format_mean",
     "instance",
     "measure",
-    "shown",
 ]
 
 
@@ -66,11 +66,9 @@ class Rule:
         """
         if self.false_pass is not None:
             return f"passes if false ≤ {self.false_pass:g}"
-        return (
-            f"false alarms ≤ {self.false_alarm:g}"
-            if self.false_alarm
-            else "exact: none"
-        )
+        if self.false_alarm:
+            return f"false alarms ≤ {self.false_alarm:g}"
+        return "exact: none"
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ class Setup:
     of its power."""
 
     quick: bool
-    broken: Break = RIGHT
+    wrong: Break = RIGHT
 
     def steps(self, full: int, quick: int) -> int:
         return quick if self.quick else full
@@ -136,19 +134,16 @@ class Setup:
 
     def eta(self, right: float) -> float:
         """The learning rate that is played where this one is right."""
-        return right * self.broken.eta
+        return right * self.wrong.eta
 
     def gamma(self, right: float) -> float:
         """The exploration that is played where this one is right."""
-        return right * self.broken.gamma
+        return right * self.wrong.gamma
 
     def loss(self, name: str) -> Loss:
         """The loss that is played."""
-        return (
-            partial(_shifted, LOSSES[name], self.broken.shift)
-            if self.broken.shift
-            else LOSSES[name]
-        )
+        loss = LOSSES[name]
+        return partial(_shift, loss, self.wrong.shift) if self.wrong.shift else loss
 
     def gts(
         self,
@@ -163,13 +158,14 @@ class Setup:
         """GTS over experts or a table of them, by the name of its loss, as it is
         played."""
         bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
-        settings: Any = {
-            "eta": self.eta(eta),
-            "gamma": self.gamma(gamma),
-            "prior": prior,
-            "share": share,
-        }
-        return GeneralizedThompsonSampling(bank, self.loss(loss), **settings)
+        return GeneralizedThompsonSampling(
+            bank,
+            self.loss(loss),
+            eta=self.eta(eta),
+            gamma=self.gamma(gamma),
+            prior=prior,
+            share=share,
+        )
 
 
 @dataclass(frozen=True)
@@ -188,21 +184,22 @@ class Experiment:
         """What is found; every claim is a case of one of the rules, no rule has more
         cases than it states."""
         outcome = self.run(setup)
-        for rule in {claim.rule for claim in outcome.claims} | set(self.rules):
-            cases = sum(claim.rule == rule for claim in outcome.claims)
-            if rule not in self.rules or not 0 < cases <= rule.cases:
+        cases = Counter(claim.rule for claim in outcome.claims)
+        for rule in {*cases, *self.rules}:
+            count = cases[rule]
+            if rule not in self.rules or not 0 < count <= rule.cases:
                 raise AssertionError(
-                    f"{outcome.title}: {rule.statement!r} has {cases} cases, of "
+                    f"{outcome.title}: {rule.statement!r} has {count} cases, of "
                     f"{rule.cases} stated"
                 )
         return outcome
 
-    def broken(self, setup: Setup, wrong: Break) -> Outcome:
+    def run_wrong(self, setup: Setup, wrong: Break) -> Outcome:
         """What is found where this is done wrong."""
-        return self(replace(setup, broken=wrong))
+        return self(replace(setup, wrong=wrong))
 
 
-def _shifted(loss: Loss, shift: float, prediction: Array, reward: Real) -> Array:
+def _shift(loss: Loss, shift: float, prediction: Array, reward: Real) -> Array:
     """The loss of predictions that are off by `shift`, within [0.001, 0.999]."""
     return loss(np.clip(prediction + shift, 0.001, 0.999), reward)
 
@@ -219,11 +216,15 @@ measure = partial(simulate, seed=1)
 """A simulation with the seed that all experiments share."""
 
 
-def shown(mean: float, error: float) -> str:
+def format_mean(mean: float, error: float) -> str:
     """A mean and its standard error.
 
-    >>> shown(12.345, 0.678), shown(1234.5, 6.7)
+    >>> format_mean(12.345, 0.678), format_mean(1234.5, 6.7)
     ('12.3 ± 0.68', '1,234.5 ± 6.7')
     """
-    places = 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3
+    places = 3
+    if abs(mean) >= 10:
+        places = 1
+    elif abs(mean) >= 1:
+        places = 2
     return f"{mean:,.{places}f} ± {error:.2g}"

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.claims.chain import GAP, INSTANCE, WIN, exploring
-from oddsmith.claims.circumstances import points
+from oddsmith.claims.chain import GAP, INSTANCE, WIN, exploration_odds
 from oddsmith.claims.claim import (
     Break,
     Claim,
@@ -18,6 +17,7 @@ from oddsmith.claims.claim import (
     instance,
     measure,
 )
+from oddsmith.claims.drawing import draw_means
 from oddsmith.claims.judgement import mean_is, most
 from oddsmith.core.arrays import Array
 from oddsmith.files.reports.page import Figure
@@ -26,10 +26,10 @@ from oddsmith.lab.delays import GeometricDelay
 from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.worlds.tables import TableWorld
 
-__all__ = ["DELAY", "Late", "late_regret"]
+__all__ = ["DELAY", "LateRegret", "late_regret"]
 
 
-class Late(NamedTuple):
+class LateRegret(NamedTuple):
     """The expected regret after so many steps, and the standard deviation of one
     run's."""
 
@@ -39,7 +39,7 @@ class Late(NamedTuple):
 
 def late_regret(
     loss: str, *, eta: float, gamma: float, prior: float, steps: int, delay: int
-) -> Late:
+) -> LateRegret:
     """Regret with every reward `delay` steps late, by backward recursion over (waiting
     draws, wins less losses).
 
@@ -57,32 +57,38 @@ def late_regret(
     ... ]
     [0.432976, 0.536, 0.6]
     """
-    explore, start = exploring(loss, eta=eta, gamma=gamma, prior=prior)
+    explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
+    # a queue is a number of `delay` bits, of which the oldest leaves at the next step
     queues = np.arange(2**delay)
-    # the queue after arm 1, and after arm 2
-    drawn = [(2 * queues + bit) & (2**delay - 1) for bit in (0, 1)]
-    # whether a win or loss comes
-    counts = [((2 * queues + bit) >> delay).astype(np.bool_)[:, None] for bit in (0, 1)]
+    mask = 2**delay - 1
+    after_first = (2 * queues) & mask
+    after_second = (2 * queues + 1) & mask
+    # whether the draw that leaves the queue was arm 2, so that a win or loss comes
+    learns_first = ((2 * queues) >> delay).astype(np.bool_)[:, None]
+    learns_second = ((2 * queues + 1) >> delay).astype(np.bool_)[:, None]
 
-    def ahead(values: Array) -> Array:
+    def step_values(values: Array) -> Array:
         """The expected value (queues, states) after one step."""
-        won, lost = np.roll(values, -1, axis=1), np.roll(values, 1, axis=1)
-        won[:, -1], lost[:, 0] = values[:, -1], values[:, 0]
-        learnt = WIN * won + (1 - WIN) * lost
-        first, second = (
-            np.where(here, learnt[to], values[to])
-            for here, to in zip(counts, drawn, strict=True)
-        )
+        after_win = np.roll(values, -1, axis=1)
+        after_win[:, -1] = values[:, -1]
+        after_loss = np.roll(values, 1, axis=1)
+        after_loss[:, 0] = values[:, 0]
+        learnt = WIN * after_win + (1 - WIN) * after_loss
+        first = np.where(learns_first, learnt[after_first], values[after_first])
+        second = np.where(learns_second, learnt[after_second], values[after_second])
         expected: Array = first + explore * (second - first)
         return expected
 
     cost = np.broadcast_to(GAP * (1 - explore), (len(queues), len(explore)))
-    total, square = np.zeros_like(cost), np.zeros_like(cost)
+    total = np.zeros_like(cost)
+    square = np.zeros_like(cost)
     for _ in range(steps):
-        square = cost**2 + 2 * cost * ahead(total) + ahead(square)
-        total = cost + ahead(total)
+        later = step_values(total)
+        square = cost**2 + 2 * cost * later + step_values(square)
+        total = cost + later
     mean = float(total[0, start])
-    return Late(mean, sqrt(max(float(square[0, start]) - mean**2, 0.0)))
+    variance = float(square[0, start]) - mean**2
+    return LateRegret(mean, sqrt(max(variance, 0.0)))
 
 
 SIMULATED = Rule(
@@ -116,108 +122,85 @@ def delay(setup: Setup) -> Outcome:
         "with mean 200). On the instance of two experts the chain is exact: the draws "
         "whose rewards are on their way are part of its state."
     )
-    return Outcome(
-        "Delayed rewards",
-        text,
-        (*_simulated(setup), *_additive(setup)),
-        (_figure(setup),),
-    )
+    claims = (*_chain_claims(setup), *_cost_claims(setup))
+    return Outcome("Delayed rewards", text, claims, (_figure(setup),))
 
 
-_PLAYED = {"Thompson sampling": (1.0, 0.0), "log, eta 1/2, gamma 0.05": (0.5, _GAMMA)}
+_LEARNERS = {"Thompson sampling": (1.0, 0.0), "log, eta 1/2, gamma 0.05": (0.5, _GAMMA)}
 
 
-def _simulated(setup: Setup) -> list[Claim]:
-    claims, steps, runs, prior, lost = [], 256, 4000, 0.1, setup.broken.other == "lost"
-    for name, (eta, gamma) in _PLAYED.items():
+def _chain_claims(setup: Setup) -> list[Claim]:
+    claims = []
+    steps = 256
+    runs = 4000
+    prior = 0.1
+    world = TableWorld(INSTANCE[:, 0])
+    for name, (eta, gamma) in _LEARNERS.items():
         policy = setup.gts(INSTANCE, eta=eta, gamma=gamma, prior=[prior, 1 - prior])
         for late in (1, 4):
             exact = late_regret(
                 "log", eta=eta, gamma=gamma, prior=prior, steps=steps, delay=late
             )
-            world, came = TableWorld(INSTANCE[:, 0]), steps if lost else late
-            total = measure(policy, world, steps=steps, runs=runs, delay=came).total
+            own_delay = steps if setup.wrong.other == "lost" else late
+            run = measure(policy, world, steps=steps, runs=runs, delay=own_delay)
             error = exact.deviation / np.sqrt(runs)
-            claims.append(
-                mean_is(
-                    SIMULATED,
-                    f"{name}, rewards {late} late",
-                    total,
-                    exact.mean,
-                    error=error,
-                )
-            )
+            case = f"{name}, rewards {late} late"
+            claims.append(mean_is(SIMULATED, case, run.total, exact.mean, error=error))
     return claims
 
 
-def _additive(setup: Setup) -> list[Claim]:
-    claims, steps = [], setup.steps(1024, 256)
-    for name, (eta, gamma) in _PLAYED.items():
+def _cost_claims(setup: Setup) -> list[Claim]:
+    claims = []
+    steps = setup.steps(1024, 256)
+    for name, (eta, gamma) in _LEARNERS.items():
+        own_eta = 0.0 if setup.wrong.other == "lost" else eta
         for prior in (0.1, 0.01):
             known: Any = {"gamma": gamma, "prior": prior, "steps": steps}
             prompt = late_regret("log", eta=eta, delay=0, **known).mean
             for late in (1, 4):
-                rate = 0.0 if setup.broken.other == "lost" else eta
-                more = late_regret("log", eta=rate, delay=late, **known).mean - prompt
-                claims.append(
-                    most(
-                        ADDITIVE,
-                        f"{name}, prior {prior:g}, rewards {late} late",
-                        more,
-                        float(late),
-                    )
-                )
+                regret = late_regret("log", eta=own_eta, delay=late, **known).mean
+                case = f"{name}, prior {prior:g}, rewards {late} late"
+                claims.append(most(ADDITIVE, case, regret - prompt, float(late)))
     return claims
 
 
 def _figure(setup: Setup) -> Figure:
-    problem, steps, runs = instance(), setup.steps(6000, 3000), setup.runs()
-    delays, policy, plain = (
-        (0, 10, 50, 200, 1000),
-        setup.gts(problem.experts, gamma=_GAMMA),
-        setup.gts(problem.experts, eta=1.0),
-    )
-    late, sampled = (
-        [
-            measure(one, problem.world, steps=steps, runs=runs, delay=d).total
-            for d in delays
-        ]
-        for one in (policy, plain)
-    )
-    random = np.array(
-        [  # runs share their delays, so the error is that of several seeds
-            measure(
-                policy,
-                problem.world,
-                steps=steps,
-                runs=10,
-                seed=seed,
-                delay=GeometricDelay(200.0),
-            ).total.mean()
-            for seed in range(setup.runs(20) // 2)
-        ]
-    )
-    figure, (panel,) = panels()
-    points(panel, delays, late, 0, f"GTS, log loss, gamma {_GAMMA}")
-    points(panel, delays, sampled, 1, "Thompson sampling")
-    style: Any = {
-        "fmt": "*",
-        "ms": 12,
-        "color": COLOURS[2],
-        "label": "random delays, mean 200",
+    problem = instance()
+    steps = setup.steps(6000, 3000)
+    runs = setup.runs()
+    delays = (0, 10, 50, 200, 1000)
+    policies = {
+        f"GTS, log loss, gamma {_GAMMA}": setup.gts(problem.experts, gamma=_GAMMA),
+        "Thompson sampling": setup.gts(problem.experts, eta=1.0),
     }
-    panel.errorbar(200, random.mean(), 2 * mean_and_error(random)[1], **style)
-    panel.set(
-        xlabel="delay of every reward (steps)",
-        ylabel=f"regret after {steps:,} steps",
-        ylim=(0, None),
-    )
+    figure, (panel,) = panels()
+    for i, (name, policy) in enumerate(policies.items()):
+        totals = []
+        for late in delays:
+            run = measure(policy, problem.world, steps=steps, runs=runs, delay=late)
+            totals.append(run.total)
+        draw_means(panel, delays, totals, i, name)
+    means = []
+    policy = setup.gts(problem.experts, gamma=_GAMMA)
+    random_delay = GeometricDelay(200.0)
+    # runs share their delays, so the error is that of several seeds
+    for seed in range(setup.runs(20) // 2):
+        run = measure(
+            policy, problem.world, steps=steps, runs=10, seed=seed, delay=random_delay
+        )
+        means.append(run.total.mean())
+    mean, error = mean_and_error(np.array(means))
+    style: Any = {"fmt": "*", "ms": 12, "color": COLOURS[2]}
+    panel.errorbar(200, mean, 2 * error, label="random delays, mean 200", **style)
+    panel.set_xlabel("delay of every reward (steps)")
+    panel.set_ylabel(f"regret after {steps:,} steps")
+    panel.set_ylim(0, None)
     legend(panel)
-    return Figure(
-        svg(figure),
+    caption = (
         "Regret grows in a straight line with the delay: late rewards count like any "
-        "others.",
+        "others."
     )
+    return Figure(svg(figure), caption)
 
 
 DELAY = Experiment(delay, (SIMULATED, ADDITIVE), BREAKS)

@@ -42,27 +42,19 @@ _STEPS = 400
 def elimination(setup: Setup) -> Outcome:
     """Ballots read per decision by both, for samples of 10 to 320 contexts."""
     sizes = (10, 40, 160) if setup.quick else (10, 40, 160, 320)
-    read = {contexts: _read(setup, contexts) for contexts in sizes}
+    ballots: dict[str, list[float]] = {"GTS": [], "Regressor Elimination": []}
     claims: list[Claim] = []
-    for contexts, (ours, theirs) in read.items():
-        claims.append(
-            least(
-                CHEAPER,
-                f"{contexts} contexts, 32 experts, 3 arms: ratio",
-                theirs / ours,
-                10.0,
-            )
-        )
+    for contexts in sizes:
+        ours, theirs = _ballots(setup, contexts)
+        case = f"{contexts} contexts, 32 experts, 3 arms: ratio"
+        claims.append(least(CHEAPER, case, theirs / ours, 10.0))
+        ballots["GTS"].append(ours)
+        ballots["Regressor Elimination"].append(theirs)
     figure, (panel,) = panels()
-    for i, name in enumerate(("GTS", "Regressor Elimination")):
-        values = [pair[i] for pair in read.values()]
+    for i, (name, values) in enumerate(ballots.items()):
         panel.plot(sizes, values, color=COLOURS[i], marker=MARKERS[i], label=name)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="contexts in the sample",
-        ylabel="ballots read per decision",
-    )
+    panel.set(xscale="log", yscale="log", xlabel="contexts in the sample")
+    panel.set_ylabel("ballots read per decision")
     legend(panel)
     text = (
         f"One run of {_STEPS} decisions. Both read the N K ballots of a decision. "
@@ -71,42 +63,38 @@ def elimination(setup: Setup) -> Outcome:
         "sample of contexts, again and again. Counts do not depend on the machine."
     )
     caption = "GTS reads as much whatever the sample; the balance grows with it."
-    return Outcome(
-        "GTS beside Regressor Elimination: work",
-        text,
-        tuple(claims),
-        (Figure(svg(figure), caption),),
-    )
+    title = "GTS beside Regressor Elimination: work"
+    drawing = Figure(svg(figure), caption)
+    return Outcome(title, text, tuple(claims), (drawing,))
 
 
-def _read(setup: Setup, contexts: int) -> tuple[float, float]:
+def _ballots(setup: Setup, contexts: int) -> tuple[float, float]:
     """Ballots that GTS and Elimination read per decision."""
-    problem, rng = instance(contexts=contexts), np.random.default_rng(2)
+    problem = instance(contexts=contexts)
+    rng = np.random.default_rng(2)
     policy: Any = RegressorElimination(problem.experts, np.arange(contexts))
-    state, states = policy.init(), []
+    states = [policy.init()]
     for step in range(1, _STEPS + 1):
         context = int(rng.integers(contexts))
+        state = states[-1]
         decision = decide(policy, state, context, float(rng.random()), step=step)
-        states.append(state)
         reward = float(rng.random() < problem.table[context, 0, decision.arm])
-        state = policy.update(state, decision, reward)
+        states.append(policy.update(state, decision, reward))
     n_experts, n_arms = problem.table.shape[1:]
-    if setup.broken.other == "once":
-        passes = balance_and_passes(policy.proposals[:1], np.ones(1))[1]
-        return float(n_experts * n_arms), n_experts * n_arms * (1 + passes / _STEPS)
-    balances = (
-        contexts
-        * n_experts
-        * n_arms
-        * balance_and_passes(policy.proposals, policy.context_odds)[1]
-    )
-    for before, after in pairwise([*states, state]):
-        if (alive := after.alive).sum() < before.alive.sum():
-            passes = balance_and_passes(
-                policy.proposals, policy.context_odds, alive, before.balance
-            )[1]
-            balances += contexts * int(alive.sum()) * n_arms * passes
-    return float(n_experts * n_arms), n_experts * n_arms + balances / _STEPS
+    own = n_experts * n_arms
+    if setup.wrong.other == "once":
+        _, passes = balance_and_passes(policy.proposals[:1], np.ones(1))
+        return float(own), own * (1 + passes / _STEPS)
+    proposals = policy.proposals
+    odds = policy.context_odds
+    _, passes = balance_and_passes(proposals, odds)
+    balances = contexts * own * passes
+    for before, after in pairwise(states):
+        alive = int(after.alive.sum())
+        if alive < before.alive.sum():
+            _, passes = balance_and_passes(proposals, odds, after.alive, before.balance)
+            balances += contexts * alive * n_arms * passes
+    return float(own), own + balances / _STEPS
 
 
 ELIMINATION = Experiment(elimination, (CHEAPER,), (ONCE,))

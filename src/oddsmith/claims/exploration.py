@@ -2,6 +2,7 @@
 eta = 1, both exact."""
 
 from math import log
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,87 +73,44 @@ POWER = Rule(
     cases=3,
 )
 
-_STEPS = 4096
-_CASES: dict[str, tuple[str, float, float]] = {
-    "Thompson sampling (log, eta 1, gamma 0)": ("log", 1.0, 0.0),
-    "log, eta 1/2, gamma 0": ("log", 0.5, 0.0),
-    "square, eta 1, gamma 0": ("square", 1.0, 0.0),
-    "log, eta 1/2, gamma 0.05": ("log", 0.5, 0.05),
-    "square, eta 1, gamma 0.05": ("square", 1.0, 0.05),
+
+class _Learner(NamedTuple):
+    loss: str
+    eta: float
+    gamma: float
+
+
+_WORLD = TableWorld(INSTANCE[:, 0])
+_DOUBLINGS = 12
+_STEPS = 2**_DOUBLINGS
+_CASES = {
+    "Thompson sampling (log, eta 1, gamma 0)": _Learner("log", 1.0, 0.0),
+    "log, eta 1/2, gamma 0": _Learner("log", 0.5, 0.0),
+    "square, eta 1, gamma 0": _Learner("square", 1.0, 0.0),
+    "log, eta 1/2, gamma 0.05": _Learner("log", 0.5, 0.05),
+    "square, eta 1, gamma 0.05": _Learner("square", 1.0, 0.05),
 }
 
 
 def exploration(setup: Setup) -> Outcome:
     """With a small prior on the truth, gamma = 0 loses almost everything and gamma > 0
     does not (X5)."""
-    runs, doublings = setup.runs(200), 12
     figure, axes = panels(2)
     claims: list[Claim] = []
     for panel, prior in zip(axes, (1e-4, 0.1), strict=True):
-        world, belief = TableWorld(INSTANCE[:, 0]), [prior, 1 - prior]
-        for i, (name, (loss, eta, gamma)) in enumerate(_CASES.items()):
-            horizons, exact = exact_regret(
-                loss, eta=eta, gamma=gamma, prior=prior, doublings=doublings
-            )
-            panel.plot(horizons, exact, color=COLOURS[i], ls=DASHES[i], label=name)
-            policy = setup.gts(INSTANCE, loss, eta=eta, gamma=gamma, prior=belief)
-            # rare runs in which nothing is learnt carry much of the mean: many runs, a
-            # few hundred at a time
-            total = np.concatenate(
-                [
-                    measure(policy, world, steps=_STEPS, runs=runs, seed=8 + i).total
-                    for i in range(10)
-                ]
-            )
-            mean, error = mean_and_error(total)
-            panel.errorbar(
-                _STEPS, mean, 2 * error, fmt=MARKERS[i], color=COLOURS[i], ms=5
-            )
-            error = exact_error(
-                loss, eta=eta, gamma=gamma, prior=prior, steps=_STEPS, runs=total.size
-            )
-            claims.append(
-                mean_is(
-                    SIMULATED,
-                    f"{name}, prior {prior:g}",
-                    total,
-                    float(exact[-1]),
-                    error=error,
-                )
-            )
-            if gamma == 0 and prior < 0.01:
-                played = exact_regret(
-                    loss, eta=eta, gamma=_added(setup), prior=prior, doublings=doublings
-                )[1][-1]
-                floor = GAP * (1 - prior) * -np.expm1(_STEPS * np.log1p(-prior)) / prior
-                claims.append(
-                    least(LINEAR, f"{name}, prior {prior:g}", float(played), floor)
-                )
+        for i, (name, learner) in enumerate(_CASES.items()):
+            claims += _learner_claims(setup, panel, prior, i, name, learner)
+        belief = [prior, 1 - prior]
         good = feel_good(TableExperts(INSTANCE), n_arms=2, steps=_STEPS, prior=belief)
-        run = measure(good, world, steps=_STEPS, runs=runs)
-        panel.errorbar(
-            _STEPS,
-            *mean_and_error(run.total),
-            fmt=MARKERS[5],
-            color=COLOURS[5],
-            ms=5,
-            label="Feel-Good, gamma 0",
-        )
-        panel.plot(
-            horizons,
-            0.4 * horizons,
-            color=EDGE,
-            lw=1,
-            ls=":",
-            label="0.4 T: nothing is learnt",
-        )
-        panel.set(
-            xscale="log",
-            yscale="log",
-            xlabel="steps T",
-            title=f"prior of the truth {prior:g}",
-            ylim=(0.3, 2500),
-        )
+        run = measure(good, _WORLD, steps=_STEPS, runs=setup.runs(200))
+        mean, error = mean_and_error(run.total)
+        style: Any = {"fmt": MARKERS[5], "color": COLOURS[5], "ms": 5}
+        panel.errorbar(_STEPS, mean, 2 * error, label="Feel-Good, gamma 0", **style)
+        horizons = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
+        style = {"color": EDGE, "lw": 1, "ls": ":"}
+        panel.plot(horizons, GAP * horizons, label="0.4 T: nothing is learnt", **style)
+        panel.set(xscale="log", yscale="log", ylim=(0.3, 2500))
+        panel.set(xlabel="steps T", title=f"prior of the truth {prior:g}")
     axes[0].set_ylabel("expected regret (lost rewards)")
     legend(axes[0])
     text = (
@@ -164,52 +122,71 @@ def exploration(setup: Setup) -> Outcome:
         "Left: without exploration regret is linear for about 1/prior steps; five per "
         "cent of exploration end that."
     )
-    return Outcome(
-        "Why explore: gamma 0 fails",
-        text,
-        tuple(claims),
-        (Figure(svg(figure), caption),),
+    drawing = Figure(svg(figure), caption)
+    return Outcome("Why explore: gamma 0 fails", text, tuple(claims), (drawing,))
+
+
+def _learner_claims(
+    setup: Setup, panel: Any, prior: float, i: int, name: str, learner: _Learner
+) -> list[Claim]:
+    """The claims about one learner and prior, and its line and point in the figure."""
+    known: Any = {"eta": learner.eta, "gamma": learner.gamma, "prior": prior}
+    horizons, exact = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
+    panel.plot(horizons, exact, color=COLOURS[i], ls=DASHES[i], label=name)
+    policy = setup.gts(
+        INSTANCE,
+        learner.loss,
+        eta=learner.eta,
+        gamma=learner.gamma,
+        prior=[prior, 1 - prior],
     )
-
-
-def _added(setup: Setup) -> float:
-    """The exploration that is played where none should be."""
-    return 0.05 if setup.broken.other == "explores" else 0.0
+    totals = []
+    # rare runs in which nothing is learnt carry much of the mean: many runs, a few
+    # hundred at a time
+    for seed in range(8, 18):
+        run = measure(policy, _WORLD, steps=_STEPS, runs=setup.runs(200), seed=seed)
+        totals.append(run.total)
+    total = np.concatenate(totals)
+    mean, error = mean_and_error(total)
+    style: Any = {"fmt": MARKERS[i], "color": COLOURS[i], "ms": 5}
+    panel.errorbar(_STEPS, mean, 2 * error, **style)
+    exact_deviation = exact_error(learner.loss, steps=_STEPS, runs=total.size, **known)
+    case = f"{name}, prior {prior:g}"
+    regret = float(exact[-1])
+    claims = [mean_is(SIMULATED, case, total, regret, error=exact_deviation)]
+    if learner.gamma == 0 and prior < 0.01:
+        # the exploration that is played where none should be
+        known["gamma"] = 0.05 if setup.wrong.other == "explores" else 0.0
+        _, played = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
+        undiscovered = -np.expm1(_STEPS * np.log1p(-prior))
+        floor = GAP * (1 - prior) * undiscovered / prior
+        claims.append(least(LINEAR, case, float(played[-1]), floor))
+    return claims
 
 
 def phase(setup: Setup) -> Outcome:
     """Below eta = 1 regret is bounded, at 1 it grows like ln T, above like T^(1-1/eta):
     exact dynamic programming."""
-    doublings, prior = 30, 0.1
-    etas = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
-    curves = {
-        eta: exact_regret(
+    doublings = 30
+    prior = 0.1
+    horizons = np.exp2(np.arange(doublings + 1, dtype=np.float64))
+    curves = {}
+    figure, (panel,) = panels()
+    for i, eta in enumerate((0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)):
+        _, curves[eta] = exact_regret(
             "log", eta=setup.eta(eta), gamma=0.0, prior=prior, doublings=doublings
         )
-        for eta in etas
-    }
-    figure, (panel,) = panels()
-    for i, (eta, (horizons, regret)) in enumerate(curves.items()):
-        panel.plot(
-            horizons,
-            regret,
-            color=COLOURS[i],
-            ls=DASHES[i],
-            marker=MARKERS[i],
-            markevery=5,
-            label=f"eta {eta:g}",
-        )
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="steps T",
-        ylabel="expected regret (lost rewards), exact",
-    )
+        style: Any = {"color": COLOURS[i], "ls": DASHES[i], "marker": MARKERS[i]}
+        label = f"eta {eta:g}"
+        panel.plot(horizons, curves[eta], markevery=5, label=label, **style)
+    panel.set(xscale="log", yscale="log", xlabel="steps T")
+    panel.set_ylabel("expected regret (lost rewards), exact")
     legend(panel, title="learning rate")
-    claims = [
-        _limit(eta, float(curves[eta][1][-1]), prior) for eta in (0.25, 0.5, 0.75)
-    ]
-    per_decade = float((curves[1.0][1][-1] - curves[1.0][1][-11]) / (10 * np.log10(2)))
+    claims = []
+    for eta in (0.25, 0.5, 0.75):
+        claims.append(_limit(eta, float(curves[eta][-1]), prior))
+    at_one = curves[1.0]
+    per_decade = float((at_one[-1] - at_one[-11]) / (10 * np.log10(2)))
     predicted = GAP * (1 - prior) / prior * log(10) / (0.8 * log(9.0))
     claims.append(equal(DECADE, "eta 1", per_decade, predicted, relative=0.02))
     claims += [_power(setup, eta, prior) for eta in (1.5, 2.0, 4.0)]
@@ -223,42 +200,28 @@ def phase(setup: Setup) -> Outcome:
         "Bounded below eta 1, a straight climb of 4.7 rewards per tenfold time at 1, a "
         "power of T above."
     )
-    return Outcome(
-        "The phase transition at eta = 1",
-        text,
-        tuple(claims),
-        (Figure(svg(figure), caption),),
-    )
+    drawing = Figure(svg(figure), caption)
+    return Outcome("The phase transition at eta = 1", text, tuple(claims), (drawing,))
 
 
 def _limit(eta: float, regret: float, prior: float) -> Claim:
     """Δ L_0/(1 - ρ): what a learning rate below 1 costs for ever."""
     rho = 0.9 * 9**-eta + 0.1 * 9**eta
-    return equal(
-        BOUNDED,
-        f"eta {eta:g}",
-        regret,
-        GAP * (1 - prior) / prior / (1 - rho),
-        relative=0.005,
-    )
+    predicted = GAP * (1 - prior) / prior / (1 - rho)
+    return equal(BOUNDED, f"eta {eta:g}", regret, predicted, relative=0.005)
 
 
 def _power(setup: Setup, eta: float, prior: float) -> Claim:
     """The exponent of T over as many periods of the lattice as there are between 2^14
     and 2^30 steps."""
     first = 2**14
-    last = round(first * 9 ** (eta * int(16 * log(2) / (eta * log(9)))))
-    regret = [
-        exact_regret_at("log", eta=setup.eta(eta), gamma=0.0, prior=prior, steps=steps)
-        for steps in (first, last)
-    ]
-    return equal(
-        POWER,
-        f"eta {eta:g}",
-        log(regret[1] / regret[0]) / log(last / first),
-        1 - 1 / eta,
-        off=0.01,
-    )
+    periods = int(16 * log(2) / (eta * log(9)))
+    last = round(first * 9 ** (eta * periods))
+    known: Any = {"eta": setup.eta(eta), "gamma": 0.0, "prior": prior}
+    early = exact_regret_at("log", steps=first, **known)
+    late = exact_regret_at("log", steps=last, **known)
+    exponent = log(late / early) / log(last / first)
+    return equal(POWER, f"eta {eta:g}", exponent, 1 - 1 / eta, off=0.01)
 
 
 EXPLORATION = Experiment(

@@ -4,7 +4,7 @@ side."""
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oddsmith import theory
 from oddsmith.claims.claim import Outcome, Setup
@@ -19,7 +19,7 @@ from oddsmith.lab.run import Run, mean_and_error
 from oddsmith.lab.simulate import simulate
 from oddsmith.theory.bounds import Bound
 
-__all__ = ["everyone", "show"]
+__all__ = ["Contender", "contenders", "show"]
 
 _OVER_EXPERTS: dict[str, dict[str, Any]] = {
     "GTS, tuned": {"kind": "tuned"},
@@ -57,30 +57,34 @@ _OVER_FEATURES: dict[str, dict[str, Any]] = {
 }
 
 
-def everyone(problem: Problem, steps: int) -> dict[str, tuple[Policy, Bound | None]]:
+class Contender(NamedTuple):
+    """A policy, with the bound that applies to it."""
+
+    policy: Policy
+    bound: Bound | None
+
+
+def contenders(problem: Problem, steps: int) -> dict[str, Contender]:
     """Every algorithm that can play here, with the bound that applies to it."""
     build = replace(problem.build(Path(), steps), schema=None, dim=len(problem.columns))
     bounds = _bounds(problem, steps)
-    left_out = {
-        "elimination": problem.contexts is None,
-        "particles": not problem.rows_per_arm,
-    }
-    policies = {}
+    absent = set()
+    if problem.contexts is None:
+        absent.add("elimination")
+    if not problem.rows_per_arm:
+        absent.add("particles")
+    found = {}
     for name, table in (_OVER_EXPERTS | _OVER_ARMS | _OVER_FEATURES).items():
-        if not left_out.get(name):
-            weighs = problem.prior is not None and "prior" in settings(
-                table.get("kind", "gts")
-            )
-            policies[name] = read_policy_table(
-                Keys(table | ({"prior": problem.prior} if weighs else {})), build
-            )
-    return {
-        name: (
-            problem.seen_by(policy) if name in _OVER_FEATURES else policy,
-            bounds.get(name),
-        )
-        for name, policy in policies.items()
-    }
+        if name in absent:
+            continue
+        keys = dict(table)
+        if problem.prior is not None and "prior" in settings(table.get("kind", "gts")):
+            keys["prior"] = problem.prior
+        policy = read_policy_table(Keys(keys), build)
+        if name in _OVER_FEATURES:
+            policy = problem.seen_by(policy)
+        found[name] = Contender(policy, bounds.get(name))
+    return found
 
 
 def _bounds(problem: Problem, steps: int) -> dict[str, Bound]:
@@ -89,13 +93,22 @@ def _bounds(problem: Problem, steps: int) -> dict[str, Bound]:
     bounds = {"EXP4": theory.exp4_bound(**known)}
     if problem.truth is None:
         return bounds
-    bounds |= {
-        "GTS, tuned": theory.regret_bound("log", **known),
-        "Feel-Good": theory.feelgood_bound("log", **known),
-    }
+    bounds["GTS, tuned"] = theory.regret_bound("log", **known)
+    bounds["Feel-Good"] = theory.feelgood_bound("log", **known)
+    bounds["SquareCB"] = theory.squarecb_bound(**known)
     if problem.prior is None:
         bounds["elimination"] = theory.regressor_elimination_bound(**known)
-    return bounds | {"SquareCB": theory.squarecb_bound(**known)}
+    return bounds
+
+
+class _Result(NamedTuple):
+    """What an algorithm lost, and took; `bound` is of its regret."""
+
+    name: str
+    mean: float
+    error: float
+    seconds: float
+    bound: float | None
 
 
 def show(
@@ -108,18 +121,19 @@ def show(
 ) -> Outcome:
     """Every algorithm simulated: a title and a text, a table and a figure; bounds stand
     beside what they bound."""
-    n_steps, n_runs = (
-        setup.steps(*steps),
-        min(setup.runs(runs), 8 if setup.quick else runs),
-    )
-    found: dict[str, tuple[Any, float, Bound | None]] = {}
-    for name, (policy, bound) in everyone(problem, n_steps).items():
+    n_steps = setup.steps(*steps)
+    n_runs = min(runs, 8) if setup.quick else runs
+    results = []
+    for name, contender in contenders(problem, n_steps).items():
         start = time.perf_counter()
-        run = simulate(policy, problem.world, steps=n_steps, runs=n_runs, seed=5)
-        seconds = time.perf_counter() - start
-        found[name] = _total(run, problem), seconds / (n_steps * n_runs), bound
-    ranked = sorted(found.items(), key=lambda item: float(item[1][0].mean()))
-    rows = [_row(name, *entry) for name, entry in ranked]
+        run = simulate(
+            contender.policy, problem.world, steps=n_steps, runs=n_runs, seed=5
+        )
+        seconds = (time.perf_counter() - start) / (n_steps * n_runs)
+        mean, error = mean_and_error(_total(run, problem))
+        bound = None if contender.bound is None else contender.bound.bound
+        results.append(_Result(name, mean, error, seconds, bound))
+    results.sort(key=lambda result: result.mean)
     headers = (
         "algorithm",
         f"regret after {n_steps:,} steps",
@@ -127,8 +141,10 @@ def show(
         "µs per step",
         "bound",
     )
-    table = Table(headers, tuple(rows), "Regret, time and bound of each algorithm")
-    return Outcome(*about, (), (_figure(ranked, problem, n_steps),), (table,))
+    rows = tuple(_row(result) for result in results)
+    table = Table(headers, rows, "Regret, time and bound of each algorithm")
+    title, text = about
+    return Outcome(title, text, (), (_figure(results, problem, n_steps),), (table,))
 
 
 def _total(run: Run, problem: Problem) -> Array:
@@ -137,42 +153,42 @@ def _total(run: Run, problem: Problem) -> Array:
     return run.total if problem.truth is not None else run.regret_to(problem.experts)
 
 
-def _row(name: str, total: Any, seconds: float, bound: Bound | None) -> tuple[str, ...]:
-    mean, error = mean_and_error(total)
+def _row(result: _Result) -> tuple[str, ...]:
     return (
-        name,
-        f"{mean:,.1f}",
-        f"{error:.2g}",
-        f"{seconds * 1e6:.2g}",
-        "" if bound is None else f"{bound.bound:,.0f}",
+        result.name,
+        f"{result.mean:,.1f}",
+        f"{result.error:.2g}",
+        f"{result.seconds * 1e6:.2g}",
+        "" if result.bound is None else f"{result.bound:,.0f}",
     )
 
 
-def _figure(ranked: list[Any], problem: Problem, steps: int) -> Figure:
-    figure, (panel,) = panels(height=0.8 + 0.24 * len(ranked))
-    for i, (name, (total, _, bound)) in enumerate(reversed(ranked)):
-        mean, error = mean_and_error(total)
-        panel.barh(
-            i, max(mean, 0.1), xerr=2 * error, color=COLOURS[_family(name)], height=0.7
-        )
-        if bound is not None:
-            panel.plot([bound.bound] * 2, [i - 0.4, i + 0.4], color=INK, lw=1.5)
-    names = [name for name, _ in reversed(ranked)]
+def _figure(results: list[_Result], problem: Problem, steps: int) -> Figure:
+    figure, (panel,) = panels(height=0.8 + 0.24 * len(results))
+    for i, result in enumerate(reversed(results)):
+        colour = COLOURS[_family(result.name)]
+        length = max(result.mean, 0.1)
+        panel.barh(i, length, xerr=2 * result.error, color=colour, height=0.7)
+        if result.bound is not None:
+            ends = [i - 0.4, i + 0.4]
+            panel.plot([result.bound] * 2, ends, color=INK, lw=1.5)
+    names = [result.name for result in reversed(results)]
     panel.set(yticks=range(len(names)), yticklabels=names, xscale="log")
     against = "the best arm" if problem.truth is not None else "the best expert"
     panel.set_xlabel(f"regret to {against} after {steps:,} steps")
-    for i, family in enumerate(
-        ("over experts", "without contexts", "linear and logistic")
-    ):
+    families = ("over experts", "without contexts", "linear and logistic")
+    for i, family in enumerate(families):
         panel.barh([0], [0], color=COLOURS[i], label=family)
     legend(panel)
     panel.set_axisbelow(True)
-    return Figure(
-        svg(figure),
+    caption = (
         "Shorter is better; bars end at the mean, with two standard errors. An upright "
-        "mark is the policy's bound.",
+        "mark is the policy's bound."
     )
+    return Figure(svg(figure), caption)
 
 
 def _family(name: str) -> int:
-    return 1 if name in _OVER_ARMS else 2 if name in _OVER_FEATURES else 0
+    if name in _OVER_ARMS:
+        return 1
+    return 2 if name in _OVER_FEATURES else 0

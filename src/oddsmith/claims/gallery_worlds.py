@@ -45,11 +45,9 @@ def adversarial(setup: Setup) -> Outcome:
         "The benign table again, but an adversary who sees the policy's state picks "
         "the context, run by run."
     )
-    problem, about = (
-        table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0]))),
-        "Gallery: an adversarial world",
-    )
-    return show(problem, setup, about=(about, text), steps=(2000, 300), runs=16)
+    problem = table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0])))
+    about = ("Gallery: an adversarial world", text)
+    return show(problem, setup, about=about, steps=(2000, 300), runs=16)
 
 
 def linear(setup: Setup) -> Outcome:
@@ -62,18 +60,11 @@ def linear(setup: Setup) -> Outcome:
         "Each of three arms shows a direction in four dimensions; the chance of a "
         "reward is logistic in it."
     )
-    world, experts = (
-        LogisticWorld(theta, n_arms=3),
-        LinearExperts(np.vstack([theta, others])),
-    )
+    world = LogisticWorld(theta, n_arms=3)
+    experts = LinearExperts(np.vstack([theta, others]))
     problem = Problem(world, experts, 0, columns=column_names(4))
-    return show(
-        problem,
-        setup,
-        about=("Gallery: a logistic world", text),
-        steps=(2000, 400),
-        runs=16,
-    )
+    about = ("Gallery: a logistic world", text)
+    return show(problem, setup, about=about, steps=(2000, 400), runs=16)
 
 
 def real(setup: Setup) -> Outcome:
@@ -87,28 +78,31 @@ def real(setup: Setup) -> Outcome:
 
     digits = load_digits()
     order = np.random.default_rng(7).permutation(len(digits.target))
-    x, y = digits.data[order] / 16, digits.target[order]
+    x = digits.data[order] / 16
+    y = digits.target[order]
+    past = (x[:150], y[:150])
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0)
     models = {
-        "neighbours": KNeighborsClassifier(5).fit(x[:150], y[:150]),
+        "neighbours": KNeighborsClassifier(5).fit(*past),
         "logistic": LogisticRegression(C=1.0, max_iter=500).fit(x[:30], y[:30]),
-        "bayes": GaussianNB(var_smoothing=1e-2).fit(x[:150], y[:150]),
-        "tree": DecisionTreeClassifier(max_depth=4, random_state=0).fit(
-            x[:150], y[:150]
-        ),
+        "bayes": GaussianNB(var_smoothing=1e-2).fit(*past),
+        "tree": tree.fit(*past),
     }
-    bank = ModelExperts(models, arms=[str(d) for d in range(10)])
-    experts = TableExperts(bank.predict((), x[150:]), names=tuple(models))
-    world = TableWorld((y[150:, None] == np.arange(10)).astype(np.float64))
-    features = np.hstack([x[150:], np.ones((len(x) - 150, 1))])
+    new_x = x[150:]
+    new_y = y[150:]
+    bank = ModelExperts(models, arms=[str(digit) for digit in range(10)])
+    experts = TableExperts(bank.predict((), new_x), names=tuple(models))
+    world = TableWorld((new_y[:, None] == np.arange(10)).astype(np.float64))
+    features = np.hstack([new_x, np.ones((len(new_x), 1))])
     text = (
         "1,647 handwritten digits, ten arms; four models trained on at most 150 digits "
         "are the experts."
     )
-    columns, sample = column_names(features.shape[1]), np.arange(0, 1647, 8)
+    columns = column_names(features.shape[1])
+    sample = np.arange(0, 1647, 8)
     problem = Problem(world, experts, None, features, columns, sample)
-    return show(
-        problem, setup, about=("Gallery: real data", text), steps=(1600, 300), runs=8
-    )
+    about = ("Gallery: real data", text)
+    return show(problem, setup, about=about, steps=(1600, 300), runs=8)
 
 
 def cheap(setup: Setup) -> Outcome:

@@ -2,19 +2,18 @@
 (Corollary 1, Theorem 1)."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith import theory
 from oddsmith.claims.claim import Experiment, Outcome, Setup, instance, measure
+from oddsmith.claims.drawing import draw_means
 from oddsmith.core.arrays import Array
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import COLOURS, MARKERS, legend, panels, svg
+from oddsmith.files.reports.style import COLOURS, legend, panels, svg
 from oddsmith.lab.problems import Problem
-from oddsmith.lab.run import mean_and_error
 from oddsmith.policies.recipes import feel_good, thompson_sampling
 from oddsmith.theory.bounds import Bound
 from oddsmith.theory.constants import Constants
@@ -30,29 +29,26 @@ class _Entry(NamedTuple):
     policy: Callable[[int, Bound | None], GeneralizedThompsonSampling]
 
 
-def _tuned(
-    problem: Problem, loss: str, _: int, bound: Bound | None
-) -> GeneralizedThompsonSampling:
-    assert bound is not None
-    return Setup(quick=False).gts(
-        problem.experts,
-        loss,
-        eta=float(bound.eta or 0.0),
-        gamma=float(bound.gamma or 0.0),
-    )
-
-
 def _entries(problem: Problem) -> dict[str, _Entry]:
     given: Any = {"n_arms": problem.n_arms, "prior": problem.true_prior}
-    beta, experts = theory.beta(problem.table), problem.experts
+    beta = theory.beta(problem.table)
+    experts = problem.experts
 
     def tuned(
         loss: str, constants: Constants = "tight", beta: float | None = None
     ) -> _Entry:
-        bound = partial(
-            theory.regret_bound, loss, constants=constants, beta=beta, **given
-        )
-        return _Entry(lambda t: bound(steps=t), partial(_tuned, problem, loss))
+        def policy_of(_: int, bound: Bound | None) -> GeneralizedThompsonSampling:
+            assert bound is not None
+            eta = float(bound.eta or 0.0)
+            gamma = float(bound.gamma or 0.0)
+            return Setup(quick=False).gts(experts, loss, eta=eta, gamma=gamma)
+
+        def bound_of(steps: int) -> Bound:
+            return theory.regret_bound(
+                loss, constants=constants, beta=beta, steps=steps, **given
+            )
+
+        return _Entry(bound_of, policy_of)
 
     return {
         "square, paper's constants": tuned("square", constants="paper"),
@@ -60,8 +56,8 @@ def _entries(problem: Problem) -> dict[str, _Entry]:
         "log, paper's constants": tuned("log", constants="paper", beta=beta),
         "log, tight constants": tuned("log"),
         "Feel-Good": _Entry(
-            lambda t: theory.feelgood_bound("log", steps=t, **given),
-            lambda t, _: feel_good(experts, n_arms=problem.n_arms, steps=t),
+            lambda steps: theory.feelgood_bound("log", steps=steps, **given),
+            lambda steps, _: feel_good(experts, n_arms=problem.n_arms, steps=steps),
         ),
         "Thompson sampling": _Entry(
             lambda _: None, lambda _, __: thompson_sampling(experts)
@@ -72,19 +68,20 @@ def _entries(problem: Problem) -> dict[str, _Entry]:
 def horizon(setup: Setup) -> Outcome:
     """Tuned regret grows like T^(2/3), far below its bounds; without exploration it
     stays flat on a benign instance."""
-    problem, runs = instance(), setup.runs(60)
-    horizons = [300, 1000, 3000] + ([] if setup.quick else [10_000, 30_000])
+    problem = instance()
+    runs = setup.runs(60)
+    horizons = [300, 1000, 3000]
+    if not setup.quick:
+        horizons += [10_000, 30_000]
     entries = _entries(problem)
     totals: dict[str, list[Array]] = {name: [] for name in entries}
     bounds: dict[str, list[float]] = {name: [] for name in entries}
     for steps in horizons:
         for name, entry in entries.items():
             bound = entry.bound(steps)
-            totals[name].append(
-                measure(
-                    entry.policy(steps, bound), problem.world, steps=steps, runs=runs
-                ).total
-            )
+            policy = entry.policy(steps, bound)
+            run = measure(policy, problem.world, steps=steps, runs=runs)
+            totals[name].append(run.total)
             bounds[name].append(bound.bound if bound else np.nan)
     figure = _figure(horizons, totals, bounds)
     text = (
@@ -100,29 +97,15 @@ def _figure(
 ) -> Figure:
     figure, axes = panels(2)
     for panel, loss in zip(axes, ("square", "log"), strict=True):
-        names = [
-            name
-            for name in totals
-            if name.startswith(loss) or name in ("Feel-Good", "Thompson sampling")
-        ]
+        names = [name for name in totals if name.startswith(loss)]
+        names += ["Feel-Good", "Thompson sampling"]
         for i, name in enumerate(names):
-            points = np.array([mean_and_error(total) for total in totals[name]])
-            style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
-            panel.errorbar(
-                horizons, points[:, 0], 2 * points[:, 1], label=name, **style
-            )
+            draw_means(panel, horizons, totals[name], i, name)
             if not np.isnan(bounds[name]).any():
-                panel.plot(
-                    horizons,
-                    bounds[name],
-                    ls="--",
-                    color=COLOURS[i],
-                    lw=1.2,
-                    label=f"bound: {name}",
-                )
-        panel.set(
-            xscale="log", yscale="log", xlabel="horizon T (steps)", title=f"{loss} loss"
-        )
+                style: Any = {"ls": "--", "color": COLOURS[i], "lw": 1.2}
+                panel.plot(horizons, bounds[name], label=f"bound: {name}", **style)
+        panel.set(xscale="log", yscale="log", title=f"{loss} loss")
+        panel.set_xlabel("horizon T (steps)")
         legend(panel)
     axes[0].set(ylabel="regret after T steps (lost rewards)")
     ceiling = max(panel.get_ylim()[1] for panel in axes)

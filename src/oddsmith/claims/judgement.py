@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from oddsmith.claims.claim import Claim, Rule, shown
+from oddsmith.claims.claim import Claim, Rule, format_mean
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.lab.run import mean_and_error
 
@@ -32,9 +32,8 @@ def least(rule: Rule, case: str, value: float, bound: float) -> Claim:
 
 def within(rule: Rule, case: str, value: float, low: float, high: float) -> Claim:
     """An exact number lies in a range that theory gives."""
-    return Claim(
-        rule, case, f"{low:,.6g} to {high:,.6g}", f"{value:,.6g}", low <= value <= high
-    )
+    predicted = f"{low:,.6g} to {high:,.6g}"
+    return Claim(rule, case, predicted, f"{value:,.6g}", low <= value <= high)
 
 
 def equal(
@@ -48,8 +47,9 @@ def equal(
 ) -> Claim:
     """An exact number is the predicted one, up to `off`, or to the share `relative` of
     it."""
-    held = abs(value - predicted) <= max(off, relative * abs(predicted))
-    return Claim(rule, case, f"{predicted:,.6g}", f"{value:,.6g}", held)
+    allowed = max(off, relative * abs(predicted))
+    holds = abs(value - predicted) <= allowed
+    return Claim(rule, case, f"{predicted:,.6g}", f"{value:,.6g}", holds)
 
 
 def mean_is(
@@ -60,52 +60,56 @@ def mean_is(
 
     Without an exact error the sample's own and Student's quantiles are taken.
     """
-    found, own = mean_and_error(sample)
+    found, own_error = mean_and_error(sample)
     tail = rule.level / 2
-    width = (
-        stats.norm.isf(tail) * error
-        if error is not None
-        else stats.t.isf(tail, sample.size - 1) * own
-    )
-    return Claim(
-        rule,
-        case,
-        f"{mean:,.4g}",
-        shown(found, own if error is None else error),
-        abs(found - mean) <= width,
-    )
+    if error is None:
+        error = own_error
+        quantile = stats.t.isf(tail, sample.size - 1)
+    else:
+        quantile = stats.norm.isf(tail)
+    holds = abs(found - mean) <= quantile * error
+    return Claim(rule, case, f"{mean:,.4g}", format_mean(found, error), holds)
 
 
 def mean_most(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
     """The mean of a sample may be at most a bound: rejected if Student's lower limit
     for it is above."""
     found, error = mean_and_error(sample)
-    low = found - stats.t.isf(rule.level, sample.size - 1) * error
-    return Claim(rule, case, f"≤ {bound:,.4g}", shown(found, error), low <= bound)
+    low = found - _width(rule, sample.size, error)
+    return Claim(rule, case, f"≤ {bound:,.4g}", format_mean(found, error), low <= bound)
 
 
 def mean_least(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
     """The mean of a sample may be no smaller than a bound: rejected if Student's upper
     limit for it is below."""
     found, error = mean_and_error(sample)
-    high = found + stats.t.isf(rule.level, sample.size - 1) * error
-    return Claim(rule, case, f"≥ {bound:,.4g}", shown(found, error), high >= bound)
+    high = found + _width(rule, sample.size, error)
+    return Claim(
+        rule, case, f"≥ {bound:,.4g}", format_mean(found, error), high >= bound
+    )
+
+
+def _width(rule: Rule, n: int, error: float) -> float:
+    """The distance of Student's limit from the mean of n numbers."""
+    return float(stats.t.isf(rule.level, n - 1) * error)
 
 
 def rare(rule: Rule, case: str, events: Bools, chance: float) -> Claim:
     """Events of probability at most `chance`: rejected if so many would be rarer than
     the rule's level."""
-    count, n = int(events.sum()), events.size
-    tail = float(stats.binom.sf(count - 1, n, chance)) if count else 1.0
-    return Claim(
-        rule, case, f"≤ {chance:g} of runs", f"{count} of {n}", tail >= rule.level
-    )
+    count = int(events.sum())
+    n = events.size
+    tail = 1.0
+    if count:
+        tail = float(stats.binom.sf(count - 1, n, chance))
+    holds = tail >= rule.level
+    return Claim(rule, case, f"≤ {chance:g} of runs", f"{count} of {n}", holds)
 
 
 def above_zero(rule: Rule, case: str, differences: Array) -> Claim:
     """Paired differences have a mean above 0: accepted if Student's lower limit is
     above 0."""
     found, error = mean_and_error(differences)
-    low = found - stats.t.isf(rule.level, differences.size - 1) * error
-    measured = f"{shown(found, error)}, at least {np.round(low, 4):g}"
+    low = found - _width(rule, differences.size, error)
+    measured = f"{format_mean(found, error)}, at least {np.round(low, 4):g}"
     return Claim(rule, case, "> 0", measured, low > 0)

@@ -3,6 +3,7 @@ of each (theory 10.2, 10.4)."""
 
 from itertools import pairwise
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from oddsmith.theory.constants import log_inverse
 
 __all__ = ["ARMS", "SQRT_PRIOR"]
 
-_ARMS, _TINY, _LONG = (2, 3, 5, 9, 17, 33), 1e-12, 2**15
+_ARMS = (2, 3, 5, 9, 17, 33)
+_TINY = 1e-12
+_LONG = 2**15
 CUBE = Rule(
     "Regret grows like (K-1)^(1/3) at tuned gamma",
     "Corollary 1",
@@ -35,19 +38,19 @@ UNDER = Rule(
 def arms(setup: Setup) -> Outcome:
     """Exact regret at the worst Δ for 2 to 33 arms, at the gamma that the simple form
     of the bound is least at."""
-    regrets, bounds, claims = [], [], []
+    regrets: list[float] = []
+    bounds: list[float] = []
+    claims = []
     for n_arms in _ARMS:
-        known = 2 if setup.broken.other == "two arms" else n_arms
+        known = 2 if setup.wrong.other == "two arms" else n_arms
         gamma = simple_gamma("log", n_arms=known, steps=_LONG, prior=_TINY)
-        learner = Sampling.played(setup, "log", eta=0.5, gamma=gamma)
-        regrets.append(worst(learner, prior=_TINY, steps=_LONG, n_arms=n_arms).regret)
-        bounds.append(
-            3
-            * 2 ** (-1 / 3)
-            * ((n_arms - 1) * log_inverse(_TINY)) ** (1 / 3)
-            * _LONG ** (2 / 3)
-        )
-        claims.append(most(UNDER, f"{n_arms} arms", regrets[-1], bounds[-1]))
+        learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
+        regret = worst(learner, prior=_TINY, steps=_LONG, n_arms=n_arms).regret
+        surprise = (n_arms - 1) * log_inverse(_TINY)
+        bound = 3 * 2 ** (-1 / 3) * surprise ** (1 / 3) * _LONG ** (2 / 3)
+        claims.append(most(UNDER, f"{n_arms} arms", regret, bound))
+        regrets.append(regret)
+        bounds.append(bound)
     slope = log(regrets[-1] / regrets[0]) / log(_ARMS[-1] - 1)
     claims.append(equal(CUBE, "2 to 33 arms", slope, 1 / 3, off=0.03))
     text = (
@@ -61,44 +64,27 @@ def arms(setup: Setup) -> Outcome:
 
 def _arms_figure(x: Array, regrets: Array, bounds: Array) -> Figure:
     figure, (panel,) = panels()
-    panel.plot(
-        x,
-        regrets,
-        color=COLOURS[0],
-        marker=MARKERS[0],
-        ls="none",
-        label="exact, worst Δ",
-    )
-    panel.plot(
-        x,
-        regrets[0] * x ** (1 / 3),
-        color=COLOURS[2],
-        ls=DASHES[0],
-        label="(K-1)^(1/3) through the first",
-    )
-    panel.plot(
-        x,
-        regrets[0] * x ** (2 / 3),
-        color=COLOURS[6],
-        ls=DASHES[3],
-        label="(K-1)^(2/3)",
-    )
+    points: Any = {"color": COLOURS[0], "marker": MARKERS[0], "ls": "none"}
+    panel.plot(x, regrets, label="exact, worst Δ", **points)
+    cube_root = regrets[0] * x ** (1 / 3)
+    label = "(K-1)^(1/3) through the first"
+    panel.plot(x, cube_root, color=COLOURS[2], ls=DASHES[0], label=label)
+    paper = regrets[0] * x ** (2 / 3)
+    panel.plot(x, paper, color=COLOURS[6], ls=DASHES[3], label="(K-1)^(2/3)")
     panel.plot(x, bounds, color=COLOURS[1], ls=DASHES[1], label="bound")
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="K - 1",
-        ylabel=f"regret after {_LONG:,} steps",
-    )
+    panel.set(xscale="log", yscale="log", xlabel="K - 1")
+    panel.set_ylabel(f"regret after {_LONG:,} steps")
     legend(panel)
-    return Figure(
-        svg(figure),
-        "The worst case over Δ follows the third root of K - 1, a fifth of the bound.",
+    caption = (
+        "The worst case over Δ follows the third root of K - 1, a fifth of the bound."
     )
+    return Figure(svg(figure), caption)
 
 
-_POWERS, _STEPS = (25, 50, 100, 200), 2**16  # priors 10^-25 and so on
-_EVERYDAY, _FIXED = (4, 6, 9, 13), 0.2
+_POWERS = (25, 50, 100, 200)  # priors 10^-25 and so on
+_STEPS = 2**16
+_EVERYDAY = (4, 6, 9, 13)
+_FIXED = 0.2
 ROOT = Rule(
     "With gamma free of p regret grows like √ln(1/p), at the worst Δ",
     "Corollary 1",
@@ -137,103 +123,84 @@ def sqrt_prior(setup: Setup) -> Outcome:
     depend on the prior."""
     powers = _POWERS[:3] if setup.quick else _POWERS
     gamma = (2 / _STEPS) ** (1 / 3)
-    learner = Sampling.played(setup, "square", eta=1.0, gamma=gamma)
-    found = [
-        worst(learner, prior=10.0**-power, steps=_STEPS).regret for power in powers
-    ]
-    sizes = [log_inverse(10.0**-power) for power in powers]
-    exponents = [log(b / a) / log(2) for a, b in pairwise(found)]
-    fluid = [sqrt(2 * size * _STEPS / (4 * gamma)) for size in sizes]
-    names = [f"p 1e-{power}" for power in powers]
-    ends = [f"{a} to {b[2:]}" for a, b in pairwise(names)]
-    claims = [
-        within(ROOT, case, slope, 5 / 12, 3 / 4)
-        for case, slope in zip(ends, exponents, strict=True)
-    ]
-    claims += [
-        Claim(FALLING, case, f"< {before:.4f}", f"{slope:.4f}", slope < before)
-        for case, (before, slope) in zip(ends[1:], pairwise(exponents), strict=True)
-    ]
-    for name, regret, size, at_rate in zip(names, found, sizes, fluid, strict=True):
-        claims.append(most(FLUID, name, regret, at_rate))
-        claims.append(
-            most(
-                MOST,
-                name,
-                regret,
-                sqrt(2 * _STEPS * size / (0.463177 * gamma)) + gamma * _STEPS / 2,
-            )
-        )
+    learner = Sampling.of_setup(setup, "square", eta=1.0, gamma=gamma)
+    bound_claims = []
+    sizes = []
+    regrets = []
+    fluid = []
+    for power in powers:
+        prior = 10.0**-power
+        size = log_inverse(prior)
+        regret = worst(learner, prior=prior, steps=_STEPS).regret
+        at_even_rate = sqrt(2 * size * _STEPS / (4 * gamma))
+        bound = sqrt(2 * _STEPS * size / (0.463177 * gamma)) + gamma * _STEPS / 2
+        bound_claims.append(most(FLUID, f"p 1e-{power}", regret, at_even_rate))
+        bound_claims.append(most(MOST, f"p 1e-{power}", regret, bound))
+        sizes.append(size)
+        regrets.append(regret)
+        fluid.append(at_even_rate)
+    claims = []
+    exponents = [log(after / before) / log(2) for before, after in pairwise(regrets)]
+    cases = [f"p 1e-{before} to 1e-{after}" for before, after in pairwise(powers)]
+    for case, exponent in zip(cases, exponents, strict=True):
+        claims.append(within(ROOT, case, exponent, 5 / 12, 3 / 4))
+    for case, (before, after) in zip(cases[1:], pairwise(exponents), strict=True):
+        predicted = f"< {before:.4f}"
+        claims.append(Claim(FALLING, case, predicted, f"{after:.4f}", after < before))
     decades, everyday = _fixed(setup)
+    claims += [*bound_claims, *decades]
     text = (
         f"World V(2, Δ), {_STEPS:,} steps, square loss, eta 1, gamma (K/T)^(1/3). The "
         "square root is the envelope over Δ, and a law for small priors: at everyday "
         "ones the exponent is larger. For any one Δ regret is linear in ln(1/p)."
     )
-    figure = _prior_figure(np.array(sizes), np.array(found), np.array(fluid), everyday)
-    return Outcome(
-        "Regret against ln(1/p): the square root", text, (*claims, *decades), (figure,)
+    figure = _prior_figure(
+        np.array(sizes), np.array(regrets), np.array(fluid), everyday
     )
+    title = "Regret against ln(1/p): the square root"
+    return Outcome(title, text, tuple(claims), (figure,))
 
 
 def _fixed(setup: Setup) -> tuple[list[Claim], list[float]]:
     """Log loss, eta 1/2, Δ 0.2: what each decade of the prior costs."""
     gamma = (2 / _LONG) ** (1 / 3)
-    learner, right = (
-        Sampling.played(setup, "log", eta=0.5, gamma=gamma),
-        Sampling("log", 0.5),
-    )
-    found = [
-        exact_regret(World(_FIXED, 10.0**-power), learner, _LONG) for power in _EVERYDAY
-    ]
+    learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
+    regrets = []
+    for power in _EVERYDAY:
+        regrets.append(exact_regret(World(_FIXED, 10.0**-power), learner, _LONG))
+    right = Sampling("log", 0.5)
     predicted = 2 / gamma * log(10) / (2 * spacing(_FIXED, right)) * (1 - gamma)
     claims = []
-    for i, (a, b) in enumerate(pairwise(_EVERYDAY)):
-        each = (found[i + 1] - found[i]) / (b - a)
-        claims.append(
-            equal(DECADE, f"p 1e-{a} to 1e-{b}", each, predicted, relative=0.01)
-        )
-    return claims, found
+    points = zip(_EVERYDAY, regrets, strict=True)
+    for (power, regret), (next_power, next_regret) in pairwise(points):
+        each = (next_regret - regret) / (next_power - power)
+        case = f"p 1e-{power} to 1e-{next_power}"
+        claims.append(equal(DECADE, case, each, predicted, relative=0.01))
+    return claims, regrets
 
 
 def _prior_figure(
     sizes: Array, found: Array, fluid: Array, everyday: list[float]
 ) -> Figure:
     figure, (left, right) = panels(2)
-    left.plot(
-        np.sqrt(sizes),
-        found,
-        color=COLOURS[0],
-        marker=MARKERS[0],
-        label="exact, worst Δ",
-    )
-    left.plot(
-        np.sqrt(sizes), fluid, color=COLOURS[1], ls=DASHES[1], label="√(KBT/(4γ))"
-    )
-    left.set(
-        xlabel="√ln(1/p)",
-        ylabel="regret",
-        xlim=(0, None),
-        ylim=(0, None),
-        title="worst Δ of each prior",
-    )
+    roots = np.sqrt(sizes)
+    style: Any = {"color": COLOURS[0], "marker": MARKERS[0]}
+    left.plot(roots, found, label="exact, worst Δ", **style)
+    left.plot(roots, fluid, color=COLOURS[1], ls=DASHES[1], label="√(KBT/(4γ))")
+    left.set(xlabel="√ln(1/p)", ylabel="regret", title="worst Δ of each prior")
+    left.set(xlim=(0, None), ylim=(0, None))
     decades = np.array(_EVERYDAY, dtype=np.float64)
-    right.plot(
-        decades, everyday, color=COLOURS[2], marker=MARKERS[1], label="exact, Δ 0.2"
-    )
-    right.set(
-        xlabel="decades of the prior, -log10 p",
-        ylabel="regret",
-        ylim=(0, None),
-        title="a fixed Δ",
-    )
-    for panel in (left, right):
-        legend(panel)
-    return Figure(
-        svg(figure),
+    style = {"color": COLOURS[2], "marker": MARKERS[1]}
+    right.plot(decades, everyday, label="exact, Δ 0.2", **style)
+    right.set(xlabel="decades of the prior, -log10 p", ylabel="regret")
+    right.set(title="a fixed Δ", ylim=(0, None))
+    legend(left)
+    legend(right)
+    caption = (
         "Left: in the worst world regret grows with the root of ln(1/p). Right: in one "
-        "world, with ln(1/p) itself.",
+        "world, with ln(1/p) itself."
     )
+    return Figure(svg(figure), caption)
 
 
 _DROPPED = Break("gamma is dropped", gamma=0.0)

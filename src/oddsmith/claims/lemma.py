@@ -2,7 +2,7 @@
 is thin."""
 
 from math import log
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from oddsmith.claims.claim import (
     instance,
     measure,
 )
+from oddsmith.claims.drawing import draw_growth
 from oddsmith.claims.judgement import mean_most, rare
 from oddsmith.core.arrays import Array
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import COLOURS, band, legend, panels, svg
-from oddsmith.lab.run import mean_and_error
+from oddsmith.files.reports.style import COLOURS, legend, panels, svg
 from oddsmith.lab.worlds.adversary import AdaptiveAdversary
 from oddsmith.lab.worlds.tables import TableWorld
 from oddsmith.theory.constants import c_square, lemma1
@@ -53,32 +53,38 @@ BREAKS = (
 def lemma_1(setup: Setup) -> Outcome:
     """The total Gibbs gap stays under its bound, whoever chooses the contexts; its tail
     is thin."""
-    problem, steps, runs = instance(), setup.steps(30_000, 4000), setup.runs(60)
-    surprise, slow = -log(problem.true_prior), lemma1(4.0).eta
-    entries: dict[str, tuple[str, float, float | None]] = {
-        "square, eta 1": (
-            "square",
-            1.0,
-            surprise / theory.tight_coefficient("square").c,
+    problem = instance()
+    steps = setup.steps(30_000, 4000)
+    runs = setup.runs(60)
+    surprise = -log(problem.true_prior)
+    slow = lemma1(4.0).eta
+    c = theory.tight_coefficient("square").c
+    entries = {
+        "square, eta 1": _Entry("square", 1.0, surprise / c),
+        "square, the paper's eta 0.174": _Entry(
+            "square", slow, surprise / c_square(slow)
         ),
-        "square, the paper's eta 0.174": ("square", slow, surprise / c_square(slow)),
-        "log, eta 1/2": ("log", 0.5, 2 * surprise),
-        "log, eta 1 (Thompson sampling's)": ("log", 1.0, None),
+        "log, eta 1/2": _Entry("log", 0.5, 2 * surprise),
+        "log, eta 1 (Thompson sampling's)": _Entry("log", 1.0, None),
     }
-    claims, curves = [], {}
-    for name, (loss, eta, bound) in entries.items():
-        policy = setup.gts(problem.experts, loss, eta=eta, gamma=0.05)
+    claims = []
+    figure, (panel,) = panels()
+    for i, (name, entry) in enumerate(entries.items()):
+        policy = setup.gts(problem.experts, entry.loss, eta=entry.eta, gamma=0.05)
         run = measure(policy, problem.world, steps=steps, runs=runs, trace=("gap",))
-        curves[name] = np.cumsum(run.traces["gap"], axis=0), bound
-        if bound is not None:
-            claims.append(
-                mean_most(
-                    TOTAL,
-                    f"32 experts, {name}, {steps:,} steps",
-                    curves[name][0][-1],
-                    bound,
-                )
-            )
+        total = np.cumsum(run.traces["gap"], axis=0)
+        draw_growth(panel, total, i, name, points=60)
+        if entry.bound is None:
+            continue
+        case = f"32 experts, {name}, {steps:,} steps"
+        claims.append(mean_most(TOTAL, case, total[-1], entry.bound))
+        colour = COLOURS[i]
+        panel.axhline(entry.bound, color=colour, lw=1, ls=":")
+        place = (1.1 * 12**i, entry.bound)
+        panel.annotate(f"bound: {name}", place, color=colour, fontsize=9, va="bottom")
+    panel.set(xscale="log", xlabel="steps", ylim=(0, None))
+    panel.set_ylabel("total Gibbs gap Σ D so far (squared reward)")
+    legend(panel)
     claims += [_two_experts(setup), *_adversary(setup), *_tail(setup)]
     text = (
         "32 experts, gamma 0.05. The gap D is how far a drawn expert's prediction of "
@@ -87,12 +93,21 @@ def lemma_1(setup: Setup) -> Outcome:
         "in two cases an adversary who sees the state shows the one on which the odds "
         "lose most."
     )
-    return Outcome(
-        "Lemma 1: what must be learnt is finite",
-        text,
-        tuple(claims),
-        (_figure(curves),),
+    caption = (
+        "Every curve becomes flat below its own bound (dotted): learning ends, however "
+        "long one plays."
     )
+    title = "Lemma 1: what must be learnt is finite"
+    drawing = Figure(svg(figure), caption)
+    return Outcome(title, text, tuple(claims), (drawing,))
+
+
+class _Entry(NamedTuple):
+    """A loss, its eta, and the bound of the total gap, if it has one."""
+
+    loss: str
+    eta: float
+    bound: float | None
 
 
 def _pair(setup: Setup, apart: float, runs: int) -> Array:
@@ -100,80 +115,45 @@ def _pair(setup: Setup, apart: float, runs: int) -> Array:
     reached."""
     table = np.array([[[0.5], [0.5 + apart]]])
     policy = setup.gts(table, "square", eta=1.0)
-    run = measure(
-        policy,
-        TableWorld(table[:, 0]),
-        steps=setup.steps(4000, 2000),
-        runs=runs,
-        trace=("gap",),
-    )
+    world = TableWorld(table[:, 0])
+    steps = setup.steps(4000, 2000)
+    run = measure(policy, world, steps=steps, runs=runs, trace=("gap",))
     total: Array = run.traces["gap"].sum(axis=0)
     return total
 
 
 def _two_experts(setup: Setup) -> Claim:
     bound = log(2) / theory.tight_coefficient("square").c
-    return mean_most(
-        TOTAL, "two experts 0.1 apart, square, eta 1", _pair(setup, 0.1, 400), bound
-    )
+    total = _pair(setup, 0.1, 400)
+    return mean_most(TOTAL, "two experts 0.1 apart, square, eta 1", total, bound)
 
 
 def _tail(setup: Setup) -> list[Claim]:
     """How often the total exceeds (L + ln 1/δ)/c, for some δ: at most δ (Ville)."""
-    c, totals = theory.tight_coefficient("square").c, _pair(setup, 0.2, 400)
-    return [
-        rare(
-            TAIL,
-            f"δ = {delta:g}, two experts 0.2 apart",
-            totals > (log(2) - log(delta)) / c,
-            delta,
-        )
-        for delta in (0.5, 0.1, 0.01)
-    ]
-
-
-def _adversary(setup: Setup) -> list[Claim]:
-    problem, steps = instance(contexts=40), setup.steps(3000, 1000)
-    world, claims = AdaptiveAdversary(TableWorld(problem.table[:, 0])), []
-    for gamma in (0.0, 0.2):
-        policy = setup.gts(problem.experts, gamma=gamma)
-        run = measure(policy, world, steps=steps, runs=setup.runs(48), trace=("gap",))
-        case = f"an adaptive adversary, log, eta 1/2, gamma {gamma:g}"
-        claims.append(
-            mean_most(
-                TOTAL, case, run.traces["gap"].sum(axis=0), -2 * log(problem.true_prior)
-            )
-        )
+    c = theory.tight_coefficient("square").c
+    totals = _pair(setup, 0.2, 400)
+    claims = []
+    for delta in (0.5, 0.1, 0.01):
+        bound = (log(2) - log(delta)) / c
+        case = f"δ = {delta:g}, two experts 0.2 apart"
+        claims.append(rare(TAIL, case, totals > bound, delta))
     return claims
 
 
-def _figure(curves: dict[str, Any]) -> Figure:
-    figure, (panel,) = panels()
-    for i, (name, (total, bound)) in enumerate(curves.items()):
-        at = np.unique(np.geomspace(1, len(total), 60).round().astype(int)) - 1
-        points = np.array([mean_and_error(total[t]) for t in at])
-        band(panel, at + 1, points[:, 0], points[:, 1], i, name)
-        if bound is not None:
-            panel.axhline(bound, color=COLOURS[i], lw=1, ls=":")
-            panel.annotate(
-                f"bound: {name}",
-                (1.1 * 12**i, bound),
-                color=COLOURS[i],
-                fontsize=9,
-                va="bottom",
-            )
-    panel.set(
-        xscale="log",
-        xlabel="steps",
-        ylabel="total Gibbs gap Σ D so far (squared reward)",
-        ylim=(0, None),
-    )
-    legend(panel)
-    return Figure(
-        svg(figure),
-        "Every curve becomes flat below its own bound (dotted): learning ends, however "
-        "long one plays.",
-    )
+def _adversary(setup: Setup) -> list[Claim]:
+    problem = instance(contexts=40)
+    world = AdaptiveAdversary(TableWorld(problem.table[:, 0]))
+    steps = setup.steps(3000, 1000)
+    runs = setup.runs(48)
+    bound = -2 * log(problem.true_prior)
+    claims = []
+    for gamma in (0.0, 0.2):
+        policy = setup.gts(problem.experts, gamma=gamma)
+        run = measure(policy, world, steps=steps, runs=runs, trace=("gap",))
+        total = run.traces["gap"].sum(axis=0)
+        case = f"an adaptive adversary, log, eta 1/2, gamma {gamma:g}"
+        claims.append(mean_most(TOTAL, case, total, bound))
+    return claims
 
 
 LEMMA_1 = Experiment(lemma_1, (TOTAL, TAIL), BREAKS)

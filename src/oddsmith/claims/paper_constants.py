@@ -2,7 +2,7 @@
 expert says g (theory 10.3)."""
 
 from math import ceil, e, exp, log, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,62 +15,64 @@ from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import COLOURS, DASHES, MARKERS, legend, panels, svg
 from oddsmith.theory.constants import lemma1, log_inverse, ratio_constant
 
-__all__ = ["BETA", "CONDITION_2", "LEMMA_1_PAPER", "doubted", "predicted_doubt"]
+__all__ = ["BETA", "CONDITION_2", "LEMMA_1_PAPER", "predicted_doubt", "total_doubt"]
 
 _BLOCK = 64  # steps between two looks at where the probability is
-_RARE, _SETTLED = 1e-25, 1e-14
+_RARE = 1e-25
+_SETTLED = 1e-14
 
 
 def _moments(f: float, g: float) -> tuple[float, float]:
     """The mean of ℓ(g) - ℓ(f), which is kl, and of its square."""
-    won, lost = log(f / g), log((1 - f) / (1 - g))
+    won = log(f / g)
+    lost = log((1 - f) / (1 - g))
     return f * won + (1 - f) * lost, f * won**2 + (1 - f) * lost**2
 
 
 def predicted_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
     """L/η + (1-p) M_2/(2 M_1): the second-order expansion of ln W, for Σ_t E lbar_t."""
     first, second = _moments(f, g)
-    return log_inverse(prior) / eta + (1 - prior) * second / first / 2
+    variance_term = (1 - prior) * second / first / 2
+    return log_inverse(prior) / eta + variance_term
 
 
-def doubted(f: float, g: float, *, eta: float, prior: float) -> float:
+def total_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
     """Σ_t E[w_g] kl(f, g) over all steps, where f is the truth with this prior.
 
     Wins are binomial, so that the weights after t steps are a function of their number;
     steps are added up until the wrong expert's mean weight is below 1e-14.
 
-    >>> round(
-    ...     doubted(
-    ...         0.3, 0.3 * 2.718281828459045**-1, eta=0.25608293750147265, prior=0.01
-    ...     ),
-    ...     4,
-    ... )
+    >>> g = 0.3 * 2.718281828459045**-1
+    >>> round(total_doubt(0.3, g, eta=0.25608293750147265, prior=0.01), 4)
     19.2598
     """
-    won, lost = eta * log(f / g), eta * log((1 - f) / (1 - g))
+    won = eta * log(f / g)
+    lost = eta * log((1 - f) / (1 - g))
     start = log((1 - prior) / prior)
-    here, low, total, step = np.ones(1), 0, 0.0, 0
+    here = np.ones(1)
+    low = 0
+    total = 0.0
+    step = 0
     while True:
         known = np.flatnonzero(here > _RARE)
         here = np.append(here[known[0] : known[-1] + 1], np.zeros(_BLOCK))
         low += int(known[0])
-        evidence = (
-            won * np.arange(low, low + len(here))
-            - lost * np.arange(low, low + len(here))
-            - start
-        )
+        wins = np.arange(low, low + len(here))
+        evidence = won * wins - lost * wins - start
         for t in range(step, step + _BLOCK):
-            doubt = float(
-                here @ (1 / (1 + np.exp(np.minimum(evidence + lost * t, 700.0))))
-            )
+            odds = np.exp(np.minimum(evidence + lost * t, 700.0))
+            doubt = float(here @ (1 / (1 + odds)))
             total += doubt
-            here[1:], here[0] = (1 - f) * here[1:] + f * here[:-1], (1 - f) * here[0]
+            here[1:] = (1 - f) * here[1:] + f * here[:-1]
+            here[0] *= 1 - f
         step += _BLOCK
         if doubt < _SETTLED:
-            return total * _moments(f, g)[0]
+            kl, _ = _moments(f, g)
+            return total * kl
 
 
-_KAPPAS, _PRIORS = (4.0, 4 / 3), (0.5, 0.1, 1e-3, 1e-6)
+_KAPPAS = (4.0, 4 / 3)
+_PRIORS = (0.5, 0.1, 1e-3, 1e-6)
 HALF = Rule(
     "Lemma 1 with the paper's constants is loose by a factor of 2 at most",
     "Lemma 1",
@@ -96,80 +98,61 @@ def lemma_1_paper(setup: Setup) -> Outcome:
     """Exact Σ lbar under uniform draws, over the paper's bound, for both kappa_2 and
     several Δ."""
     deltas = (0.25, 0.45) if setup.quick else (0.05, 0.1, 0.25, 0.45)
-    claims, curves = [], {}
+    claims = []
+    curves: dict[tuple[float, float], Array] = {}
     for prior in _PRIORS:
+        size = log_inverse(prior)
+        second_order = []
         for kappa2 in _KAPPAS:
             eta = lemma1(kappa2).eta
             totals = np.array([_total(setup, delta, prior, eta) for delta in deltas])
-            size = log_inverse(prior)
-            curves[kappa2, prior] = (
-                totals * eta / (2 * size),
-                totals / (size / eta + (1 - prior) / 2),
-            )
-        ratios, off = (
-            np.concatenate([curves[kappa2, prior][i] for kappa2 in _KAPPAS])
-            for i in (0, 1)
-        )
-        case, worst = (
-            f"p {prior:g}, {len(ratios)} worlds",
-            float(off[np.abs(off - 1).argmax()]),
-        )
+            curves[kappa2, prior] = totals * eta / (2 * size)
+            second_order.append(totals / (size / eta + (1 - prior) / 2))
+        ratios = np.concatenate([curves[kappa2, prior] for kappa2 in _KAPPAS])
+        expanded = np.concatenate(second_order)
+        farthest = float(expanded[np.abs(expanded - 1).argmax()])
+        allowed = 0.03 if prior > 0.1 else 0.01
+        case = f"p {prior:g}, {len(ratios)} worlds"
         claims += [
             least(HALF, f"{case}: smallest ratio", float(ratios.min()), 0.5),
             most(UNDER, f"{case}: largest ratio", float(ratios.max()), 1.0),
-            equal(
-                EXPANDED,
-                f"{case}: farthest",
-                worst,
-                1.0,
-                off=0.03 if prior > 0.1 else 0.01,
-            ),
+            equal(EXPANDED, f"{case}: farthest", farthest, 1.0, off=allowed),
         ]
     text = (
         "World V(2, Δ), square loss, arms drawn uniformly, until nothing is left to "
         "learn. The paper's Lemma 1 has 4(e-2) kappa_2 L, twice L/eta: a factor of 2 "
         "is what its proof gives away."
     )
-    return Outcome(
-        "Lemma 1 with the paper's constants",
-        text,
-        tuple(claims),
-        (_lemma_figure(curves),),
-    )
+    figure = _lemma_figure(curves)
+    return Outcome("Lemma 1 with the paper's constants", text, tuple(claims), (figure,))
 
 
 def _total(setup: Setup, delta: float, prior: float, eta: float) -> float:
     """Σ lbar after so many steps that the truth's posterior is 1 to rounding, if eta is
     right."""
-    learner = Sampling.played(setup, "square", eta=eta, gamma=1.0)
+    learner = Sampling.of_setup(setup, "square", eta=eta, gamma=1.0)
     world = World(delta, prior)
     right = spacing(delta, Sampling("square", eta))
-    return exact_loss(world, learner, ceil(3 * (world.doubt + 40) / (delta * right)))
+    steps = ceil(3 * (world.doubt + 40) / (delta * right))
+    return exact_loss(world, learner, steps)
 
 
-def _lemma_figure(curves: dict[tuple[float, float], tuple[Array, Array]]) -> Figure:
+def _lemma_figure(curves: dict[tuple[float, float], Array]) -> Figure:
     figure, (panel,) = panels()
+    sizes = [log_inverse(prior) for prior in _PRIORS]
     for i, kappa2 in enumerate(_KAPPAS):
-        sizes = [log_inverse(prior) for prior in _PRIORS]
+        ratios = [curves[kappa2, prior].mean() for prior in _PRIORS]
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
-        panel.plot(
-            sizes,
-            [curves[kappa2, p][0].mean() for p in _PRIORS],
-            label=f"kappa_2 {kappa2:.3g}",
-            **style,
-        )
+        panel.plot(sizes, ratios, label=f"kappa_2 {kappa2:.3g}", **style)
     panel.axhline(0.5, color=COLOURS[6], ls=":", label="1/2")
-    panel.set(
-        xlabel="L = ln(1/p)",
-        ylabel="exact total / the paper's bound",
-        ylim=(0.45, 0.65),
-    )
+    panel.set(xlabel="L = ln(1/p)", ylim=(0.45, 0.65))
+    panel.set_ylabel("exact total / the paper's bound")
     legend(panel)
-    return Figure(
-        svg(figure),
+    caption = (
         "The bound of Lemma 1 is twice what is lost, the more nearly so the smaller "
-        "the prior.",
+        "the prior."
     )
+    return Figure(svg(figure), caption)
 
 
 _BETAS = (0.5, 1.0, 2.0, 4.0, 6.0, 10.0)
@@ -199,61 +182,39 @@ _SMALL = 0.01  # the prior of the truth
 def beta(setup: Setup) -> Outcome:
     """One arm: how long log loss doubts the truth f, if another expert says f
     e^(-β/2)."""
-    shown: dict[float, tuple[float, ...]] = {
+    betas_of: dict[float, tuple[float, ...]] = {
         0.01: _BETAS[2:] if setup.quick else _BETAS[1:],
         0.3: _BETAS,
     }
     claims: list[Claim] = []
     sums: dict[float, list[float]] = {}
-    size, most_extra = (
-        log_inverse(_SMALL),
-        (1 - _SMALL) / (8 * (e - 2) * log_inverse(_SMALL)),
-    )
-    for f, betas in shown.items():
+    size = log_inverse(_SMALL)
+    most_extra = (1 - _SMALL) / (8 * (e - 2) * size)
+    for f, betas in betas_of.items():
+        sums[f] = []
         for width in betas:
-            g, right = f * exp(-width / 2), _eta(width)
-            played = setup.eta(
-                _eta(2.0) if setup.broken.other == "ignores beta" else right
-            )
-            total, case = (
-                doubted(f, g, eta=played, prior=_SMALL),
-                f"f {f:g}, β {width:g}",
-            )
-            claims += [
-                equal(
-                    SUM,
-                    case,
-                    total,
-                    predicted_doubt(f, g, eta=right, prior=_SMALL),
-                    relative=0.01,
-                ),
-                within(
-                    SHARE,
-                    case,
-                    total * right / (2 * size),
-                    0.495,
-                    (0.5 + most_extra) * 1.01,
-                ),
-            ]
-            sums.setdefault(f, []).append(total)
-        grown, wanted = sums[f][-1] / sums[f][0], _eta(betas[0]) / _eta(betas[-1])
-        claims.append(
-            equal(
-                GROWTH,
-                f"f {f:g}, β {betas[0]:g} to {betas[-1]:g}",
-                grown,
-                wanted,
-                relative=0.075,
-            )
-        )
+            g = f * exp(-width / 2)
+            right = _eta(width)
+            played = _eta(2.0) if setup.wrong.other == "ignores beta" else right
+            total = total_doubt(f, g, eta=setup.eta(played), prior=_SMALL)
+            predicted = predicted_doubt(f, g, eta=right, prior=_SMALL)
+            share = total * right / (2 * size)
+            largest = (0.5 + most_extra) * 1.01
+            case = f"f {f:g}, β {width:g}"
+            claims.append(equal(SUM, case, total, predicted, relative=0.01))
+            claims.append(within(SHARE, case, share, 0.495, largest))
+            sums[f].append(total)
+        growth = sums[f][-1] / sums[f][0]
+        growth_of_c = _eta(betas[0]) / _eta(betas[-1])
+        case = f"f {f:g}, β {betas[0]:g} to {betas[-1]:g}"
+        claims.append(equal(GROWTH, case, growth, growth_of_c, relative=0.075))
     text = (
         f"One arm, log loss, the paper's eta 1/(2(e-2) c(β/2)), prior {_SMALL:g}. The "
         "sum of kl over all steps is exact: wins are binomial. c(V) = V²/(e^(-V) + V "
         "- 1) is what replaces beta in the constants."
     )
-    return Outcome(
-        "Log loss: what beta costs", text, tuple(claims), (_beta_figure(shown, sums),)
-    )
+    figure = _beta_figure(betas_of, sums)
+    return Outcome("Log loss: what beta costs", text, tuple(claims), (figure,))
 
 
 def _eta(width: float) -> float:
@@ -262,46 +223,33 @@ def _eta(width: float) -> float:
 
 
 def _beta_figure(
-    shown: dict[float, tuple[float, ...]], sums: dict[float, list[float]]
+    betas_of: dict[float, tuple[float, ...]], sums: dict[float, list[float]]
 ) -> Figure:
     figure, (panel,) = panels()
-    size = log_inverse(_SMALL)
-    for i, (f, betas) in enumerate(shown.items()):
-        panel.plot(
-            betas,
-            sums[f],
-            MARKERS[i],
-            color=COLOURS[i],
-            ms=7 - 2 * i,
-            label=f"exact sum, f {f:g}",
-        )
+    for i, (f, betas) in enumerate(betas_of.items()):
+        style: Any = {"color": COLOURS[i], "ms": 7 - 2 * i}
+        panel.plot(betas, sums[f], MARKERS[i], label=f"exact sum, f {f:g}", **style)
     line = np.geomspace(min(_BETAS), max(_BETAS), 60)
+    size = log_inverse(_SMALL)
     bound = np.array([2 * size / _eta(width) for width in line])
-    panel.plot(
-        line,
-        bound,
-        DASHES[1],
-        color=COLOURS[2],
-        label="the paper's bound, 4(e-2) c(β/2) L",
-    )
+    label = "the paper's bound, 4(e-2) c(β/2) L"
+    panel.plot(line, bound, DASHES[1], color=COLOURS[2], label=label)
     panel.plot(line, bound / 2, DASHES[0], color=COLOURS[3], label="half of it")
-    panel.plot(
-        line,
-        bound[0] / 2 * line / line[0],
-        DASHES[3],
-        color=COLOURS[6],
-        label="in proportion to β",
-    )
+    straight = bound[0] / 2 * line / line[0]
+    label = "in proportion to β"
+    panel.plot(line, straight, DASHES[3], color=COLOURS[6], label=label)
     panel.set(xscale="log", yscale="log", xlabel="β", ylabel="Σ kl", ylim=(10, 150))
     legend(panel)
-    return Figure(
-        svg(figure),
-        "The sum follows c(β/2): a twentyfold β costs less than three times as much.",
+    caption = (
+        "The sum follows c(β/2): a twentyfold β costs less than three times as much."
     )
+    return Figure(svg(figure), caption)
 
 
-_F1, _F2 = np.array([0.6, 0.4]), np.array([0.4, 0.6])
-_EXPLORED, _APART = 0.1, 0.2
+_F1 = np.array([0.6, 0.4])
+_F2 = np.array([0.4, 0.6])
+_EXPLORED = 0.1
+_APART = 0.2
 EXACTLY = Rule(
     "C2 as printed is false: one expert's regret over the root of the mean loss has no "
     "bound",
@@ -316,39 +264,33 @@ def condition_2(setup: Setup) -> Outcome:
     """Δ_2/√lbar after n rewards that confirm the truth, by the policy's own weights: it
     grows without bound."""
     width = 2 * log(1.5)  # β: twice the largest log ratio
+    # kl over β, for log loss that is divided by it
+    log_case = _Confirmations("log", 0.5, log(1.5), _APART * log(1.5) / width)
+    square_case = _Confirmations("square", 1.0, _APART, _APART**2)
     root = sqrt(2 * width / _EXPLORED)
-    lost = _APART * log(1.5) / width  # kl over β, for log loss that is divided by it
-    kappas = {
-        "square": sqrt(4 / _EXPLORED),
-        "log, √(Kβ/γ)": root,
-        "log, K√(2β/γ)": 2 * root,
+    cases = {
+        "square": (square_case, sqrt(4 / _EXPLORED)),
+        "log, √(Kβ/γ)": (log_case, root),
+        "log, K√(2β/γ)": (log_case, 2 * root),
     }
+    ratios = {}
+    for case in (square_case, log_case):
+        doubts = _doubts(setup, case.loss, case.eta, 40)
+        ratios[case.loss] = _APART / np.sqrt(case.mean_loss * doubts)
     figure, (panel,) = panels()
     claims = []
-    for i, (name, kappa) in enumerate(kappas.items()):
-        loss, eta = ("square", 1.0) if name == "square" else ("log", 0.5)
-        mean_loss = _APART**2 if loss == "square" else lost
-        ratios = _APART / np.sqrt(mean_loss * _doubts(setup, loss, eta, 40))
-        needed = log(kappa**2 * mean_loss / _APART**2 - 1) / (
-            eta * (_APART if loss == "square" else log(1.5))
-        )
-        first = float(np.argmax(ratios > kappa)) if (ratios > kappa).any() else np.inf
-        claims.append(
-            equal(EXACTLY, f"{name}, kappa_1 {kappa:.4g}", first, ceil(needed))
-        )
+    for i, (name, (case, kappa)) in enumerate(cases.items()):
+        own = ratios[case.loss]
+        needed = log(kappa**2 * case.mean_loss / _APART**2 - 1) / (case.eta * case.step)
+        above = own > kappa
+        first = float(np.argmax(above)) if above.any() else np.inf
+        label = f"{name}, kappa_1 {kappa:.4g}"
+        claims.append(equal(EXACTLY, label, first, ceil(needed)))
+        colour = COLOURS[i if i < 2 else 4]
         if i < 2:
-            panel.plot(
-                ratios,
-                color=COLOURS[i],
-                ls=DASHES[i],
-                label=f"{loss} loss, eta {eta:g}",
-            )
-        panel.axhline(
-            kappa,
-            color=COLOURS[i if i < 2 else 4],
-            ls=":",
-            label=f"kappa_1 {kappa:.3g}: {name}",
-        )
+            label = f"{case.loss} loss, eta {case.eta:g}"
+            panel.plot(own, color=colour, ls=DASHES[i], label=label)
+        panel.axhline(kappa, color=colour, ls=":", label=f"kappa_1 {kappa:.3g}: {name}")
     panel.set(yscale="log", xlabel="net confirmations", ylabel="Δ₂ / √lbar")
     legend(panel)
     text = (
@@ -361,25 +303,34 @@ def condition_2(setup: Setup) -> Outcome:
         "As expert 2 loses its weight, the ratio passes every kappa_1, the paper's "
         "after 19 and 26 rewards."
     )
-    return Outcome(
-        "C2 as printed", text, tuple(claims), (Figure(svg(figure), caption),)
-    )
+    drawing = Figure(svg(figure), caption)
+    return Outcome("C2 as printed", text, tuple(claims), (drawing,))
+
+
+class _Confirmations(NamedTuple):
+    """A loss, its eta, what one confirmation adds to ln(w_1/w_2) for eta 1, and the
+    mean loss of expert 2."""
+
+    loss: str
+    eta: float
+    step: float
+    mean_loss: float
 
 
 def _doubts(setup: Setup, loss: str, eta: float, n: int) -> Array:
     """The weight of expert 2 after 0 to n wins of the first arm."""
     policy = setup.gts(np.stack([_F1, _F2])[None], loss, eta=eta, gamma=_EXPLORED)
-    state, doubts = policy.init(), []
+    state = policy.init()
+    doubts = []
     for _ in range(n + 1):
         doubts.append(float(policy.posterior(state)[1]))
-        state = policy.update(state, draw(policy.odds(state, 0), 0, 0.0), 1.0)
+        decision = draw(policy.odds(state, 0), 0, 0.0)
+        state = policy.update(state, decision, 1.0)
     return np.array(doubts)
 
 
-_FAST, _SLOW = (
-    Break("eta is twice too large", eta=2.0),
-    Break("eta is twice too small", eta=0.5),
-)
+_FAST = Break("eta is twice too large", eta=2.0)
+_SLOW = Break("eta is twice too small", eta=0.5)
 LEMMA_1_PAPER = Experiment(lemma_1_paper, (HALF, UNDER, EXPANDED), (_FAST, _SLOW))
 BETA = Experiment(
     beta,

@@ -1,65 +1,83 @@
 """The report of claims: first a table of statements, predictions, measurements and
 verdicts, then each experiment."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import oddsmith
 from oddsmith.claims.claim import Claim, Outcome, Rule
 from oddsmith.files.reports.page import Figure, Section, Table, write
 from oddsmith.files.reports.style import COLOURS, legend, panels, svg
 
-__all__ = ["report", "statements", "verdict"]
+__all__ = ["Statement", "report", "statements", "verdict"]
 
 _HEADERS = ("case", "predicted", "measured (± standard error)", "holds?")
 
 
 def verdict(outcomes: dict[str, Outcome]) -> str:
     """How many statements hold, and the first that does not, in one sentence."""
-    found = statements(outcomes)
-    failing = [
-        (name, claim)
-        for name, _, claims in found
-        for claim in claims
-        if not claim.holds
-    ]
-    if not found:
-        return f"Figures of {_count(outcomes)}; they claim nothing."
+    groups = statements(outcomes)
+    experiments = _count(len(outcomes), "experiment")
+    if not groups:
+        return f"Figures of {experiments}; they claim nothing."
+    failing = [group for group in groups if not group.holds]
     if not failing:
-        cases = sum(len(claims) for _, _, claims in found)
-        noun = "statement" if len(found) == 1 else "statements"
-        return (
-            f"All {len(found)} {noun} hold, in {cases} "
-            f"{'case' if cases == 1 else 'cases'} of {_count(outcomes)}."
-        )
-    rejected, (name, claim) = len({one.rule for _, one in failing}), failing[0]
-    why = (
-        f"{claim.rule.statement}, {claim.case} (predicted {claim.predicted}, measured "
-        f"{claim.measured})"
+        cases = _count(sum(len(group.claims) for group in groups), "case")
+        noun = "statement" if len(groups) == 1 else "statements"
+        return f"All {len(groups)} {noun} hold, in {cases} of {experiments}."
+    first = failing[0]
+    claim = first.example
+    several = sum(group.failures for group in failing) > 1
+    more = " and others" if several else ""
+    return (
+        f"{len(failing)} of {len(groups)} statements do not hold: in "
+        f"{first.experiment}, {claim.rule.statement}, {claim.case} (predicted "
+        f"{claim.predicted}, measured {claim.measured}){more}."
     )
-    more = " and others" if len(failing) > 1 else ""
-    return f"{rejected} of {len(found)} statements do not hold: in {name}, {why}{more}."
 
 
-def _count(outcomes: dict[str, Outcome]) -> str:
-    return f"{len(outcomes)} {'experiment' if len(outcomes) == 1 else 'experiments'}"
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def statements(outcomes: dict[str, Outcome]) -> list[tuple[str, Rule, list[Claim]]]:
+class Statement(NamedTuple):
+    """A rule with the name of its experiment and its cases."""
+
+    experiment: str
+    rule: Rule
+    claims: list[Claim]
+
+    @property
+    def failures(self) -> int:
+        """The number of cases that do not hold."""
+        return sum(not claim.holds for claim in self.claims)
+
+    @property
+    def holds(self) -> bool:
+        return not self.failures
+
+    @property
+    def example(self) -> Claim:
+        """A case that fails, or the first."""
+        return next((one for one in self.claims if not one.holds), self.claims[0])
+
+
+def statements(outcomes: dict[str, Outcome]) -> list[Statement]:
     """Every rule with the name of its experiment and its cases."""
-    return [
-        (name, rule, [claim for claim in outcome.claims if claim.rule == rule])
-        for name, outcome in outcomes.items()
-        for rule in dict.fromkeys(claim.rule for claim in outcome.claims)
-    ]
+    found = []
+    for name, outcome in outcomes.items():
+        by_rule: dict[Rule, list[Claim]] = {}
+        for claim in outcome.claims:
+            by_rule.setdefault(claim.rule, []).append(claim)
+        found += [Statement(name, rule, claims) for rule, claims in by_rule.items()]
+    return found
 
 
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
     """Write the page: statements, then each experiment with its rules, cases and
     figures."""
     size = "A quick look: shorter horizons and fewer runs. " if quick else ""
-    told = (
+    details = (
         f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each statement of the "
         "paper, and each sharper one of the library's mathematics, as an experiment "
         "with known truth. What is accepted was stated before anything was run "
@@ -68,47 +86,40 @@ def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
         "(`oddsmith reproduce --broken`). Regret is exact, not estimated.\n\n"
         f"oddsmith {oddsmith.__version__}"
     )
-    first = Section("The paper's statements", tables=(_first(outcomes),))
-    glance = Section("At a glance", figures=_picture(outcomes))
+    groups = statements(outcomes)
     sections = [
-        Section(
-            outcome.title,
-            outcome.text,
-            tables=(
-                *outcome.tables,
-                *(
-                    _cases(rule, claims)
-                    for _, rule, claims in statements({name: outcome})
-                ),
-            ),
-            figures=outcome.figures,
-        )
-        for name, outcome in outcomes.items()
+        Section("The paper's statements", tables=(_statements_table(groups),)),
+        Section("At a glance", figures=_picture(outcomes)),
     ]
-    details = Section("Details", told, folded=True)
-    return write(
-        path,
-        "The paper's claims, measured",
-        verdict(outcomes),
-        [first, glance, *sections, details],
-    )
+    for name, outcome in outcomes.items():
+        cases = [_cases(group) for group in groups if group.experiment == name]
+        tables = (*outcome.tables, *cases)
+        section = Section(
+            outcome.title, outcome.text, tables=tables, figures=outcome.figures
+        )
+        sections.append(section)
+    sections.append(Section("Details", details, folded=True))
+    return write(path, "The paper's claims, measured", verdict(outcomes), sections)
 
 
-def _first(outcomes: dict[str, Outcome]) -> Table:
+def _statements_table(groups: list[Statement]) -> Table:
     """A row for each statement: of several cases one that fails, or the first."""
     rows = []
-    for name, rule, claims in statements(outcomes):
-        told = next((claim for claim in claims if not claim.holds), claims[0])
-        case = f"{told.case}: " if told.case else ""
-        cases = "" if len(claims) == 1 else f" ({_held(claims)} of {len(claims)} cases)"
-        answer = "holds" if _held(claims) == len(claims) else "does not hold"
+    for group in groups:
+        rule = group.rule
+        claim = group.example
+        prefix = f"{claim.case}: " if claim.case else ""
+        answer = "holds" if group.holds else "does not hold"
+        cases = len(group.claims)
+        if cases > 1:
+            answer += f" ({cases - group.failures} of {cases} cases)"
         rows.append(
             (
                 f"{rule.statement} ({rule.where})",
-                name,
-                case + told.predicted,
-                told.measured,
-                answer + cases,
+                group.experiment,
+                prefix + claim.predicted,
+                claim.measured,
+                answer,
             )
         )
     headers = (
@@ -118,58 +129,47 @@ def _first(outcomes: dict[str, Outcome]) -> Table:
         "measured",
         "verdict",
     )
-    return Table(
-        headers,
-        tuple(rows),
-        "What is stated, what was predicted and measured, and the verdict",
-    )
+    caption = "What is stated, what was predicted and measured, and the verdict"
+    return Table(headers, tuple(rows), caption)
 
 
-def _cases(rule: Rule, claims: Sequence[Claim]) -> Table:
+def _cases(group: Statement) -> Table:
     """The cases of one rule, under what it accepts."""
-    rows = tuple(
-        (c.case, c.predicted, c.measured, "yes" if c.holds else "no") for c in claims
+    rule = group.rule
+    rows = []
+    for claim in group.claims:
+        answer = "yes" if claim.holds else "no"
+        rows.append((claim.case, claim.predicted, claim.measured, answer))
+    caption = (
+        f"{rule.statement} ({rule.where}). Accepted: {rule.accept} ({rule.errors})"
     )
-    return Table(
-        _HEADERS,
-        rows,
-        f"{rule.statement} ({rule.where}). Accepted: {rule.accept} ({rule.errors})",
-    )
-
-
-def _held(claims: Sequence[Claim]) -> int:
-    return sum(claim.holds for claim in claims)
+    return Table(_HEADERS, tuple(rows), caption)
 
 
 def _picture(outcomes: dict[str, Outcome]) -> tuple[Figure, ...]:
     """A mark for each case, a line for each experiment that claims something."""
-    claiming = {name: outcome for name, outcome in outcomes.items() if outcome.claims}
-    if not claiming:
+    claims = {name: outcome.claims for name, outcome in outcomes.items()}
+    names = [name for name in claims if claims[name]]
+    if not names:
         return ()
-    drawing, (panel,) = panels(height=0.8 + 0.24 * len(claiming))
+    drawing, (panel,) = panels(height=0.8 + 0.24 * len(names))
     styles: dict[bool, Any] = {
         True: {"color": COLOURS[2], "marker": "o", "ms": 5, "label": "holds"},
         False: {"color": COLOURS[1], "marker": "X", "ms": 9, "label": "does not hold"},
     }
-    for held, style in styles.items():
-        places = [
-            (x, y)
-            for y, outcome in enumerate(claiming.values())
-            for x, claim in enumerate(outcome.claims, 1)
-            if claim.holds is held
-        ]
-        if places:
-            panel.plot(*zip(*places, strict=True), ls="none", **style)
-    panel.set_yticks(range(len(claiming)), list(claiming))
-    panel.set(
-        ylim=(len(claiming) - 0.5, -0.5),
-        xlim=(0, None),
-        xlabel="cases of each experiment",
-    )
+    for holds, style in styles.items():
+        xs = []
+        ys = []
+        for y, name in enumerate(names):
+            own = [x for x, one in enumerate(claims[name], 1) if one.holds is holds]
+            xs += own
+            ys += [y] * len(own)
+        if xs:
+            panel.plot(xs, ys, ls="none", **style)
+    panel.set_yticks(range(len(names)), names)
+    panel.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
+    panel.set_xlabel("cases of each experiment")
     panel.grid(visible=False, axis="x")
     legend(panel)
-    return (
-        Figure(
-            svg(drawing), "A mark for each case: a round one holds, a cross does not."
-        ),
-    )
+    caption = "A mark for each case: a round one holds, a cross does not."
+    return (Figure(svg(drawing), caption),)

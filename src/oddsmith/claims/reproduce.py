@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oddsmith.claims import EXPERIMENTS
 from oddsmith.claims.claim import Claim, Outcome, Rule, Setup
@@ -18,7 +18,7 @@ from oddsmith.files.reports.page import Figure, Table
 from oddsmith.logs.engines import each
 from oddsmith.logs.progress import progress
 
-__all__ = ["broken", "chosen", "reproduce"]
+__all__ = ["experiment_names", "rejected_statements", "reproduce"]
 
 
 def reproduce(
@@ -36,7 +36,7 @@ def reproduce(
     and the library's source, so that a run that was stopped goes on where it was, and a
     changed library starts anew.
     """
-    experiments = chosen(names)
+    experiments = experiment_names(names)
     folder = Path(out) / "experiments"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,110 +44,103 @@ def reproduce(
         raise InvalidInput(
             f"out must be a folder that can be written to; {error}"
         ) from error
-    stamp = _stamp(quick)
+    size = "quick" if quick else "full"
+    stamp = f"{size}-{source_digest()[:16]}"
     paths = {name: folder / f"{name}-{stamp}.json" for name in experiments}
-    found = {
-        name: outcome
-        for name, path in paths.items()
-        if (outcome := _finished(path)) is not None
-    }
+    found = {}
+    for name, path in paths.items():
+        outcome = _finished(path)
+        if outcome is not None:
+            found[name] = outcome
     missing = [name for name in experiments if name not in found]
-    results = each(
-        _run, [(name, quick, "") for name in missing], engine=engine, workers=workers
-    )
+    tasks = [_Task(name, quick) for name in missing]
+    results = each(_run, tasks, engine=engine, workers=workers)
     for place, outcome in progress(results, len(missing), "experiments"):
-        found[missing[place]] = outcome
-        disk.write(paths[missing[place]], json.dumps(asdict(outcome)).encode())
+        name = missing[place]
+        found[name] = outcome
+        disk.write(paths[name], json.dumps(asdict(outcome)).encode())
     ordered = {name: found[name] for name in experiments}
     report(Path(out) / "index.html", ordered, quick=quick)
     return ordered
 
 
-def broken(
+def rejected_statements(
     names: Sequence[str] = (),
     *,
     quick: bool = True,
     engine: str = "local",
     workers: int | None = None,
 ) -> dict[tuple[str, str], list[str]]:
-    """Of each experiment and each thing done wrong in it, the statements that were
-    rejected: the claims' power."""
+    """The statements that are rejected where something is done wrong, by experiment and
+    error: the claims' power."""
     tasks = [
-        (name, quick, wrong.name)
-        for name in chosen(names)
+        _Task(name, quick, wrong.name)
+        for name in experiment_names(names)
         for wrong in EXPERIMENTS[name].breaks
     ]
     results = each(_run, tasks, engine=engine, workers=workers)
-    rejected: dict[tuple[str, str], list[str]] = {
-        (name, wrong): [] for name, _, wrong in tasks
-    }
+    found: dict[int, list[str]] = {}
     for place, outcome in progress(results, len(tasks), "broken variants"):
-        name, _, wrong = tasks[place]
-        rejected[name, wrong] = list(
-            dict.fromkeys(c.rule.statement for c in outcome.claims if not c.holds)
-        )
-    return rejected
+        rejected = [one.rule.statement for one in outcome.claims if not one.holds]
+        found[place] = list(dict.fromkeys(rejected))
+    return {
+        (task.experiment, task.wrong): found[place] for place, task in enumerate(tasks)
+    }
 
 
-def chosen(names: Sequence[str]) -> list[str]:
+class _Task(NamedTuple):
+    """An experiment to run, and the error that is made in it, if any."""
+
+    experiment: str
+    quick: bool
+    wrong: str = ""
+
+
+def experiment_names(names: Sequence[str]) -> list[str]:
     """The experiments of these names or families, all if there are none."""
-    if unknown := [
-        name
-        for name in names
-        if not any(_is_named(known, name) for known in EXPERIMENTS)
-    ]:
-        meant = hint(unknown[0], EXPERIMENTS)
-        raise InvalidInput(
-            f"experiments must be of {', '.join(EXPERIMENTS)}; got "
-            f"{unknown[0]!r}{meant}"
-        )
-    return [
-        known
-        for known in EXPERIMENTS
-        if not names or any(_is_named(known, name) for name in names)
-    ]
+    found = set()
+    for name in names:
+        own = [known for known in EXPERIMENTS if _is_named(known, name)]
+        if not own:
+            raise InvalidInput(
+                f"experiments must be of {', '.join(EXPERIMENTS)}; got "
+                f"{name!r}{hint(name, EXPERIMENTS)}"
+            )
+        found.update(own)
+    return [known for known in EXPERIMENTS if not names or known in found]
 
 
 def _is_named(experiment: str, name: str) -> bool:
     """Whether an experiment is the one of that name; where there is none, gallery is
     all that begin with gallery-."""
-    return experiment == name or (
-        name not in EXPERIMENTS and experiment.startswith(f"{name}-")
-    )
+    if name in EXPERIMENTS:
+        return experiment == name
+    return experiment.startswith(f"{name}-")
 
 
-def _run(task: tuple[str, bool, str]) -> Outcome:
-    name, quick, wrong = task
-    experiment = EXPERIMENTS[name]
-    if not wrong:
-        return experiment(Setup(quick))
-    return experiment.broken(
-        Setup(quick), next(one for one in experiment.breaks if one.name == wrong)
-    )
-
-
-def _stamp(quick: bool) -> str:
-    """The size, and a hash of the library's source."""
-    return f"{'quick' if quick else 'full'}-{source_digest()[:16]}"
+def _run(task: _Task) -> Outcome:
+    experiment = EXPERIMENTS[task.experiment]
+    setup = Setup(task.quick)
+    for wrong in experiment.breaks:
+        if wrong.name == task.wrong:
+            return experiment.run_wrong(setup, wrong)
+    return experiment(setup)
 
 
 def _finished(path: Path) -> Outcome | None:
     """What an earlier run found, if it is there and whole."""
     try:
-        kept: Any = json.loads(path.read_text(encoding="utf-8"))
-        claims = tuple(
-            Claim(**(claim | {"rule": Rule(**claim["rule"])}))
-            for claim in kept["claims"]
+        saved: Any = json.loads(path.read_text(encoding="utf-8"))
+        claims = []
+        for claim in saved["claims"]:
+            claims.append(Claim(**claim | {"rule": Rule(**claim["rule"])}))
+        figures = [Figure(**figure) for figure in saved["figures"]]
+        tables = []
+        for table in saved["tables"]:
+            rows = tuple(tuple(row) for row in table["rows"])
+            tables.append(Table(tuple(table["headers"]), rows, table["caption"]))
+        return Outcome(
+            saved["title"], saved["text"], tuple(claims), tuple(figures), tuple(tables)
         )
-        figures = tuple(Figure(**figure) for figure in kept["figures"])
-        tables = tuple(
-            Table(
-                tuple(t["headers"]),
-                tuple(tuple(row) for row in t["rows"]),
-                t["caption"],
-            )
-            for t in kept["tables"]
-        )
-        return Outcome(kept["title"], kept["text"], claims, figures, tables)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,10 +1,9 @@
 """sqrt(T) or not: what separates GTS from its rivals, and that no gamma saves it,
 exactly (theory 9.1, 9.4)."""
 
+from itertools import pairwise
 from math import atanh, exp, log, sqrt
 from typing import Any
-
-import numpy as np
 
 from oddsmith import theory
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
@@ -30,11 +29,16 @@ from oddsmith.files.reports.style import (
 
 __all__ = ["FLOOR", "SEPARATION"]
 
-_TINY, _FORGETS = 1e-12, "forgets the prior"
-_BEST, _TUNED, _PLAIN = "GTS, best constant gamma", "GTS, tuned gamma", "GTS, gamma 0"
-_SQUARECB, _FEEL_GOOD = "SquareCB", "Feel-Good"
+_TINY = 1e-12
+_FORGETS = "forgets the prior"
+_BEST = "GTS, best constant gamma"
+_TUNED = "GTS, tuned gamma"
+_PLAIN = "GTS, gamma 0"
+_SQUARECB = "SquareCB"
+_FEEL_GOOD = "Feel-Good"
 # The windows end half-way between the rates 1/4, 1/2, 2/3 and 1, whatever is measured.
-_NEAR_ROOT, _NEAR_CUBE = (3 / 8, 7 / 12), (7 / 12, 5 / 6)
+_NEAR_ROOT = (3 / 8, 7 / 12)
+_NEAR_CUBE = (7 / 12, 5 / 6)
 CUBE = Rule(
     "GTS at its best constant gamma has the rate T^(2/3), not √T",
     "Section 5, open question",
@@ -79,39 +83,29 @@ BELOW = Rule(
 def separation(setup: Setup) -> Outcome:
     """The larger of the exact regrets in world V, at its worst Δ, and in world B, for
     horizons that grow fourfold."""
-    horizons = [2**k for k in ((10, 12) if setup.quick else (10, 12, 14, 16))]
-    costs: dict[str, list[float]] = {
-        name: [] for name in (_BEST, _TUNED, _SQUARECB, _FEEL_GOOD, _PLAIN)
-    }
-    bounds: dict[str, list[float]] = {
-        name: [] for name in (_TUNED, _SQUARECB, _FEEL_GOOD)
-    }
+    powers = (10, 12) if setup.quick else (10, 12, 14, 16)
+    horizons = [2**power for power in powers]
+    names = (_BEST, _TUNED, _SQUARECB, _FEEL_GOOD, _PLAIN)
+    costs: dict[str, list[float]] = {name: [] for name in names}
+    bounds: dict[str, list[float]] = {name: [] for name in names[1:4]}
     claims: list[Claim] = []
     prior = _prior(setup)
     for steps in horizons:
-        size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
-        gamma = simple_gamma("log", **size)
-        costs[_BEST].append(
-            best_gamma("log", setup.eta(0.5), prior=prior, steps=steps, start=gamma)[
-                1
-            ].regret
+        start = simple_gamma("log", n_arms=2, steps=steps, prior=_TINY)
+        _, best = best_gamma(
+            "log", setup.eta(0.5), prior=prior, steps=steps, start=start
         )
+        costs[_BEST].append(best.regret)
         for name, learner in _rivals(setup, steps).items():
-            found = worst(
-                learner, prior=prior, steps=steps, points=5 if name == _FEEL_GOOD else 8
-            ).regret
-            costs[name].append(max(found, agreed_regret(learner, steps=steps)))
-        bounds[_TUNED].append(
-            3 * 2 ** (-1 / 3) * (-log(_TINY)) ** (1 / 3) * steps ** (2 / 3)
-        )
-        bounds[_SQUARECB].append(theory.squarecb_bound(**size).bound)
-        bounds[_FEEL_GOOD].append(theory.feelgood_bound("log", **size).bound)
+            points = 5 if name == _FEEL_GOOD else 8
+            in_v = worst(learner, prior=prior, steps=steps, points=points).regret
+            in_b = agreed_regret(learner, steps=steps)
+            costs[name].append(max(in_v, in_b))
         floor = theory.sampling_floor(steps=steps, prior=_TINY)
-        claims.append(least(ABOVE, f"T {steps:,}", costs[_BEST][-1], floor))
-        claims += [
-            most(BELOW, f"{name}, T {steps:,}", costs[name][-1], bounds[name][-1])
-            for name in bounds
-        ]
+        claims.append(least(ABOVE, f"T {steps:,}", best.regret, floor))
+        for name, bound in _bounds(steps).items():
+            bounds[name].append(bound)
+            claims.append(most(BELOW, f"{name}, T {steps:,}", costs[name][-1], bound))
     claims += _exponents(horizons, costs)
     text = (
         "Two experts, the truth's prior is 1e-12, log loss. World V(2, Δ) at the Δ "
@@ -119,43 +113,54 @@ def separation(setup: Setup) -> Outcome:
         "both experts say (0.1, 0.9) and exploring is all that costs: the larger "
         "regret counts. All regrets are exact, by dynamic programming."
     )
-    return Outcome(
-        "√T: what separates GTS from its rivals",
-        text,
-        tuple(claims),
-        (_rates_figure(horizons, costs, bounds),),
-    )
+    title = "√T: what separates GTS from its rivals"
+    figure = _rates_figure(horizons, costs, bounds)
+    return Outcome(title, text, tuple(claims), (figure,))
+
+
+def _bounds(steps: int) -> dict[str, float]:
+    """The bound of each algorithm that has one."""
+    size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
+    surprise = -log(_TINY)
+    return {
+        _TUNED: 3 * 2 ** (-1 / 3) * surprise ** (1 / 3) * steps ** (2 / 3),
+        _SQUARECB: theory.squarecb_bound(**size).bound,
+        _FEEL_GOOD: theory.feelgood_bound("log", **size).bound,
+    }
 
 
 def _prior(setup: Setup) -> float:
     """The truth's prior as it is played."""
-    return 0.5 if setup.broken.other == _FORGETS else _TINY
+    return 0.5 if setup.wrong.other == _FORGETS else _TINY
 
 
 def _rivals(setup: Setup, steps: int) -> dict[str, Learner]:
     """Each algorithm with the settings of its bound, or with what is done wrong."""
-    size: Any = {"n_arms": 2, "prior": _TINY}
-    wrong = setup.broken.other
-    sharp = theory.squarecb_bound(steps=steps, **size)
-    good = theory.feelgood_bound("log", steps=steps, **size)
-    optimism = 0.0 if wrong == "no optimism" else float(good.gamma or 0)
-    gamma = simple_gamma("log", steps=steps, **size)
+    size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
+    wrong = setup.wrong.other
+    gamma = simple_gamma("log", **size)
+    sharpness = float(theory.squarecb_bound(**size).gamma or 0)
+    if wrong == "sharpness":
+        sharpness *= 10
+    optimism = float(theory.feelgood_bound("log", **size).gamma or 0)
+    if wrong == "no optimism":
+        optimism = 0.0
+    plain_gamma = 0.1 if wrong == "explores" else 0.0
     return {
-        _TUNED: Sampling.played(setup, "log", eta=0.5, gamma=gamma),
-        _SQUARECB: GapWeighting(
-            float(sharp.gamma or 0) * (10 if wrong == "sharpness" else 1)
-        ),
+        _TUNED: Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma),
+        _SQUARECB: GapWeighting(sharpness),
         _FEEL_GOOD: Sampling(eta=0.25, optimism=optimism),
-        _PLAIN: Sampling(gamma=0.1 if wrong == "explores" else 0.0),
+        _PLAIN: Sampling(gamma=plain_gamma),
     }
 
 
 def _exponents(horizons: list[int], costs: dict[str, list[float]]) -> list[Claim]:
     claims = []
     for name, regrets in costs.items():
-        for i, steps in enumerate(horizons[1:]):
-            case = f"{name}, T {horizons[i]:,} to {steps:,}"
-            slope = log(regrets[i + 1] / regrets[i]) / log(steps / horizons[i])
+        points = zip(horizons, regrets, strict=True)
+        for (steps, regret), (next_steps, next_regret) in pairwise(points):
+            case = f"{name}, T {steps:,} to {next_steps:,}"
+            slope = log(next_regret / regret) / log(next_steps / steps)
             if name == _PLAIN:
                 claims.append(equal(LINEAR, case, slope, 1.0, off=0.001))
             elif name in (_BEST, _TUNED):
@@ -177,12 +182,8 @@ def _rates_figure(
             panel.plot(horizons, bounds[name], color=COLOURS[i], lw=1, ls=":")
     floors = [theory.sampling_floor(steps=steps, prior=_TINY) for steps in horizons]
     panel.plot(horizons, floors, color=EDGE, lw=2, label="floor of GTS")
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="horizon T (steps)",
-        ylabel="regret in the worst world, exact",
-    )
+    panel.set(xscale="log", yscale="log", xlabel="horizon T (steps)")
+    panel.set_ylabel("regret in the worst world, exact")
     panel.set_xticks(horizons, [f"{steps:,}" for steps in horizons])
     panel.set_xticks([], minor=True)
     legend(panel)
@@ -214,58 +215,54 @@ def floor(setup: Setup) -> Outcome:
     for four gammas."""
     horizons = (2**12, 2**14) if setup.quick else (2**14, 2**16)
     doubt = log((1 - _TINY) / _TINY)
-    claims, curves = [], {}
+    prior = _prior(setup)
+    claims = []
     for steps in horizons:
-        rows = []
+        curves: dict[str, list[float]] = {
+            "world V, exact, square loss": [],
+            "world V, the proof's lower bound": [],
+            "world B, 0.4 γT": [],
+        }
         for gamma in _GAMMAS:
-            explored, case = gamma * steps, f"T {steps:,}, γ {gamma:g}"
+            explored = gamma * steps
+            case = f"T {steps:,}, γ {gamma:g}"
             delta = sqrt(doubt / (32 * explored))
             proved = delta * steps * (1 - gamma - 4 / doubt - exp(-explored / 3))
-            learner = Sampling.played(setup, "square", eta=1.0, gamma=gamma)
-            regret = exact_regret(World(delta, _prior(setup)), learner, steps)
+            learner = Sampling.of_setup(setup, "square", eta=1.0, gamma=gamma)
+            regret = exact_regret(World(delta, prior), learner, steps)
             claims.append(least(SQUARE, case, regret, proved))
             delta = sqrt(doubt / (32 * _KAPPA * explored))
-            learner = Sampling.played(setup, "log", eta=0.5, gamma=gamma)
-            other = exact_regret(World(delta, _prior(setup)), learner, steps)
-            claims.append(
-                least(LOG, case, other, steps * sqrt(doubt / (128 * explored)))
-            )
-            rows.append((regret, proved, 0.4 * explored))
-        curves[steps] = np.array(rows)
+            learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
+            log_regret = exact_regret(World(delta, prior), learner, steps)
+            log_proved = steps * sqrt(doubt / (128 * explored))
+            claims.append(least(LOG, case, log_regret, log_proved))
+            values = (regret, proved, 0.4 * explored)
+            for curve, value in zip(curves.values(), values, strict=True):
+                curve.append(value)
     text = (
         "The truth's prior is 1e-12. In world V little exploration leaves the truth "
         "undiscovered, in world B all of it is lost: for every γ one of the two costs "
         "at least 0.146 B^(1/3) T^(2/3). Regret is exact, at the Δ that the proof "
         "uses; it is larger at the worst Δ."
     )
-    steps = horizons[-1]
+    figure = _floor_figure(curves, horizons[-1])
+    return Outcome("No γ saves GTS: the floor", text, tuple(claims), (figure,))
+
+
+def _floor_figure(curves: dict[str, list[float]], steps: int) -> Figure:
     figure, (panel,) = panels()
-    names = (
-        "world V, exact, square loss",
-        "world V, the proof's lower bound",
-        "world B, 0.4 γT",
-    )
-    for i, name in enumerate(names):
+    for i, (name, values) in enumerate(curves.items()):
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
-        panel.plot(_GAMMAS, curves[steps][:, i], label=name, **style)
-    panel.axhline(
-        theory.sampling_floor(steps=steps, prior=_TINY),
-        color=EDGE,
-        label="floor for every γ",
-    )
-    panel.set(
-        xscale="log", yscale="log", xlabel="γ", ylabel=f"regret after {steps:,} steps"
-    )
+        panel.plot(_GAMMAS, values, label=name, **style)
+    floor_of_all = theory.sampling_floor(steps=steps, prior=_TINY)
+    panel.axhline(floor_of_all, color=EDGE, label="floor for every γ")
+    panel.set(xscale="log", yscale="log", xlabel="γ")
+    panel.set_ylabel(f"regret after {steps:,} steps")
     panel.set_xticks(_GAMMAS, [f"{gamma:g}" for gamma in _GAMMAS])
     panel.set_xticks([], minor=True)
     legend(panel)
     caption = "What falls in world V rises in world B: no γ is below the floor in both."
-    return Outcome(
-        "No γ saves GTS: the floor",
-        text,
-        tuple(claims),
-        (Figure(svg(figure), caption),),
-    )
+    return Figure(svg(figure), caption)
 
 
 SEPARATION = Experiment(

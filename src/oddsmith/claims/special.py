@@ -1,6 +1,8 @@
 """Thompson sampling as a special case: with log loss, eta 1 and gamma 0, posterior and
 odds are Bayes'."""
 
+from typing import Any
+
 import numpy as np
 
 from oddsmith.claims.claim import (
@@ -13,10 +15,13 @@ from oddsmith.claims.claim import (
     measure,
 )
 from oddsmith.claims.judgement import most
+from oddsmith.core.arrays import Array
 from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import COLOURS, DASHES, INK, legend, panels, svg
 
 __all__ = ["SPECIAL_CASE"]
+
+_STEPS = 400
 
 POSTERIOR = Rule(
     "With log loss, eta 1 and gamma 0 the weights are Bayes' posterior",
@@ -37,67 +42,58 @@ BREAKS = (
 def special_case(setup: Setup) -> Outcome:
     """The weights are Bayes' posterior, multiplied out by hand, and the odds the
     probability of being the best arm."""
-    problem, steps, runs = instance(), 400, setup.runs(50)
+    problem = instance()
     policy = setup.gts(problem.experts, eta=1.0)
+    traces = ("posterior", "odds")
     run = measure(
-        policy, problem.world, steps=steps, runs=runs, trace=("posterior", "odds")
+        policy, problem.world, steps=_STEPS, runs=setup.runs(50), trace=traces
     )
+    posterior = run.traces["posterior"]
     contexts = np.stack(run.contexts)
-    # (T, runs, N): what each expert gave the drawn arm
+    # (T, runs, N): each expert's prediction of the drawn arm
     predicted = problem.table[contexts, :, run.arms]
     likelihood = np.where(run.rewards[..., None] == 1, predicted, 1 - predicted)
-    before = np.concatenate(
-        [np.ones((1, *likelihood.shape[1:])), np.cumprod(likelihood, axis=0)[:-1]]
-    )
+    start = np.ones((1, *likelihood.shape[1:]))
+    before = np.concatenate([start, np.cumprod(likelihood, axis=0)[:-1]])
     bayes = before / before.sum(axis=-1, keepdims=True)
     best = problem.table.argmax(axis=-1)[contexts]
-    odds = np.stack(
-        [(bayes * (best == arm)).sum(axis=-1) for arm in range(problem.n_arms)], axis=-1
-    )
-    off = float(np.abs(bayes - run.traces["posterior"]).max())
+    of_arms = []
+    for arm in range(problem.n_arms):
+        of_arms.append((bayes * (best == arm)).sum(axis=-1))
+    odds = np.stack(of_arms, axis=-1)
+    off = float(np.abs(bayes - posterior).max())
     odds_off = float(np.abs(odds - run.traces["odds"]).max())
     claims = (
         most(POSTERIOR, "largest difference", off, 1e-9),
         most(ODDS, "largest difference", odds_off, 1e-9),
     )
-    figure, (panel,) = panels()
-    leaders = np.argsort(-run.traces["posterior"][60, 0])[:4]
-    shown = slice(0, 150)
-    at = np.arange(1, steps + 1)
-    for i, expert in enumerate(leaders):
-        who = "the true expert" if expert == 0 else f"expert {expert}"
-        panel.plot(
-            at[shown],
-            run.traces["posterior"][shown, 0, expert],
-            color=COLOURS[i],
-            ls=DASHES[i],
-            label=who,
-        )
-        panel.plot(
-            at[shown][::6],
-            bayes[shown, 0, expert][::6],
-            "o",
-            mfc="none",
-            color=COLOURS[i],
-            ms=5,
-        )
-    panel.plot([], [], "o", mfc="none", color=INK, label="Bayes' rule, by hand")
-    panel.set(xlabel="steps", ylabel="probability of being true", ylim=(0, 1))
-    legend(panel)
     text = (
         "With log loss, eta 1 and gamma 0 every weight is multiplied by the likelihood "
         "of the reward: Bayes' rule."
     )
+    figure = _figure(posterior[:, 0], bayes[:, 0])
+    return Outcome("Thompson sampling as a special case", text, claims, (figure,))
+
+
+def _figure(posterior: Array, bayes: Array) -> Figure:
+    """Weights and Bayes' posterior (T, N) of one run, for the four leading experts."""
+    figure, (panel,) = panels()
+    leaders = np.argsort(-posterior[60])[:4]
+    steps = np.arange(1, _STEPS + 1)[:150]
+    for i, expert in enumerate(leaders):
+        label = "the true expert" if expert == 0 else f"expert {expert}"
+        line: Any = {"color": COLOURS[i], "ls": DASHES[i], "label": label}
+        panel.plot(steps, posterior[:150, expert], **line)
+        rings: Any = {"mfc": "none", "color": COLOURS[i], "ms": 5}
+        panel.plot(steps[::6], bayes[:150:6, expert], "o", **rings)
+    panel.plot([], [], "o", mfc="none", color=INK, label="Bayes' rule, by hand")
+    panel.set(xlabel="steps", ylabel="probability of being true", ylim=(0, 1))
+    legend(panel)
     caption = (
         "One run: the weights (lines) and the posterior multiplied out by hand (rings) "
         "are the same."
     )
-    return Outcome(
-        "Thompson sampling as a special case",
-        text,
-        claims,
-        (Figure(svg(figure), caption),),
-    )
+    return Figure(svg(figure), caption)
 
 
 SPECIAL_CASE = Experiment(special_case, (POSTERIOR, ODDS), BREAKS)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
+from oddsmith.claims.drawing import means_and_errors
 from oddsmith.claims.judgement import mean_is, most
 from oddsmith.core.decision import draw
 from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -20,7 +21,6 @@ from oddsmith.lab.episodes.q_learning import QLearning
 from oddsmith.lab.episodes.simulate import simulate_episodes
 from oddsmith.lab.episodes.values import per_decision
 from oddsmith.lab.episodes.world import EpisodicWorld, riverswim
-from oddsmith.lab.run import mean_and_error
 from oddsmith.lab.worlds.tables import random_table
 
 __all__ = ["STATES"]
@@ -57,28 +57,29 @@ def states(setup: Setup) -> Outcome:
 
 
 def _one_step(setup: Setup) -> Claim:
-    table, rng = random_table(5, 9, 4), np.random.default_rng(3)
-    models = [
-        EpisodicModel(table[:, i][None], np.full((1, 5, 4, 5), 0.2)) for i in range(9)
-    ]
+    table = random_table(5, 9, 4)
+    rng = np.random.default_rng(3)
+    transitions = np.full((1, 5, 4, 5), 0.2)
+    models = [EpisodicModel(table[:, i][None], transitions) for i in range(9)]
     bandit = GeneralizedThompsonSampling(TableExperts(table), eta=0.5, gamma=0.1)
     episodic = GeneralizedPosteriorSampling(models, eta=setup.eta(0.5), gamma=0.1)
-    one, other, apart = bandit.init(), episodic.init(), 0.0
+    state = bandit.init()
+    episodic_state = episodic.init()
+    largest = 0.0
     for _ in range(200):
-        context, uniform, reward = (
-            int(rng.integers(5)),
-            float(rng.random()),
-            float(rng.integers(2)),
-        )
-        odds, same = bandit.odds(one, context), episodic.odds(other, context)
-        apart = max(apart, float(np.abs(odds.propensities - same.propensities).max()))
-        one = bandit.update(one, draw(odds, context, uniform), reward)
-        other = episodic.update(
-            other,
-            draw(same, context, uniform)._replace(arm=draw(odds, context, uniform).arm),
-            reward,
-        )
-    return most(ONE_STEP, "largest difference of odds", apart, 0.0)
+        context = int(rng.integers(5))
+        uniform = float(rng.random())
+        reward = float(rng.integers(2))
+        odds = bandit.odds(state, context)
+        episodic_odds = episodic.odds(episodic_state, context)
+        differences = np.abs(odds.propensities - episodic_odds.propensities)
+        largest = max(largest, float(differences.max()))
+        decision = draw(odds, context, uniform)
+        state = bandit.update(state, decision, reward)
+        own_decision = draw(episodic_odds, context, uniform)
+        same_arm = own_decision._replace(arm=decision.arm)
+        episodic_state = episodic.update(episodic_state, same_arm, reward)
+    return most(ONE_STEP, "largest difference of odds", largest, 0.0)
 
 
 def _unbiased(setup: Setup) -> list[Claim]:
@@ -86,63 +87,49 @@ def _unbiased(setup: Setup) -> list[Claim]:
     models = [truth, riverswim(horizon=3, up=0.05)]
     logger = GeneralizedPosteriorSampling(models, eta=setup.eta(0.5), gamma=0.5)
     world = EpisodicWorld(truth, start=4)
-    log = simulate_episodes(
-        logger, world, episodes=setup.steps(20_000, 4000), seed=2, keep="log"
-    ).log()
-    if setup.broken.other == "odds":
+    episodes = setup.steps(20_000, 4000)
+    run = simulate_episodes(logger, world, episodes=episodes, seed=2, keep="log")
+    log = run.log()
+    if setup.wrong.other == "odds":
         log = replace(log, propensities=np.full_like(log.propensities, 0.5))
     claims = []
     for name, odds in (("always right", [0.0, 1.0]), ("uniform", [0.5, 0.5])):
         target = np.tile(odds, (3, 6, 1))
         value = float(truth.values(target[None])[0, 4])
-        claims.append(
-            mean_is(
-                UNBIASED,
-                f"{name}, {len(log):,} episodes",
-                3 * per_decision(log, target).values,
-                value,
-            )
-        )
+        returns = 3 * per_decision(log, target).values
+        case = f"{name}, {len(log):,} episodes"
+        claims.append(mean_is(UNBIASED, case, returns, value))
     return claims
 
 
 def _figure(setup: Setup) -> Figure:
-    world, episodes, runs = (
-        EpisodicWorld(riverswim()),
-        setup.steps(300, 40),
-        setup.runs(12) // 2,
-    )
-    guesses = [riverswim(up=up) for up in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)]
+    world = EpisodicWorld(riverswim())
+    episodes = setup.steps(300, 40)
+    runs = setup.runs(12) // 2
+    chances = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+    models = [riverswim(up=up) for up in chances]
     sizes: Any = {"n_states": 6, "n_actions": 2, "horizon": 20}
-    contenders = {
+    no_models = "no models: beliefs about every cell"
+    contenders: dict[str, Any] = {
         "eight candidate models": GeneralizedPosteriorSampling(
-            guesses, eta=1.0, gamma=0.0
+            models, eta=1.0, gamma=0.0
         ),
-        "no models: beliefs about every cell": TabularPosteriorSampling(
-            **sizes, draws=4
-        ),
+        no_models: TabularPosteriorSampling(**sizes, draws=4),
         "Q-learning, epsilon 0.1": QLearning(**sizes, epsilon=0.1),
     }
     figure, (panel,) = panels()
     for i, (name, policy) in enumerate(contenders.items()):
-        regret = np.cumsum(
-            simulate_episodes(policy, world, episodes=episodes, runs=runs).regret,
-            axis=0,
-        )
-        points = np.array([mean_and_error(row) for row in regret])
-        band(panel, np.arange(1.0, episodes + 1), points[:, 0], points[:, 1], i, name)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="episodes",
-        ylabel="regret so far (lost rewards), RiverSwim",
-    )
+        run = simulate_episodes(policy, world, episodes=episodes, runs=runs)
+        means, errors = means_and_errors(np.cumsum(run.regret, axis=0))
+        band(panel, np.arange(1.0, episodes + 1), means, errors, i, name)
+    panel.set(xscale="log", yscale="log", xlabel="episodes")
+    panel.set_ylabel("regret so far (lost rewards), RiverSwim")
     legend(panel)
-    return Figure(
-        svg(figure),
+    caption = (
         "Posterior sampling stops losing; Q-learning with epsilon hardly finds the "
-        "reward.",
+        "reward."
     )
+    return Figure(svg(figure), caption)
 
 
 STATES = Experiment(states, (ONE_STEP, UNBIASED), BREAKS)

@@ -50,19 +50,19 @@ def peak(regret: Callable[[float], float], low: float, *, points: int = 8) -> Pe
     the best of its points."""
     from scipy.optimize import minimize_scalar
 
-    grid = np.log(np.geomspace(min(low, LARGEST / 2), LARGEST, points)).tolist()
+    def loss(x: float) -> float:
+        return -regret(exp(x))
+
+    start = min(low, LARGEST / 2)
+    grid = np.log(np.geomspace(start, LARGEST, points)).tolist()
     heights = [regret(exp(x)) for x in grid]
     i = int(np.argmax(heights))
-    ends = grid[max(i - 1, 0)], grid[min(i + 1, points - 1)]
+    ends = (grid[max(i - 1, 0)], grid[min(i + 1, points - 1)])
     options = {"xatol": _TOLERANCE}
-    found = minimize_scalar(
-        lambda x: -regret(exp(x)), bounds=ends, method="bounded", options=options
-    )
-    return max(
-        Peak(exp(grid[i]), heights[i]),
-        Peak(exp(found.x), -float(found.fun)),
-        key=lambda one: one.regret,
-    )
+    found = minimize_scalar(loss, bounds=ends, method="bounded", options=options)
+    if -float(found.fun) > heights[i]:
+        return Peak(exp(found.x), -float(found.fun))
+    return Peak(exp(grid[i]), heights[i])
 
 
 def worst(
@@ -73,14 +73,11 @@ def worst(
     def regret(delta: float) -> float:
         return exact_regret(World(delta, prior, n_arms), learner, steps)
 
-    return peak(
-        regret,
-        0.6 * _barely_learnt(learner, prior=prior, steps=steps, n_arms=n_arms),
-        points=points,
-    )
+    low = 0.6 * _slowest_gap(learner, prior=prior, steps=steps, n_arms=n_arms)
+    return peak(regret, low, points=points)
 
 
-def _barely_learnt(learner: Learner, *, prior: float, steps: int, n_arms: int) -> float:
+def _slowest_gap(learner: Learner, *, prior: float, steps: int, n_arms: int) -> float:
     """The Δ at which evidence makes up for the prior in just these steps, were it to
     come at an even rate."""
     doubt = max(log((1 - prior) / prior), 1.0)
@@ -89,9 +86,8 @@ def _barely_learnt(learner: Learner, *, prior: float, steps: int, n_arms: int) -
     rate = 2 * spacing(1e-3, learner) / 1e-3  # 2 Δ s / Δ²: what a pull adds
     if isinstance(learner, GapWeighting):
         slow = learner.sharpness * doubt
-        return (slow + sqrt(slow**2 + 4 * rate * steps * n_arms * doubt)) / (
-            2 * rate * steps
-        )
+        root = sqrt(slow**2 + 4 * rate * steps * n_arms * doubt)
+        return (slow + root) / (2 * rate * steps)
     return sqrt(n_arms * doubt / (rate * max(learner.gamma, 1e-6) * steps))
 
 
@@ -116,13 +112,14 @@ def best_gamma(
 
     def excess(x: float) -> float:
         learner = Sampling(loss, eta, exp(x))
-        return worst(
-            learner, prior=prior, steps=steps, points=5
-        ).regret - agreed_regret(learner, steps=steps)
+        in_v = worst(learner, prior=prior, steps=steps, points=5).regret
+        return in_v - agreed_regret(learner, steps=steps)
 
-    high, low = log(min(2 * start, 1.0)), log(start / 4)
+    high = log(min(2 * start, 1.0))
+    low = log(start / 4)
     while excess(low) < 0:
-        high, low = low, low - 2
+        high = low
+        low -= 2
     gamma = exp(brentq(excess, low, high, xtol=1e-5))
     return gamma, worst(Sampling(loss, eta, gamma), prior=prior, steps=steps)
 
@@ -134,5 +131,7 @@ def simple_gamma(loss: str, *, n_arms: int, steps: int, prior: float) -> float:
     >>> round(simple_gamma("log", n_arms=2, steps=1024, prior=1e-12), 4)
     0.4761
     """
-    learnt = sqrt(n_arms * steps * log_inverse(prior) / tight_coefficient(loss).c)
-    return float((learnt / (2 * steps * (n_arms - 1) / n_arms)) ** (2 / 3))
+    coefficient = tight_coefficient(loss).c
+    learnt = sqrt(n_arms * steps * log_inverse(prior) / coefficient)
+    cost = 2 * steps * (n_arms - 1) / n_arms
+    return float((learnt / cost) ** (2 / 3))

@@ -11,7 +11,6 @@ from oddsmith import theory
 from oddsmith.claims.claim import Break, Experiment, Outcome, Rule, Setup
 from oddsmith.claims.judgement import most
 from oddsmith.claims.two_experts import FLIPPED, Sampling, World, exact, exact_regret
-from oddsmith.core.arrays import Array
 from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import COLOURS, MARKERS, legend, panels, svg
 from oddsmith.theory.constants import kappa1_averaged, lemma1
@@ -68,30 +67,35 @@ TOTAL = Rule(
 
 def theorem_1(setup: Setup) -> Outcome:
     """Regret, and both right sides made of the exact total loss, in seven worlds."""
-    claims, found = [], []
+    claims = []
+    labels = []
+    series: dict[str, list[float]] = {
+        "regret": [],
+        "right side, averaged kappa_1": [],
+        "right side, the paper's": [],
+    }
     for case in _CASES:
-        learner = Sampling.played(setup, "square", eta=1.0, gamma=case.gamma)
-        regret, total, _ = exact(
-            World(case.delta, case.prior, case.n_arms), learner, case.steps
-        )
-        kappa1, explored = sqrt(2 * case.n_arms / case.gamma), case.gamma * case.steps
-        paper = kappa1 * (1 - case.gamma) * sqrt(case.steps * total) + explored
+        label = str(case)
+        learner = Sampling.of_setup(setup, "square", eta=1.0, gamma=case.gamma)
+        world = World(case.delta, case.prior, case.n_arms)
+        found = exact(world, learner, case.steps)
+        explored = case.gamma * case.steps
+        exploited = 1 - case.gamma
+        root = sqrt(case.steps * found.loss)
+        kappa1 = sqrt(2 * case.n_arms / case.gamma)
+        paper = kappa1 * exploited * root + explored
         kappa1 = kappa1_averaged(case.n_arms, case.gamma)
         share = (case.n_arms - 1) / case.n_arms
-        tight = kappa1 * (1 - case.gamma) * sqrt(case.steps * total) + explored * share
+        tight = kappa1 * exploited * root + explored * share
         claims += [
-            most(PAPER, str(case), regret, paper),
-            most(TIGHT, str(case), regret, tight),
-            most(TOTAL, str(case), total, log(1 / case.prior) / _C),
+            most(PAPER, label, found.regret, paper),
+            most(TIGHT, label, found.regret, tight),
+            most(TOTAL, label, found.loss, log(1 / case.prior) / _C),
         ]
-        found.append((regret, tight, paper))
-    series = dict(
-        zip(
-            ("regret", "right side, averaged kappa_1", "right side, the paper's"),
-            np.array(found).T,
-            strict=True,
-        )
-    )
+        labels.append(label)
+        values = (found.regret, tight, paper)
+        for column, value in zip(series.values(), values, strict=True):
+            column.append(value)
     caption = (
         "Both sides of Theorem 1: the inequality holds, with more to spare where there "
         "is less to learn."
@@ -101,11 +105,11 @@ def theorem_1(setup: Setup) -> Outcome:
         "says 1/2 - Δ for it. Square loss, eta 1. Regret and the total shifted loss "
         "are exact, by dynamic programming."
     )
-    figure = Figure(_dots([str(case) for case in _CASES], series), caption)
+    figure = Figure(_dots(labels, series), caption)
     return Outcome("Theorem 1: both sides", text, tuple(claims), (figure,))
 
 
-def _dots(labels: Sequence[str], series: dict[str, Array]) -> str:
+def _dots(labels: Sequence[str], series: dict[str, list[float]]) -> str:
     """A line for each label, a mark for each series."""
     figure, (panel,) = panels(height=0.8 + 0.34 * len(labels))
     places = np.arange(len(labels))
@@ -118,7 +122,9 @@ def _dots(labels: Sequence[str], series: dict[str, Array]) -> str:
     return svg(figure)
 
 
-_DELTA, _GAMMA, _STEPS = 0.45, 0.05, 200_000
+_DELTA = 0.45
+_GAMMA = 0.05
+_STEPS = 200_000
 RIGHT_PRIOR = Rule(
     "Corollary 2: Bayes regret under the right prior is at most that of √H(p)",
     "Corollary 2",
@@ -141,7 +147,7 @@ _PRIORS = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.1), (1.0, 0.01), (0.5, 0.01), (1.0, 1
 def corollary_2(setup: Setup) -> Outcome:
     """Bayes regret exactly, where either expert may be the truth, against Corollary 2
     before and after Jensen."""
-    learner = Sampling.played(setup, "square", eta=lemma1(4.0).eta, gamma=_GAMMA)
+    learner = Sampling.of_setup(setup, "square", eta=lemma1(4.0).eta, gamma=_GAMMA)
     problem: Any = {
         "loss": "square",
         "n_arms": 2,
@@ -149,33 +155,27 @@ def corollary_2(setup: Setup) -> Outcome:
         "gamma": _GAMMA,
         "constants": "paper",
     }
-    claims, found, labels = [], [], []
+    claims = []
+    labels = []
+    series: dict[str, list[float]] = {
+        "Bayes regret": [],
+        "bound before Jensen": [],
+        "Corollary 2": [],
+    }
     for truth, prior in _PRIORS:
-        sides = [
-            exact_regret(World(_DELTA, prior, 2, first), learner, _STEPS)
-            for first in (True, False)
-        ]
-        bayes = truth * sides[0] + (1 - truth) * sides[1]
-        sharp, printed = (
-            theory.bayes_regret_bound(
-                [truth, 1 - truth], [prior, 1 - prior], jensen=jensen, **problem
-            ).bound
-            for jensen in (False, True)
-        )
-        rule, case = (
-            RIGHT_PRIOR if truth == prior else WRONG_PRIOR,
-            f"p* {truth:g}, p {prior:g}",
-        )
-        claims.append(most(rule, case, bayes, sharp))
-        found.append((bayes, sharp, printed))
-        labels.append(case)
-    series = dict(
-        zip(
-            ("Bayes regret", "bound before Jensen", "Corollary 2"),
-            np.array(found).T,
-            strict=True,
-        )
-    )
+        first_true = exact_regret(World(_DELTA, prior, 2, True), learner, _STEPS)
+        second_true = exact_regret(World(_DELTA, prior, 2, False), learner, _STEPS)
+        bayes = truth * first_true + (1 - truth) * second_true
+        known = ([truth, 1 - truth], [prior, 1 - prior])
+        sharp = theory.bayes_regret_bound(*known, jensen=False, **problem).bound
+        printed = theory.bayes_regret_bound(*known, jensen=True, **problem).bound
+        rule = RIGHT_PRIOR if truth == prior else WRONG_PRIOR
+        label = f"p* {truth:g}, p {prior:g}"
+        claims.append(most(rule, label, bayes, sharp))
+        labels.append(label)
+        values = (bayes, sharp, printed)
+        for column, value in zip(series.values(), values, strict=True):
+            column.append(value)
     text = (
         f"World V(2, {_DELTA:g}), {_STEPS:,} steps, γ {_GAMMA:g}, the paper's eta "
         "0.174 and kappas. Expert 1 is the truth with probability p*, and has the "
@@ -186,15 +186,12 @@ def corollary_2(setup: Setup) -> Outcome:
         "bound a little more."
     )
     figure = Figure(_dots(labels, series), caption)
-    return Outcome(
-        "Corollary 2: what a prior is worth, exactly", text, tuple(claims), (figure,)
-    )
+    title = "Corollary 2: what a prior is worth, exactly"
+    return Outcome(title, text, tuple(claims), (figure,))
 
 
-_DROPPED, _OPPOSITE = (
-    Break("gamma is dropped", gamma=0.0),
-    Break("it learns from 1 - r", other=FLIPPED),
-)
+_DROPPED = Break("gamma is dropped", gamma=0.0)
+_OPPOSITE = Break("it learns from 1 - r", other=FLIPPED)
 THEOREM_1 = Experiment(
     theorem_1,
     (PAPER, TIGHT, TOTAL),

@@ -57,9 +57,10 @@ class World(NamedTuple):
     @property
     def predictions(self) -> Array:
         """What the two experts say, (2, K)."""
-        said = np.full((2, self.n_arms), 0.5)
-        said[:, -1] = 0.5 + self.delta, 0.5 - self.delta
-        return said
+        predictions = np.full((2, self.n_arms), 0.5)
+        predictions[0, -1] = 0.5 + self.delta
+        predictions[1, -1] = 0.5 - self.delta
+        return predictions
 
     @property
     def means(self) -> Array:
@@ -83,14 +84,12 @@ class Sampling:
     flipped: bool = False
 
     @classmethod
-    def played(cls, setup: Setup, loss: str, *, eta: float, gamma: float) -> "Sampling":
+    def of_setup(
+        cls, setup: Setup, loss: str, *, eta: float, gamma: float
+    ) -> "Sampling":
         """GTS as it is played: with what the setup does wrong."""
-        return cls(
-            loss,
-            setup.eta(eta),
-            setup.gamma(gamma),
-            flipped=setup.broken.other == FLIPPED,
-        )
+        flipped = setup.wrong.other == FLIPPED
+        return cls(loss, setup.eta(eta), setup.gamma(gamma), flipped=flipped)
 
     def pull(self, belief: Array, world: World) -> Array:
         """Pr(last arm) where expert 1 has these posterior probabilities."""
@@ -112,7 +111,8 @@ class GapWeighting:
         it leads itself."""
         gap = world.delta * (2 * belief - 1)
         share = 1 / (world.n_arms + self.sharpness * np.abs(gap))
-        return np.where(gap > 0, 1 - (world.n_arms - 1) * share, share)
+        rest = 1 - (world.n_arms - 1) * share
+        return np.where(gap > 0, rest, share)
 
 
 Learner = Sampling | GapWeighting
@@ -142,21 +142,26 @@ class Chain(NamedTuple):
     def of(cls, world: World, learner: Learner) -> "Chain":
         """The chain of a learner whose odds depend on its weights alone."""
         low, high = _ends(world, learner, 0.0)
-        belief = _sigmoid(
-            spacing(world.delta, learner) * np.arange(low, high + 1.0) - world.doubt
-        )
+        evidence = spacing(world.delta, learner) * np.arange(low, high + 1.0)
+        belief = _sigmoid(evidence - world.doubt)
         pull = learner.pull(belief if world.first else 1 - belief, world)
-        lost = world.delta * (1 - pull if world.first else pull)
-        loss = (1 - belief) * pull * _shifted(world.delta, learner)
-        return cls(belief, pull, lost, loss, _up(world, learner), -low)
+        wrong = 1 - pull if world.first else pull
+        return cls(
+            belief=belief,
+            pull=pull,
+            regret=world.delta * wrong,
+            loss=(1 - belief) * pull * _mean_loss(world.delta, learner),
+            up=_up(world, learner),
+            start=-low,
+        )
 
-    def ahead(self, values: Array) -> Array:
+    def step_values(self, values: Array) -> Array:
         """The expected value after one step, by state; the outermost states stay where
         they are."""
-        won, lost = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
-        return np.asarray(
-            values + self.pull * (self.up * won + (1 - self.up) * lost - values)
-        )
+        above = np.append(values[1:], values[-1])
+        below = np.append(values[0], values[:-1])
+        after_pull = self.up * above + (1 - self.up) * below
+        return np.asarray(values + self.pull * (after_pull - values))
 
     def totals(
         self, costs: Array, values: Array, marks: Sequence[int]
@@ -165,30 +170,41 @@ class Chain(NamedTuple):
         end, of values, by state."""
         from scipy.linalg.blas import dgbmv
 
-        size, done, jump, block = len(costs), 0, None, np.zeros_like(costs)
+        size = len(costs)
         n = min(_BLOCK, (size - 1) // 2)  # BLAS wants the band to fit
+        done = 0
+        jump = None
+        block = np.zeros_like(costs)
         for mark in marks:
-            for _ in range((mark - done) % n):
-                values = costs + self.ahead(values)
-            for _ in range((mark - done) // n):
+            blocks, rest = divmod(mark - done, n)
+            for _ in range(rest):
+                values = costs + self.step_values(values)
+            for _ in range(blocks):
                 if jump is None:
                     jump = self._jump(n)
                     for _ in range(n):
-                        block = costs + self.ahead(block)
+                        block = costs + self.step_values(block)
                 values = dgbmv(size, size, n, n, 1.0, jump, values, beta=1.0, y=block)
             done = mark
             yield values
 
+    def total(self, costs: Array, values: Array, steps: int) -> float:
+        """The expected sum of costs and, in the end, of values, from the start."""
+        totals = next(self.totals(costs, values, [steps]))
+        return float(totals[self.start])
+
     def _jump(self, n: int) -> Array:
         """The transition matrix of n steps, in BLAS's band form: row d, column j is the
         chance from j + d to j."""
+        size = len(self.pull)
         offsets = np.arange(-n, n + 1)[:, None]
-        places: Ints = np.arange(len(self.pull)) + offsets
-        inside, last = (places >= 0) & (places < len(self.pull)), len(self.pull) - 1
-        pull = np.where(inside, self.pull[np.clip(places, 0, last)], 0.0)
-        up, down = pull * self.up * (places < last), pull * (1 - self.up) * (places > 0)
+        places: Ints = np.arange(size) + offsets
+        inside = (places >= 0) & (places < size)
+        pull = np.where(inside, self.pull[np.clip(places, 0, size - 1)], 0.0)
+        up = pull * self.up * (places < size - 1)
+        down = pull * (1 - self.up) * (places > 0)
         stay = inside - up - down
-        power = np.zeros((len(offsets) + 2, len(self.pull)))
+        power = np.zeros((len(offsets) + 2, size))
         power[n + 1] = 1.0
         for _ in range(n):
             power[1:-1] = stay * power[1:-1] + up * power[2:] + down * power[:-2]
@@ -206,11 +222,11 @@ def exact(world: World, learner: Learner, steps: int) -> Expected:
         return _optimistic(world, learner, steps)
     chain = Chain.of(world, learner)
     nothing = np.zeros_like(chain.belief)
-    problems = ((chain.regret, nothing), (chain.loss, nothing), (nothing, chain.belief))
-    regret, loss, posterior = (
-        next(chain.totals(*problem, [steps]))[chain.start] for problem in problems
+    return Expected(
+        regret=chain.total(chain.regret, nothing, steps),
+        loss=chain.total(chain.loss, nothing, steps),
+        posterior=chain.total(nothing, chain.belief, steps),
     )
-    return Expected(float(regret), float(loss), float(posterior))
 
 
 def exact_regret(world: World, learner: Learner, steps: int) -> float:
@@ -218,11 +234,7 @@ def exact_regret(world: World, learner: Learner, steps: int) -> float:
     if learner.optimism:
         return _optimistic(world, learner, steps).regret
     chain = Chain.of(world, learner)
-    return float(
-        next(chain.totals(chain.regret, np.zeros_like(chain.regret), [steps]))[
-            chain.start
-        ]
-    )
+    return chain.total(chain.regret, np.zeros_like(chain.regret), steps)
 
 
 def exact_loss(world: World, learner: Learner, steps: int) -> float:
@@ -230,21 +242,19 @@ def exact_loss(world: World, learner: Learner, steps: int) -> float:
     if learner.optimism:
         return _optimistic(world, learner, steps).loss
     chain = Chain.of(world, learner)
-    return float(
-        next(chain.totals(chain.loss, np.zeros_like(chain.loss), [steps]))[chain.start]
-    )
+    return chain.total(chain.loss, np.zeros_like(chain.loss), steps)
 
 
 def spacing(delta: float, learner: Learner) -> float:
     """s: how much one pull moves ln(w_1/w_2)."""
-    said = np.array([0.5 + delta, 0.5 - delta])
-    losses = LOSSES[learner.loss](said, np.ones(2))
+    predictions = np.array([0.5 + delta, 0.5 - delta])
+    losses = LOSSES[learner.loss](predictions, np.ones(2))
     return learner.eta * float(losses[1] - losses[0])
 
 
-def _shifted(delta: float, learner: Learner) -> float:
-    """What the wrong expert loses more than the true one on a pull of the last arm, on
-    average."""
+def _mean_loss(delta: float, learner: Learner) -> float:
+    """The mean loss of the wrong expert above that of the true one on a pull of the
+    last arm."""
     return 2 * delta * spacing(delta, learner) / learner.eta
 
 
@@ -255,9 +265,11 @@ def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
     A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and
     from 0 down to -n.
     """
-    against = max(world.doubt + (0.0 if world.first else bonus), 0.0)
-    back, step = 2 * atanh(2 * world.delta), spacing(world.delta, learner)
-    return -ceil(_DEPTH / back), ceil(against / step + _DEPTH / min(step, back))
+    against = world.doubt if world.first else world.doubt + bonus
+    back = 2 * atanh(2 * world.delta)
+    step = spacing(world.delta, learner)
+    most = max(against, 0.0) / step + _DEPTH / min(step, back)
+    return -ceil(_DEPTH / back), ceil(most)
 
 
 def _up(world: World, learner: Learner) -> float:
@@ -272,26 +284,27 @@ def _sigmoid(x: Array) -> Array:
 def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
     """Step by step, as the odds of every m change with the time: the chance of each m,
     in a window that has it all."""
-    bonus = learner.optimism * world.delta
+    delta = world.delta
+    bonus = learner.optimism * delta
     low, high = _ends(world, learner, bonus * steps)
-    odds = np.exp(
-        np.minimum(
-            world.doubt - spacing(world.delta, learner) * np.arange(low, high + 1),
-            600.0,
-        )
-    )
-    here, up = np.zeros(len(odds)), _up(world, learner)
-    here[-low], regret, loss = 1.0, 0.0, 0.0
+    evidence = spacing(delta, learner) * np.arange(low, high + 1)
+    odds = np.exp(np.minimum(world.doubt - evidence, 600.0))
     fade = np.exp(-bonus if world.first else bonus)
+    up = _up(world, learner)
+    here = np.zeros(len(odds))
+    here[-low] = 1.0
+    regret = 0.0
+    loss = 0.0
     for start in range(0, steps, _BLOCK):
         known = np.flatnonzero(here > _RARE)
         window = slice(max(known[0] - _BLOCK, 0), known[-1] + _BLOCK + 1)
-        part, against = here[window], odds[window]
+        part = here[window]  # a view: what is done to it is done to `here`
+        against = odds[window]
         for t in range(start, min(start + _BLOCK, steps)):
             belief = 1 / (1 + against * fade**t)
             pulled = part * learner.pull(belief if world.first else 1 - belief, world)
             total = pulled.sum()
-            regret += world.delta * (1 - total if world.first else total)
+            regret += delta * (1 - total if world.first else total)
             loss += pulled @ (1 - belief)
             part -= pulled
             part[1:] += up * pulled[:-1]
@@ -299,6 +312,5 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
             part[-1] += up * pulled[-1]
             part[0] += (1 - up) * pulled[0]
     posterior = float(here @ (1 / (1 + odds * fade**steps)))
-    return Expected(
-        float(regret), float(loss) * _shifted(world.delta, learner), posterior
-    )
+    loss = float(loss) * _mean_loss(delta, learner)
+    return Expected(float(regret), loss, posterior)

@@ -110,10 +110,10 @@ def _reproduce(asked: argparse.Namespace) -> str | Refused:
 
 def _rules(asked: argparse.Namespace) -> str:
     from oddsmith.claims import EXPERIMENTS
-    from oddsmith.claims.reproduce import chosen
+    from oddsmith.claims.reproduce import experiment_names
 
     lines = []
-    for name in chosen(asked.names):
+    for name in experiment_names(asked.names):
         for rule in EXPERIMENTS[name].rules:
             cases = "" if rule.cases == 1 else f", over {rule.cases} cases"
             lines += [
@@ -125,9 +125,9 @@ def _rules(asked: argparse.Namespace) -> str:
 
 def _broken(asked: argparse.Namespace) -> str | Refused:
     from oddsmith.claims import EXPERIMENTS
-    from oddsmith.claims.reproduce import broken, chosen
+    from oddsmith.claims.reproduce import experiment_names, rejected_statements
 
-    rejected = broken(
+    rejected = rejected_statements(
         asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers
     )
     missed = [
@@ -136,7 +136,7 @@ def _broken(asked: argparse.Namespace) -> str | Refused:
     seen = {statement for found in rejected.values() for statement in found}
     rules = [
         rule.statement
-        for name in chosen(asked.names)
+        for name in experiment_names(asked.names)
         for rule in EXPERIMENTS[name].rules
     ]
     blind = [statement for statement in rules if statement not in seen]

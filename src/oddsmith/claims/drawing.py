@@ -1,0 +1,36 @@
+"""Lines that figures of several experiments share: means with two standard errors, and
+regret as it grows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oddsmith.core.arrays import Array
+from oddsmith.files.reports.style import COLOURS, MARKERS, band
+from oddsmith.lab.run import mean_and_error
+
+__all__ = ["draw_growth", "draw_means", "means_and_errors"]
+
+
+def means_and_errors(totals: Sequence[Array] | Array) -> tuple[Array, Array]:
+    """The means and their standard errors of samples (n, runs), (n,) each."""
+    table = np.array([mean_and_error(total) for total in totals])
+    return table[:, 0], table[:, 1]
+
+
+def draw_means(panel: Any, x: Any, totals: Sequence[Array], i: int, label: str) -> None:
+    """Means with two standard errors, in the i-th colour."""
+    means, errors = means_and_errors(totals)
+    style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
+    panel.errorbar(x, means, 2 * errors, label=label, **style)
+
+
+def draw_growth(
+    panel: Any, totals: Array, i: int, label: str, *, points: int = 50
+) -> None:
+    """A total (T, runs) against the number of steps, at points that are even on a log
+    scale."""
+    steps = np.unique(np.geomspace(1, len(totals), points).round().astype(int))
+    means, errors = means_and_errors(totals[steps - 1])
+    band(panel, steps, means, errors, i, label)
