@@ -33,7 +33,7 @@ from oddsmith.server.experiment.experiment import EVERYTHING
 from oddsmith.server.experiment.follower import Now, now_of
 from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.fold.fold import FoldState, advance, restore, save_snapshot
-from oddsmith.server.http.routes.draw import by_incumbent
+from oddsmith.server.http.routes.incumbents import by_incumbent
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
 from oddsmith.server.store.protocol import Line
