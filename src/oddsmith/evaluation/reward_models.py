@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array, Bools, Ints, whole
+from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput, OddsmithError, import_extra
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.evaluation.offer_rows import JoinedRows, complete, context_rows
 from oddsmith.evaluation.rows import rewarded
 from oddsmith.evaluation.slates import slates_of

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
+from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
 from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower

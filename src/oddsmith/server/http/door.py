@@ -17,7 +17,7 @@ from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import Headers, Refusal, Response
 from oddsmith.server.http.routes.route import Route
 
-__all__ = ["Door", "NO_CONTENT", "DoorRefusal", "DoorAnswer", "Visit"]
+__all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit"]
 
 NO_CONTENT = Response(204, b"", [])
 """The answer that has no body."""

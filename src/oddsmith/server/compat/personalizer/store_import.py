@@ -21,11 +21,11 @@ from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json
 from oddsmith.core.arrays import Array
 from oddsmith.core.checks import check_odds
-from oddsmith.core.decision import Odds, draw
+from oddsmith.core.decision import Odds
+from oddsmith.core.draw import Uniforms, draw
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
 from oddsmith.core.offer import Offer
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.server.compat.personalizer.log import PersonalizerEvent, Unread
 from oddsmith.server.compat.personalizer.log_import import ImportReport, by_line
 from oddsmith.server.experiment.arms import served_arms

@@ -20,7 +20,8 @@ from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json, single
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.checks import check_odds
-from oddsmith.core.decision import Context, Decision, Odds, draw
+from oddsmith.core.decision import Context, Decision, Odds
+from oddsmith.core.draw import draw
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
 from oddsmith.core.offer import Offer
