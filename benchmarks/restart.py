@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.service_load import ARMS, EXPERTS, FEATURES, policy_file
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 from oddsmith.server.experiment.start import ExperimentSetup, open_experiments
 from oddsmith.server.fold.fold import FoldState, restore, save_snapshot
 from oddsmith.server.store import DecisionMade, Event, Reward

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from oddsmith.contexts.schema import Schema
     from oddsmith.core import errors as errors
     from oddsmith.core import losses as losses
-    from oddsmith.core.decision import Decision, Odds, draw
+    from oddsmith.core.decision import Decision, Odds
+    from oddsmith.core.draw import Uniforms, draw
     from oddsmith.core.errors import (
         BadFile,
         Conflict,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from oddsmith.core.losses import log_loss, square_loss
     from oddsmith.core.offer import Offer
     from oddsmith.core.policy import Policy, decide, fold
-    from oddsmith.core.uniforms import Uniforms
     from oddsmith.evaluation.replay import replay
     from oddsmith.experts import (
         FunctionExperts,
@@ -168,7 +168,7 @@ _NAMES = {
     "oddsmith.client": "AsyncClient Client",
     "oddsmith.contexts.offers": "offered",
     "oddsmith.contexts.rewards": "RewardScale binarize",
-    "oddsmith.core.decision": "Decision Odds draw",
+    "oddsmith.core.decision": "Decision Odds",
     "oddsmith.core.errors": "BadFile Conflict InvalidInput OddsmithError ServiceError",
     "oddsmith.core.gts": "GeneralizedThompsonSampling",
     "oddsmith.core.experts": "Experts",
@@ -176,7 +176,7 @@ _NAMES = {
     "oddsmith.core.losses": "log_loss square_loss",
     "oddsmith.core.offer": "Offer",
     "oddsmith.core.policy": "Policy decide fold",
-    "oddsmith.core.uniforms": "Uniforms",
+    "oddsmith.core.draw": "Uniforms draw",
     "oddsmith.evaluation.replay": "replay",
     "oddsmith.experts": (
         "FunctionExperts GivenExperts Guarded LearningExperts LinearExperts "

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oddsmith as od
-from oddsmith.core.decision import pick
+from oddsmith.core.draw import pick
 
 
 @given(

@@ -6,7 +6,8 @@ __all__ = ["IGNORED", "MODULES", "SLOW"]
 MODULES: dict[str, tuple[str, ...]] = {
     "core/weights": ("tests/core/test_weights.py",),
     "core/losses": ("tests/core/test_losses.py",),
-    "core/decision": ("tests/core/test_decision.py", "tests/core/test_drawing.py"),
+    "core/decision": ("tests/core/test_decision.py",),
+    "core/draw": ("tests/core/test_drawing.py",),
     "core/gts": (
         "tests/core/test_gts.py",
         "tests/core/test_gts_formula.py",

@@ -10,7 +10,7 @@ import numpy as np
 
 import oddsmith as od
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 
 AGNOSTIC: dict[str, Any] = json.loads(
     (Path(__file__).parent / "agnostic.json").read_text()

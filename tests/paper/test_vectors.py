@@ -10,7 +10,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 from oddsmith.core.expert_policy import ExpertState
 from paper.reference import (
     CASES,

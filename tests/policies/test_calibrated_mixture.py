@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import oddsmith as od
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 from oddsmith.policies.calibrated_mixture import CalibratedMixture
 
 NAMES = ("a", "b", "c")

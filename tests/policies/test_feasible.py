@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import oddsmith as od
 from oddsmith.core import kernels
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import pick
+from oddsmith.core.draw import pick
 from oddsmith.core.offer import Offer, OfferBatch
 from oddsmith.policies.parts.feasible import Limits, feasible_ballots
 from oddsmith.policies.parts.projection import project_groups

@@ -145,6 +145,21 @@ def test_elimination_keeps_the_truth_and_drops_the_others(loss: Any) -> None:
     assert run.total.mean() < 60
 
 
+def test_elimination_over_banks_of_banks_is_elimination_over_all_experts() -> None:
+    """A stack of banks has a state with a part for each."""
+    table = random_table(10, 4, 3)
+    parts = [
+        od.TableExperts(table[:, i : i + 2], names=[f"{i}", f"{i + 1}"]) for i in (0, 2)
+    ]
+    flat, stacked = (
+        od.policies.RegressorElimination(bank, np.arange(10))
+        for bank in (od.TableExperts(table), od.stack(*parts))
+    )
+    for context in range(10):
+        ours = stacked.odds(stacked.init(), context).propensities
+        assert (ours == flat.odds(flat.init(), context).propensities).all()
+
+
 def test_elimination_thresholds_by_hand() -> None:
     table = random_table(3, 4, 2)
     sharp = od.policies.RegressorElimination(

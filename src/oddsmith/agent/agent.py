@@ -16,21 +16,13 @@ from oddsmith.agent.roster_changes import policy_after
 from oddsmith.agent.slate import filled, slate_of, slots_of
 from oddsmith.core.arrays import Ints, number
 from oddsmith.core.checks import check_odds, check_state
-from oddsmith.core.decision import (
-    Context,
-    Decision,
-    Odds,
-    State,
-    Step,
-    check_rewards,
-    draw,
-)
+from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_rewards
+from oddsmith.core.draw import Uniforms, draw
 from oddsmith.core.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.names import Arms, arm_names, hint
 from oddsmith.core.policy import Policy, check_policy, fold
 from oddsmith.core.prediction_clip import clip_counts
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.roster import bank_of_one
 from oddsmith.files import disk

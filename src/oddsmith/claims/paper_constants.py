@@ -10,7 +10,7 @@ from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
 from oddsmith.claims.judgement import equal, least, most, within
 from oddsmith.claims.two_experts import Sampling, World, exact_loss, spacing
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import COLOURS, DASHES, MARKERS, legend, panels, svg
 from oddsmith.theory.constants import lemma1, log_inverse, ratio_constant

@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
 from oddsmith.claims.drawing import means_and_errors
 from oddsmith.claims.judgement import mean_is, most
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.reports.page import Figure

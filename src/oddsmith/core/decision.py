@@ -1,14 +1,11 @@
-"""Odds, Decision and `draw`: the only place where an arm is picked."""
+"""Odds and Decision: what a policy returns, and what learning needs of a drawn arm."""
 
 import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, Ints, Real
 from oddsmith.core.contexts import rows
 from oddsmith.core.errors import InvalidInput
@@ -24,8 +21,6 @@ __all__ = [
     "Step",
     "align_columns",
     "check_rewards",
-    "draw",
-    "pick",
 ]
 
 Context: TypeAlias = Any
@@ -72,6 +67,7 @@ class Decision(NamedTuple):
     Leading axes are batch axes. A decision goes through JSON and comes back equal, to
     the last bit; two decisions are equal when their JSON is.
 
+    >>> from oddsmith.core.draw import draw
     >>> odds = Odds(np.array([0.25, 0.75]), advice=np.array([[0.1, 0.9], [0.4, 0.2]]))
     >>> draw(odds, "home page", 0.5, step=7)
     Decision(arm=1, propensity=0.75, step=7)
@@ -212,77 +208,6 @@ class Decision(NamedTuple):
             f"Decision(arm={self.arm!r}, propensity={self.propensity:.4g}, "
             f"step={self.step})"
         )
-
-
-def pick(propensities: Array, uniform: Real) -> Any:
-    """The arm (…) drawn by a uniform number in [0, 1): the first whose cumulative odds
-    exceed uniform · total.
-
-    An arm with odds 0 is never picked.
-
-    >>> pick(np.array([0.2, 0.0, 0.8]), 0.2)
-    2
-    """
-    if propensities.ndim == 1 and isinstance(uniform, float):
-        compiled = kernels.compiled()
-        if compiled is not None:
-            return compiled.pick(propensities, uniform)
-        sums = list(accumulate(propensities.tolist()))
-        total = sums[-1]
-        drawn = bisect_right(sums, uniform * total)
-        last = bisect_left(sums, total)  # where uniform · total rounds up to the total
-        return min(drawn, last)
-    cumulative = np.add.accumulate(propensities, axis=-1)
-    total = cumulative[..., -1:]
-    beyond = cumulative > np.asarray(uniform)[..., None] * total
-    beyond |= cumulative == total  # a uniform of exactly 1 means the last arm with odds
-    arms = beyond.argmax(axis=-1)
-    return int(arms) if arms.ndim == 0 else arms
-
-
-def draw(
-    odds: Odds,
-    context: Context,
-    uniform: Real,
-    *,
-    eligible: Bools | None = None,
-    step: Step = None,
-) -> Decision:
-    """The decision that `uniform` draws from `odds`: pure, and the only function that
-    picks an arm."""
-    arm = pick(odds.propensities, uniform)
-    if not isinstance(arm, int):
-        return _batch_decision(odds, context, arm, eligible, step)
-    advice = odds.advice
-    if advice is not None:
-        # the column is copied: a view would keep all arms alive
-        advice = advice[:, arm].astype(np.float64)
-    return Decision(
-        step,
-        context,
-        eligible,
-        arm,
-        odds.propensities,
-        advice,
-        odds.bonus,
-        odds.log_weights,
-    )
-
-
-def _batch_decision(
-    odds: Odds, context: Context, arm: Ints, eligible: Bools | None, step: Step
-) -> Decision:
-    """The decision that draws the arms of a batch (…), with its axes in all fields."""
-    shape = arm.shape
-    eligible = _with_axes(eligible, shape)
-    step = None if step is None else np.broadcast_to(step, shape)
-    propensities = _with_axes(odds.propensities, shape)
-    advice = _drawn_column(odds.advice, arm)
-    bonus = _with_axes(odds.bonus, shape)
-    log_weights = _with_axes(odds.log_weights, shape)
-    return Decision(
-        step, context, eligible, arm, propensities, advice, bonus, log_weights
-    )
 
 
 def check_rewards(decision: Decision, reward: object) -> Real:
@@ -435,23 +360,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "arms": _to_names,
     "advisers": tuple,
 }
-
-
-def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
-    """advice[…, :, arm[…]] as (…, N)."""
-    if advice is None:
-        return None
-    n_experts, n_arms = advice.shape[-2:]
-    advice = np.broadcast_to(advice, (*arm.shape, n_experts, n_arms))
-    column = np.take_along_axis(advice, arm[..., None, None], axis=-1)
-    return column[..., 0].astype(np.float64)
-
-
-def _with_axes(value: Any, shape: tuple[int, ...]) -> Any:
-    """An array (…, n) with the batch axes `shape`."""
-    if value is None:
-        return None
-    return np.broadcast_to(value, (*shape, value.shape[-1]))
 
 
 def _stack_column(name: str, values: list[Any]) -> Any:

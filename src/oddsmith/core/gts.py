@@ -82,6 +82,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K
         w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
 
+    The theory assumes rewards of order 1 and one expert that predicts about right.
+    `auto` needs neither: with models that are not calibrated, or rare rewards, use it.
+
     `prior` is N probabilities or a dict by expert name (None: uniform); `gamma` a
     number or a schedule of the step; `optimism` is Feel-Good's λ (theory 5.1). For
     truths that drift (5.9), `share` mixes the prior back in after each reward (fixed

@@ -8,15 +8,8 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Ints, Real
 from oddsmith.core.checks import check_odds, check_state
-from oddsmith.core.decision import (
-    Context,
-    Decision,
-    Odds,
-    State,
-    Step,
-    check_rewards,
-    draw,
-)
+from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_rewards
+from oddsmith.core.draw import draw
 from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.experts import Experts
 from oddsmith.core.explanation import ArmExplanation, Explanation

@@ -11,12 +11,12 @@ from oddsmith.core.arrays import Array, Bools, Ints, number
 from oddsmith.core.checks import check_losses, check_odds, check_state
 from oddsmith.core.contexts import rows as rows_of
 from oddsmith.core.decision import Decision, Odds, State
+from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.names import hint
 from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy, check_policy
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.evaluation.rows import rewarded_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.advice import decisions_for, named_advice

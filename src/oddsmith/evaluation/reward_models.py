@@ -11,8 +11,8 @@ from oddsmith.contexts.numbers import numbers
 from oddsmith.contexts.schema import Schema, numeric
 from oddsmith.core.arrays import Array, Bools, Ints, whole
 from oddsmith.core.contexts import has_names
+from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput, OddsmithError, import_extra
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.evaluation.rows import rewarded_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.progress import LINE_EVERY_S, progress

@@ -7,7 +7,8 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, whole
 from oddsmith.core.checks import check_state
-from oddsmith.core.decision import Context, Decision, Odds, State, draw
+from oddsmith.core.decision import Context, Decision, Odds, State
+from oddsmith.core.draw import draw
 from oddsmith.core.errors import InvalidInput, TooLarge
 from oddsmith.core.expert_policy import ExpertState
 from oddsmith.core.gts import GeneralizedThompsonSampling

@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Real, number, simplex
-from oddsmith.core.decision import Context, Decision, Odds, Step
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
 from oddsmith.core.errors import AllExpertsRefuted, InvalidInput
 from oddsmith.core.expert_policy import (
     OverExperts,
@@ -91,9 +91,14 @@ class RegressorElimination(OverExperts):
         return domain(self.loss)
 
     @cached_property
+    def _experts_state(self) -> State:
+        """The state of the experts, which do not learn."""
+        return self.experts.init()
+
+    @cached_property
     def proposals(self) -> Array:
         """The ballots (X, N, K) on the sample of contexts."""
-        ballots = self.experts.advise(self.experts.init(), self.contexts)[1]
+        ballots = self.experts.advise(self._experts_state, self.contexts)[1]
         if ballots.ndim != 3:
             raise InvalidInput(
                 "contexts must be a sample with one leading axis; got ballots of "
@@ -131,7 +136,9 @@ class RegressorElimination(OverExperts):
         """The survivors' ballots, weighed by the balance; in the original also uniform
         over what they propose."""
         check_eligible(eligible)
-        predictions, ballots = self.experts.advise((), context, eligible)
+        predictions, ballots = self.experts.advise(
+            self._experts_state, context, eligible
+        )
         predictions = checked_predictions(predictions, state.losses, eligible)
         votes = (state.balance[..., None] * ballots).sum(axis=-2)
         total = votes.sum(axis=-1, keepdims=True)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import Decision, Odds, draw
+from oddsmith.core.decision import Decision, Odds
+from oddsmith.core.draw import draw
 from oddsmith.lab.episodes import EpisodicModel
 
 VECTORS: dict[str, Any] = json.loads(

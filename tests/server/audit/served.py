@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import oddsmith as od
-from oddsmith.core.decision import draw
+from oddsmith.core.draw import draw
 from oddsmith.experts.answers import RecordedAdvice
 from oddsmith.server.fold.fold import FoldState, advance, restore, roster_change
 from oddsmith.server.fold.judge import gts_inside, judge, judge_to_json

@@ -5,7 +5,7 @@ import sqlite3
 import numpy as np
 
 import oddsmith as od
-from oddsmith.core.decision import pick
+from oddsmith.core.draw import pick
 from server.audit.served import SEED
 from server.audit.tampering import (
     LIVES,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.core.decision import pick
+from oddsmith.core.draw import pick
 from oddsmith.server.audit import Miss, VerifyReport, verify
 from oddsmith.server.store import open_reader
 from server.audit.served import SEED, Served, lived, newcomer, policy

@@ -62,7 +62,7 @@ def poison(context):
 
 
 def mortal(context):
-    return os._exit(3) if context == "dies" else [0.6, 0.5, 0.4]
+    return os._exit(3) if page_of(context) == "dies" else [0.6, 0.5, 0.4]
 
 
 def bank(arms):
@@ -178,7 +178,7 @@ def check_process(folder: Path, kind: str) -> None:
     with here(policy_file(folder, kind, isolated=True)) as service:
 
         def decide(context: str) -> Any:
-            answer = service.post("decide", {"context": context})
+            answer = service.post("decide", {"context": context_of(kind, context)})
             assert abs(sum(answer["odds"].values()) - 1) < 1e-12
             service.reward(answer["id"], 1)
             return answer

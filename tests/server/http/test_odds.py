@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oddsmith.core.uniforms import Uniforms
+from oddsmith.core.draw import Uniforms
 from server.offering import ARMS
 from server.served import here, place
 

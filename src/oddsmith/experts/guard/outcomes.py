@@ -72,9 +72,9 @@ def ask(
     leaf: Leaf, *, state: State, context: Context, eligible: Bools | None
 ) -> CallResult:
     """The advice of a leaf as two arrays of numbers, or its failure."""
-    for step in leaf.path:
-        state = state[step]
     try:
+        for step in leaf.path:
+            state = state[step]
         predictions, ballots = leaf.bank.advise(state, context, eligible)
         n = len(leaf.bank.names)
         numbers = as_predictions(predictions, n_experts=n, source="experts")

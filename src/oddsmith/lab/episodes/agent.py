@@ -6,9 +6,9 @@ from typing import Any
 
 from oddsmith.core.arrays import Array
 from oddsmith.core.checks import check_odds, check_state
-from oddsmith.core.decision import Decision, Odds, State, check_rewards, draw
+from oddsmith.core.decision import Decision, Odds, State, check_rewards
+from oddsmith.core.draw import Uniforms, draw
 from oddsmith.core.errors import BadFile, InvalidInput
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.files import disk
 from oddsmith.files import state as saving
 from oddsmith.lab.episodes.log import EpisodeLog, EpisodeStep

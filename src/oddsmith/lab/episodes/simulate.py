@@ -8,7 +8,8 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, whole
 from oddsmith.core.checks import check_state, odds_fault, policy_name
-from oddsmith.core.decision import State, draw
+from oddsmith.core.decision import State
+from oddsmith.core.draw import draw
 from oddsmith.core.errors import InvalidInput, TooLarge
 from oddsmith.lab.checks import (
     StepChecks,

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools
-from oddsmith.core.decision import Decision, State, pick
+from oddsmith.core.decision import Decision, State
+from oddsmith.core.draw import Uniforms, pick
 from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.policies.bounds import reads_features
 from oddsmith.server.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.server.store.changes import arms_since

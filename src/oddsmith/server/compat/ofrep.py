@@ -15,7 +15,7 @@ from oddsmith.contexts.flat import flat
 from oddsmith.core.errors import InvalidInput, OddsmithError
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.http.access import check_scope
-from oddsmith.server.http.door import Door, Refused, Told, Visit
+from oddsmith.server.http.door import Door, DoorAnswer, DoorRefusal, Visit
 from oddsmith.server.http.keys import Scope
 from oddsmith.server.http.response import JSON, Headers, Refusal, Response
 from oddsmith.server.http.routes import rewards
@@ -43,7 +43,7 @@ class EvaluationRequest(msgspec.Struct):
     context: dict[str, Any] | None = None
 
 
-class Evaluation(Told):
+class Evaluation(DoorAnswer):
     """A flag's value: that of the arm, which is its variant; `metadata` has the
     decision's id and its odds, and for `deferred=true` whether it counts already."""
 
@@ -80,7 +80,10 @@ _encode = msgspec.json.Encoder().encode
 async def evaluate(service: Service, visit: Visit) -> Evaluation:
     """One flag; its decision counts, also where it was deferred before, unless the
     query says `deferred=true`."""
-    name, deferred = visit.parameters["key"], visit.asked.get("deferred") == "true"
+    name, deferred = (
+        visit.parameters["key"],
+        visit.query_fields.get("deferred") == "true",
+    )
     check_scope(visit.key, frozenset({"decide"}), name)
     experiment = service.experiments.get(name)
     if experiment is None or (why := _no_flag(experiment)):
@@ -126,7 +129,7 @@ async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
     """One flag among all, or why there is none: the others stand."""
     try:
         return await _evaluated(experiment, visit, deferred=True)
-    except Refused as error:
+    except DoorRefusal as error:
         return Failure(experiment.name, error.code, str(error))
     except OddsmithError as error:
         return Failure(experiment.name, "GENERAL", str(error))
@@ -141,7 +144,7 @@ async def _evaluated(
     try:
         answer = await decide(experiment, entry, visit.sender)
     except InvalidInput as error:
-        raise Refused(400, "INVALID_CONTEXT", str(error)) from error
+        raise DoorRefusal(400, "INVALID_CONTEXT", str(error)) from error
     if not answer.new and not deferred:
         await _activate(experiment, answer.id, visit.sender)
     values, facts = (
@@ -175,21 +178,21 @@ def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
     given = request.context or {}
     unit = given.get(_UNIT)
     if unit is None or unit == "":
-        raise Refused(
+        raise DoorRefusal(
             400,
             "TARGETING_KEY_MISSING",
             f"context must have {_UNIT}, the unit that keeps its arm; got none",
         )
     if not is_id(unit):
         allowed = "text of 1 to 256 characters, none of them NUL"
-        raise Refused(
+        raise DoorRefusal(
             400, "INVALID_CONTEXT", f"{_UNIT} must be {allowed}; got {unit!r:.60}"
         )
     rest = {name: value for name, value in given.items() if name != _UNIT}
     try:
         return unit, flat(rest)
     except InvalidInput as error:
-        raise Refused(400, "INVALID_CONTEXT", str(error)) from error
+        raise DoorRefusal(400, "INVALID_CONTEXT", str(error)) from error
 
 
 def _no_flag(experiment: Experiment) -> str:
@@ -262,9 +265,9 @@ class Ofrep(Door):
                 f"there is no path {raw_path!r:.80}; flags are asked for with POST "
                 f"{_ALL}, or {_ALL}/KEY"
             )
-            return self.refused(Refusal(404, "no_path", what), None)
+            return self.refusal_response(Refusal(404, "no_path", what), None)
         if method != "POST":
-            response = self.refused(
+            response = self.refusal_response(
                 Refusal(405, "method", f"method must be POST; got {method:.20}"), None
             )
             return response._replace(headers=[*response.headers, (b"allow", b"POST")])
@@ -272,7 +275,7 @@ class Ofrep(Door):
             return _ALL_FLAGS._replace(door=self), {}
         return _ONE_FLAG._replace(door=replace(self, flag=flag)), {"key": flag}
 
-    def refused(self, refusal: Refusal, route: Route | None) -> Response:
+    def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
         """The answer that says no: `{"key", "errorCode", "errorDetails"}`, without a
         key where no flag is meant."""
         status = _STATUSES.get(refusal.status, refusal.status)

@@ -4,20 +4,21 @@ service to its end."""
 import asyncio
 import logging
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
+from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
+from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.core.names import Arms
-from oddsmith.core.uniforms import Uniforms
+from oddsmith.core.policy import Policy
 from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
 from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower
-from oddsmith.server.experiment.last_advice import LastAdvice
 from oddsmith.server.experiment.news import LongPolls
 from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.experiment.threads import LongReads
@@ -30,7 +31,7 @@ from oddsmith.server.store.postgres.reader import PostgresReader
 from oddsmith.server.store.protocol import Erased, Line, Receipt, Store
 from oddsmith.server.store.rows import AnotherValue
 
-__all__ = ["EVERYTHING", "Experiment", "OTHERS"]
+__all__ = ["DrawnAdvice", "EVERYTHING", "Experiment", "OTHERS"]
 
 _DAY = 86_400.0
 _ERASE_EVERY = 3600.0  # seconds
@@ -38,6 +39,7 @@ _SETTINGS_EVERY = 1.0  # seconds between two looks at what other replicas have c
 _CLOCK_EVERY = 10.0  # seconds between two looks at the clock of a database
 _THREADS = 8  # for experts that are other people's code
 _THREADS_S = 10.0  # seconds that they are kept after the last decision
+_LAST_ADVICE = 1_000  # decisions
 OTHERS = "others"
 """What arms that are counted together are called."""
 EVERYTHING = 2**62  # beyond any position
@@ -46,6 +48,13 @@ _log = logging.getLogger(__name__)
 
 class Restoring(StoreFailed):
     """An experiment has no state yet: it is being read from the log."""
+
+
+class DrawnAdvice(NamedTuple):
+    """What the experts of a policy predicted of a drawn arm (N,)."""
+
+    policy: Policy
+    advice: Array
 
 
 class Experiment:
@@ -84,7 +93,7 @@ class Experiment:
         # here, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts whose failing is in the log
-        self.last_advice = LastAdvice()
+        self.last_advice: deque[DrawnAdvice] = deque(maxlen=_LAST_ADVICE)
         self.steps = 0
         # of this process: ids are new, and sorted by time
         self.mark = secrets.token_hex(5)
@@ -105,6 +114,10 @@ class Experiment:
             raise Restoring(
                 f"experiment {self.name!r} is not ready: {self.follower.trouble}"
             )
+
+    def advice_of(self, policy: Policy) -> list[Array]:
+        """The last advice of this policy's experts on drawn arms, in this process."""
+        return [one.advice for one in self.last_advice if one.policy is policy]
 
     def names_of(self, decision: Decision) -> Sequence[str]:
         """The arms that a decision was between: new ones stand behind those that there

@@ -81,35 +81,53 @@ class Writer:
         return future
 
     def _send(self) -> None:
-        batch, self._waiting, self._count = self._waiting, [], 0
+        """Hand the next batch over to the store, and answer once it is on disk."""
+        batch = self._waiting
+        self._waiting = []
+        self._count = 0
         if not batch:
             self._busy = False
             return
         begun = time.perf_counter()
         events = [event for events, _ in batch for event in events]
-        if _size(events) <= _INLINE_ARMS:
-            self._follow(batch, begun, partial(self._store.append, events))
+        n_arms = 0  # the work that the store has with these events, in arms
+        for event in events:
+            if isinstance(event, DecisionMade):
+                n_features = len(event.decision.features or ())
+                n_arms += len(event.decision.propensities) + _FEATURES * n_features
+        if n_arms > _INLINE_ARMS:
+            handed = self._loop.run_in_executor(None, self._store.append, events)
+            handed.add_done_callback(partial(self._follow, batch, begun))
             return
-        handed = self._loop.run_in_executor(None, self._store.append, events)
-        handed.add_done_callback(lambda done: self._follow(batch, begun, done.result))
+        try:
+            written = self._store.append(events)
+        except Exception as error:
+            self._give_back(batch, error)
+        else:
+            written.add_done_callback(partial(self._tell, batch, begun, True))
 
     def _follow(
         self,
         batch: list[_Waiting],
         begun: float,
-        hand_over: "Callable[[], Future[_Receipts]]",
+        handed: "asyncio.Future[Future[_Receipts]]",
     ) -> None:
-        """Hand a batch over to the store, and answer once it is on disk."""
+        """Answer a batch that a thread has handed over, once it is on disk."""
         try:
-            sent = hand_over()
+            written = handed.result()
         except Exception as error:
-            if len(batch) == 1 or isinstance(error, StoreFailed):
-                self._fail(batch, error)
-                self._loop.call_soon(self._send)
-            else:  # one event cannot be written: each request is written apart
-                self._send_apart(batch)
+            self._give_back(batch, error)
         else:
-            sent.add_done_callback(partial(self._tell, batch, begun, True))
+            written.add_done_callback(partial(self._tell, batch, begun, True))
+
+    def _give_back(self, batch: list[_Waiting], error: Exception) -> None:
+        """Fail a batch that the store does not take. If only one of its events cannot
+        be written, write each request by itself."""
+        if len(batch) == 1 or isinstance(error, StoreFailed):
+            self._fail(batch, error)
+            self._loop.call_soon(self._send)
+        else:
+            self._send_apart(batch)
 
     def _send_apart(self, batch: list[_Waiting]) -> None:
         for one in batch:
@@ -180,13 +198,3 @@ class Writer:
         for _, future in batch:
             if not future.done():
                 future.set_exception(error)
-
-
-def _size(events: Sequence[Event]) -> int:
-    """The work that a store has with these events, in arms."""
-    size = 0
-    for event in events:
-        if isinstance(event, DecisionMade):
-            features = event.decision.features or ()
-            size += len(event.decision.propensities) + _FEATURES * len(features)
-    return size

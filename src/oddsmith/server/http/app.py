@@ -31,8 +31,8 @@ from oddsmith.server.http.access import (
 )
 from oddsmith.server.http.connections import Connections
 from oddsmith.server.http.docs_page import docs_page
-from oddsmith.server.http.door import Door, Refused, Told, Visit
-from oddsmith.server.http.keys import Key, KeyRing
+from oddsmith.server.http.door import Door, DoorAnswer, DoorRefusal, Visit
+from oddsmith.server.http.keys import Key, KeyRing, Scope
 from oddsmith.server.http.limits import HttpScope, Limits
 from oddsmith.server.http.log_lines import AccessLine
 from oddsmith.server.http.page_files import PageFiles, page_folder
@@ -50,7 +50,7 @@ from oddsmith.server.messages.calls import (
 )
 from oddsmith.server.messages.refusals import check_keys, sentence
 
-__all__ = ["App", "Call", "make_app"]
+__all__ = ["App", "RequestHead", "make_app"]
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -64,17 +64,20 @@ _KINDS: dict[type[Exception], tuple[int, str]] = {
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
 }
-_FEW = 200  # of keys that are looked at one by one
+_FEW = 200  # of keys that are compared here; `check_keys` reads larger bodies
 _FULL = ("disk is full", "database or disk is full", "No space left")
+_NAMES = 20  # of experiments that a refusal lists
+_WITH_ID = (DecisionAnswer, SlateAnswer, EventAnswer, DoorAnswer)
+"""Answers whose id is in the access log."""
 
 
-class Call(NamedTuple):
-    """A request whose body is not read yet: its route, the parameters in its path, its
-    query, and whose key it has.
+class RequestHead(NamedTuple):
+    """A request whose body is not read yet. It adds to the scope of ASGI the route, the
+    parameters in its path, and the key.
 
-    `waits`: it may be held open for long, and is given up where the caller is gone. Of
-    a door's route, `headers` are kept, too, and `body_bytes` is the most that its body
-    may have. `authenticated`: the caller has a key in force, or needs none.
+    `waits`: it may be held open for long, and is given up once the caller is gone. For
+    the route of a door, `body_bytes` is the limit of its body. `authenticated`: the
+    caller has a key in force, or needs none.
     """
 
     route: Route
@@ -86,15 +89,16 @@ class Call(NamedTuple):
     body_bytes: int | None
     authenticated: bool
 
-    def refused(self, refusal: Refusal, *more: tuple[bytes, bytes]) -> Response:
-        """The answer that says no, in the shape of the route's door, with `more`
-        headers."""
-        return _shaped(refusal, self.route, *more)
+    def refusal_response(
+        self, refusal: Refusal, *more: tuple[bytes, bytes]
+    ) -> Response:
+        """The refusal in the format of the route's API, with `more` headers."""
+        return _error_response(refusal, self.route, *more)
 
 
 class App:
     """Answers requests by the table of routes; `service` has the experiments, `page`
-    what a browser is shown."""
+    the files for browsers."""
 
     def __init__(
         self,
@@ -103,34 +107,29 @@ class App:
         access_log: Callable[[AccessLine], None] | None = None,
         doors: Sequence[Door] = (),
     ) -> None:
-        self.service, self._page, self._access_log, self._doors = (
-            service,
-            page,
-            access_log,
-            doors,
-        )
+        self.service = service
+        self._page = page
+        self._access_log = access_log
+        self._doors = doors
         self._routes = {
             (route.method, route.path): route
             for route in service.routes
             if "{" not in route.path
         }
-        self._decoders = {
-            # a query is all strings
-            route.handler: msgspec.json.Decoder(
-                route.message, strict=route.method != "GET"
-            )
-            for route in (
-                *service.routes,
-                *(route for door in doors for route in door.routes),
-            )
-            if route.message is not None
-        }
+        self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+        door_routes = [route for door in doors for route in door.routes]
+        for route in (*service.routes, *door_routes):
+            if route.message is not None:
+                is_strict = route.method != "GET"  # a query is all strings
+                decoder = msgspec.json.Decoder(route.message, strict=is_strict)
+                self._decoders[route.handler] = decoder
 
-    def enter(self, scope: HttpScope) -> Call | Response:
-        """The call that a head stands for, or its refusal: of the path, of the method,
-        of the key and its scopes."""
+    def enter(self, scope: HttpScope) -> RequestHead | Response:
+        """Read the head of a request: its path, its method, its key and the scopes of
+        that. Return a response if it is refused, or asks for a file."""
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        route, parameters = self._routes.get((method, scope["path"])), dict[str, str]()
+        route = self._routes.get((method, scope["path"]))
+        parameters: dict[str, str] = {}
         if route is None:
             match = self._match(method, scope)
             if isinstance(match, Response):
@@ -139,38 +138,27 @@ class App:
             route, parameters = match
         key = ANYONE
         if self.service.ring is not None:
-            if route.door is None:
-                sent = next(
-                    (
-                        value
-                        for name, value in scope["headers"]
-                        if name == b"authorization"
-                    ),
-                    b"",
-                ).decode("latin-1")
-            else:
-                sent = f"Bearer {route.door.token(scope['headers'])}"
-            access = authorize(self.service.ring, sent, route.scopes)
+            authorization = _authorization(route, scope["headers"])
+            access = authorize(self.service.ring, authorization, route.scopes)
             if isinstance(access, Refusal):
                 return self._refuse(route, access, scope)
             key = access
-        if route.scopes and (
-            key.rate is not None or self.service.rates.default is not None
-        ):
+        rates = self.service.rates
+        if route.scopes and (key.rate is not None or rates.default is not None):
             try:
-                self.service.rates.count_call(key.name, key.rate)
+                rates.count_call(key.name, key.rate)
             except TooMany as error:
-                return self._refuse(route, _refusal(error, route, b""), scope, key.name)
-        limit = None if route.door is None else route.body_bytes
-        return Call(
+                refusal = _refusal_of(error, route, b"")
+                return self._refuse(route, refusal, scope, key.name)
+        return RequestHead(
             route,
             parameters,
-            scope["query_string"],
-            key,
-            route.waits,
-            scope["headers"],
-            limit,
-            key is not STRANGER,
+            query=scope["query_string"],
+            key=key,
+            waits=route.waits,
+            headers=scope["headers"],
+            body_bytes=None if route.door is None else route.body_bytes,
+            authenticated=key is not STRANGER,
         )
 
     def _match(
@@ -178,70 +166,75 @@ class App:
     ) -> tuple[Route, dict[str, str]] | Response:
         """The route of a path that is not in the table as it is: of the page, of a
         door, or with a parameter."""
-        file = self._page.answer(
-            method, scope["path"], scope["headers"], scope["query_string"]
-        )
+        path = scope["path"]
+        query = scope["query_string"]
+        file = self._page.answer(method, path, scope["headers"], query)
         if file is not None:
             return file
-        raw = scope["raw_path"].decode("latin-1")
-        refused: list[Response] = []
+        raw_path = scope["raw_path"].decode("latin-1")
+        refusals: list[Response] = []
         for door in self._doors:
-            found = door.find(method, raw, scope["query_string"])
-            if isinstance(found, Response):
-                refused.append(found)
-            elif found is not None:
-                return found
+            match = door.find(method, raw_path, query)
+            if isinstance(match, Response):
+                refusals.append(match)
+            elif match is not None:
+                return match
         # a path that a door refuses may be our own, with a name that is a door's word
-        own = _find(self.service.routes, method, scope["path"], raw)
-        if not isinstance(own, Response) or own.status != 404 or not refused:
+        own = _find(self.service.routes, method, path, raw_path)
+        if not isinstance(own, Response) or own.status != 404 or not refusals:
             return own
-        return next((one for one in refused if one.status != 404), refused[0])
+        for refusal in refusals:
+            if refusal.status != 404:
+                return refusal
+        return refusals[0]
 
     def _refuse(
         self, route: Route, refusal: Refusal, scope: HttpScope, key: str = ""
     ) -> Response:
-        """The answer to a head that is refused, counted; too many wrong keys from one
-        address close the connection."""
-        self.service.metrics.series(route.path, refusal.status)[0].inc()
-        address = scope.get("client") or ("",)
-        closed = refusal.status == 401 and self.service.wrong_keys.too_many(address[0])
-        response = _shaped(refusal, route, *[(b"connection", b"close")] * closed)
-        self._note(
-            AccessLine(
-                route.method, route.path, response.status, 0.0, len(response.body), key
-            )
-        )
+        """The response to a head that is refused, which it counts. After too many wrong
+        keys from one address it closes the connection."""
+        answers, _ = self.service.metrics.series(route.path, refusal.status)
+        answers.inc()
+        address, *_ = scope.get("client") or ("",)
+        is_guess = refusal.status == 401 and self.service.wrong_keys.too_many(address)
+        headers = [(b"connection", b"close")] if is_guess else []
+        response = _error_response(refusal, route, *headers)
+        n_bytes = len(response.body)
+        line = AccessLine(route.method, route.path, response.status, 0.0, n_bytes, key)
+        self._note(line)
         return response
 
     def _note(self, line: AccessLine) -> None:
         if self._access_log is not None:
             self._access_log(line)
 
-    async def __call__(self, call: Call, body: bytes) -> Response:
-        """The answer to one call."""
-        start, route, name, answer = time.perf_counter(), call.route, None, None
+    async def __call__(self, head: RequestHead, body: bytes) -> Response:
+        """The response to one request."""
+        start = time.perf_counter()
+        route = head.route
+        name: str | None = None
+        answer: Any = None
         if route.method == "GET":
-            query = dict(
-                parse_qsl(call.query.decode("latin-1"), keep_blank_values=True)
-            )
-            body = _encode(query | call.parameters)
+            body = _query_as_json(head)
         try:
             if route.door is not None:
-                name, answer = await self._visit(call, body)
+                name, answer = await self._visit(head, body)
             elif route.message is None:
-                check_scope(call.key, frozenset() if route.each else route.scopes, None)
-                answer = await route.handler(self.service, call.key)
+                scopes: frozenset[Scope] = frozenset() if route.each else route.scopes
+                check_scope(head.key, scopes, None)
+                answer = await route.handler(self.service, head.key)
             else:
-                message, experiments = (
-                    self._decoders[route.handler].decode(body),
-                    self.service.experiments,
-                )
-                # there are two keys, if they are no text
-                if (colons := body.count(b":")) > 1:
-                    keys = list(filter(None, _keys(body))) if colons < _FEW else []
-                    # as they may, in two objects
-                    if not keys or len(keys) != len(set(keys)) or b"\\" in body:
+                message = self._decoders[route.handler].decode(body)
+                n_colons = body.count(b":")
+                if n_colons > 1:  # else there are not two keys
+                    keys: list[bytes] = []
+                    if n_colons < _FEW:
+                        keys = list(filter(None, _keys(body)))
+                    is_unique = 0 < len(keys) == len(set(keys))
+                    # equal keys may stand in two objects
+                    if not is_unique or b"\\" in body:
                         check_keys(body)
+                experiments = self.service.experiments
                 name = message.experiment
                 if name is None and len(experiments) == 1:
                     (name,) = experiments
@@ -249,96 +242,98 @@ class App:
                 if (
                     experiment is None
                     or experiment.follower.now.state is None
-                    or call.key is not ANYONE
+                    or head.key is not ANYONE
                 ):
-                    self._check(call, name, experiment)
+                    self._check(head, name, experiment)
                 slots = getattr(message, "slots", None)
                 if slots or isinstance(message, DecideBatch | RewardBatch):
-                    self.service.rates.count_entries(
-                        call.key.name, call.key.rate, len(message)
-                    )
-                sender = (call.key.name,) if route.method == "POST" else ()
-                answer = await (route.slate_handler if slots else route.handler)(
-                    experiment, message, *sender
-                )
-            response = (
-                answer
-                if isinstance(answer, Response)
-                else Response(route.status, _encode(answer), JSON)
-            )
+                    key = head.key
+                    self.service.rates.count_entries(key.name, key.rate, len(message))
+                handler = route.slate_handler if slots else route.handler
+                if route.method == "POST":
+                    answer = await handler(experiment, message, head.key.name)
+                else:
+                    answer = await handler(experiment, message)
+            if isinstance(answer, Response):
+                response = answer
+            else:
+                response = Response(route.status, _encode(answer), JSON)
         except Exception as error:
-            response = _shaped(_refusal(error, route, body), route)
+            response = _error_response(_refusal_of(error, route, body), route)
         answers, seconds = self.service.metrics.series(route.path, response.status)
         answers.inc()
-        took = time.perf_counter() - start
-        seconds.observe(took)
+        duration = time.perf_counter() - start
+        seconds.observe(duration)
         if self._access_log is not None:
-            id = (
-                answer.id
-                if isinstance(answer, DecisionAnswer | SlateAnswer | EventAnswer | Told)
-                else None
+            line = AccessLine(
+                route.method,
+                route.path,
+                response.status,
+                ms=round(duration * 1000, 3),
+                bytes=len(response.body),
+                key=head.key.name,
+                experiment=name,
+                decision=answer.id if isinstance(answer, _WITH_ID) else None,
             )
-            facts = round(took * 1000, 3), len(response.body), call.key.name, name, id
-            self._access_log(
-                AccessLine(route.method, route.path, response.status, *facts)
-            )
+            self._access_log(line)
         return response
 
-    async def _visit(self, call: Call, body: bytes) -> tuple[str | None, Any]:
-        """What a door's route answers, and of which experiment; None where it is about
-        all of them."""
-        route, experiments = call.route, self.service.experiments
-        message = (
-            None
-            if route.message is None
-            else self._decoders[route.handler].decode(body)
-        )
-        visit = Visit(call.parameters, call.query, call.headers, call.key, message)
+    async def _visit(self, head: RequestHead, body: bytes) -> tuple[str | None, Any]:
+        """The experiment and the answer of a door's route; the experiment is None where
+        the route is about all of them."""
+        route = head.route
+        experiments = self.service.experiments
+        message = None
+        if route.message is not None:
+            message = self._decoders[route.handler].decode(body)
+        visit = Visit(head.parameters, head.query, head.headers, head.key, message)
         if route.each:
             return None, await route.handler(self.service, visit)
-        # a key for one means that one
-        few = tuple(experiments) if len(experiments) == 1 else call.key.experiments
-        name = call.parameters.get("experiment") or (few[0] if len(few) == 1 else None)
+        name = head.parameters.get("experiment")
+        if not name:
+            # a key for one experiment means that one
+            names = tuple(experiments)
+            if len(names) != 1:
+                names = head.key.experiments
+            name = names[0] if len(names) == 1 else None
         experiment = experiments.get(name or "")
-        self._check(call, name, experiment)
+        self._check(head, name, experiment)
         return name, await route.handler(experiment, visit)
 
     def _check(
-        self, call: Call, name: str | None, experiment: Experiment | None
+        self, head: RequestHead, name: str | None, experiment: Experiment | None
     ) -> None:
-        """Refuses what the key does not allow, a name that no experiment has, and one
-        that is not ready."""
-        check_scope(call.key, call.route.scopes, name)
+        """Refuse what the key does not allow, a name that no experiment has, and an
+        experiment that is not ready."""
+        check_scope(head.key, head.route.scopes, name)
         if experiment is None:
-            raise self._unknown(call, name)
+            raise self._unknown_experiment(head, name)
         experiment.check_restored()
 
-    def _unknown(self, call: Call, name: str | None) -> InvalidInput:
-        """The refusal of an experiment's name; it names only experiments that the key
+    def _unknown_experiment(self, head: RequestHead, name: str | None) -> InvalidInput:
+        """The refusal of an experiment's name. It lists only experiments that the key
         may call."""
-        count, scopes = len(self.service.experiments), call.route.scopes
-        names = [
-            one
-            for one in self.service.experiments
-            if any(call.key.may(scope, one) for scope in scopes)
-        ]
-        listed = (
-            ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
-            if names
-            else "none that this key may call"
-        )
+        names: list[str] = []
+        for one in self.service.experiments:
+            if any(head.key.may(scope, one) for scope in head.route.scopes):
+                names.append(one)
+        names_text = ", ".join(names[:_NAMES]) or "none that this key may call"
+        if len(names) > _NAMES:
+            names_text += " …"
         if name is None:
+            count = len(self.service.experiments)
             return InvalidInput(
-                f"experiment must be given where there are {count}, {listed}; got none"
+                f"experiment must be given where there are {count}, {names_text}; got "
+                "none"
             )
         meant = hint(name[:80], names) or "."
         return NotFound(
-            f"there is no experiment {name!r:.80}{meant} There is: {listed}"
+            f"there is no experiment {name!r:.80}{meant} There is: {names_text}"
         )
 
 
 def make_app(
-    opened: Sequence[ExperimentSetup],
+    experiments: Sequence[ExperimentSetup],
     *,
     keys: KeyRing | None = None,
     clock: Clock | None = None,
@@ -348,81 +343,91 @@ def make_app(
     dashboard: bool = True,
     doors: Sequence[Door] = (),
 ) -> Limits:
-    """The ASGI application that serves these experiments, and closes their stores at
-    its end.
+    """Return the ASGI application that serves these experiments, and closes their
+    stores at its end.
 
-    `rate` is that of keys that have none of their own; `access_log` is given a line for
-    each answer; `room` has the connections of its server, for metrics. Without
-    `dashboard` there is no page. `doors` are the APIs of other products: paths that are
-    not our own are theirs, if they know them.
+    `rate` limits keys that have no rate of their own. `access_log` is called with a
+    line for each answer. `room` has the connections of the server, for metrics. Without
+    `dashboard`, no page is served. `doors` are the APIs of other products, which serve
+    paths that are not our own.
     """
-    service = Service(opened, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
-    app = App(
-        service,
-        PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES)),
-        access_log,
-        doors,
-    )
-    sizes = {route.path: route.body_bytes for route in ROUTES}
-    if any(one.arms is None for one in opened):
-        sizes["/v1/decide"] = OFFER_BYTES
+    service = Service(experiments, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
+    page = PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES))
+    app = App(service, page, access_log, doors)
+    body_bytes = {route.path: route.body_bytes for route in ROUTES}
+    if any(one.arms is None for one in experiments):
+        body_bytes["/v1/decide"] = OFFER_BYTES
     return Limits(
         app,
         service.begin,
         service.end,
         enter=app.enter,
         drain=service.drain,
-        body_bytes=sizes,
+        body_bytes=body_bytes,
         local=keys is None,
     )
 
 
-def _find(
-    routes: Sequence[Route], method: str, path: str, raw: str
-) -> tuple[Route, dict[str, str]] | Response:
-    """The route of a path with a parameter in it, and the parameter; or the refusal of
-    a path or a method.
+def _authorization(route: Route, headers: Headers) -> str:
+    """The Authorization header of a request, or the key that a door finds in it."""
+    if route.door is not None:
+        return f"Bearer {route.door.token(headers)}"
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1")
+    return ""
 
-    A parameter may hold any character: it is found in the path as it was sent.
+
+def _query_as_json(head: RequestHead) -> bytes:
+    """The query and the parameters of the path, as the body of a POST has them."""
+    pairs = parse_qsl(head.query.decode("latin-1"), keep_blank_values=True)
+    return _encode(dict(pairs) | head.parameters)
+
+
+def _find(
+    routes: Sequence[Route], method: str, path: str, raw_path: str
+) -> tuple[Route, dict[str, str]] | Response:
+    """The route of a path with a parameter, and the parameter; or the refusal of a path
+    or a method.
+
+    A parameter may contain any character, so it is read from the path as it was sent.
     """
-    allowed = []
+    allowed: list[str] = []
     for route in routes:
-        fits = re.fullmatch(
-            re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(route.path)), raw
-        )
-        if fits is not None and route.method == method:
-            return route, {
-                name: unquote(value) for name, value in fits.groupdict().items()
-            }
-        allowed += [route.method] if fits is not None else []
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(route.path))
+        match = re.fullmatch(pattern, raw_path)
+        if match is None:
+            continue
+        if route.method == method:
+            parameters = match.groupdict()
+            return route, {name: unquote(text) for name, text in parameters.items()}
+        allowed.append(route.method)
     if allowed:
         methods = ", ".join(allowed)
         refusal = Refusal(
             405, "method", f"method of {path!r:.80} must be {methods}; got {method:.20}"
         )
-        return refusal.response(
-            (b"allow", methods.replace("GET", "GET, HEAD").encode())
-        )
-    near = (
-        hint(path[:80], [route.path for route in routes])
-        or "; GET /openapi.json lists all paths"
-    )
-    return Refusal(404, "not_found", f"there is no path {path!r:.80}{near}").response()
+        with_head = methods.replace("GET", "GET, HEAD")
+        return refusal.response((b"allow", with_head.encode()))
+    near = hint(path[:80], [route.path for route in routes])
+    then = near or "; GET /openapi.json lists all paths"
+    return Refusal(404, "not_found", f"there is no path {path!r:.80}{then}").response()
 
 
-def _shaped(refusal: Refusal, route: Route, *more: tuple[bytes, bytes]) -> Response:
-    """The answer that says no, in the shape of the route's door, with `more`
-    headers."""
+def _error_response(
+    refusal: Refusal, route: Route, *more: tuple[bytes, bytes]
+) -> Response:
+    """The refusal in the format of the route's API, with `more` headers."""
     if route.door is None:
         return refusal.response(*more)
-    response = route.door.refused(refusal, route)
+    response = route.door.refusal_response(refusal, route)
     return response._replace(headers=[*response.headers, *more])
 
 
-def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
-    """The refusal that an error stands for; one that is not foreseen is in the log."""
+def _refusal_of(error: Exception, route: Route, body: bytes) -> Refusal:
+    """The refusal for an error; unexpected errors are in the log."""
     text = str(error)
-    if isinstance(error, Refused):
+    if isinstance(error, DoorRefusal):
         return Refusal(error.status, error.code, text)
     if isinstance(error, TooMany):
         return Refusal(429, "too_many", text, error.seconds)
@@ -433,14 +438,10 @@ def _refusal(error: Exception, route: Route, body: bytes) -> Refusal:
     if isinstance(error, StoreFailed) and any(word in text for word in _FULL):
         return Refusal(507, "disk_full", text)
     if not isinstance(error, OddsmithError):
-        _log.error(
-            "%s %s failed: %s", route.method, route.path, place_of(error, frames=30)
-        )
+        place = place_of(error, frames=30)
+        _log.error("%s %s failed: %s", route.method, route.path, place)
         return Refusal(500, "internal", "the service has failed; see its log")
-    return Refusal(
-        *next(
-            (_KINDS[kind] for kind in _KINDS if isinstance(error, kind)),
-            (422, "invalid"),
-        ),
-        text,
-    )
+    for kind, (status, code) in _KINDS.items():
+        if isinstance(error, kind):
+            return Refusal(status, code, text)
+    return Refusal(422, "invalid", text)

@@ -17,13 +17,13 @@ from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import Headers, Refusal, Response
 from oddsmith.server.http.routes.route import Route
 
-__all__ = ["Door", "NO_CONTENT", "Refused", "Told", "Visit"]
+__all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit"]
 
 NO_CONTENT = Response(204, b"", [])
 """The answer that has no body."""
 
 
-class Refused(OddsmithError):
+class DoorRefusal(OddsmithError):
     """What a door's handler refuses with a status and a code of the door's own."""
 
     def __init__(self, status: int, code: str, sentence: str) -> None:
@@ -31,7 +31,7 @@ class Refused(OddsmithError):
         super().__init__(sentence)
 
 
-class Told(msgspec.Struct):
+class DoorAnswer(msgspec.Struct):
     """An answer about one decision, whose id is noted in the access log."""
 
     @property
@@ -60,7 +60,7 @@ class Visit(NamedTuple):
         return self.key.name
 
     @property
-    def asked(self) -> dict[str, str]:
+    def query_fields(self) -> dict[str, str]:
         """The query by name; of one that is there twice, the last."""
         return dict(parse_qsl(self.query.decode("latin-1"), keep_blank_values=True))
 
@@ -90,7 +90,7 @@ class Door(ABC):
         """
 
     @abstractmethod
-    def refused(self, refusal: Refusal, route: Route | None) -> Response:
+    def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
         """The answer that says no, in the shape of this API."""
 
     @abstractmethod

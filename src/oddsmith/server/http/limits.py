@@ -1,15 +1,25 @@
-"""Limits: the ASGI side of the application. No request is larger than what the service
-can use (`wire` limits time)."""
+"""Limits: the ASGI side of the application. Requests that are too large, or made for
+pages of other sites, are refused before they are read (`wire` limits time)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
-from oddsmith.server.http.origins import ORIGIN_HEADERS, foreign_header
+from oddsmith.server.http.access import is_loopback
 from oddsmith.server.http.response import Refusal, Response
 
-__all__ = ["HttpScope", "Limits", "Message", "Receive", "SAFE_HEADERS", "Send"]
+__all__ = [
+    "HttpScope",
+    "Limits",
+    "Message",
+    "Receive",
+    "SAFE_HEADERS",
+    "Send",
+    "foreign_header",
+]
 
 HttpScope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -28,42 +38,51 @@ _CLOSE = (b"connection", b"close")
 _CROWDED = (
     "too many connections of clients with a key are open; close some, or try again"
 )
+_STOPPED = "the service has stopped before this was done; send it again, same id"
 _LENIENT = 4  # times the limit: a longer body is refused before it has come
 _KEYS = (b"authorization", b"ocp-apim-subscription-key")
-_ONCE = frozenset(
-    {b"content-length", b"transfer-encoding", b"expect", *ORIGIN_HEADERS, *_KEYS}
+# they name the site of a request; pages cannot set the last four
+_ORIGIN_HEADERS = (
+    b"host",
+    b"origin",
+    b"sec-fetch-site",
+    b"sec-fetch-mode",
+    b"sec-fetch-dest",
 )
+_ONCE = frozenset(
+    {b"content-length", b"transfer-encoding", b"expect", *_ORIGIN_HEADERS, *_KEYS}
+)
+_OWN_SITES = (None, b"same-origin", b"none")  # none: typed in, or a bookmark
 
 
 async def _nothing() -> None:
-    """What begins and ends where there is nothing to do."""
+    """The begin and the end of an application that needs neither."""
 
 
 def _stay() -> None:
-    """What drains where there is nothing to tell."""
+    """The drain of an application that holds no calls open."""
 
 
 def _as_it_is(scope: HttpScope) -> HttpScope:
-    """The head, for an application that reads it for itself."""
+    """The head, for an application that reads it itself."""
     return scope
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An ASGI application: what is too much is refused before it is read, or while it
-    comes; `app` gets whole bodies.
+    """An ASGI application around `app`, which gets whole bodies. Requests that are too
+    large are refused before they are read, or while they arrive.
 
-    `enter` reads the head alone: it returns what `app` takes beside the body, or an
-    answer for which no body is read. What it returned may have a true `waits`: then it
-    is given up where its caller is gone; a true `authenticated`, if its caller has a
-    key in force; `body_bytes`, the limit of its body; and
-    `refused`, which makes answers of refusals. `begin` and `end` are awaited at the
-    start and the end of the server, and `drain` is called when the end is near.
-    `body_bytes` limits the bodies of paths, and `body` those of all others; at most the
-    limit is kept of a body, however it is sent. `target` limits path and query,
-    `headers` and `header_bytes` the rest of the head. `local` is for a service without
-    keys: it serves programs of this machine and its own pages in a browser, but no
-    pages of other sites (`foreign_header`).
+    `enter` reads the head alone. It returns a response, for which no body is read, or
+    an object for `app`. This object may have four attributes. `authenticated`: the
+    caller has a key in force. `waits`: the call is given up once its caller is gone.
+    `body_bytes` limits its body. `refusal_response` makes responses of refusals.
+
+    `begin` and `end` are awaited at the start and the end of the server; `drain` is
+    called when the end is near. `body_bytes` limits the bodies of paths, `body` those
+    of all other paths. `target` limits path and query; `headers` and `header_bytes`
+    limit the rest of the head. With `local`, for a service without keys, browsers may
+    call it from its own pages only (`foreign_header`).
     """
 
     app: Callable[[Any, bytes], Awaitable[Response]]
@@ -79,36 +98,27 @@ class Limits:
     local: bool = False
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
-        """Answer one request, or live as long as the server."""
+        """Answer one request, or run ASGI's lifespan."""
         if scope["type"] != "http":
             await self._live(receive, send)
             return
         response = await self.respond(scope, receive)
-        if response is not None:
-            own = {name for name, _ in response.headers}
-            length = (
-                []
-                if response.status == 204
-                else [(b"content-length", b"%d" % len(response.body))]
-            )
-            headers = [
-                *length,
-                *response.headers,
-                *(pair for pair in SAFE_HEADERS if pair[0] not in own),
-            ]
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": response.status,
-                    "headers": headers,
-                }
-            )
-            await send(
-                {
-                    "type": "http.response.body",
-                    "body": b"" if response.status == 304 else response.body,
-                }
-            )
+        if response is None:
+            return
+        headers: list[tuple[bytes, bytes]] = []
+        if response.status != 204:
+            headers.append((b"content-length", b"%d" % len(response.body)))
+        headers += response.headers
+        own = {name for name, _ in response.headers}
+        headers += [pair for pair in SAFE_HEADERS if pair[0] not in own]
+        start = {
+            "type": "http.response.start",
+            "status": response.status,
+            "headers": headers,
+        }
+        await send(start)
+        body = b"" if response.status == 304 else response.body
+        await send({"type": "http.response.body", "body": body})
 
     async def respond(
         self,
@@ -116,53 +126,46 @@ class Limits:
         receive: Receive,
         recognize: Callable[[bool], bool] | None = None,
     ) -> Response | None:
-        """The answer to one request, without its length and the safe headers; None if
-        the caller is gone.
+        """Return the response to one request, without its length and the safe headers;
+        None if the caller is gone.
 
         Before the body is read, `recognize` is called with whether the request has a
         key in force. If it returns False, there is no place for the connection.
         """
         once: dict[bytes, bytes] = {}
-        twice, size = b"", 0
+        twice = b""
+        size = 0
         for name, value in scope["headers"]:
             size += len(name) + len(value) + 4
             if name in _ONCE:
-                twice = name if name in once else twice
+                if name in once:
+                    twice = name
                 once[name] = value
         # the head, then the key, and only then the body
-        call = self._refused(scope, size, once) or self.enter(scope)
+        call = self._check_head(scope, size, once) or self.enter(scope)
         authenticated = getattr(call, "authenticated", False)
         if recognize is not None and not recognize(authenticated):
             call = _final(503, "busy", _CROWDED)
         if isinstance(call, Response):
-            call = _without_body(call, once)
-        else:
-            limit = getattr(call, "body_bytes", None) or self.body_bytes.get(
-                scope["path"], self.body
-            )
-            shape = getattr(call, "refused", Refusal.response)
-            try:
-                body = await _gathered(receive, limit, once, twice)
-                if body is None:
-                    return None
-                if isinstance(body, Refusal):
-                    return shape(body, _CLOSE)
-                answering = self.app(call, body)
-                call = await (
-                    _unless_gone(answering, receive)
-                    if getattr(call, "waits", False)
-                    else answering
-                )
-                if call is None:
-                    return None
-            except asyncio.CancelledError:  # the server stops, and waits no longer
-                why = (
-                    "the service has stopped before this was done; send it again, same "
-                    "id"
-                )
-                call = shape(Refusal(503, "stopping", why), _CLOSE)
-        response: Response = call
-        return response
+            return _without_body(call, once)
+        limit = getattr(call, "body_bytes", None)
+        if not limit:
+            limit = self.body_bytes.get(scope["path"], self.body)
+        refused: Callable[..., Response] = getattr(
+            call, "refusal_response", Refusal.response
+        )
+        try:
+            body = await _read_body(receive, limit, once, twice)
+            if body is None:
+                return None
+            if isinstance(body, Refusal):
+                return refused(body, _CLOSE)
+            answer = self.app(call, body)
+            if getattr(call, "waits", False):
+                return await _unless_gone(answer, receive)
+            return await answer
+        except asyncio.CancelledError:  # the server stops, and waits no longer
+            return refused(Refusal(503, "stopping", _STOPPED), _CLOSE)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """ASGI's lifespan: begin with the server, end with it."""
@@ -182,15 +185,13 @@ class Limits:
         await self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _refused(
+    def _check_head(
         self, scope: HttpScope, size: int, once: Mapping[bytes, bytes]
     ) -> Response | None:
-        """Why the head is too much, or comes from elsewhere; `size` is that of its
-        headers."""
-        target = len(scope.get("raw_path") or scope["path"].encode()) + len(
-            scope["query_string"]
-        )
-        if target > self.target:
+        """The refusal of a head that is too large or names another site; `size` is that
+        of its headers."""
+        path = scope.get("raw_path") or scope["path"].encode()
+        if len(path) + len(scope["query_string"]) > self.target:
             return _final(
                 414,
                 "path_too_long",
@@ -201,42 +202,85 @@ class Limits:
             return _final(
                 431, "headers_too_large", f"a request must have at most {most}"
             )
-        foreign = foreign_header(scope["method"], once) if self.local else ""
-        if foreign:
-            sent = once.get(foreign.lower().encode(), b"").decode("latin-1")
-            return _final(
-                403,
-                "forbidden",
-                "a service without keys must be called from this machine, and not by a "
-                f"page of another site or port; got {foreign} {sent!r:.80}: serve with "
-                "--keys, or call it from a program",
-            )
-        return None
+        if not self.local:
+            return None
+        foreign = foreign_header(scope["method"], once)
+        if not foreign:
+            return None
+        value = once.get(foreign.lower().encode(), b"").decode("latin-1")
+        return _final(
+            403,
+            "forbidden",
+            "a service without keys must be called from this machine, and not by a "
+            f"page of another site or port; got {foreign} {value!r:.80}: serve with "
+            "--keys, or call it from a program",
+        )
 
 
-async def _gathered(
+def foreign_header(method: str, headers: Mapping[bytes, bytes]) -> str:
+    """Return the header that names another place than this service; empty if none does.
+
+    Host must name this machine, since a name of another site may lead here. Origin,
+    which browsers send with every POST, must be that of the Host: pages of another port
+    of this machine are another site's. Sec-Fetch-Site must be same-origin or none. A
+    link to a page may be followed from anywhere, since it only reads, and the site that
+    has the link does not see the answer.
+
+    >>> foreign_header("POST", {b"host": b"[::1]:80", b"origin": b"http://[::1]:80"})
+    ''
+    >>> foreign_header("POST", {b"host": b"[::1]:80", b"origin": b"http://[::1]:3000"})
+    'Origin'
+    """
+    host = headers.get(b"host", b"").lower()
+    if not _is_local(host):
+        return "Host"
+    origin = headers.get(b"origin")
+    if origin is not None:
+        own_origins = (b"http://" + host, b"https://" + host)
+        if origin.lower() not in own_origins:
+            return "Origin"
+    if headers.get(b"sec-fetch-site") in _OWN_SITES:
+        return ""
+    is_link = (
+        method in ("GET", "HEAD")
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+    )
+    return "" if is_link else "Sec-Fetch-Site"
+
+
+@lru_cache(maxsize=64)
+def _is_local(host: bytes) -> bool:
+    """Whether a Host header names this machine."""
+    try:
+        name = urlsplit(f"//{host.decode('latin-1')}").hostname
+    except ValueError:
+        return False
+    return is_loopback(name or "")
+
+
+async def _read_body(
     receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes
 ) -> bytes | Refusal | None:
     """The whole body, or the refusal of the one that the head announces; None if the
     caller is gone."""
     if twice:
         return _malformed(f"the header {twice.decode()} must be sent once")
-    if (length := once.get(b"content-length")) is not None:
+    length = once.get(b"content-length")
+    if length is not None:
         if b"transfer-encoding" in once:
             return _malformed(
                 "content-length and transfer-encoding must not be sent together"
             )
         if not length.isdigit():
             return _malformed("content-length must be a whole number")
-        if len(length) > 18 or int(length) > limit:
-            if (
-                len(length) <= 18
-                and int(length) <= _LENIENT * limit
-                and b"expect" not in once
-            ):
+        # int() of very many digits would take long
+        n_bytes = int(length) if len(length) <= 18 else 10**18
+        if n_bytes > limit:
+            if n_bytes <= _LENIENT * limit and b"expect" not in once:
                 # most clients look for an answer once all is sent, and else see a
                 # broken connection
-                await _drop(receive)
+                await _drop_body(receive)
             return _too_large(limit)
     # not a list of parts: a million parts of one byte would be 50 MB
     whole = bytearray()
@@ -248,47 +292,50 @@ async def _gathered(
         if len(whole) + len(part) > limit:
             return _too_large(limit)
         if not message.get("more_body", False):
-            return part if not whole else bytes(whole + part)
+            return bytes(whole + part) if whole else part
         whole += part
 
 
 async def _unless_gone(
-    answering: Awaitable[Response], receive: Receive
+    answer: Awaitable[Response], receive: Receive
 ) -> Response | None:
-    """The answer; None as soon as the caller is gone, and then the answering ends."""
-    answer, gone = (
-        asyncio.ensure_future(answering),
-        asyncio.ensure_future(_gone(receive)),
-    )
+    """The answer; None as soon as the caller is gone, which cancels it."""
+    answer_task = asyncio.ensure_future(answer)
+    gone_task = asyncio.ensure_future(_disconnection(receive))
+    tasks = (answer_task, gone_task)
     try:
-        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
-        return answer.result() if answer.done() else None
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return answer_task.result() if answer_task.done() else None
     finally:
-        answer.cancel()
-        gone.cancel()
+        answer_task.cancel()
+        gone_task.cancel()
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnection(receive: Receive) -> None:
     """Wait until the caller is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
 
 
-async def _drop(receive: Receive) -> None:
-    """Wait for the end of a body that is not kept."""
-    while (message := await receive())["type"] != "http.disconnect" and message.get(
-        "more_body", False
-    ):
-        pass
+async def _drop_body(receive: Receive) -> None:
+    """Wait for the end of a body that is not read."""
+    while True:
+        message = await receive()
+        is_last = not message.get("more_body", False)
+        if message["type"] == "http.disconnect" or is_last:
+            return
 
 
 def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:
-    """An answer that did not wait for the body; the connection goes on only if the rest
-    of that can be short."""
+    """A response that did not wait for the body. The connection stays open only if the
+    rest of the body can be short."""
     length = once.get(b"content-length", b"0")
     if b"transfer-encoding" not in once and length.isdigit() and len(length) <= 5:
         return response
-    return response._replace(headers=list(dict.fromkeys([*response.headers, _CLOSE])))
+    headers = dict.fromkeys([*response.headers, _CLOSE])
+    return response._replace(headers=list(headers))
 
 
 def _malformed(why: str) -> Refusal:
@@ -300,6 +347,5 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _final(status: int, code: str, why: str) -> Response:
-    """A refusal after which the connection is closed: what is left of the request is
-    never read."""
+    """A refusal that closes the connection: the rest of the request is never read."""
     return Refusal(status, code, why).response(_CLOSE)

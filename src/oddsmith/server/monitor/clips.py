@@ -1,25 +1,26 @@
 """Clips: which experts made predictions at an end of their clip, of the last
 decisions."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from oddsmith.core.arrays import Array
 from oddsmith.core.decision import State
 from oddsmith.core.policy import Policy
 from oddsmith.core.prediction_clip import ClipCount, clip_counts
 from oddsmith.policies.exp4 import OverBallots
 from oddsmith.policies.wrapper import PolicyWrapper
-from oddsmith.server.experiment.last_advice import LastAdvice
 
 __all__ = ["last_clips"]
 
 
-def last_clips(last: LastAdvice, policy: Policy, state: State) -> list[ClipCount]:
+def last_clips(rows: Sequence[Array], policy: Policy, state: State) -> list[ClipCount]:
     """The experts whose predictions of drawn arms were at an end of their clip, the
-    most often first.
+    most often first; `rows` (N,) are the predictions of the last decisions.
 
     None of policies that weigh votes alone: predictions mean nothing to them.
     """
-    rows = last.of(policy)
     bank = policy.bank
     inner = policy
     while isinstance(inner, PolicyWrapper):

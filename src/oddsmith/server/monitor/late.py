@@ -15,7 +15,7 @@ def late_sentence(experiment: Experiment) -> str:
     """Which expert was late most often in the last decisions, and the setting to
     change; empty if none was late in a twentieth of them."""
     bank = experiment.follower.now.experts
-    rows = experiment.last_advice.of(experiment.follower.now.policy)
+    rows = experiment.advice_of(experiment.follower.now.policy)
     if not isinstance(bank, Guarded) or len(rows) < _ENOUGH:
         return ""
     names = list(bank.names)

@@ -46,6 +46,7 @@ __all__ = [
     "EventRow",
     "Form",
     "WHOLE",
+    "columns_of",
     "digests_of",
     "pack_votes",
     "read_decision",
@@ -145,11 +146,6 @@ class EventRow(NamedTuple):
     names: Content | None = None
     features: tuple[FeatureRow, ...] = ()
 
-    @property
-    def columns(self) -> tuple[object, ...]:
-        """The values of `COLUMNS`."""
-        return _columns_of(self)
-
 
 COLUMNS = (
     "kind",
@@ -168,7 +164,8 @@ COLUMNS = (
     "numbers",
 )
 """The columns of `events` that an event fills."""
-_columns_of: Callable[[EventRow], tuple[object, ...]] = attrgetter(*COLUMNS)
+columns_of: Callable[[EventRow], tuple[object, ...]] = attrgetter(*COLUMNS)
+"""The values of `COLUMNS` of a row."""
 
 
 def row_of(event: Event, rule: Rule) -> EventRow:

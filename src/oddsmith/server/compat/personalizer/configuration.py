@@ -20,7 +20,7 @@ from oddsmith.server.compat.personalizer.messages import (
 )
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.fold.judge import gts_inside
-from oddsmith.server.http.door import Refused, Visit
+from oddsmith.server.http.door import DoorRefusal, Visit
 from oddsmith.server.store.changes import setting_of
 from oddsmith.server.store.events import SETTINGS, ConfigurationChange
 
@@ -246,7 +246,7 @@ def _check(
     if after["learningMode"] != before["learningMode"] and any(
         after[name] != before[name] for name in rewards
     ):
-        raise Refused(
+        raise DoorRefusal(
             400,
             "InvalidLearningModeServiceConfiguration",
             "learningMode must not change together with rewardWaitTime or "

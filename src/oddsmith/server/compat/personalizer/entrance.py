@@ -66,7 +66,7 @@ class Personalizer(Door):
                 if one
             ]
         except UnicodeDecodeError:
-            return self.refused(
+            return self.refusal_response(
                 Refusal(400, "malformed", "a path must be UTF-8, percent-encoded"), None
             )
         places = [place for place, word in enumerate(words) if word.lower() == _NAME]
@@ -82,7 +82,7 @@ class Personalizer(Door):
                 ) | parameters
             refusal = found if refusal is None or refusal.status == 404 else refusal
         assert refusal is not None
-        return self.refused(refusal, None)
+        return self.refusal_response(refusal, None)
 
     def _among(
         self, method: str, words: list[str], query: bytes
@@ -135,7 +135,7 @@ class Personalizer(Door):
                 return ways, {one[1:-1]: word for one, word in pairs if one[0] == "{"}
         return [], {}
 
-    def refused(self, refusal: Refusal, route: Route | None) -> Response:
+    def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
         """The answer that says no: `{"error": {"code", "message"}}`.
 
         What is busy is answered with 429, for old programs in JavaScript send a 503

@@ -26,7 +26,7 @@ from oddsmith.server.compat.personalizer.messages import (
 from oddsmith.server.compat.personalizer.times import seconds_of, time_text
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.threads import Busy
-from oddsmith.server.http.door import NO_CONTENT, Refused, Visit
+from oddsmith.server.http.door import NO_CONTENT, DoorRefusal, Visit
 from oddsmith.server.http.response import JSON, Response
 from oddsmith.server.store.events import ConfigurationChange
 from oddsmith.server.store.protocol import Line
@@ -127,7 +127,7 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
     names = [one.name for one in contract.policies]
     if len(names + list(_OWN)) > len({*names, *_OWN}):
         twice = f"distinct, and none of {', '.join(_OWN)}"
-        raise Refused(
+        raise DoorRefusal(
             400,
             "DuplicateCustomPolicyNames",
             f"names of policies must be {twice}; got {names!r:.120}",
@@ -139,7 +139,7 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
             if days is None
             else f"they are from {time_text(days[0])} to {time_text(days[1])}"
         )
-        raise Refused(
+        raise DoorRefusal(
             400,
             "NoLogsExistInDateRange",
             f"there must be decisions from startTime to endTime; {there}",
@@ -160,7 +160,7 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
     try:
         await experiment.append(event)
         one = await _one(experiment, id)
-    except (Conflict, Refused) as error:  # it was asked otherwise, or deleted
+    except (Conflict, DoorRefusal) as error:  # it was asked otherwise, or deleted
         raise InvalidInput(
             f"evaluation {id!r:.60} must be as it was asked first, or have another id"
         ) from error
@@ -213,7 +213,9 @@ async def _all(experiment: Experiment) -> list[_Kept]:
 async def _one(experiment: Experiment, id: str) -> _Kept:
     found = next((one for one in await _all(experiment) if one.id == id), None)
     if found is None:
-        raise Refused(404, "EvaluationNotFound", f"there is no evaluation {id!r:.60}")
+        raise DoorRefusal(
+            404, "EvaluationNotFound", f"there is no evaluation {id!r:.60}"
+        )
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from oddsmith.files.state import pack
 from oddsmith.server.compat.personalizer.times import time_text
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.http.door import NO_CONTENT, Refused, Visit
+from oddsmith.server.http.door import NO_CONTENT, DoorRefusal, Visit
 from oddsmith.server.http.response import Response
 
 __all__ = [
@@ -65,9 +65,9 @@ async def fixed_model(_: Experiment, __: Visit) -> Response:
     )
 
 
-def fixed(what: str, instead: str) -> Refused:
+def fixed(what: str, instead: str) -> DoorRefusal:
     """The refusal of what cannot be set from outside."""
-    return Refused(
+    return DoorRefusal(
         403,
         "InvalidApiAccess",
         f"{what} is the fold of the log by the policy file; to change it, {instead}",
@@ -100,7 +100,7 @@ async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
     """When the first and the last decision were made."""
     found = await asyncio.to_thread(date_range, experiment)
     if found is None:
-        raise Refused(404, "LogsPropertiesNotFound", "there are no logs yet")
+        raise DoorRefusal(404, "LogsPropertiesNotFound", "there are no logs yet")
     return {"dateRange": {"from": time_text(found[0]), "to": time_text(found[1])}}
 
 

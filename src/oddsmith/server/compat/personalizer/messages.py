@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from oddsmith.core.errors import InvalidInput
-from oddsmith.server.http.door import Told, Visit
+from oddsmith.server.http.door import DoorAnswer, Visit
 from oddsmith.server.store.events import LONGEST_ID, is_id
 
 __all__ = [
@@ -91,7 +91,7 @@ class Ranked(msgspec.Struct):
     probability: float
 
 
-class RankAnswer(Told, rename="camel"):
+class RankAnswer(DoorAnswer, rename="camel"):
     """The ranking, and the action to show."""
 
     ranking: list[Ranked]
@@ -130,7 +130,7 @@ class SlotShown(msgspec.Struct, rename="camel"):
     reward_action_id: str
 
 
-class MultiSlotAnswer(Told, rename="camel"):
+class MultiSlotAnswer(DoorAnswer, rename="camel"):
     """What to show in each slot."""
 
     slots: list[SlotShown]

@@ -20,7 +20,7 @@ from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.door import NO_CONTENT, Visit
 from oddsmith.server.http.response import Response
 from oddsmith.server.http.routes.rewards import activate, reward_batch
-from oddsmith.server.http.routes.slates import decide_slate, missed
+from oddsmith.server.http.routes.slates import decide_slate, slot_refusals
 from oddsmith.server.messages.calls import (
     Activate,
     Decide,
@@ -96,7 +96,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
         )
         for place, one in enumerate(message.reward)
     ]
-    for refusal in (await missed(experiment, rewards)).values():
+    for refusal in (await slot_refusals(experiment, rewards)).values():
         raise refusal
     results = await reward_batch(experiment, RewardBatch(rewards=rewards), visit.sender)
     for result in results.results:

@@ -21,11 +21,11 @@ from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json
 from oddsmith.core.arrays import Array
 from oddsmith.core.checks import check_odds
-from oddsmith.core.decision import Odds, draw
+from oddsmith.core.decision import Odds
+from oddsmith.core.draw import Uniforms, draw
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
 from oddsmith.core.offer import Offer
-from oddsmith.core.uniforms import Uniforms
 from oddsmith.server.compat.personalizer.log import PersonalizerEvent, Unread
 from oddsmith.server.compat.personalizer.log_import import ImportReport, by_line
 from oddsmith.server.experiment.arms import served_arms
@@ -33,7 +33,7 @@ from oddsmith.server.experiment.experiment import EVERYTHING
 from oddsmith.server.experiment.follower import Now, now_of
 from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.fold.fold import FoldState, advance, restore, save_snapshot
-from oddsmith.server.http.routes.draw import by_incumbent
+from oddsmith.server.http.routes.incumbents import by_incumbent
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
 from oddsmith.server.store.protocol import Line

@@ -39,7 +39,8 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         follower, weights = experiment.follower, experiment.weights()
         sums, now = follower.sums, follower.now
         choices = choices_sentence(experiment)
-        clips = last_clips(experiment.last_advice, now.policy, now.state)
+        advice = experiment.advice_of(now.policy)
+        clips = last_clips(advice, now.policy, now.state)
     found, calibrated = sums.checks, _calibration(sums, weights)
     retired = (
         ()

@@ -1,18 +1,17 @@
 """Routes that decide: one decision, the slots of a slate, or many decisions."""
 
 import asyncio
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.routes.draw import (
     ENTRY_ARMS,
+    NewDecision,
+    answer_new,
     check_unit,
-    complete,
+    decide,
     make,
-    offer,
-    told,
 )
 from oddsmith.server.http.routes.route import (
     BATCH_BYTES,
@@ -32,121 +31,63 @@ from oddsmith.server.messages.calls import (
     Results,
     SlateAnswer,
 )
-from oddsmith.server.store.events import DecisionMade
 
 __all__ = ["ROUTES", "decide", "decide_batch"]
-
-
-async def decide(
-    experiment: Experiment, message: DecideEntry, sender: str
-) -> DecisionAnswer:
-    """One decision, on disk; `sender` is the name of the key that asks for it."""
-    for_unit = experiment.settings.sticky and (
-        message.incumbent is None or experiment.settings.shadow
-    )
-    # an incumbent that steps in keeps nothing for a unit
-    if message.unit is not None or for_unit:
-        return await _decide_for_unit(experiment, message, sender)
-    event, answer = await make(experiment, message, message.id, sender)
-    (receipt,) = await experiment.writer.append([event])
-    return await complete(experiment, event, answer, receipt)
 
 
 async def decide_batch(
     experiment: Experiment, message: DecideBatch, sender: str
 ) -> Results:
-    """Many decisions with one commit; each entry is answered, or refused, for
+    """Make many decisions with one commit; each entry is answered, or refused, by
     itself."""
+    n_arms = 0
     for entry in message.decisions:
-        entry.arms = message.arms if entry.arms is None else entry.arms
-    choices = sum(
-        len(experiment.arms or () if entry.arms is None else entry.arms)
-        for entry in message.decisions
-    )
-    if choices > ENTRY_ARMS:
-        got = f"{choices:,} in {len(message.decisions):,} decisions"
+        if entry.arms is None:
+            entry.arms = message.arms
+        n_arms += len(experiment.arms or () if entry.arms is None else entry.arms)
+    if n_arms > ENTRY_ARMS:
         raise InvalidInput(
             f"a batch must have at most {ENTRY_ARMS:,} arms in all its entries; got "
-            f"{got}: send fewer"
+            f"{n_arms:,} in {len(message.decisions):,} decisions: send fewer"
         )
+    answers: Sequence[DecisionAnswer | BaseException]
     if experiment.settings.sticky:
-        decided = (decide(experiment, entry, sender) for entry in message.decisions)
-        answers = await asyncio.gather(*decided, return_exceptions=True)
+        decisions = (decide(experiment, entry, sender) for entry in message.decisions)
+        answers = await asyncio.gather(*decisions, return_exceptions=True)
     else:
         answers = await _decide_all(experiment, message.decisions, sender)
-    return Results(
-        [
-            ErrorAnswer.of(one) if isinstance(one, BaseException) else one
-            for one in answers
-        ]
-    )
+    results: list[DecisionAnswer | ErrorAnswer] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            results.append(ErrorAnswer.of(answer))
+        else:
+            results.append(answer)
+    return Results(results)
 
 
 async def _decide_all(
     experiment: Experiment, entries: Sequence[DecideEntry], sender: str
 ) -> list[DecisionAnswer | BaseException]:
-    answers: list[DecisionAnswer | BaseException] = []
-    made: dict[int, tuple[DecisionMade, DecisionAnswer]] = {}
+    """The answers to entries that do not depend on each other, or their refusals."""
+    answers: dict[int, DecisionAnswer | BaseException] = {}
+    made: dict[int, NewDecision] = {}
     turns = Turns()
     for place, entry in enumerate(entries):
         try:
             check_unit(experiment, entry)
             made[place] = await make(experiment, entry, entry.id, sender)
-            answers.append(made[place][1])
         except Exception as error:
-            answers.append(error)
-        await turns.give()
-    receipts = (
-        await experiment.writer.append([event for event, _ in made.values()])
-        if made
-        else ()
-    )
-    for (place, one), receipt in zip(made.items(), receipts, strict=True):
-        try:
-            answers[place] = await complete(experiment, *one, receipt)
-        except Conflict as error:
             answers[place] = error
-    return answers
-
-
-async def _decide_for_unit(
-    experiment: Experiment, message: DecideEntry, sender: str
-) -> DecisionAnswer:
-    """The decision that the unit has, or its next one."""
-    check_unit(experiment, message)
-    while True:
-        kept, turn = await _kept_for(experiment, message)
-        if kept is not None:
-            return kept
-        event, answer = await make(experiment, message, None, sender)
-        (receipt,) = await experiment.writer.append(
-            [replace(event, unit=message.unit, turn=turn)]
-        )
-        if receipt.new:  # else another request was faster, for the same unit
-            return await complete(experiment, event, answer, receipt)
-
-
-async def _kept_for(
-    experiment: Experiment, message: DecideEntry
-) -> tuple[DecisionAnswer | None, int]:
-    """The decision a unit has, if its arm is eligible here; and the turn that its next
-    one is."""
-    lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
-    allowed: Collection[str] | None = message.eligible
-    if experiment.arms is None or message.arms is not None:
-        call = offer(experiment, experiment.follower.now, message)
-        allowed = {
-            arm
-            for place, arm in enumerate(call.names)
-            if call.mask is None or call.mask[place]
-        }
-    for line in lines:
-        if allowed is None or line.arm in allowed:
-            (decision,) = await asyncio.to_thread(
-                experiment.store.decisions, [line.position]
-            )
-            return told(experiment, line, decision, with_odds=message.odds), len(lines)
-    return None, len(lines) + 1
+        await turns.give()
+    if made:
+        events = [new.event for new in made.values()]
+        receipts = await experiment.writer.append(events)
+        for (place, new), receipt in zip(made.items(), receipts, strict=True):
+            try:
+                answers[place] = await answer_new(experiment, new, receipt)
+            except Conflict as error:
+                answers[place] = error
+    return [answers[place] for place in range(len(entries))]
 
 
 _KNOWN: dict[str, object] = {

@@ -1,9 +1,13 @@
-"""How one decision is made: ask the experts, draw an arm, and what is written and
-answered."""
+"""One decision of the service: ask the experts, draw an arm, write the event, answer.
+
+A decision is one type per stage: `Decide` (the message), `Call` (the question for the
+policy), `Odds`, `Decision`, `DecisionMade` (the event), `EventRow` (the row in the
+store), `Receipt` (its position) and `DecisionAnswer`.
+"""
 
 import asyncio
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -16,91 +20,73 @@ from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json, single
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.checks import check_odds
-from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision, Odds, draw
+from oddsmith.core.decision import Context, Decision, Odds
+from oddsmith.core.draw import draw
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
 from oddsmith.core.offer import Offer
-from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
-from oddsmith.server.experiment.experiment import OTHERS, Experiment
+from oddsmith.server.experiment.experiment import OTHERS, DrawnAdvice, Experiment
 from oddsmith.server.experiment.follower import Now
+from oddsmith.server.http.routes.incumbents import incumbent_decision
 from oddsmith.server.messages.calls import DecideEntry, DecisionAnswer
 from oddsmith.server.store.events import DecisionMade, OwnDraw
 from oddsmith.server.store.protocol import Line, Receipt
 
 __all__ = [
     "ENTRY_ARMS",
-    "Ready",
-    "by_incumbent",
+    "NewDecision",
+    "SlotCall",
+    "answer_new",
+    "answer_stored",
     "check_again",
     "check_unit",
-    "complete",
+    "decide",
     "make",
-    "offer",
-    "told",
+    "new_id",
+    "offer_call",
 ]
-
-
-def check_again(
-    what: str, arm: Hashable, names: Sequence[Hashable] | None, eligible: Bools | None
-) -> None:
-    """Refuses to answer again with an arm that the repeated call does not offer, or
-    that is not eligible in it."""
-    if names is None:
-        return
-    if arm not in names:
-        had = (
-            f"{what} was answered with arm {arm!r}, which is not among those offered "
-            "now"
-        )
-        raise Conflict(f"{had}; offer it, or ask with another id")
-    if eligible is not None and not eligible[list(names).index(arm)]:
-        had = f"{what} was answered with arm {arm!r}, which is not eligible now"
-        raise Conflict(f"{had}; make it eligible, or ask with another id")
-
 
 _log = logging.getLogger(__name__)
 ENTRY_ARMS = 100_000
-"""Arms in all decisions of one request: what is computed for it, and answered, grows
-with their product."""
-_ODDS_ARMS = 100  # up to so many, odds of all arms are answered unless told otherwise
+"""The largest number of arms in all decisions of one request: work and answer grow with
+it."""
+_ODDS_ARMS = 100  # up to this number of arms, an answer has the odds of all of them
 
 
-class Ready(NamedTuple):
-    """The state and the call of a decision that is made with others, by one state."""
+class SlotCall(NamedTuple):
+    """The call of one slot, and the state that decides the whole slate."""
 
     now: Now
     call: Call
 
 
-async def complete(
-    experiment: Experiment,
-    event: DecisionMade,
-    answer: DecisionAnswer,
-    receipt: Receipt,
+class NewDecision(NamedTuple):
+    """A decision that is not on disk yet: its event, and what only the answer needs.
+
+    `arms` are the names of the propensities, `asleep` the experts without a prediction.
+    With None, `with_odds` depends on the number of arms.
+    """
+
+    event: DecisionMade
+    arms: Sequence[str]
+    asleep: list[str]
+    with_odds: bool | None
+
+
+async def decide(
+    experiment: Experiment, message: DecideEntry, sender: str
 ) -> DecisionAnswer:
-    """The answer with its position; where the id was known before, the first answer
-    stands."""
-    if not receipt.new:
-        first = await asyncio.to_thread(experiment.find, answer.id)
-        if first is None:
-            raise receipt.refused or Conflict(
-                f"id must be that of a decision; got {answer.id!r:.140}"
-            )
-        decision = event.decision
-        check_again(
-            f"id {answer.id!r}",
-            first[1].arm,
-            decision.arms or experiment.arms,
-            decision.eligible,
-        )
-        return told(experiment, *first, with_odds=answer.odds is not UNSET)
-    answer.position = receipt.position
-    # arms of calls have no end
-    experiment.decided[
-        OTHERS if experiment.follower.now.arms is None else answer.arm
-    ] += 1
-    return answer
+    """Make one decision, and answer once it is on disk; `sender` is the name of the
+    key."""
+    settings = experiment.settings
+    # a decision of an incumbent that steps in does not bind the unit
+    is_sticky = settings.sticky and (message.incumbent is None or settings.shadow)
+    if message.unit is not None or is_sticky:
+        return await _decide_for_unit(experiment, message, sender)
+    new = await make(experiment, message, message.id, sender)
+    (receipt,) = await experiment.writer.append([new.event])
+    return await answer_new(experiment, new, receipt)
 
 
 async def make(
@@ -108,80 +94,83 @@ async def make(
     message: DecideEntry,
     id: str | None,
     sender: str,
-    ready: Ready | None = None,
-) -> tuple[DecisionMade, DecisionAnswer]:
-    """A decision that is not yet on disk, and its answer, which lacks the position.
+    slot: SlotCall | None = None,
+) -> NewDecision:
+    """Make a decision that is not on disk yet.
 
-    Without `ready` it is made by the state of now; else what that is must be held still
-    by the caller.
+    A slot is decided by the state of its slate, which the caller holds still. Other
+    decisions are made by the current state.
     """
     check_json(message.context)
-    now, arms = experiment.follower.now, experiment.follower.now.arms
-    if ready is not None:
-        now, call = ready
-    elif arms is None or message.arms is not None:
-        call = offer(experiment, now, message)
-    else:  # as most calls are
-        mask = None if message.eligible is None else arms.mask(message.eligible)
-        call = Call(single(message.context), message.context, mask, arms)
-    step = experiment.steps = experiment.steps + 1
-    id = (
-        id
-        or f"{int(experiment.clock() * 1000):011x}{experiment.mark}{step & 0xFFFF:04x}"
-    )
-    if now.in_place and ready is None:
+    now = experiment.follower.now
+    if slot is not None:
+        now = slot.now
+        call = slot.call
+    elif now.arms is None or message.arms is not None:
+        call = offer_call(experiment, now, message)
+    else:  # the arms of the policy file, as in most calls
+        mask = None if message.eligible is None else now.arms.mask(message.eligible)
+        call = Call(single(message.context), message.context, mask, now.arms)
+    experiment.steps += 1
+    step = experiment.steps
+    id = id or new_id(experiment)
+    if now.in_place and slot is None:
+        arms = now.arms
         async with experiment.follower.learning:
             now = experiment.follower.now
-            asked = (
-                await _odds(experiment, now, call, step) if now.arms is arms else None
-            )
-        if asked is None:  # another replica has added arms meanwhile
+            is_current = now.arms is arms
+            if is_current:
+                odds, votes = await _odds(experiment, now, call, step)
+        if not is_current:  # another replica has added arms meanwhile
             return await make(experiment, message, id, sender)
     else:
-        asked = await _odds(experiment, now, call, step)
-    odds, votes = asked
+        odds, votes = await _odds(experiment, now, call, step)
     check_odds(now.policy, odds, eligible=call.mask, step=step)
     if odds.propensities.shape != (len(call.names),):
         raise InvalidInput(
             "context must be a single one; the experts read "
             f"{odds.propensities.shape[:-1]} of them"
         )
-    drawn = draw(
-        odds, message.context, experiment.uniform(id), eligible=call.mask, step=step
-    )
+    uniform = experiment.uniform(id)
+    drawn = draw(odds, message.context, uniform, eligible=call.mask, step=step)
+    has_incumbent = message.incumbent is not None or message.incumbent_odds is not None
     own = None
-    if (
-        message.incumbent is not None
-        or message.incumbent_odds is not None
-        or experiment.settings.shadow
-    ):
+    if has_incumbent or experiment.settings.shadow:
         own = OwnDraw(drawn.arm, odds.propensities)
-        drawn = _incumbents(now, message, call.names, drawn, odds)
-    plain = call.features is None and call.names is arms
-    decision = (
-        drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
-        if plain
-        else call.named(drawn)
+        drawn = incumbent_decision(now.policy, message, call.names, drawn, odds)
+    has_plain_names = call.features is None and call.names is now.arms
+    if has_plain_names:  # as `named`, in less time
+        decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
+    else:
+        decision = call.named(drawn)
+    event = DecisionMade(
+        id,
+        decision,
+        seen=now.position,
+        time=experiment.clock(),
+        deferred=message.deferred,
+        votes=votes,
+        shadow=own is not None,
+        sender=sender,
+        own=own,
     )
-    facts = (
-        now.position,
-        experiment.clock(),
-        message.deferred,
-        votes,
-        own is not None,
-        sender,
-    )
-    event = DecisionMade(id, decision, *facts, own=own)
-    answer = _answer(experiment, id, decision, now.position, message.odds)
-    answer.would = UNSET if own is None else call.names[own.would]
+    asleep: list[str] = []
     if decision.advice is not None and now.experts is not None:
-        experiment.last_advice.add(now.policy, decision.advice)
-        _tell_asleep(experiment, now, decision.advice, answer)
-    return event, answer
+        experiment.last_advice.append(DrawnAdvice(now.policy, decision.advice))
+        if np.isnan(decision.advice).any():
+            asleep = _sleepers(experiment, now, decision.advice)
+    return NewDecision(event, call.names, asleep, message.odds)
 
 
-def offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
-    """What is asked about the arms that came with the call."""
+def new_id(experiment: Experiment) -> str:
+    """Return an id for the decision or the slate of the current step; ids sort by
+    time."""
+    milliseconds = int(experiment.clock() * 1000)
+    return f"{milliseconds:011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
+
+
+def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
+    """The question about the arms that came with the call."""
     if message.arms is None:
         give = (
             'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, '
@@ -195,63 +184,27 @@ def offer(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
     call = call_of(
         now.policy, now.arms, message.context, message.arms, message.eligible
     )
-    return (
-        call
-        if isinstance(call.names, Arms)
-        else replace(call, names=OfferedArms(call.names))
-    )
-
-
-def _answer(
-    experiment: Experiment,
-    id: str,
-    decision: Decision,
-    seen: int,
-    with_odds: bool | None,
-) -> DecisionAnswer:
-    """The answer to a new decision; its position is not known yet."""
-    shares = decision.propensities.tolist()
-    # there may be more since
-    names = decision.arms or (experiment.follower.now.arms or ())[: len(shares)]
-    odds = dict(zip(names, shares, strict=True))
-    return DecisionAnswer(
-        id=id,
-        experiment=experiment.name,
-        arm=decision.arm,
-        propensity=odds[decision.arm],
-        odds=odds
-        if with_odds or (with_odds is None and len(odds) <= _ODDS_ARMS)
-        else UNSET,
-        step=decision.step,
-        position=0,
-        seen=seen,
-        new=True,
-    )
-
-
-def told(
-    experiment: Experiment, line: Line, decision: Decision, *, with_odds: bool | None
-) -> DecisionAnswer:
-    """The answer that was given for a decision that is on disk."""
-    answer = _answer(experiment, line.id, decision, line.seen or 0, with_odds)
-    answer.position, answer.new = line.position, False
-    return answer
+    if isinstance(call.names, Arms):
+        return call
+    return replace(call, names=OfferedArms(call.names))
 
 
 async def _odds(
     experiment: Experiment, now: Now, call: Call, step: int
 ) -> tuple[Odds, Array | None]:
-    """The odds in this context, or of this offer, and the votes they were made from.
+    """The odds for this call, and the votes behind them.
 
-    Our own banks run on the event loop; other people's code in threads, because it may
-    be slow, and on a copy of the context, which it may write into, also when it is
-    late. A policy that does not weigh votes gives its odds.
+    The library's own banks run on the event loop. Other people's code runs in threads,
+    because it may be slow, and on a copy of the context, because it may write into it,
+    also when it is late. A policy that does not weigh votes returns its odds alone.
     """
-    loop, context, eligible = asyncio.get_running_loop(), call.question, call.mask
+    loop = asyncio.get_running_loop()
+    context = call.question
+    eligible = call.mask
     if now.advise is None or now.weigh is None:
-        return await loop.run_in_executor(
-            experiment.threads, partial(_plain_odds, now, context, eligible, step)
-        ), None
+        ask_policy = partial(_policy_odds, now, context, eligible, step)
+        odds = await loop.run_in_executor(experiment.threads, ask_policy)
+        return odds, None
     if now.inline:
         advice = now.advise(now.state.experts, context, eligible)
     else:
@@ -260,14 +213,14 @@ async def _odds(
     offer = context if isinstance(context, Offer) else None
     if now.cast is not None:
         advice = now.cast(advice, eligible=eligible, offer=offer)
-    return now.weigh(
-        now.state, advice, eligible=eligible, step=step, offer=offer
-    ), advice[1]
+    _, votes = advice
+    odds = now.weigh(now.state, advice, eligible=eligible, step=step, offer=offer)
+    return odds, votes
 
 
-def _plain_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
-    """The odds of a policy without experts under guard; whatever it raises is a refusal
-    of the context."""
+def _policy_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
+    """The odds of a policy without guarded experts; whatever it raises refuses the
+    context."""
     try:
         return now.policy.odds(now.state, context, eligible=eligible, step=step)
     except InvalidInput:
@@ -279,15 +232,13 @@ def _plain_odds(now: Now, context: Context, eligible: Bools | None, step: int) -
         ) from error
 
 
-def _tell_asleep(
-    experiment: Experiment, now: Now, advice: Array, answer: DecisionAnswer
-) -> None:
-    """Name sleepers in the answer; one line in the log for each expert that fails, the
-    first time."""
+def _sleepers(experiment: Experiment, now: Now, advice: Array) -> list[str]:
+    """The experts without a prediction of the drawn arm. The log warns of each that
+    fails, the first time."""
     names = () if now.experts is None else now.experts.names
     predictions = advice[: len(names)]  # policies may append values of their own
-    asleep = [names[int(place)] for place in np.flatnonzero(np.isnan(predictions))]
-    answer.asleep = asleep or UNSET
+    places = np.flatnonzero(np.isnan(predictions)).tolist()
+    asleep = [names[place] for place in places]
     if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
         for name, reason in now.experts.reasons().items():
             if name in asleep and name not in experiment.warned:
@@ -298,56 +249,124 @@ def _tell_asleep(
                     reason[:200],
                 )
         experiment.warned.update(asleep)
+    return asleep
 
 
-def _incumbents(
-    now: Now, message: DecideEntry, arms: Arms, decision: Decision, ours: Odds
-) -> Decision:
-    """The decision of the incumbent that acts in shadow mode: its arm, with its
-    odds."""
-    if message.incumbent is None:
-        raise InvalidInput(
-            "incumbent must be given with incumbent_odds, and in shadow mode always; "
-            "got none"
-        )
-    arm = arms.number(message.incumbent, "incumbent")
-    if decision.eligible is not None and not decision.eligible[arm]:
-        raise InvalidInput(
-            f"incumbent must be an eligible arm; got {message.incumbent!r}"
-        )
-    odds = np.zeros(len(arms))
-    for name, share in (message.incumbent_odds or {message.incumbent: 1.0}).items():
-        odds[arms.number(name, "incumbent_odds")] = share
-    if abs(odds.sum() - 1) > 1e-9:
-        raise InvalidInput(f"incumbent_odds must sum to 1; got {odds.sum():.6g}")
-    if decision.eligible is not None and odds[~decision.eligible].any():
-        barred = arms[int((odds * ~decision.eligible).argmax())]
-        raise InvalidInput(
-            f"incumbent_odds must be 0 for arms that are not eligible; got "
-            f"{odds[arms.number(barred, 'incumbent_odds')]:g} for {barred!r:.60}"
-        )
-    if odds[arm] < LEAST_PROPENSITY:
-        raise InvalidInput(
-            f"incumbent_odds must be at least {LEAST_PROPENSITY:g} for the incumbent, "
-            f"{message.incumbent!r:.60}; got {odds[arm]:g}"
-        )
-    return by_incumbent(now.policy, decision, ours=ours, arm=arm, odds=odds)
+async def answer_new(
+    experiment: Experiment, new: NewDecision, receipt: Receipt
+) -> DecisionAnswer:
+    """The answer to a new decision that is on disk; where its id was known before, the
+    first answer stands."""
+    if not receipt.new:
+        return await _answer_again(experiment, new, receipt)
+    event = new.event
+    answer = _answer(
+        experiment,
+        event.decision,
+        new.arms,
+        id=event.id,
+        position=receipt.position,
+        seen=event.seen,
+        new=True,
+        with_odds=new.with_odds,
+    )
+    if event.own is not None:
+        answer.would = new.arms[event.own.would]
+    if new.asleep:
+        answer.asleep = new.asleep
+    has_arms = experiment.follower.now.arms is not None
+    # arms of calls are counted together: there may be any number of them
+    experiment.decided[answer.arm if has_arms else OTHERS] += 1
+    return answer
 
 
-def by_incumbent(
-    policy: Policy, decision: Decision, *, ours: Odds, arm: int, odds: Array
-) -> Decision:
-    """A decision of the policy, by odds of ours, as the incumbent's: its arm and odds,
-    our advice on that arm."""
-    column = None if ours.advice is None else ours.advice[:, arm].astype(np.float64)
-    bonus = policy.complete(ours._replace(propensities=odds)).bonus
-    return decision._replace(arm=arm, propensities=odds, advice=column, bonus=bonus)
+async def _answer_again(
+    experiment: Experiment, new: NewDecision, receipt: Receipt
+) -> DecisionAnswer:
+    """The first answer to a decision whose id was known before."""
+    id = new.event.id
+    found = await asyncio.to_thread(experiment.find, id)
+    if found is None:
+        raise receipt.refused or Conflict(
+            f"id must be that of a decision; got {id!r:.140}"
+        )
+    line, decision = found
+    call = new.event.decision
+    check_again(f"id {id!r}", line.arm, call.arms or experiment.arms, call.eligible)
+    with_odds = new.with_odds
+    if with_odds is None:
+        with_odds = len(new.arms) <= _ODDS_ARMS
+    return answer_stored(experiment, line, decision, with_odds=with_odds)
+
+
+def answer_stored(
+    experiment: Experiment, line: Line, decision: Decision, *, with_odds: bool | None
+) -> DecisionAnswer:
+    """The answer that was given for a decision in the store."""
+    return _answer(
+        experiment,
+        decision,
+        experiment.names_of(decision),
+        id=line.id,
+        position=line.position,
+        seen=line.seen or 0,
+        new=False,
+        with_odds=with_odds,
+    )
+
+
+def _answer(
+    experiment: Experiment,
+    decision: Decision,
+    arms: Sequence[str],
+    *,
+    id: str,
+    position: int,
+    seen: int,
+    new: bool,
+    with_odds: bool | None,
+) -> DecisionAnswer:
+    """The answer to a decision over these arms."""
+    odds = dict(zip(arms, decision.propensities.tolist(), strict=True))
+    if with_odds is None:
+        with_odds = len(odds) <= _ODDS_ARMS
+    return DecisionAnswer(
+        id=id,
+        experiment=experiment.name,
+        arm=decision.arm,
+        propensity=odds[decision.arm],
+        odds=odds if with_odds else UNSET,
+        step=decision.step,
+        position=position,
+        seen=seen,
+        new=new,
+    )
+
+
+def check_again(
+    what: str, arm: Hashable, names: Sequence[Hashable] | None, eligible: Bools | None
+) -> None:
+    """Refuse to answer again with an arm that the repeated call does not offer, or that
+    is not eligible in it."""
+    if names is None:
+        return
+    if arm not in names:
+        raise Conflict(
+            f"{what} was answered with arm {arm!r}, which is not among those offered "
+            "now; offer it, or ask with another id"
+        )
+    if eligible is not None and not eligible[list(names).index(arm)]:
+        raise Conflict(
+            f"{what} was answered with arm {arm!r}, which is not eligible now; make it "
+            "eligible, or ask with another id"
+        )
 
 
 def check_unit(experiment: Experiment, message: DecideEntry) -> None:
-    """Refuses a unit where nothing is kept for it, and its lack, or another id, where
-    something is."""
-    name, sticky = experiment.name, experiment.settings.sticky
+    """Refuse a unit where decisions are not sticky; where they are, a missing unit, and
+    an id."""
+    name = experiment.name
+    sticky = experiment.settings.sticky
     if message.unit is not None and not sticky:
         raise InvalidInput(
             f"unit must be left out, for experiment {name!r} is not sticky; got "
@@ -362,3 +381,44 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
             "id must be left out, for a unit's decision has its own; got "
             f"{message.id!r}"
         )
+
+
+async def _decide_for_unit(
+    experiment: Experiment, message: DecideEntry, sender: str
+) -> DecisionAnswer:
+    """The decision that the unit has, or its next one."""
+    check_unit(experiment, message)
+    while True:
+        lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
+        line = _first_allowed(lines, _allowed_arms(experiment, message))
+        if line is not None:
+            positions = [line.position]
+            (decision,) = await asyncio.to_thread(experiment.store.decisions, positions)
+            return answer_stored(experiment, line, decision, with_odds=message.odds)
+        new = await make(experiment, message, None, sender)
+        event = replace(new.event, unit=message.unit, turn=len(lines) + 1)
+        (receipt,) = await experiment.writer.append([event])
+        if receipt.new:  # else another request was faster, for the same unit
+            return await answer_new(experiment, new, receipt)
+
+
+def _allowed_arms(
+    experiment: Experiment, message: DecideEntry
+) -> Collection[str] | None:
+    """The arms that the message allows; None for all."""
+    if experiment.arms is not None and message.arms is None:
+        return message.eligible
+    call = offer_call(experiment, experiment.follower.now, message)
+    if call.mask is None:
+        return set(call.names)
+    return {arm for arm, free in zip(call.names, call.mask, strict=True) if free}
+
+
+def _first_allowed(
+    lines: Sequence[Line], allowed: Collection[str] | None
+) -> Line | None:
+    """The first decision whose arm is allowed."""
+    for line in lines:
+        if allowed is None or line.arm in allowed:
+            return line
+    return None

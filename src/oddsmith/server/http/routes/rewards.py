@@ -12,7 +12,7 @@ from oddsmith.server.http.routes.route import (
     WRITES,
     Route,
 )
-from oddsmith.server.http.routes.slates import activate_slate, missed, with_slots
+from oddsmith.server.http.routes.slates import activate_slate, slot_refusals, with_slots
 from oddsmith.server.messages import calls as m
 from oddsmith.server.store.events import Activation, Correction, Reward
 from oddsmith.server.store.protocol import Receipt
@@ -26,7 +26,7 @@ async def reward(
 ) -> m.EventAnswer:
     """Keep a reward."""
     event = _reward(experiment, message, sender)
-    for refusal in (await missed(experiment, [message])).values():
+    for refusal in (await slot_refusals(experiment, [message])).values():
         raise refusal
     return await _about_decision(experiment, event)
 
@@ -37,7 +37,7 @@ async def reward_batch(
     """Keep many rewards; each entry is answered for itself."""
     events: list[Reward | InvalidInput] = []
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
-    refusals = await missed(experiment, message.rewards)
+    refusals = await slot_refusals(experiment, message.rewards)
     for place, one in enumerate(message.rewards):
         try:
             _check_in_reach(one.id, lost)

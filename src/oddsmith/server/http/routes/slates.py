@@ -1,11 +1,11 @@
 """Slates: the part of /v1/decide that fills several slots, by one state and with one
-commit; what misses a slot."""
+commit."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,13 +17,15 @@ from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.experiment.follower import Now
 from oddsmith.server.http.routes.draw import (
     ENTRY_ARMS,
-    Ready,
+    NewDecision,
+    SlotCall,
+    answer_new,
+    answer_stored,
     check_again,
     check_unit,
-    complete,
     make,
-    offer,
-    told,
+    new_id,
+    offer_call,
 )
 from oddsmith.server.http.routes.turns import Turns
 from oddsmith.server.http.service import NotFound
@@ -37,77 +39,65 @@ from oddsmith.server.messages.calls import (
     SlotAnswer,
     SlotEntry,
 )
-from oddsmith.server.store.events import Activation, DecisionMade, is_id
-from oddsmith.server.store.protocol import Store
+from oddsmith.server.store.events import Activation, is_id
+from oddsmith.server.store.protocol import Receipt, Store
 from oddsmith.server.store.slates import OfSlate, slot_id
 
-__all__ = ["activate_slate", "decide_slate", "missed", "with_slots"]
+__all__ = ["activate_slate", "decide_slate", "slot_refusals", "with_slots"]
 
-_Made: TypeAlias = list[tuple[DecisionMade, DecisionAnswer]]
+
+class _NewSlate(NamedTuple):
+    """The decisions of all slots, not on disk yet, and the call of each slot."""
+
+    decisions: list[NewDecision]
+    calls: Sequence[Call]
 
 
 async def decide_slate(
     experiment: Experiment, message: Decide, sender: str
 ) -> SlateAnswer:
-    """The decisions of all slots, on disk together; `sender` is the name of the key
-    that asks for them.
+    """Decide all slots, and answer once they are on disk together; `sender` is the name
+    of the key.
 
     A slate that was decided before gets its first answer.
     """
     slots = _checked_slots(experiment, message)
     slate = message.id
-    # a step of its own, for others may ask before the first slot takes one
     if slate is None:
+        # a step of its own, because others may ask before the first slot takes one
         experiment.steps += 1
-        slate = (
-            f"{int(experiment.clock() * 1000):011x}{experiment.mark}"
-            f"{experiment.steps & 0xFFFF:04x}"
-        )
-    held = (
-        experiment.follower.learning
-        if experiment.follower.now.in_place
-        else nullcontext()
-    )
-    async with held:  # one state for all of them
-        made, calls = await _fill(experiment, message, slate, slots, sender)
-    receipts = await experiment.writer.append([event for event, _ in made])
+        slate = new_id(experiment)
+    lock: Any = nullcontext()
+    if experiment.follower.now.in_place:
+        lock = experiment.follower.learning
+    async with lock:  # one state for all slots
+        new = await _fill(experiment, message, slate, slots, sender)
+    receipts = await experiment.writer.append([one.event for one in new.decisions])
     if receipts[0].refused is not None:
         raise receipts[0].refused
-    if not all(receipt.new for receipt in receipts):
-        answers, new = (
-            await _first_answers(
-                experiment, slate, made, calls, with_odds=message.odds
-            ),
-            False,
-        )
+    is_new = all(receipt.new for receipt in receipts)
+    if is_new:
+        answers = await _new_answers(experiment, new.decisions, receipts)
     else:
-        pairs = zip(made, receipts, strict=True)
-        answers, new = (
-            [await complete(experiment, *one, receipt) for one, receipt in pairs],
-            True,
-        )
-    named = zip(slots, answers, strict=True)
-    return SlateAnswer(
-        slate,
-        experiment.name,
-        [
-            SlotAnswer(slot=n, name=slot.name, **_fields(answer))
-            for n, (slot, answer) in enumerate(named, 1)
-        ],
-        new,
-    )
+        answers = await _first_answers(experiment, slate, new, with_odds=message.odds)
+    slot_answers: list[SlotAnswer] = []
+    for number, (slot, answer) in enumerate(zip(slots, answers, strict=True), 1):
+        fields = _set_fields(answer)
+        slot_answers.append(SlotAnswer(slot=number, name=slot.name, **fields))
+    return SlateAnswer(slate, experiment.name, slot_answers, is_new)
 
 
 async def activate_slate(
     experiment: Experiment, slate: str, sender: str
 ) -> EventAnswer:
-    """All decisions of a slate were shown: written with one commit."""
+    """Activate all decisions of a slate with one commit."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
     if not lines:
         raise NotFound(
             f"there is no slate {slate!r:.140} in experiment {experiment.name!r}"
         )
-    if lost := await experiment.unlearnable_ids([line.id for line in lines]):
+    lost = await experiment.unlearnable_ids([line.id for line in lines])
+    if lost:
         raise InvalidInput(
             f"slate must be one that experts can learn from; contexts of {len(lost)} "
             "slots are erased"
@@ -119,20 +109,20 @@ async def activate_slate(
     return EventAnswer(slate, position, any(receipt.new for receipt in receipts))
 
 
-async def missed(
+async def slot_refusals(
     experiment: Experiment, rewards: Sequence[RewardEntry]
 ) -> dict[int, InvalidInput]:
-    """Refusals of rewards by slate and slot, by their places: the slate is known, and
-    has no such slot.
+    """Refusals of rewards by slate and slot, by their places in `rewards`: the slate is
+    known, and has no such slot.
 
-    Those of slates that are not known yet wait for them, as rewards of unknown ids do.
+    A reward of an unknown slate waits for it, as rewards of unknown ids do.
     """
-    named = {
-        place: (one.id, one.slate, one.slot)
-        for place, one in enumerate(rewards)
-        if one.slate is not None
+    by_slot = {
+        place: entry for place, entry in enumerate(rewards) if entry.slate is not None
     }
-    return await asyncio.to_thread(_missed, experiment.store, named) if named else {}
+    if not by_slot:
+        return {}
+    return await asyncio.to_thread(_slot_refusals, experiment.store, by_slot)
 
 
 async def with_slots(
@@ -140,30 +130,27 @@ async def with_slots(
 ) -> InvalidInput:
     """The refusal of an id that is a slate's, with the slots that it has."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
-    return InvalidInput(
-        f"{refused} with {_names(slate, [line.id for line in lines])}: send slate, and "
-        "slot for a reward"
-    )
+    names = _slot_names(slate, [line.id for line in lines])
+    return InvalidInput(f"{refused} with {names}: send slate, and slot for a reward")
 
 
-def _missed(
-    store: Store, named: Mapping[int, tuple[str, str, str | int | None]]
+def _slot_refusals(
+    store: Store, rewards: Mapping[int, RewardEntry]
 ) -> dict[int, InvalidInput]:
-    history = store.history([id for id, _, _ in named.values()], EVERYTHING)
-    decided = {line.id for line in history if line.kind == "decision"}
+    ids = [reward.id for reward in rewards.values()]
+    decided = _decided(store, ids)
     refusals: dict[int, InvalidInput] = {}
-    for place, (id, slate, slot) in named.items():
-        if id in decided or not is_id(slate):
+    for place, reward in rewards.items():
+        slate = reward.slate or ""
+        if reward.id in decided or not is_id(slate):
             continue
-        if ids := [line.id for line in store.of_slate(slate)]:
-            had = (
+        slots = [line.id for line in store.of_slate(slate)]
+        if slots:
+            refusals[place] = InvalidInput(
                 f"slot must be one of slate {slate!r:.140}, which has "
-                f"{_names(slate, ids)}"
+                f"{_slot_names(slate, slots)}; got {str(reward.slot)!r:.60}"
             )
-            refusals[place] = InvalidInput(f"{had}; got {str(slot)!r:.60}")
-        elif any(
-            line.kind == "decision" for line in store.history([slate], EVERYTHING)
-        ):
+        elif _decided(store, [slate]):
             refusals[place] = InvalidInput(
                 f"slate must be one; got {slate!r:.140}, which is a decision: send it "
                 "as id"
@@ -171,18 +158,26 @@ def _missed(
     return refusals
 
 
-def _names(slate: str, ids: Sequence[str]) -> str:
-    """The slots of a slate in words; the log knows names by their hashes alone, so that
-    only numbers can be told."""
-    numbers = [str(n) for n in range(1, len(ids) + 1)]
-    if list(ids) != [slot_id(slate, name) for name in numbers]:
+def _decided(store: Store, ids: Sequence[str]) -> set[str]:
+    """Those of the ids that decisions have."""
+    history = store.history(ids, EVERYTHING)
+    return {line.id for line in history if line.kind == "decision"}
+
+
+def _slot_names(slate: str, ids: Sequence[str]) -> str:
+    """The slots of a slate in words. The store has hashes of slot names alone, so only
+    numbers can be named."""
+    numbers = [str(number) for number in range(1, len(ids) + 1)]
+    if list(ids) != [slot_id(slate, number) for number in numbers]:
         return f"{len(ids)} slots of other names"
-    return f"slots {', '.join(numbers)}" if len(ids) < 10 else f"slots 1 to {len(ids)}"
+    if len(ids) < 10:
+        return f"slots {', '.join(numbers)}"
+    return f"slots 1 to {len(ids)}"
 
 
 def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntry]:
-    """The slots as they were sent, or so many; what does not go with slots is
-    refused."""
+    """The slots of the message, by name or by number. Fields that do not go with slots
+    are refused."""
     if experiment.settings.sticky:
         raise InvalidInput(
             f"slots must be left out, for experiment {experiment.name!r} is sticky; "
@@ -208,100 +203,99 @@ async def _fill(
     slate: str,
     slots: Sequence[SlotEntry],
     sender: str,
-) -> tuple[_Made, Sequence[Call]]:
-    """The decisions of all slots, not yet on disk, by the state of now; and what each
-    slot may have."""
+) -> _NewSlate:
+    """Decide all slots by the current state."""
     now = experiment.follower.now
-    whole = _call(experiment, now, message)
-    if (choices := len(slots) * len(whole.names)) > ENTRY_ARMS:
+    whole = _slate_call(experiment, now, message)
+    choices = len(slots) * len(whole.names)
+    if choices > ENTRY_ARMS:
         raise InvalidInput(
             f"slots times arms must be at most {ENTRY_ARMS:,}; got {choices:,}: offer "
             "a shortlist"
         )
     places = [Slot(slot.name, slot.features, eligible=slot.eligible) for slot in slots]
-    made: _Made = []
     calls = slate_of(whole, message.context, places)
     _check_incumbents(slots, calls)
+    decisions: list[NewDecision] = []
     turns = Turns()
-    for place, call in enumerate(calls):
-        slot, taken = slots[place], [event.decision.number for event, _ in made]
-        asked = DecideEntry(
+    for number, (slot, call) in enumerate(zip(slots, calls, strict=True), 1):
+        entry = DecideEntry(
             context=call.context,
             deferred=message.deferred,
             incumbent=slot.incumbent,
             incumbent_odds=slot.incumbent_odds,
             odds=message.odds,
         )
-        ready = Ready(now, left(call, taken, len(call.names)))
+        drawn_arms = [new.event.decision.number for new in decisions]
+        slot_call = SlotCall(now, left(call, drawn_arms, len(call.names)))
+        id = slot_id(slate, slot.name)
         try:
-            event, answer = await make(
-                experiment, asked, slot_id(slate, slot.name), sender, ready
-            )
+            new = await make(experiment, entry, id, sender, slot_call)
         except InvalidInput as error:
             raise InvalidInput(f"slot {slot.name!r:.40}: {error}") from error
-        made.append((replace(event, slate=slate, slot=place + 1), answer))
+        event = replace(new.event, slate=slate, slot=number)
+        decisions.append(new._replace(event=event))
         await turns.give()
-    return made, calls
+    return _NewSlate(decisions, calls)
 
 
 def _check_incumbents(slots: Sequence[SlotEntry], calls: Sequence[Call]) -> None:
-    """Refuses an incumbent's arm that a slot before it may draw, whatever is drawn.
+    """Refuse an incumbent's arm that an earlier slot may draw, whatever is drawn.
 
-    Odds of what was drawn would not be those of what is seen, if some draws were
-    refused.
+    If some draws were refused, the odds of the others would not be those of the shown
+    arms.
     """
-    drawn: list[Call] = []
+    earlier_calls: list[Call] = []
     for slot, call in zip(slots, calls, strict=True):
         if slot.incumbent is None:
-            drawn.append(call)
-        elif drawn and slot.incumbent in call.names:
+            earlier_calls.append(call)
+        elif earlier_calls and slot.incumbent in call.names:
             arm = call.names.number(slot.incumbent, "incumbent")
-            if any(earlier.mask is None or earlier.mask[arm] for earlier in drawn):
-                then = "put it before them, or give all slots incumbents"
+            masks = [earlier.mask for earlier in earlier_calls]
+            if any(mask is None or mask[arm] for mask in masks):
                 raise InvalidInput(
                     f"slot {slot.name!r:.40}: incumbent must be an arm that no slot "
-                    f"before it may draw; got {slot.incumbent!r:.60}: {then}"
+                    f"before it may draw; got {slot.incumbent!r:.60}: put it before "
+                    "them, or give all slots incumbents"
                 )
 
 
-def _call(experiment: Experiment, now: Now, message: Decide) -> Call:
-    """What is asked before any slot is filled."""
+def _slate_call(experiment: Experiment, now: Now, message: Decide) -> Call:
+    """The question before any slot is filled."""
     if now.arms is None or message.arms is not None:
-        return offer(experiment, now, message)
+        return offer_call(experiment, now, message)
     return call_of(now.policy, now.arms, message.context, None, message.eligible)
 
 
-async def _first_answers(
-    experiment: Experiment,
-    slate: str,
-    made: _Made,
-    calls: Sequence[Call],
-    *,
-    with_odds: bool | None,
+async def _new_answers(
+    experiment: Experiment, decisions: list[NewDecision], receipts: Sequence[Receipt]
 ) -> list[DecisionAnswer]:
-    """What was answered for a slate that was decided before, if it is the one that is
-    asked for now."""
+    """The answers to the slots of a new slate."""
+    pairs = zip(decisions, receipts, strict=True)
+    return [await answer_new(experiment, new, receipt) for new, receipt in pairs]
+
+
+async def _first_answers(
+    experiment: Experiment, slate: str, new: _NewSlate, *, with_odds: bool | None
+) -> list[DecisionAnswer]:
+    """The answers to a slate that was decided before, if it has the same slots now."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
-    if [line.id for line in lines] != [event.id for event, _ in made]:
+    if [line.id for line in lines] != [one.event.id for one in new.decisions]:
         raise Conflict(
             f"slate {slate!r:.140} was decided before, with other slots; ask with "
             "another id"
         )
-    for line, call in zip(lines, calls, strict=True):
+    for line, call in zip(lines, new.calls, strict=True):
         check_again(f"slate {slate!r:.140}", line.arm, call.names, call.mask)
-    decisions = await asyncio.to_thread(
-        experiment.store.decisions, [line.position for line in lines]
-    )
+    positions = [line.position for line in lines]
+    decisions = await asyncio.to_thread(experiment.store.decisions, positions)
     return [
-        told(experiment, *one, with_odds=with_odds)
-        for one in zip(lines, decisions, strict=True)
+        answer_stored(experiment, line, decision, with_odds=with_odds)
+        for line, decision in zip(lines, decisions, strict=True)
     ]
 
 
-def _fields(answer: DecisionAnswer) -> dict[str, Any]:
+def _set_fields(answer: DecisionAnswer) -> dict[str, Any]:
     """The fields of an answer that are set."""
-    return {
-        name: value
-        for name, value in msgspec.structs.asdict(answer).items()
-        if value is not msgspec.UNSET
-    }
+    fields = msgspec.structs.asdict(answer)
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}

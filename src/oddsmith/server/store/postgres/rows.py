@@ -12,7 +12,13 @@ from operator import attrgetter
 
 from oddsmith.server.store.postgres.link import PLACES, SHIFT, Connection
 from oddsmith.server.store.protocol import Receipt
-from oddsmith.server.store.rows import EARLY, EventRow, repeated, unrewarded
+from oddsmith.server.store.rows import (
+    EARLY,
+    EventRow,
+    columns_of,
+    repeated,
+    unrewarded,
+)
 from oddsmith.server.store.slates import not_kept, places_of_firsts
 
 __all__ = ["GROUP", "groups_of", "write"]
@@ -173,7 +179,7 @@ async def _write_contents(
 
 def _columns(row: EventRow) -> tuple[object, ...]:
     features, context = row.context or (None, None)
-    return (*row.columns, row.context is not None, features, context)
+    return (*columns_of(row), row.context is not None, features, context)
 
 
 def _decided_before(rows: Sequence[EventRow]) -> set[int]:

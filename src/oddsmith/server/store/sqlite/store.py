@@ -25,6 +25,7 @@ from oddsmith.server.store.rows import (
     COLUMNS,
     EARLY,
     EventRow,
+    columns_of,
     repeated,
     row_of,
     unrewarded,
@@ -404,7 +405,7 @@ def _insert(
             is_known = row.slate in known
         written = None
         if not is_known and not is_taken:
-            written = connection.execute(_INSERT, row.columns).fetchone()
+            written = connection.execute(_INSERT, columns_of(row)).fetchone()
         if row.slate is not None and row.slot == 1:
             if written is None:
                 known.add(row.slate)

@@ -1,0 +1,135 @@
+"""Draw an arm: uniform numbers from seed and decision id, and `draw`, the only place
+where an arm is picked."""
+
+from bisect import bisect_left, bisect_right
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from oddsmith.core import kernels
+from oddsmith.core.arrays import Array, Bools, Ints, Real
+from oddsmith.core.decision import Context, Decision, Odds, Step
+from oddsmith.core.errors import InvalidInput
+
+__all__ = ["Uniforms", "draw", "pick"]
+
+
+class Uniforms:
+    """Uniform numbers in [0, 1) from (seed, decision id) by one keyed hash, so that any
+    draw can be re-derived.
+
+    >>> Uniforms(7)(1) == Uniforms(7)(1) != Uniforms(8)(1)
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        key = str(seed).encode()
+        if (
+            isinstance(seed, bool)
+            or not isinstance(seed, int | np.integer)
+            or len(key) > 64
+        ):
+            raise InvalidInput(
+                f"seed must be an integer of at most 64 digits; got {seed!r}"
+            )
+        self._keyed = blake2b(digest_size=8, key=key).copy
+
+    def __call__(self, decision_id: int | str) -> float:
+        """53 random bits as a number in [0, 1)."""
+        hashed = self._keyed()
+        hashed.update(
+            decision_id.encode()
+            if isinstance(decision_id, str)
+            else b"%d" % decision_id
+        )
+        return (int.from_bytes(hashed.digest(), "little") >> 11) * 2.0**-53
+
+
+def pick(propensities: Array, uniform: Real) -> Any:
+    """The arm (…) drawn by a uniform number in [0, 1): the first whose cumulative odds
+    exceed uniform · total.
+
+    An arm with odds 0 is never picked.
+
+    >>> pick(np.array([0.2, 0.0, 0.8]), 0.2)
+    2
+    """
+    if propensities.ndim == 1 and isinstance(uniform, float):
+        compiled = kernels.compiled()
+        if compiled is not None:
+            return compiled.pick(propensities, uniform)
+        sums = list(accumulate(propensities.tolist()))
+        total = sums[-1]
+        drawn = bisect_right(sums, uniform * total)
+        last = bisect_left(sums, total)  # where uniform · total rounds up to the total
+        return min(drawn, last)
+    cumulative = np.add.accumulate(propensities, axis=-1)
+    total = cumulative[..., -1:]
+    beyond = cumulative > np.asarray(uniform)[..., None] * total
+    beyond |= cumulative == total  # a uniform of exactly 1 means the last arm with odds
+    arms = beyond.argmax(axis=-1)
+    return int(arms) if arms.ndim == 0 else arms
+
+
+def draw(
+    odds: Odds,
+    context: Context,
+    uniform: Real,
+    *,
+    eligible: Bools | None = None,
+    step: Step = None,
+) -> Decision:
+    """The decision that `uniform` draws from `odds`: pure, and the only function that
+    picks an arm."""
+    arm = pick(odds.propensities, uniform)
+    if not isinstance(arm, int):
+        return _batch_decision(odds, context, arm, eligible, step)
+    advice = odds.advice
+    if advice is not None:
+        # the column is copied: a view would keep all arms alive
+        advice = advice[:, arm].astype(np.float64)
+    return Decision(
+        step,
+        context,
+        eligible,
+        arm,
+        odds.propensities,
+        advice,
+        odds.bonus,
+        odds.log_weights,
+    )
+
+
+def _batch_decision(
+    odds: Odds, context: Context, arm: Ints, eligible: Bools | None, step: Step
+) -> Decision:
+    """The decision that draws the arms of a batch (…), with its axes in all fields."""
+    shape = arm.shape
+    eligible = _with_axes(eligible, shape)
+    step = None if step is None else np.broadcast_to(step, shape)
+    propensities = _with_axes(odds.propensities, shape)
+    advice = _drawn_column(odds.advice, arm)
+    bonus = _with_axes(odds.bonus, shape)
+    log_weights = _with_axes(odds.log_weights, shape)
+    return Decision(
+        step, context, eligible, arm, propensities, advice, bonus, log_weights
+    )
+
+
+def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
+    """advice[…, :, arm[…]] as (…, N)."""
+    if advice is None:
+        return None
+    n_experts, n_arms = advice.shape[-2:]
+    advice = np.broadcast_to(advice, (*arm.shape, n_experts, n_arms))
+    column = np.take_along_axis(advice, arm[..., None, None], axis=-1)
+    return column[..., 0].astype(np.float64)
+
+
+def _with_axes(value: Any, shape: tuple[int, ...]) -> Any:
+    """An array (…, n) with the batch axes `shape`."""
+    if value is None:
+        return None
+    return np.broadcast_to(value, (*shape, value.shape[-1]))
