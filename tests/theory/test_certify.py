@@ -335,4 +335,6 @@ def test_a_loss_without_a_hash_is_certified_too() -> None:
         def __call__(self, prediction: Any, reward: Any) -> Any:
             return (prediction - reward) ** 2
 
-    assert od.theory.coefficients.spread(Unhashable(), None) == pytest.approx(1.0)
+    assert od.theory.coefficients.largest_shift(Unhashable(), None) == pytest.approx(
+        1.0
+    )

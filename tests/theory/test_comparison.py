@@ -60,7 +60,7 @@ def test_every_row_is_its_formula(arms: int, steps: float, prior: float) -> None
     }
 
 
-_FLOORS = {"GTS, any gamma_t that is fixed beforehand"}
+_FLOORS = {"GTS, any gamma_t that is fixed in advance"}
 
 
 def test_rows_are_grouped_by_what_has_to_hold_the_smallest_first() -> None:
@@ -95,7 +95,7 @@ def test_the_floor_and_its_conditions() -> None:
                 < theory.regret_bound("log", n_arms=2, steps=steps, prior=prior).bound
             )
     assert rows(n_arms=2, steps=100, prior=0.1)[
-        "GTS, any gamma_t that is fixed beforehand"
+        "GTS, any gamma_t that is fixed in advance"
     ].says_nothing(100)
 
 

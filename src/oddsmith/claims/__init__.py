@@ -1,4 +1,4 @@
-"""The paper's claims as experiments, by name: first those that claim something, then
+"""The paper's claims as experiments, by name: first experiments with claims, then
 figures."""
 
 from oddsmith.claims.adversary import ADVERSARY

@@ -133,7 +133,7 @@ def hedge(setup: Setup) -> Outcome:
         "A5: an expert with the right ranking is too sure of itself among 31 that say "
         "next to nothing. No expert is right in either."
     )
-    title = "The agnostic case: nobody is right"
+    title = "The agnostic case: no expert is right"
     return Outcome(title, text, tuple(claims), (_figure(curves),))
 
 

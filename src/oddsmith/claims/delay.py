@@ -58,7 +58,7 @@ def late_regret(
     [0.432976, 0.536, 0.6]
     """
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
-    # a queue is a number of `delay` bits, of which the oldest leaves at the next step
+    # a queue is a number of `delay` bits; its oldest bit leaves at the next step
     queues = np.arange(2**delay)
     mask = 2**delay - 1
     after_first = (2 * queues) & mask

@@ -105,7 +105,7 @@ def exploration(setup: Setup) -> Outcome:
         run = measure(good, _WORLD, steps=_STEPS, runs=setup.runs(200))
         mean, error = mean_and_error(run.total)
         style: Any = {"fmt": MARKERS[5], "color": COLOURS[5], "ms": 5}
-        panel.errorbar(_STEPS, mean, 2 * error, label="Feel-Good, gamma 0", **style)
+        panel.errorbar(_STEPS, mean, error, label="Feel-Good, gamma 0", **style)
         horizons = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
         style = {"color": EDGE, "lw": 1, "ls": ":"}
         panel.plot(horizons, GAP * horizons, label="0.4 T: nothing is learnt", **style)

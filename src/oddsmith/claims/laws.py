@@ -119,8 +119,8 @@ DECADE = Rule(
 
 
 def sqrt_prior(setup: Setup) -> Outcome:
-    """Regret against L at the worst Δ, and at a fixed one, for a gamma that does not
-    depend on the prior."""
+    """Regret against L at the worst Δ, and at a fixed one. Gamma does not depend on
+    the prior."""
     powers = _POWERS[:3] if setup.quick else _POWERS
     gamma = (2 / _STEPS) ** (1 / 3)
     learner = Sampling.of_setup(setup, "square", eta=1.0, gamma=gamma)

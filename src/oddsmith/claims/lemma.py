@@ -51,8 +51,8 @@ BREAKS = (
 
 
 def lemma_1(setup: Setup) -> Outcome:
-    """The total Gibbs gap stays under its bound, whoever chooses the contexts; its tail
-    is thin."""
+    """The total Gibbs gap stays under its bound, whatever the contexts; its tail is
+    thin."""
     problem = instance()
     steps = setup.steps(30_000, 4000)
     runs = setup.runs(60)

@@ -54,7 +54,7 @@ _HIDDEN = "decisive one hidden"
 
 
 def _learners(setup: Setup) -> GeneralizedThompsonSampling:
-    """`auto()`, for a quick look without its forest."""
+    """`auto()`; a quick run omits its forest."""
     return auto(size="small" if setup.quick else "normal")
 
 

@@ -29,12 +29,12 @@ def reproduce(
     engine: str = "local",
     workers: int | None = None,
 ) -> dict[str, Outcome]:
-    """Run the experiments of these names (all if none), write out/index.html, and give
-    back what was found.
+    """Run the experiments of these names (all if none), write out/index.html, and
+    return the outcomes.
 
     A finished experiment is kept in out/experiments under a hash of its name, its size
-    and the library's source, so that a run that was stopped goes on where it was, and a
-    changed library starts anew.
+    and the library's source, so that an interrupted run continues, and a changed
+    library starts from the beginning.
     """
     experiments = experiment_names(names)
     folder = Path(out) / "experiments"

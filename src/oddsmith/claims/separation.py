@@ -61,7 +61,7 @@ ROOT = Rule(
     cases=6,
 )
 LINEAR = Rule(
-    "GTS without exploration loses in proportion to T, for a prior of 1e-12",
+    "GTS without exploration loses in proportion to T at a prior of 1e-12",
     "docs/math 3.5",
     "the exponent of T over each fourfold horizon is 1, to 0.001",
     cases=3,

@@ -76,7 +76,7 @@ def special_case(setup: Setup) -> Outcome:
 
 
 def _figure(posterior: Array, bayes: Array) -> Figure:
-    """Weights and Bayes' posterior (T, N) of one run, for the four leading experts."""
+    """Weights and Bayes' posterior (T, N) of the four leading experts in one run."""
     figure, (panel,) = panels()
     leaders = np.argsort(-posterior[60])[:4]
     steps = np.arange(1, _STEPS + 1)[:150]

@@ -40,7 +40,7 @@ UNBIASED = Rule(
 )
 BREAKS = (
     Break("eta is 1 % too large", eta=1.01),
-    Break("logged odds are uniform, not those that were drawn from", other="odds"),
+    Break("logged odds are uniform, not the odds of the draws", other="odds"),
 )
 
 

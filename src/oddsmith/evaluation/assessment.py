@@ -209,8 +209,8 @@ def assess(
 
     What an estimator cannot do with this log is its answer, not an exception.
     Differences are paired, and hold together for each estimator (`compare`).
-    `beforehand` says that predictions were made before the rows (`dr`). `whole` asks
-    for the value of whole slates, too.
+    `beforehand=True` is for predictions that were made before the rows (`dr`),
+    `whole=True` adds the value of whole slates.
 
     >>> log = Log(
     ...     arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400

@@ -47,14 +47,14 @@ class CalibrationState(NamedTuple):
 
 
 class CalibrationReport(NamedTuple):
-    """What the rewards say about each of the N experts.
+    """The result of the test for each of the N experts.
 
     `e_values` are today's wealth of the bets against each expert (at most 1.8e308),
-    `refuted` says whose wealth has ever reached 1/alpha, `losses` are mean losses over
+    `refuted` where the wealth has ever reached 1/alpha, `losses` are mean losses over
     the rewards an expert was awake for (NaN: none). `best` is the expert of least mean
     loss (None before any reward), `consistent` that it is not refuted, and `number` its
-    p-value min(1, 1 / largest e-value so far), valid at any time. `sentence` says it in
-    English.
+    p-value min(1, 1 / largest e-value so far), valid at any time. `sentence` is a
+    summary in English.
 
     >>> report = check_calibration(
     ...     Log(arm=[0, 0], reward=[1, 1], advice=[[0.9], [0.8]]), ["only"]
@@ -82,10 +82,11 @@ class CalibrationMonitor:
         λ = ±0.03, ±0.1, ±0.3, ±0.9
 
     The directions d in [-1, 1] are 1 (bias), 2f - 1 (over- and under-confidence), and
-    ℓ(f, 1) - ℓ(f, 0) over its largest size so far: whether the losses are those that
-    the expert itself expects. Under H0 e_t is a martingale with mean 1 that never goes
-    below 0, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most alpha:
-    refuting then is right whenever one looks and stops (Waudby-Smith and Ramdas 2024).
+    ℓ(f, 1) - ℓ(f, 0) over its largest size so far: whether the expert has the
+    losses that it expects itself. Under H0 e_t is a martingale with mean 1 that never
+    goes below 0, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most
+    alpha: refuting then is right whenever one looks and stops (Waudby-Smith and Ramdas
+    2024).
     Applies when rewards are in [0, 1] and learnt in an order that does not depend on
     them: clicks that come before non-clicks look like bias.
 

@@ -184,8 +184,7 @@ def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
 
     Every interval needs that the logger could draw what the target draws, and that
     propensities were not rounded so that the mean weight may be off by 0.05. Beta,
-    normal and bootstrap intervals also need enough rows, none of which has much of the
-    weight.
+    normal and bootstrap intervals also need enough rows without a heavy one among them.
     Bernstein and anytime intervals hold for any tail, and need only that the
     propensities are right: each direction of a mean weight that is not 1 has an
     e-value, which reaches 1000 with probability 1/1000 at most if they are.

@@ -14,8 +14,8 @@ With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards
     switch_dr    q(π) + w 1[w ≤ τ] (r - q)      the model alone where weights are large
     shrunk_dr    q(π) + λw/(w² + λ) (r - q)     optimistic shrinkage
 
-Rows without a reward are left out: whether it is missing must not depend on what it
-would have been.
+Rows without a reward are left out. Whether a reward is missing must not depend on its
+value.
 """
 
 from collections.abc import Callable
@@ -196,8 +196,8 @@ def dr(
     leaves (Dudík et al. 2011).
 
     Applies when each row's predictions do not depend on its own reward: `cross_fit`
-    sees to it. Bernstein and anytime intervals need more: `beforehand` says that a
-    model of earlier rows made them, before these rows.
+    makes such predictions. Bernstein and anytime intervals need predictions of a model
+    of earlier rows, made before these rows (`beforehand=True`).
     """
     rows = rows_of(log, target)
     model = _model(rows, predictions)

@@ -314,8 +314,8 @@ def _unshrunk_ends(
 
 
 def _is_light(terms: Terms, floor: float | None) -> bool:
-    """Whether `floor` says what the log does not: how heavy rows could have been, of
-    which one then has little of all weight.
+    """Whether `floor` bounds the weights where the log does not, and so low that one
+    row has little of all weight.
 
     Such terms need no bounds of what was not drawn (`outer_terms`).
     """

@@ -2,7 +2,7 @@
 drifts and however heavy the tail.
 
 Let x_t ≥ 0 have the mean v_t given the past. For a centre c ≥ 0 and a rate λ with λ c <
-1, both chosen beforehand,
+1, both chosen in advance,
 
     (1 + λ (x_t - c)) exp(λ c - λ v_t)
 

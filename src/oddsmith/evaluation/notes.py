@@ -128,8 +128,8 @@ def log_notes(found: Assessment) -> list[str]:
 
 
 def support_known(found: Assessment) -> bool:
-    """Whether the log says which arms the logger could draw: it has the odds of all
-    arms, or they follow."""
+    """Whether it is known which arms the logger could draw: the odds of all arms are
+    logged, or follow from the log."""
     return all_odds(found.log.rewarded()) is not None
 
 

@@ -363,7 +363,7 @@ def _overlap_figure(found: Assessment) -> Figure:
     if log.propensities is not None:
         own = _by_arm(log, log.propensities)
         own_label = "the logger's odds"
-    else:  # places, of which a row has as many as it has arms
+    else:  # by place: a row has one place per arm
         width = max(np.shape(odds)[-1] for odds in found.targets.values())
         own = _by_arm(log, np.arange(width) == log.arm[:, None])
         own_label = "the logger's draws"

@@ -161,8 +161,8 @@ def _offer_predictor(
 
 
 def _folds(log: Log, folds: int, seed: int, blocks: bool) -> Ints:
-    """Each row's fold (T,); rows that were decided together are in one, for the rest of
-    a slate tells of its arms."""
+    """Each row's fold (T,); rows of one slate are in one fold, because the rest of a
+    slate depends on its arms."""
     slates = slates_of(log)
     number = np.arange(len(log), dtype=np.int64) if slates is None else slates.number
     n = int(number.max(initial=-1)) + 1
@@ -303,8 +303,7 @@ def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
 
 
 def _encode(features: list[Any], schema: Schema | None) -> Array:
-    """Features, of which some may be None, as numbers (n, d): NaN where they are
-    missing."""
+    """Features as numbers (n, d): NaN where they are None."""
     present = [one for one in features if one is not None]
     if not present:
         return np.zeros((len(features), 0))

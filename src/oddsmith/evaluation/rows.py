@@ -38,11 +38,11 @@ _EXACT = 1e-7  # of a step
 @dataclass(frozen=True, eq=False)
 class Rows:
     """T rows whose reward has arrived: `target` (T, K) beside the log's own columns;
-    `known` says which rows they are.
+    `known` is the mask of these rows.
 
     `propensity` (T,) is None where the log has none; so are `propensities` and
-    `eligible` (T, K). `slates` says which rows were decided together, where some were;
-    `half_step` is half of the last digit of rounded propensities.
+    `eligible` (T, K). `slates` are the rows that were decided together, if
+    any; `half_step` is half of the last digit of rounded propensities.
     """
 
     arm: Ints
@@ -69,8 +69,7 @@ class Rows:
 
     @cached_property
     def weights(self) -> Array:
-        """π(a) / p(a) of the drawn arms (T,), or a sentence that says what can be done
-        without propensities."""
+        """π(a) / p(a) of the drawn arms (T,); refused without propensities."""
         if self.propensity is None:
             raise InvalidInput(
                 "importance weights need the logged odds of the drawn arm; got a log "
@@ -82,7 +81,7 @@ class Rows:
 
     @cached_property
     def barred(self) -> Bools:
-        """Which arms (T, K) the logger could not draw, as far as the log says so."""
+        """Which arms (T, K) the logger could not draw, as far as it is known."""
         if self.propensities is not None:
             return np.asarray(self.propensities == 0)
         barred: Bools = np.zeros(self.target.shape, np.bool_)
@@ -96,8 +95,8 @@ class Rows:
 
     @cached_property
     def missing(self) -> Array:
-        """The target's mass (T,) on arms that the logger could not draw, as far as the
-        log says which those are."""
+        """The target's mass (T,) on arms that the logger could not draw, as far as
+        these are known."""
         mass: Array = np.where(self.barred, self.target, 0.0).sum(axis=1)
         return mass
 

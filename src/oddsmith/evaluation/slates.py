@@ -25,8 +25,7 @@ class Slates(NamedTuple):
     """The number (T,) of each row's slate, in the order of their first rows, and its
     place (T,) there, from 1 on.
 
-    A decision that stands alone is a slate of one; `alone` says how many of these there
-    are.
+    A decision that stands alone is a slate of one; `alone` is the number of these.
     """
 
     number: Ints

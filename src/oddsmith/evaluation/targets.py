@@ -82,8 +82,8 @@ def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
                 raise
             way = "columns={'context': […]}, or --columns context=age,city"
             raise ExpertFailed(
-                f"{error}, which the log's contexts do not have: {way}, says what they "
-                "are"
+                f"{error}, which the log's contexts do not have; name the columns: "
+                f"{way}"
             ) from error
         except OddsmithError:
             raise
@@ -232,7 +232,7 @@ def _named_target(log: Log, arm: str) -> Array:
 
 def _one_slot(log: Log, absent: Bools) -> str:
     """The rows of a log with slates about which an arm can be asked for: one slot, or
-    those that stand alone."""
+    the decisions that stand alone."""
     slot = "one slot, where it was left (--slot N --where-offered)"
     alone = np.asarray(log.slot == 0)
     if absent[alone].all():  # or there are none

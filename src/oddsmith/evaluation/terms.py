@@ -93,22 +93,29 @@ class DrawnOdds(NamedTuple):
 class Terms:
     """T numbers, one per rewarded row, whose mean is the estimate of a target's value.
 
-    `weights` are the importance weights π/p as they are, before clipping (None: not
-    used); `expected_squares` E[w² | x] by the logged odds, where all are logged, and
-    `heaviest` the mean weight of the heaviest row in T by the same odds, and `ceiling`
-    the largest weight that each row could have had; `rounding` by how much each weight
-    may be off, as propensities were rounded. `missing` is
-    the target's mass where the logger had none, `least` the smallest logged odds of an
-    arm that the target draws. `reach` is the largest number that can multiply a reward,
-    known before the rows (∞: unknown). A `ratio` (snips) has terms around the ratio
-    with the delta method's spread; `modelled` says that a reward model is part of the
-    terms, `beforehand` that its predictions, if any, were made before the rows, `tuned`
-    that a setting was chosen from the same rows. `unbiased` is exact or, for snips,
-    nearly so. `parts` are the two sides of a difference. `extremes` makes what rows
-    could have had (None: reward 0 or 1 itself); `whole` are the terms with nothing
-    shrunk, where a setting was chosen; `drawn` is there where no more is logged than
-    the drawn arms' odds (`undrawn`). `slates` says which rows were decided together:
-    intervals are then of the slates' means (`slates`), whose `unit` is the slate.
+    Columns, one number per row:
+
+    * `weights`: importance weights π/p before clipping (None: not used).
+    * `missing`: the target's mass where the logger had none.
+    * `expected_squares`: E[w² | x] by the logged odds, where all are logged.
+    * `ceiling`: the largest weight that the row could have had.
+    * `rounding`: the error of the weight if propensities were rounded.
+
+    Numbers: `heaviest` is the mean weight of the heaviest row in T by the logged odds,
+    `least` the smallest logged odds of an arm that the target draws, `reach` the
+    largest number that can multiply a reward, known before the rows (∞: unknown), and
+    `setting` that of the shrinkage.
+
+    Flags: a `ratio` (snips) has terms around the ratio with the delta method's spread;
+    `modelled` terms contain a reward model; the predictions of `beforehand` terms, if
+    any, were made before the rows; the setting of `tuned` terms was chosen from the
+    same rows; `unbiased` is exact or, for snips, nearly so.
+
+    `parts` are the two sides of a difference. `extremes` returns the terms that rows
+    could have had (None: reward 0 or 1 itself). `whole` are the terms with nothing
+    shrunk, where a setting was chosen. `drawn` is there where only the drawn arms' odds
+    are logged. With `slates` intervals are of the slates' means, and `unit` is the
+    slate.
     """
 
     name: str
@@ -257,8 +264,8 @@ class Terms:
 
 
 def heaviest(terms: Array, odds: Array) -> float:
-    """The mean of the largest terms, as many as have odds of 1 together: those that one
-    row in T has.
+    """The mean of the largest terms, as many as have odds of 1 together: the terms
+    that one row in T has.
 
     >>> heaviest(
     ...     np.array([[9.0, 1.0], [4.0, 1.0]]), np.array([[0.5, 0.5], [0.25, 0.75]])

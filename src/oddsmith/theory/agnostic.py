@@ -25,25 +25,26 @@ def hedged_bound(
     """(1 + ln(1/π_j)/D)(1/2 + sqrt(1/4 + D min(K, N+1) T)) - 1 (theory 7.4): to every
     expert's policy, or to GTS.
 
-    `prior` is that of the least likely of the experts, of which there are at most
-    1/prior; D = ln(1 / min π), where the experts' policies have π = (1 - trust) prior
-    and GTS has `trust`. With equal priors, to policies this is 2 sqrt(1/4 + K T ln 2N).
+    `prior` is that of the least likely expert, so there are at most 1/prior experts.
+    D = ln(1 / min π), where the experts' policies have π = (1 - trust) prior and GTS
+    has `trust`. With equal priors, to policies this is 2 sqrt(1/4 + K T ln 2N).
 
     >>> round(hedged_bound(n_arms=2, steps=10_000, prior=0.5).bound, 1)
     333.0
     """
     check_problem(n_arms, steps)
     number("trust", trust, low=0, high=1, open_low=True, open_high=True)
-    of_policy, of_gts = log_inverse(prior) + log_inverse(1 - trust), log_inverse(trust)
-    depth, choices = max(of_policy, of_gts), min(n_arms, 1 / prior + 1)
+    of_policy = log_inverse(prior) + log_inverse(1 - trust)
+    of_gts = log_inverse(trust)
+    depth = max(of_policy, of_gts)
+    choices = min(n_arms, 1 / prior + 1)
     root = 0.5 + sqrt(0.25 + depth * choices * steps)
-    terms = {
-        "learning": root - 1,
-        "prior": (of_gts if to_gts else of_policy) / depth * root,
-    }
-    rival = (
-        "the advice of GTS on the same history" if to_gts else "every expert's policy"
-    )
+    own_depth = of_policy
+    rival = "every expert's policy"
+    if to_gts:
+        own_depth = of_gts
+        rival = "the advice of GTS on the same history"
+    terms = {"learning": root - 1, "prior": own_depth / depth * root}
     applies = (
         f"regret is against {rival}; no expert need be right, rewards of arms are "
         "fixed before the draw"
@@ -67,7 +68,7 @@ class Departure(NamedTuple):
     edge: float
 
     def regret(self, steps: float, gamma: float = 0.0) -> float:
-        """What GTS loses at least to the adviser's policy.
+        """The least that GTS loses to the adviser's policy.
 
         >>> from oddsmith.core.losses import square_loss
         >>> left = departure(
@@ -77,7 +78,8 @@ class Departure(NamedTuple):
         995.0
         """
         number("gamma", gamma, low=0, high=1)
-        return (1 - gamma) * self.gap * (steps - self.total) + gamma * self.edge * steps
+        exploited = (1 - gamma) * self.gap * (steps - self.total)
+        return exploited + gamma * self.edge * steps
 
 
 def departure(
@@ -94,14 +96,15 @@ def departure(
     `prior` is the adviser's. Refused where the adviser's mean loss is not larger on
     every arm.
     """
-    mean, said = finite("means", means), finite("predictions", predictions)
-    if said.shape != (2, mean.size) or mean.ndim != 1:
+    mean = finite("means", means)
+    table = finite("predictions", predictions)
+    if table.shape != (2, mean.size) or mean.ndim != 1:
         raise InvalidInput(
             f"predictions must be those of two experts for the {mean.size} arms; got "
-            f"{said.shape}"
+            f"{table.shape}"
         )
     number("prior", prior, low=0, high=1, open_low=True, open_high=True)
-    losses = np.stack([loss(said, np.full_like(said, reward)) for reward in (0.0, 1.0)])
+    losses = np.stack([loss(table, np.full_like(table, r)) for r in (0.0, 1.0)])
     worse = losses[:, 1] - losses[:, 0]  # by reward and arm
     chances = np.stack([1 - mean, mean])
     if not np.isfinite(worse).all():
@@ -116,20 +119,21 @@ def departure(
     odds = prior / (1 - prior)
 
     def rate(power: float) -> float:
-        return float((chances * np.exp(-power * eta * worse)).sum(axis=0).max())
+        factors = np.exp(-power * eta * worse)
+        return float((chances * factors).sum(axis=0).max())
 
     def total(power: float) -> float:
         shrunk = rate(power)
         return odds**power / (1 - shrunk) if shrunk < 1 else np.inf
 
     power = min(_POWERS.tolist(), key=total)
-    choices = _greedy_values(said, mean)
+    own, adviser = _greedy_values(table, mean)
     return Departure(
-        rate(power),
-        power,
-        total(power),
-        choices[1] - choices[0],
-        choices[1] - float(mean.mean()),
+        rate=rate(power),
+        power=power,
+        total=total(power),
+        gap=adviser - own,
+        edge=adviser - float(mean.mean()),
     )
 
 
@@ -143,8 +147,8 @@ def critical_rate(mean: float, prediction: float) -> float:
     >>> round(critical_rate(0.6, 0.9), 6), critical_rate(0.9, 0.9)
     (0.184535, 1.0)
     """
-    for name, value in (("mean", mean), ("prediction", prediction)):
-        number(name, value, low=0.5, high=1, open_low=True, open_high=True)
+    number("mean", mean, low=0.5, high=1, open_low=True, open_high=True)
+    number("prediction", prediction, low=0.5, high=1, open_low=True, open_high=True)
     return log(mean / (1 - mean)) / log(prediction / (1 - prediction))
 
 

@@ -66,13 +66,8 @@ def capped(
     applies: str,
 ) -> Bound:
     """The sum of the terms, at most T: regret cannot exceed the number of steps."""
-    return Bound(
-        min(sum(terms.values()), float(steps)),
-        eta,
-        gamma,
-        terms,
-        f"applies when {applies}",
-    )
+    total = min(sum(terms.values()), float(steps))
+    return Bound(total, eta, gamma, terms, f"applies when {applies}")
 
 
 def check_problem(n_arms: int, steps: float) -> None:
@@ -133,12 +128,13 @@ def mixed_terms(
 ) -> tuple[float, dict[str, float]]:
     """γ (the best one if None) and the terms of (1-γ) B/√γ + γ T'; with nothing to
     learn both are 0."""
-    gamma = (
-        best_gamma(b, exploration)
-        if gamma is None
-        else number("gamma", gamma, low=0, high=1, open_low=True)
-    )
-    learning = (1 - gamma) * b / sqrt(gamma) if b > 0 else 0.0
+    if gamma is None:
+        gamma = best_gamma(b, exploration)
+    else:
+        number("gamma", gamma, low=0, high=1, open_low=True)
+    learning = 0.0
+    if b > 0:
+        learning = (1 - gamma) * b / sqrt(gamma)
     return gamma, {"learning": learning, "exploration": gamma * exploration}
 
 
@@ -157,7 +153,8 @@ def corollary1(
     1/c = 4(e-2) kappa_2, or what belongs to the eta that lhat >= -b allows (erratum 4).
     """
     eta, c = lemma1(kappa2, b)
-    gamma, terms = mixed_terms(sqrt(scale * steps * log_prior / c), steps, gamma)
+    learning = sqrt(scale * steps * log_prior / c)
+    gamma, terms = mixed_terms(learning, steps, gamma)
     return capped(terms, steps, eta=eta, gamma=gamma, applies=REALISABLE)
 
 
@@ -173,14 +170,15 @@ def refined_bound(
     None."""
     check_problem(n_arms, steps)
     eta, c = coefficient
-    root, exploration = sqrt(steps * log_prior / c), steps * (n_arms - 1) / n_arms
+    root = sqrt(steps * log_prior / c)
+    exploration = steps * (n_arms - 1) / n_arms
     if gamma is None:
         gamma = _refined_gamma(n_arms, root, exploration)
     else:
         number("gamma", gamma, low=0, high=1, open_low=True)
-    learning = (
-        (1 - gamma) * kappa1_averaged(n_arms, gamma) * root if 0 < gamma < 1 else 0.0
-    )
+    learning = 0.0
+    if 0 < gamma < 1:
+        learning = (1 - gamma) * kappa1_averaged(n_arms, gamma) * root
     terms = {"learning": learning, "exploration": gamma * exploration}
     return capped(terms, steps, eta=eta, gamma=gamma, applies=REALISABLE)
 
@@ -193,9 +191,8 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
     def slope(x: float) -> float:
         g = exp(x)
         kappa = kappa1_averaged(n_arms, g)
-        change = (n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2) / (
-            2 * kappa
-        )
+        of_square = n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2
+        change = of_square / (2 * kappa)
         return learning * ((1 - g) * change - kappa) + exploration
 
     if learning == 0:
@@ -204,9 +201,8 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
         return 1.0
     # the optimum of the simplified form (3.6)
     simple = (sqrt(n_arms) * learning / (2 * exploration)) ** (2 / 3)
-    return float(
-        exp(brentq(slope, log(min(simple, 1.0)) - 7.0, 0.0, xtol=1e-15, rtol=1e-15))
-    )
+    low = log(min(simple, 1.0)) - 7.0
+    return float(exp(brentq(slope, low, 0.0, xtol=1e-15, rtol=1e-15)))
 
 
 def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -> Bound:
@@ -277,17 +273,13 @@ def gamma_zero_bound(
     place of ln 1/p (theory 3.5)."""
     check_problem(n_arms, steps)
     eta, c = coefficient
+    rate = steps / c
     terms = {
-        "on policy": sqrt(steps / c * (n_arms - 1) * log_inverse(prior)),
-        "off policy": sqrt(steps / c * (1 - prior) / prior),
+        "on policy": sqrt(rate * (n_arms - 1) * log_inverse(prior)),
+        "off policy": sqrt(rate * (1 - prior) / prior),
     }
-    return capped(
-        terms,
-        steps,
-        eta=eta,
-        gamma=0.0,
-        applies=REALISABLE + ", and eta is below its critical value",
-    )
+    applies = f"{REALISABLE}, and eta is below its critical value"
+    return capped(terms, steps, eta=eta, gamma=0.0, applies=applies)
 
 
 def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> Bound:
@@ -297,18 +289,16 @@ def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> 
     eta, c = tight_coefficient(loss)
     log_prior = log_inverse(prior)
     applies = (
-        REALISABLE
-        + ", with gamma_t = min(1, a t^(-1/3)), a = gamma here"
-        + caveat(loss)
+        f"{REALISABLE}, with gamma_t = min(1, a t^(-1/3)), a = gamma here{caveat(loss)}"
     )
     if n_arms == 1 or log_prior == 0:
         return capped({"learning": 0.0}, steps, eta=eta, gamma=0.0, applies=applies)
-    a = (n_arms**3 * log_prior / (12 * c * (n_arms - 1) ** 2)) ** (1 / 3)
+    others = n_arms - 1
+    a = (n_arms**3 * log_prior / (12 * c * others**2)) ** (1 / 3)
+    inverse_sum = 0.75 * steps ** (4 / 3) + steps ** (1 / 3)
     terms = {
-        "learning": sqrt(
-            n_arms / a * (0.75 * steps ** (4 / 3) + steps ** (1 / 3)) * log_prior / c
-        ),
-        "exploration": 1.5 * a * steps ** (2 / 3) * (n_arms - 1) / n_arms,
+        "learning": sqrt(n_arms / a * inverse_sum * log_prior / c),
+        "exploration": 1.5 * a * steps ** (2 / 3) * others / n_arms,
     }
     return capped(terms, steps, eta=eta, gamma=a, applies=applies)
 
@@ -340,21 +330,20 @@ def bayes_regret_bound(
     check_problem(n_arms, steps)
     check_constants(constants, beta)
     truth, used = two_priors(true_prior, prior)
-    surprise = -np.log(used[truth > 0])
-    root = (
-        sqrt(truth[truth > 0] @ surprise)
-        if jensen
-        else float(truth[truth > 0] @ np.sqrt(surprise))
-    )
+    possible = truth > 0
+    surprise = -np.log(used[possible])
+    if jensen:
+        root = sqrt(truth[possible] @ surprise)
+    else:
+        root = float(truth[possible] @ np.sqrt(surprise))
     problem: Any = {"steps": steps, "log_prior": root**2, "gamma": gamma}
     if constants == "paper":
         found = _corollary(loss, n_arms, beta, **problem)
     else:
         found = refined_bound(tight_coefficient(loss), n_arms=n_arms, **problem)
     applies = (
-        found.applies
-        + caveat(loss)
-        + ", and every expert that can be true satisfies it as truth"
+        f"{found.applies}{caveat(loss)}, and every expert that can be true satisfies "
+        "it as truth"
     )
     return found._replace(applies=applies)
 
@@ -362,17 +351,13 @@ def bayes_regret_bound(
 def two_priors(true_prior: npt.ArrayLike, prior: Any) -> tuple[Array, Array]:
     """The distribution of the truth and the prior in use, checked: the prior is
     positive where the truth can be."""
-    truth = simplex(
-        "true_prior",
-        true_prior,
-        n=len(np.atleast_1d(np.asarray(true_prior))),
-        over="experts",
-    )
-    used = simplex("prior", prior, n=len(truth), over="experts")
-    if ((used == 0) & (truth > 0)).any():
-        i = int(np.argmax((used == 0) & (truth > 0)))
+    n = len(np.atleast_1d(np.asarray(true_prior)))
+    truth = simplex("true_prior", true_prior, n=n, over="experts")
+    used = simplex("prior", prior, n=n, over="experts")
+    impossible = (used == 0) & (truth > 0)
+    if impossible.any():
         raise InvalidInput(
             "prior must be positive where true_prior is, or the bound is infinite; "
-            f"got 0 at expert {i}"
+            f"got 0 at expert {int(np.argmax(impossible))}"
         )
     return truth, used

@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 LogCover = Callable[[float], float]
-"""ln N(ε): the logarithm of a number of members of which one is within ε of whatever
-the class holds."""
+"""ln N(ε): the logarithm of the size of a cover. Some member of the cover is within ε
+of each member of the class."""
 
 
 class _Kind(NamedTuple):
@@ -94,26 +94,18 @@ def covered_class_bound(
     """
     check_problem(n_arms, steps)
     used = _kind(kind, margin)
-    at = (
-        cover_radius(log_cover, kind=kind, steps=steps, margin=margin)
-        if radius is None
-        else radius
-    )
-    number("radius", at, low=0, high=inf)
-    complexity = (
-        _log_size(log_cover, at) + used.coefficient.eta * steps * used.error * at**2
-    )
+    if radius is None:
+        radius = cover_radius(log_cover, kind=kind, steps=steps, margin=margin)
+    number("radius", radius, low=0, high=inf)
+    error = used.coefficient.eta * steps * used.error * radius**2
+    complexity = _log_size(log_cover, radius) + error
     found = refined_bound(
         used.coefficient, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma
     )
-    inside = (
-        ""
-        if margin is None
-        else f", and the cover predicts in [{margin:g}, {1 - margin:g}]"
-    )
-    return found._replace(
-        applies=f"applies when the truth has {used.distance.format(radius=at)}{inside}"
-    )
+    applies = f"applies when the truth has {used.distance.format(radius=radius)}"
+    if margin is not None:
+        applies += f", and the cover predicts in [{margin:g}, {1 - margin:g}]"
+    return found._replace(applies=applies)
 
 
 def cover_radius(
@@ -134,8 +126,9 @@ def cover_radius(
     """
     from scipy.optimize import minimize_scalar
 
+    number("steps", steps, low=1, high=inf)
     used = _kind(kind, margin)
-    rate = used.coefficient.eta * used.error * number("steps", steps, low=1, high=inf)
+    rate = used.coefficient.eta * used.error * steps
 
     def complexity(x: float) -> float:
         return _log_size(log_cover, exp(x)) + rate * exp(2 * x)
@@ -145,11 +138,13 @@ def cover_radius(
     grid = np.linspace(lowest, 0.0, _RADII).tolist()
     values = [complexity(x) for x in grid]
     i = int(np.argmin(values))
-    ends = grid[max(i - 1, 0)], grid[min(i + 1, _RADII - 1)]
-    found = minimize_scalar(
-        complexity, bounds=ends, method="bounded", options={"xatol": 1e-9}
-    )
-    return exp(float(found.x) if found.fun < values[i] else grid[i])
+    ends = (grid[max(i - 1, 0)], grid[min(i + 1, _RADII - 1)])
+    options = {"xatol": 1e-9}
+    found = minimize_scalar(complexity, bounds=ends, method="bounded", options=options)
+    best = grid[i]
+    if found.fun < values[i]:
+        best = float(found.x)
+    return exp(best)
 
 
 def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCover:
@@ -187,12 +182,13 @@ def class_complexity(
     linear (square loss): (d/2) ln(1 + 2ηT/(dλ)) + λ‖θ*‖²/2; logistic (log loss): (d/2)
     ln(1 + ηT/(4dλ)) + λ‖θ*‖²/2.
     """
-    rate = {"linear": 2 * eta, "logistic": eta / 4}[_parametric(kind)]
+    rate = eta / 4 if _parametric(kind) == "logistic" else 2 * eta
     number("dim", dim, low=1, high=inf)
     number("steps", steps, low=1, high=inf)
     number("ridge", ridge, low=0, high=inf, open_low=True)
     number("norm", norm, low=0, high=inf)
-    return dim / 2 * log1p(rate * steps / (dim * ridge)) + ridge / 2 * norm**2
+    volume = dim / 2 * log1p(rate * steps / (dim * ridge))
+    return volume + ridge / 2 * norm**2
 
 
 def cover_complexity(
@@ -200,12 +196,11 @@ def cover_complexity(
 ) -> float:
     """L of a cover of n points: ln n + ηTε² (linear, square loss), ln n + ηTε²/8
     (logistic, log loss; theory 5.7)."""
+    number("n", n, low=1, high=inf)
     number("steps", steps, low=1, high=inf)
     number("radius", radius, low=0, high=inf)
-    return (
-        log(number("n", n, low=1, high=inf))
-        + _KINDS[_parametric(kind)].error * eta * steps * radius**2
-    )
+    error = _KINDS[_parametric(kind)].error * eta * steps * radius**2
+    return log(n) + error
 
 
 def class_bound(
@@ -267,15 +262,11 @@ def approximated_class_bound(
     complexity = class_complexity(
         kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge
     )
-    explored, learnt = (
-        steps * ((n_arms - 1) / n_arms - error),
-        sqrt(2 * n_arms * steps * complexity / used.c),
-    )
-    gamma, terms = mixed_terms(learnt, max(explored, 0.0), gamma)
-    terms |= {
-        "approximation": (1 - gamma) * steps * error,
-        "exploration": gamma * steps * (n_arms - 1) / n_arms,
-    }
+    explored = steps * ((n_arms - 1) / n_arms - error)
+    learning = sqrt(2 * n_arms * steps * complexity / used.c)
+    gamma, terms = mixed_terms(learning, max(explored, 0.0), gamma)
+    terms["approximation"] = (1 - gamma) * steps * error
+    terms["exploration"] = gamma * steps * (n_arms - 1) / n_arms
     applies = (
         f"mean rewards are {kind} in features of norm at most 1, and odds are that "
         "near to the exact posterior's"
@@ -295,8 +286,12 @@ def cover_bound(
     """`covered_class_bound` of a linear or logistic class whose cover (`ball_cover`)
     has n points."""
     size = log(number("n", n, low=1, high=inf))
+
+    def log_cover(_: float) -> float:
+        return size
+
     return covered_class_bound(
-        lambda _: size,
+        log_cover,
         kind=_parametric(kind),
         n_arms=n_arms,
         steps=steps,
@@ -314,20 +309,19 @@ def _parametric(kind: str) -> str:
 def _kind(kind: str, margin: float | None) -> _Kind:
     if kind not in _KINDS:
         raise InvalidInput(f"kind must be {', '.join(_KINDS)}; got {kind!r}")
-    if (margin is None) is (kind == "log"):
-        wanted = (
-            "be given for log loss"
-            if kind == "log"
-            else "not be given but for log loss"
+    needs_margin = kind == "log"
+    if needs_margin is (margin is None):
+        rule = (
+            "be given for log loss" if needs_margin else "not be given but for log loss"
         )
         raise InvalidInput(
-            f"margin must {wanted}, whose error depends on it; got {margin!r} for kind "
+            f"margin must {rule}, whose error depends on it; got {margin!r} for kind "
             f"{kind!r}"
         )
     if margin is None:
         return _KINDS[kind]
-    inside = number("margin", margin, low=0, high=0.5, open_low=True)
-    return _KINDS[kind]._replace(error=1 / (inside * (1 - inside)))
+    number("margin", margin, low=0, high=0.5, open_low=True)
+    return _KINDS[kind]._replace(error=1 / (margin * (1 - margin)))
 
 
 def _log_size(log_cover: LogCover, radius: float) -> float:

@@ -17,7 +17,7 @@ from oddsmith.theory.constants import (
     loss_name,
 )
 
-__all__ = ["AnyLoss", "caveat", "coefficient_at", "spread", "tight_coefficient"]
+__all__ = ["AnyLoss", "caveat", "coefficient_at", "largest_shift", "tight_coefficient"]
 
 AnyLoss: TypeAlias = Loss | str | Certificate
 """A loss function, a name of `LOSSES`, or the certificate of an own loss (for
@@ -41,7 +41,9 @@ def tight_coefficient(loss: AnyLoss) -> Coefficient:
     name = loss_name(loss)
     if name == "log":
         return Coefficient(0.5, 0.5)
-    return Coefficient(1.0, 0.46) if name == "square" else _certified(loss).best()
+    if name == "square":
+        return Coefficient(1.0, 0.46)
+    return _certificate(loss).best()
 
 
 def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
@@ -52,26 +54,29 @@ def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
     if isinstance(loss, Certificate):
         return Coefficient(eta, loss.c(eta))
     name = loss_name(loss)
-    known = {"log": c_log, "square": c_square}
-    return Coefficient(
-        eta, known[name](eta) if name in known else _certified(loss).c(eta)
-    )
+    if name == "log":
+        return Coefficient(eta, c_log(eta))
+    if name == "square":
+        return Coefficient(eta, c_square(eta))
+    return Coefficient(eta, _certificate(loss).c(eta))
 
 
-def spread(loss: AnyLoss, beta: float | None) -> float:
+def largest_shift(loss: AnyLoss, beta: float | None) -> float:
     """The largest |lhat|: 1 for square loss, beta/2 for log loss."""
     if isinstance(loss, Scaled):
-        return spread(loss.loss, beta) / loss.beta
+        return largest_shift(loss.loss, beta) / loss.beta
     if isinstance(loss, Certificate):
         return loss.scale
     name = loss_name(loss)
-    if name == "log":
-        if beta is None:
-            raise InvalidInput(
-                "beta must be given for log loss here (see beta(predictions)); got none"
-            )
-        return number("beta", beta, low=0, high=inf, open_low=True) / 2
-    return 1.0 if name == "square" else _certified(loss).scale
+    if name == "square":
+        return 1.0
+    if name != "log":
+        return _certificate(loss).scale
+    if beta is None:
+        raise InvalidInput(
+            "beta must be given for log loss here (see beta(predictions)); got none"
+        )
+    return number("beta", beta, low=0, high=inf, open_low=True) / 2
 
 
 def caveat(loss: AnyLoss) -> str:
@@ -79,25 +84,26 @@ def caveat(loss: AnyLoss) -> str:
     proved."""
     if isinstance(loss, Scaled):
         return caveat(loss.loss)
-    if not isinstance(loss, Certificate) and loss_name(loss) != "own":
-        return ""
-    known = loss if isinstance(loss, Certificate) else _certified(loss)
-    span = f", predictions and means are in [{known.low:g}, {known.high:g}]"
-    if known.proof is None:
+    if not isinstance(loss, Certificate):
+        if loss_name(loss) != "own":
+            return ""
+        loss = _certificate(loss)
+    span = f", predictions and means are in [{loss.low:g}, {loss.high:g}]"
+    if loss.proof is None:
         return (
             f"{span}, the loss is affine in the reward, and c, found numerically, is "
             "right"
         )
-    return span if known.rewards == "unit" else f"{span}, rewards are 0 or 1"
+    return span if loss.rewards == "unit" else f"{span}, rewards are 0 or 1"
 
 
-def _certified(loss: Loss | str) -> Certificate:
+def _certificate(loss: Loss | str) -> Certificate:
     function = loss_function(loss)
     try:
         hash(function)
     except TypeError:  # an own loss that is an object without a hash
         return certify(function)
-    return _remembered(function)
+    return _cached_certify(function)
 
 
-_remembered = lru_cache(maxsize=32)(certify)
+_cached_certify = lru_cache(maxsize=32)(certify)

@@ -31,8 +31,8 @@ _CAVEAT = "; B = ln((1-p)/p) is at least 24 and 2 ln T"
 
 
 class Promise(NamedTuple):
-    """What an algorithm has: a number (None: no constant is known), its formula, when
-    it applies, who says so.
+    """The bound of an algorithm: a number (None: no constant is known), its formula,
+    when it applies, and its source.
 
     A bound of T or more, and a floor of 0, say nothing.
     """
@@ -47,7 +47,9 @@ class Promise(NamedTuple):
         """Whether every algorithm keeps the promise."""
         if self.bound is None:
             return False
-        return self.bound <= 0 if self.status == "lower bound" else self.bound >= steps
+        if self.status == "lower bound":
+            return self.bound <= 0
+        return self.bound >= steps
 
 
 def compare(
@@ -69,64 +71,68 @@ def compare(
     [('SquareCB', 1346), ('Feel-Good Thompson sampling', 4037)]
     """
     check_problem(n_arms, steps)
-    known = log_inverse(prior) if entropy is None else _possible(entropy, prior)
+    if entropy is None:
+        entropy = log_inverse(prior)
+    else:
+        _check_entropy(entropy, prior)
     rows = [
-        *_right(n_arms, steps, prior, known),
-        *_others(n_arms, steps, prior, known, confidence),
+        *_right(n_arms, steps, prior, entropy),
+        *_others(n_arms, steps, prior, entropy, confidence),
     ]
-    groups = list(dict.fromkeys(row.applies for row in rows))
-    rows.sort(
-        key=lambda row: (
-            groups.index(row.applies),
-            inf if row.bound is None else row.bound,
+    groups: dict[str, list[Promise]] = {}
+    for row in rows:
+        groups.setdefault(row.applies, []).append(row)
+    ordered = []
+    for group in groups.values():
+        ordered += sorted(
+            group, key=lambda row: inf if row.bound is None else row.bound
         )
-    )
-    return rows + _limits(n_arms, steps, prior)
+    return ordered + _limits(n_arms, steps, prior)
 
 
-def _possible(entropy: float, prior: float) -> float:
-    """The entropy, if a prior that gives the truth this probability can have it."""
+def _check_entropy(entropy: float, prior: float) -> None:
+    """Refuses an entropy that no prior with this probability of the truth has."""
     number("entropy", entropy, low=0, high=inf)
-    least = prior * log_inverse(prior) - (
-        (1 - prior) * log1p(-prior) if prior < 1 else 0.0
-    )
+    least = prior * log_inverse(prior)
+    if prior < 1:
+        least -= (1 - prior) * log1p(-prior)
     if entropy < least * (1 - 1e-9):
         raise InvalidInput(
             f"entropy must be at least {least:.4g} where the truth has prior "
             f"{prior:g}; got {entropy:g}"
         )
-    return entropy
 
 
 def _right(n_arms: int, steps: float, prior: float, entropy: float) -> list[Promise]:
     """One expert is right, whichever, and contexts are anything."""
     size: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
-    thompson = thompson_bound(entropy=entropy, **size)
-    paper = regret_bound("square", constants="paper", **size)
-    tuned, plain = (regret_bound("log", gamma=gamma, **size) for gamma in (None, 0.0))
-    cube = "((K-1) L)^(1/3) T^(2/3)"
-    found = [
-        ("GTS, tuned gamma, the paper's constants", paper, "5.374 (K L)^(1/3) T^(2/3)"),
-        ("GTS, tuned gamma", tuned, f"2.381 {cube}"),
-        ("GTS, gamma 0", plain, "sqrt(2T) (sqrt((K-1) L) + sqrt((1-p)/p))"),
-        ("Thompson sampling, fixed truth", thompson, "sqrt(K H T/2) / p"),
-        (
-            "Feel-Good Thompson sampling",
+    tuned = regret_bound("log", **size)
+    proved = {
+        "GTS, tuned gamma, the paper's constants": (
+            regret_bound("square", constants="paper", **size),
+            "5.374 (K L)^(1/3) T^(2/3)",
+        ),
+        "GTS, tuned gamma": (tuned, "2.381 ((K-1) L)^(1/3) T^(2/3)"),
+        "GTS, gamma 0": (
+            regret_bound("log", gamma=0.0, **size),
+            "sqrt(2T) (sqrt((K-1) L) + sqrt((1-p)/p))",
+        ),
+        "Thompson sampling, fixed truth": (
+            thompson_bound(entropy=entropy, **size),
+            "sqrt(K H T/2) / p",
+        ),
+        "Feel-Good Thompson sampling": (
             feelgood_bound("log", **size),
             "2 sqrt((K + 1/4) T L)",
         ),
-        ("SquareCB", squarecb_bound(**size), "sqrt((K-1) T L)"),
-    ]
-    rows = [
-        Promise(name, bound.bound, formula, _RIGHT, "proved")
-        for name, bound, formula in found
-    ]
-    return [
-        *rows,
-        Promise(
-            "FastCB, small costs", None, "O(sqrt(K L* L) + K L)", _RIGHT, "literature"
-        ),
-    ]
+        "SquareCB": (squarecb_bound(**size), "sqrt((K-1) T L)"),
+    }
+    rows = []
+    for name, (bound, formula) in proved.items():
+        rows.append(Promise(name, bound.bound, formula, _RIGHT, "proved"))
+    formula = "O(sqrt(K L* L) + K L)"
+    rows.append(Promise("FastCB, small costs", None, formula, _RIGHT, "literature"))
+    return rows
 
 
 def _others(
@@ -134,43 +140,33 @@ def _others(
 ) -> list[Promise]:
     """More is known about the world, or less."""
     size: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
-    right = thompson_bound(entropy=entropy, n_arms=n_arms, steps=steps)
-    iid = regressor_elimination_bound(confidence=confidence, **size)
-    exp4, hedged = exp4_bound(**size), hedged_bound(**size)
+    thompson = thompson_bound(entropy=entropy, n_arms=n_arms, steps=steps)
+    elimination = regressor_elimination_bound(confidence=confidence, **size)
+    iid = _IID.format(confidence=confidence)
+    found = [
+        ("Thompson sampling, right prior", thompson, "sqrt(K H T/2)", _DRAWN),
+        ("Regressor elimination", elimination, "8.345 sqrt(K T ln(N/delta))", iid),
+        ("EXP4", exp4_bound(**size), "sqrt(2 K T ln N)", _WRONG),
+        ("Hedged GTS", hedged_bound(**size), "2 sqrt(1/4 + K T ln 2N)", _WRONG),
+    ]
     return [
-        Promise(
-            "Thompson sampling, right prior",
-            right.bound,
-            "sqrt(K H T/2)",
-            _DRAWN,
-            "proved",
-        ),
-        Promise(
-            "Regressor elimination",
-            iid.bound,
-            "8.345 sqrt(K T ln(N/delta))",
-            _IID.format(confidence=confidence),
-            "proved",
-        ),
-        Promise("EXP4", exp4.bound, "sqrt(2 K T ln N)", _WRONG, "proved"),
-        Promise(
-            "Hedged GTS", hedged.bound, "2 sqrt(1/4 + K T ln 2N)", _WRONG, "proved"
-        ),
+        Promise(name, bound.bound, formula, applies, "proved")
+        for name, bound, formula, applies in found
     ]
 
 
 def _limits(n_arms: int, steps: float, prior: float) -> list[Promise]:
-    """What cannot be had."""
-    floor = sampling_floor(steps=steps, prior=prior) if n_arms > 1 else 0.0
-    any_rule = "Omega(sqrt(K T ln N / ln K))"
-    fixed = "GTS, any gamma_t that is fixed beforehand"
-    return [
-        Promise(
-            fixed,
-            floor,
-            "min(0.08 T, 0.146 B^(1/3) T^(2/3))",
-            _LEAST + _CAVEAT,
-            "lower bound",
-        ),
-        Promise("any algorithm", None, any_rule, _LEAST, "lower bound"),
-    ]
+    """Lower bounds."""
+    floor = 0.0
+    if n_arms > 1:
+        floor = sampling_floor(steps=steps, prior=prior)
+    of_gts = Promise(
+        algorithm="GTS, any gamma_t that is fixed in advance",
+        bound=floor,
+        formula="min(0.08 T, 0.146 B^(1/3) T^(2/3))",
+        applies=_LEAST + _CAVEAT,
+        status="lower bound",
+    )
+    formula = "Omega(sqrt(K T ln N / ln K))"
+    of_all = Promise("any algorithm", None, formula, _LEAST, "lower bound")
+    return [of_gts, of_all]

@@ -1,7 +1,7 @@
 """certify: whether a loss satisfies the paper's conditions C1 to C4, and with which
 constants (theory, section 4).
 
-A grid looks for counterexamples; `theory/proofs.py` proves that there are none where
+A grid looks for counterexamples; `theory/proofs.py` proves their absence where
 the loss is a formula. What neither settles is not certified.
 
 A loss that is proper has Savage's form: l1'(g) = -(1-g) w(g), l0'(g) = g w(g) with a
@@ -11,7 +11,7 @@ M_1² + f(1-f) A² for 0/1 rewards of mean f.
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations_with_replacement
 from math import inf, sqrt
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -23,7 +23,13 @@ from oddsmith.core.losses import Loss
 from oddsmith.theory.constants import Coefficient
 from oddsmith.theory.expressions import trace_loss
 from oddsmith.theory.intervals import Interval
-from oddsmith.theory.moments import VANISHING, evaluated, slopes, smallest, weight_at
+from oddsmith.theory.moments import (
+    VANISHING,
+    least_ratio,
+    loss_values,
+    slopes,
+    weight_at,
+)
 from oddsmith.theory.proofs import Proof, prove, upper_kappa2
 
 __all__ = ["Certificate", "Counterexample", "Rewards", "certify"]
@@ -81,7 +87,9 @@ class Certificate:
         """sqrt(4K/(γ w_min)): C2 for every expert (theory 3.2); infinite where w
         vanishes."""
         number("gamma", gamma, low=0, high=1, open_low=True)
-        return sqrt(4 * n_arms / (gamma * self.w_min)) if self.w_min > 0 else inf
+        if not self.w_min > 0:
+            return inf
+        return sqrt(4 * n_arms / (gamma * self.w_min))
 
     def c(self, eta: float) -> float:
         """A c with 1 - E exp(-eta lhat) >= c (f-g)² for all means and predictions; 0 or
@@ -98,7 +106,7 @@ class Certificate:
     def estimate(self, eta: float) -> float:
         """The largest c for this eta as a grid and a search find it: not proved."""
         number("eta", eta, low=0, high=inf, open_low=True)
-        return smallest(self.loss, self.low, self.high, eta)
+        return least_ratio(self.loss, self.low, self.high, eta)
 
     def critical_eta(self) -> float:
         """The largest eta with c(eta) > 0, beyond which nothing is promised; 0 where no
@@ -114,7 +122,8 @@ class Certificate:
         for _ in range(60):
             if not self.estimate(high) > 0:
                 break
-            low, high = high, 2 * high
+            low = high
+            high *= 2
         for _ in range(24):
             middle = (low + high) / 2
             if self.estimate(middle) > 0:
@@ -183,13 +192,15 @@ def certify(
     if rewards not in get_args(Rewards):
         raise InvalidInput(f"rewards must be 'unit' or 'binary'; got {rewards!r}")
     grid = np.linspace(low, high, n + 1)
-    l1, l0 = evaluated(loss, grid, 1.0), evaluated(loss, grid, 0.0)
+    l1 = loss_values(loss, grid, 1.0)
+    l0 = loss_values(loss, grid, 0.0)
     broken = _infinite(grid, l1, l0)
     if broken is not None:
         return _refuted(loss, grid, broken, inf, rewards)
     scale = max(float(np.ptp(l1)), float(np.ptp(l0)))
+    moments = _moments(grid, l1, l0)
     broken = (
-        _broken(grid, l1, l0, scale)
+        _broken(grid, moments, scale)
         or _off_centre(loss, grid, scale)
         or _jump(loss, grid, l1, l0, scale)
     )
@@ -200,26 +211,28 @@ def certify(
     attempt = prove(trace_loss(loss), grid)
     if attempt.broken is not None:
         f, g = attempt.broken
-        broken = _at("C1", loss, f, g)
+        broken = _counterexample("C1", loss, f, g)
         return _refuted(loss, grid, broken, scale, rewards)
-    first, second = _moments(grid, l1, l0)
+    first, second = moments
     off = first > _TOLERANCE * max(scale, 1e-300)
     lower = float((second[off] / first[off]).max()) if off.any() else 0.0
-    proof, reason = attempt.proof, attempt.reason
+    proof = attempt.proof
+    reason = attempt.reason
     if proof is not None and rewards == "unit" and not proof.any_reward:
-        proof, reason = None, "it is proved for rewards 0 and 1 alone (binary)"
+        proof = None
+        reason = "it is proved for rewards 0 and 1 alone (binary)"
     if proof is not None:
         return Certificate(
             loss,
             low,
             high,
-            None,
-            lower,
-            proof.kappa2(),
-            proof.w_min,
-            proof.w_max,
-            proof.scale(),
-            proof,
+            counterexample=None,
+            kappa2_lower=lower,
+            kappa2_upper=proof.kappa2(),
+            w_min=proof.w_min,
+            w_max=proof.w_max,
+            scale=proof.scale(),
+            proof=proof,
             n=n,
             rewards=rewards,
         )
@@ -228,20 +241,23 @@ def certify(
     weight = np.concatenate([cell_weight, weight_at(loss, grid)])
     around = np.pad(cell_weight, 1, mode="edge")
     local = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])
-    area = np.abs((l0[None, :] - l0[:, None]) - (l1[None, :] - l1[:, None]))
-    upper = max(upper_kappa2(grid, Interval.of(first), area, local), lower)
+    rise = l0[None, :] - l0[:, None]
+    fall = l1[None, :] - l1[:, None]
+    upper = upper_kappa2(grid, Interval.of(first), np.abs(rise - fall), local)
     w_max = max(float(weight.max()), 1e-300)
-    w_min = float(weight.min()) if weight.min() > VANISHING * w_max else 0.0
+    w_min = float(weight.min())
+    if not w_min > VANISHING * w_max:
+        w_min = 0.0
     return Certificate(
         loss,
         low,
         high,
-        None,
-        lower,
-        upper,
-        w_min,
-        w_max,
-        scale,
+        counterexample=None,
+        kappa2_lower=lower,
+        kappa2_upper=max(upper, lower),
+        w_min=w_min,
+        w_max=w_max,
+        scale=scale,
         reason=reason,
         n=n,
         rewards=rewards,
@@ -251,19 +267,29 @@ def certify(
 def _refuted(
     loss: Loss, grid: Array, broken: Counterexample, scale: float, rewards: Rewards
 ) -> Certificate:
-    low, high = float(grid[0]), float(grid[-1])
-    cells = len(grid) - 1
     return Certificate(
-        loss, low, high, broken, inf, inf, 0.0, inf, scale, n=cells, rewards=rewards
+        loss,
+        low=float(grid[0]),
+        high=float(grid[-1]),
+        counterexample=broken,
+        kappa2_lower=inf,
+        kappa2_upper=inf,
+        w_min=0.0,
+        w_max=inf,
+        scale=scale,
+        n=len(grid) - 1,
+        rewards=rewards,
     )
 
 
-def _at(condition: str, loss: Loss, f: float, g: float) -> Counterexample:
+def _counterexample(condition: str, loss: Loss, f: float, g: float) -> Counterexample:
     """The counterexample at this mean and prediction, in floating point."""
     points = np.array([f, g])
-    d1, d0 = (float(np.diff(evaluated(loss, points, r))[0]) for r in (1.0, 0.0))
-    mean = f * d1 + (1 - f) * d0
-    return Counterexample(condition, f, g, mean, f * d1**2 + (1 - f) * d0**2)
+    one = float(np.diff(loss_values(loss, points, 1.0))[0])
+    zero = float(np.diff(loss_values(loss, points, 0.0))[0])
+    mean = f * one + (1 - f) * zero
+    square = f * one**2 + (1 - f) * zero**2
+    return Counterexample(condition, f, g, mean, square)
 
 
 _BETWEEN = tuple(k / 8 for k in range(9))  # rewards that are tried
@@ -272,50 +298,65 @@ _BETWEEN = tuple(k / 8 for k in range(9))  # rewards that are tried
 def _broken_between(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
     """C1 for rewards between 0 and 1: the reward has two values, or one, and some
     prediction is better than their mean."""
-    low, high = float(grid[0]), float(grid[-1])
+    low = float(grid[0])
+    high = float(grid[-1])
     inside = np.linspace(low, high, 17)
-    losses = {r: evaluated(loss, grid, r) for r in _BETWEEN}
+    losses = {reward: loss_values(loss, grid, reward) for reward in _BETWEEN}
     worst = None
-    for r0, r1 in product(_BETWEEN, repeat=2):
-        if r0 > r1 or (r0 == r1 and not low <= r0 <= high):
-            continue
-        f = np.array([r0]) if r0 == r1 else inside[(inside >= r0) & (inside <= r1)]
-        share = np.zeros(1) if r0 == r1 else (f - r0) / (r1 - r0)
-        share = share[:, None]
-        d0 = losses[r0][None, :] - evaluated(loss, f, r0)[:, None]
-        d1 = losses[r1][None, :] - evaluated(loss, f, r1)[:, None]
+    for r0, r1 in combinations_with_replacement(_BETWEEN, 2):
+        if r0 == r1:
+            if not low <= r0 <= high:
+                continue
+            f = np.array([r0])
+            share = np.zeros((1, 1))
+        else:
+            f = inside[(inside >= r0) & (inside <= r1)]
+            share = ((f - r0) / (r1 - r0))[:, None]
+        d0 = losses[r0][None, :] - loss_values(loss, f, r0)[:, None]
+        d1 = losses[r1][None, :] - loss_values(loss, f, r1)[:, None]
         first = (1 - share) * d0 + share * d1
         if not first.size or first.min() >= -_TOLERANCE * scale:
             continue
-        i, j = np.unravel_index(int(first.argmin()), first.shape)
-        if worst is None or first[i, j] < worst.mean:
-            second = (1 - share) * d0**2 + share * d1**2
-            at = float(f[i]), float(grid[j]), float(first[i, j]), float(second[i, j])
-            worst = Counterexample("C1", *at, (r0, r1))
+        second = (1 - share) * d0**2 + share * d1**2
+        found = _largest_break("C1", f, grid, -first, _Moments(first, second))
+        if worst is None or found.mean < worst.mean:
+            worst = found._replace(rewards=(r0, r1))
     return worst
+
+
+def _largest_break(
+    condition: str, f: Array, g: Array, violation: Array, moments: "_Moments"
+) -> Counterexample:
+    """The counterexample at the mean (row) and prediction (column) of the largest
+    violation."""
+    i, j = np.unravel_index(int(violation.argmax()), violation.shape)
+    first = float(moments.first[i, j])
+    return Counterexample(
+        condition, float(f[i]), float(g[j]), first, float(moments.second[i, j])
+    )
 
 
 def _off_centre(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
     """C1 next to the diagonal: f l1'(f) + (1-f) l0'(f) must be 0, or a prediction
     beside the truth is better."""
-    low, high = float(grid[0]), float(grid[-1])
+    low = float(grid[0])
+    high = float(grid[-1])
     f = (grid[:-1] + grid[1:]) / 2
     one, zero = slopes(loss, f, low, high)
-    drift, weight = f * one + (1 - f) * zero, np.maximum(zero - one, 1e-300)
+    drift = f * one + (1 - f) * zero
+    weight = np.maximum(zero - one, 1e-300)
     reach = (high - low) / 4
-    g = np.clip(f - np.clip(drift / weight, -reach, reach), low, high)
-    d1, d0 = (evaluated(loss, g, r) - evaluated(loss, f, r) for r in (1.0, 0.0))
+    step = np.clip(drift / weight, -reach, reach)
+    g = np.clip(f - step, low, high)
+    d1 = loss_values(loss, g, 1.0) - loss_values(loss, f, 1.0)
+    d0 = loss_values(loss, g, 0.0) - loss_values(loss, f, 0.0)
     first = f * d1 + (1 - f) * d0
     i = int(first.argmin())
     if first[i] >= -1e-12 * scale:
         return None
-    return Counterexample(
-        "C1",
-        float(f[i]),
-        float(g[i]),
-        float(first[i]),
-        float((f * d1**2 + (1 - f) * d0**2)[i]),
-    )
+    second = f * d1**2 + (1 - f) * d0**2
+    mean = float(first[i])
+    return Counterexample("C1", float(f[i]), float(g[i]), mean, float(second[i]))
 
 
 def _jump(
@@ -325,66 +366,59 @@ def _jump(
     not."""
     mass = np.diff(l0) - np.diff(l1)
     for cell in np.argsort(-mass)[:8]:
-        a, b = float(grid[cell]), float(grid[cell + 1])
+        a = float(grid[cell])
+        b = float(grid[cell + 1])
         for _ in range(30):
-            points = np.array([a, (a + b) / 2, b])
-            rise = np.diff(evaluated(loss, points, 0.0)) - np.diff(
-                evaluated(loss, points, 1.0)
-            )
-            a, b = (
-                (a, float(points[1])) if rise[0] >= rise[1] else (float(points[1]), b)
-            )
+            middle = (a + b) / 2
+            points = np.array([a, middle, b])
+            rise = np.diff(loss_values(loss, points, 0.0))
+            rise -= np.diff(loss_values(loss, points, 1.0))
+            if rise[0] >= rise[1]:
+                b = middle
+            else:
+                a = middle
         ends = np.array([a, b])
-        one, zero = (np.diff(evaluated(loss, ends, r))[0] for r in (1.0, 0.0))
+        one = np.diff(loss_values(loss, ends, 1.0))[0]
+        zero = np.diff(loss_values(loss, ends, 0.0))[0]
         if zero - one > 1e-5 * scale and a > 0 and b < 1:
-            return Counterexample(
-                "C4",
-                a,
-                b,
-                float(a * one + (1 - a) * zero),
-                float(a * one**2 + (1 - a) * zero**2),
-            )
+            return _counterexample("C4", loss, a, b)
     return None
 
 
 def _infinite(grid: Array, l1: Array, l0: Array) -> Counterexample | None:
     """C3 needs bounded shifted losses."""
     for values in (l1, l0):
-        if np.isinf(values).any():
-            g = float(grid[np.isinf(values)][0])
-            return Counterexample("C3", float(grid[len(grid) // 2]), g, inf, inf)
+        infinite = np.isinf(values)
+        if infinite.any():
+            f = float(grid[len(grid) // 2])
+            return Counterexample("C3", f, float(grid[infinite][0]), inf, inf)
     return None
 
 
-def _moments(grid: Array, l1: Array, l0: Array) -> tuple[Array, Array]:
+class _Moments(NamedTuple):
+    """E lhat and E lhat² for every mean f (rows) and prediction g (columns)."""
+
+    first: Array
+    second: Array
+
+
+def _moments(grid: Array, l1: Array, l0: Array) -> _Moments:
     """E lhat and E lhat² for every mean f (rows) and prediction g (columns) of the
     grid."""
     f = grid[:, None]
-    d1, d0 = l1[None, :] - l1[:, None], l0[None, :] - l0[:, None]
-    return f * d1 + (1 - f) * d0, f * d1**2 + (1 - f) * d0**2
+    d1 = l1[None, :] - l1[:, None]
+    d0 = l0[None, :] - l0[:, None]
+    first = f * d1 + (1 - f) * d0
+    return _Moments(first, f * d1**2 + (1 - f) * d0**2)
 
 
-def _broken(grid: Array, l1: Array, l0: Array, scale: float) -> Counterexample | None:
+def _broken(grid: Array, moments: _Moments, scale: float) -> Counterexample | None:
     """The worst violation of C1 on the grid, or else a point where E lhat = 0 < E
     lhat², which breaks C4."""
-    first, second = _moments(grid, l1, l0)
-    i, j = np.unravel_index(int(first.argmin()), first.shape)
-    if first[i, j] < -_TOLERANCE * scale:
-        return Counterexample(
-            "C1",
-            float(grid[i]),
-            float(grid[j]),
-            float(first[i, j]),
-            float(second[i, j]),
-        )
+    first, second = moments
+    if first.min() < -_TOLERANCE * scale:
+        return _largest_break("C1", grid, grid, -first, moments)
     flat = np.where(first <= _TOLERANCE * scale, second, 0.0)
-    i, j = np.unravel_index(int(flat.argmax()), flat.shape)
-    if flat[i, j] > 1e-4 * scale**2:
-        return Counterexample(
-            "C4",
-            float(grid[i]),
-            float(grid[j]),
-            float(first[i, j]),
-            float(second[i, j]),
-        )
+    if flat.max() > 1e-4 * scale**2:
+        return _largest_break("C4", grid, grid, flat, moments)
     return None

@@ -120,7 +120,8 @@ def kappa2(
 
 def _square_kappa2(low: float, high: float) -> float:
     """(high - f)² + 4f(1-f), concave in f, at its best f in [low, high]."""
-    f = min(max((2 - high) / 3, low), high)
+    best = (2 - high) / 3
+    f = min(max(best, low), high)
     return (high - f) ** 2 + 4 * f * (1 - f)
 
 
@@ -143,22 +144,25 @@ def beta(predictions: npt.ArrayLike) -> float:
             "predictions must be inside (0, 1), or the ratios are infinite: clip them; "
             "got 0, 1 or NaN"
         )
-    ratios = [
-        np.log(v.max(axis=-2) / v.min(axis=-2)).max() for v in (values, 1 - values)
-    ]
-    return 2 * float(max(ratios))
+    largest = 0.0
+    for chances in (values, 1 - values):
+        ratios = chances.max(axis=-2) / chances.min(axis=-2)
+        largest = max(largest, float(np.log(ratios).max()))
+    return 2 * largest
 
 
 def kappa1_averaged(n_arms: int, gamma: float) -> float:
     """kappa~_1 = sqrt(K/γ + K(K-1)/(K-γ)), in units of the squared gap: tight, averaged
     over the posterior (3.2)."""
-    return sqrt(n_arms / gamma + n_arms * (n_arms - 1) / (n_arms - gamma))
+    others = n_arms * (n_arms - 1) / (n_arms - gamma)
+    return sqrt(n_arms / gamma + others)
 
 
 def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
     """The paper's choice, eta = 1/(2(e-2)kappa_2) and c = eta/2, with eta cut to 1/b
     where lhat >= -b needs it (E4)."""
-    eta = min(1 / (2 * E2 * kappa2), 1 / b)
+    best = 1 / (2 * E2 * kappa2)
+    eta = min(best, 1 / b)
     return Coefficient(eta, eta * (1 - E2 * eta * kappa2))
 
 

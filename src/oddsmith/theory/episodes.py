@@ -6,7 +6,7 @@ above H n says nothing and is cut.
 """
 
 from math import inf, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,8 @@ __all__ = [
 
 _RIGHT = (
     "one model is the truth, rewards and moves have log loss, returns are in [0, H]; "
-    "the first states of episodes "
+    "the first states of episodes may be chosen by an adversary"
 )
-_RIGHT += "may be chosen by an adversary"
 
 
 def episode_policies(
@@ -54,19 +53,15 @@ def episode_policies(
     """
     whole("horizon", horizon)
     whole("n_actions", n_actions)
-    known: list[float] = (
-        [inf] if policies is None else [whole("policies", policies) - off]
-    )
-    known += [n_actions - off] if horizon == 1 else []
+    known: list[float] = []
+    if policies is not None:
+        known.append(whole("policies", policies) - off)
+    if horizon == 1:
+        known.append(n_actions - off)
     if n_states is not None:
-        known.append(
-            whole("n_states", n_states)
-            * n_actions
-            * (horizon + 1)
-            * (2 * horizon + 1)
-            / 3
-        )
-    if min(known) == inf:
+        cells = whole("n_states", n_states) * n_actions
+        known.append(cells * (horizon + 1) * (2 * horizon + 1) / 3)
+    if not known:
         raise InvalidInput(
             "policies or n_states must be given: how many policies, or states, there "
             "are; got neither"
@@ -119,41 +114,40 @@ def episode_bound(
     """
     number("episodes", episodes, low=1, high=inf)
     number("gamma", gamma, low=0, high=1)
-    log_prior, unlikely = log_inverse(prior), (1 - prior) / prior
+    log_prior = log_inverse(prior)
+    doubt = sqrt((1 - prior) / prior)
     known: Any = {"horizon": horizon, "n_actions": n_actions, "policies": policies}
-    apart, cover = (
-        episode_policies(**known, n_states=n_states),
-        _coverage(**known, explore=explore),
-    )
-    terms = _terms(
-        horizon, episodes, gamma, (apart, cover), (log_prior, sqrt(unlikely))
-    )
+    apart = episode_policies(**known, n_states=n_states)
+    cover = _coverage(**known, explore=explore)
+    terms = _Exploration(horizon, episodes, gamma, apart, cover).terms(log_prior, doubt)
     return capped(terms, horizon * episodes, eta=0.5, gamma=gamma, applies=_RIGHT)
 
 
-def _terms(
-    horizon: int,
-    episodes: float,
-    gamma: float,
-    sizes: tuple[float, float],
-    unlikely: tuple[float, float],
-) -> dict[str, float]:
-    """The terms of row 1, for sizes G - 1 and C, and L with the mean of
-    sqrt((1-p)/p)."""
-    (apart, cover), (log_prior, root) = sizes, unlikely
-    scale, rest = sqrt(2) * horizon, 1 - gamma
-    if rest == 0:
+class _Exploration(NamedTuple):
+    """Row 1 of 8.5 with the sizes G - 1 (`apart`) and C (`cover`)."""
+
+    horizon: int
+    episodes: float
+    gamma: float
+    apart: float
+    cover: float
+
+    def terms(self, log_prior: float, doubt: float) -> dict[str, float]:
+        """The terms of the sum, for L and the mean of sqrt((1-p)/p)."""
+        n = self.episodes
+        explored = self.horizon * n * (1 - 1 / self.cover)
+        rest = 1 - self.gamma
+        if rest == 0:
+            return {"on policy": 0.0, "off policy": 0.0, "exploration": explored}
+        scale = rest * (sqrt(2) * self.horizon)
+        blind = inf
+        if self.gamma > 0:
+            blind = sqrt(self.cover * n * log_prior / self.gamma)
         return {
-            "on policy": 0.0,
-            "off policy": 0.0,
-            "exploration": horizon * episodes * (1 - 1 / cover),
+            "on policy": scale * sqrt(self.apart * n * log_prior / rest),
+            "off policy": scale * min(blind, sqrt(n / rest) * doubt),
+            "exploration": self.gamma * self.horizon * n * (1 - 1 / self.cover),
         }
-    blind = sqrt(cover * episodes * log_prior / gamma) if gamma > 0 else inf
-    return {
-        "on policy": rest * scale * sqrt(apart * episodes * log_prior / rest),
-        "off policy": rest * scale * min(blind, sqrt(episodes / rest) * root),
-        "exploration": gamma * horizon * episodes * (1 - 1 / cover),
-    }
 
 
 def episode_bayes_bound(
@@ -180,21 +174,17 @@ def episode_bayes_bound(
     number("episodes", episodes, low=1, high=inf)
     number("gamma", gamma, low=0, high=1)
     truth, used = two_priors(true_prior, prior)
-    truth, used = truth[truth > 0], used[truth > 0]
+    possible = truth > 0
+    truth = truth[possible]
+    used = used[possible]
     known: Any = {"horizon": horizon, "n_actions": n_actions, "policies": policies}
-    sizes = (
-        episode_policies(**known, n_states=n_states),
-        _coverage(**known, explore=explore),
-    )
-    unlikely = float(-truth @ np.log(used)), float(truth @ np.sqrt((1 - used) / used))
-    terms = _terms(horizon, episodes, gamma, sizes, unlikely)
-    return capped(
-        terms,
-        horizon * episodes,
-        eta=0.5,
-        gamma=gamma,
-        applies=_RIGHT + ", the truth is drawn from p*",
-    )
+    apart = episode_policies(**known, n_states=n_states)
+    cover = _coverage(**known, explore=explore)
+    log_prior = float(-truth @ np.log(used))
+    doubt = float(truth @ np.sqrt((1 - used) / used))
+    terms = _Exploration(horizon, episodes, gamma, apart, cover).terms(log_prior, doubt)
+    applies = f"{_RIGHT}, the truth is drawn from p*"
+    return capped(terms, horizon * episodes, eta=0.5, gamma=gamma, applies=applies)
 
 
 def episode_feelgood_bound(
@@ -259,14 +249,13 @@ def posterior_sampling_bound(
     """
     number("episodes", episodes, low=1, high=inf)
     p = simplex("prior", prior, n=len(np.atleast_1d(np.asarray(prior))), over="models")
-    entropy = float(-(p[p > 0] @ np.log(p[p > 0])))
+    possible = p[p > 0]
+    entropy = float(-(possible @ np.log(possible)))
     size = episode_policies(
         horizon=horizon, n_actions=n_actions, policies=policies, off=0
     )
-    regret, applies = (
-        horizon * sqrt(size * entropy * episodes / 2),
-        "the truth is drawn from the prior",
-    )
+    regret = horizon * sqrt(size * entropy * episodes / 2)
+    origin = "the truth is drawn from the prior"
     if truth is not None:
         share = float(p[whole("truth", truth, low=0, high=len(p) - 1)])
         if share == 0:
@@ -274,14 +263,11 @@ def posterior_sampling_bound(
                 "truth must have a prior above 0, or the bound is infinite; got model "
                 f"{truth}"
             )
-        regret, applies = (
-            regret / share,
-            "the prior gives the truth the probability that it is divided by",
-        )
+        regret /= share
+        origin = "the prior gives the truth the probability that it is divided by"
     applies = (
         "rewards are 0 and 1, first states depend on the truth through what was seen "
-        f"alone, and {applies}"
+        f"alone, and {origin}"
     )
-    return capped(
-        {"learning": regret}, horizon * episodes, eta=1.0, gamma=0.0, applies=applies
-    )
+    terms = {"learning": regret}
+    return capped(terms, horizon * episodes, eta=1.0, gamma=0.0, applies=applies)

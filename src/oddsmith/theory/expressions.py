@@ -235,7 +235,7 @@ class FormulaLoss:
         g = np.asarray(prediction, dtype=np.float64)
         r = np.asarray(reward, dtype=np.float64)
         with np.errstate(all="ignore"):
-            values = _parsed(self.text).evaluate(np.float64, g, r)
+            values = _parse(self.text).evaluate(np.float64, g, r)
         return np.broadcast_to(values, np.broadcast_shapes(g.shape, r.shape))
 
 
@@ -245,14 +245,14 @@ def parse_loss(text: str) -> FormulaLoss:
     >>> float(parse_loss("(g - r)**2")(0.5, 1.0))
     0.25
     """
-    _parsed(text)
+    _parse(text)
     return FormulaLoss(text)
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str) -> Expression:
+def _parse(text: str) -> Expression:
     try:
-        return _built(ast.parse(text, mode="eval").body)
+        return _build(ast.parse(text, mode="eval").body)
     except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise InvalidInput(
             "loss must be a formula of the prediction g and the reward r with "
@@ -260,7 +260,7 @@ def _parsed(text: str) -> Expression:
         ) from error
 
 
-def _built(node: ast.expr) -> Expression:
+def _build(node: ast.expr) -> Expression:
     match node:
         case ast.Constant(value):
             return _node(value)
@@ -269,13 +269,13 @@ def _built(node: ast.expr) -> Expression:
         case ast.Name("r"):
             return _R
         case ast.UnaryOp(ast.USub(), operand):
-            return -_built(operand)
+            return -_build(operand)
         case ast.UnaryOp(ast.UAdd(), operand):
-            return _built(operand)
+            return _build(operand)
         case ast.BinOp(left, operation, right) if type(operation) in _OPERATORS:
-            return _OPERATORS[type(operation)](_built(left), _built(right))
+            return _OPERATORS[type(operation)](_build(left), _build(right))
         case ast.Call(ast.Name(name), [argument], []) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](_built(argument))
+            return _FUNCTIONS[name](_build(argument))
     raise TypeError(f"{ast.unparse(node)} is not part of a formula")
 
 
@@ -299,9 +299,8 @@ class Formula:
     @classmethod
     def of(cls, whole: Expression) -> "Formula":
         """The formula of a loss for any reward."""
-        one, zero = (
-            whole.evaluate(_node_of, _G, _node_of(Fraction(r))) for r in (1, 0)
-        )
+        one = whole.evaluate(_node_of, _G, _node_of(Fraction(1)))
+        zero = whole.evaluate(_node_of, _G, _node_of(Fraction(0)))
         return cls(one, zero, whole)
 
 
@@ -317,16 +316,16 @@ def trace_loss(loss: Loss) -> Formula | None:
             return None
         return Formula.of(inner.whole / loss.beta)
     if isinstance(loss, FormulaLoss):
-        return Formula.of(_parsed(loss.text))
+        return Formula.of(_parse(loss.text))
     if loss is log_loss:
         return Formula.of(-_R * _G.log() - (1 - _R) * (1 - _G).log())
-    formula = _traced(loss)
+    formula = _trace(loss)
     if formula is None or not _agrees(formula, loss):
         return None
     return formula
 
 
-def _traced(loss: Any) -> Formula | None:
+def _trace(loss: Any) -> Formula | None:
     try:
         return Formula.of(_node(loss(_G, _R)))
     except Exception:  # user code that needs numbers: perhaps for the reward alone
@@ -343,13 +342,9 @@ def _agrees(formula: Formula, loss: Loss) -> bool:
     if formula.whole is not None:
         known |= dict.fromkeys((0.25, 0.5, 0.75), formula.whole)
     with np.errstate(all="ignore"):
-        return all(
-            np.allclose(
-                one.evaluate(np.float64, points, np.float64(reward)),
-                loss(points, reward),
-                rtol=1e-9,
-                atol=1e-12,
-                equal_nan=True,
-            )
-            for reward, one in known.items()
-        )
+        for reward, expression in known.items():
+            values = expression.evaluate(np.float64, points, np.float64(reward))
+            losses = loss(points, reward)
+            if not np.allclose(values, losses, rtol=1e-9, atol=1e-12, equal_nan=True):
+                return False
+    return True

@@ -39,11 +39,14 @@ class Field:
     def variable(self, square: "Ratio | None" = None) -> "Ratio":
         """A new variable; with `square`, a root of it."""
         self.squares.append(square)
-        return Ratio(self, {((len(self.squares) - 1, 1),): Fraction(1)}, _ONE)
+        number = len(self.squares) - 1
+        return Ratio(self, {((number, 1),): Fraction(1)}, _ONE)
 
     def atom(self, kind: str, of: "Ratio") -> "Ratio":
         """The variable that stands for this function of `of`."""
-        key = (kind, f"{sorted(of.top.items())}/{sorted(of.bottom.items())}")
+        top = sorted(of.top.items())
+        bottom = sorted(of.bottom.items())
+        key = (kind, f"{top}/{bottom}")
         if key not in self.known:
             self.known[key] = self.variable(of if kind == "sqrt" else None)
         return self.known[key]
@@ -58,12 +61,16 @@ class Ratio:
     bottom: Polynomial
 
     def __add__(self, other: "Ratio") -> "Ratio":
-        if not self.top or not other.top:
-            return self if self.top else other
+        if not self.top:
+            return other
+        if not other.top:
+            return self
         if self.bottom == other.bottom:
             return Ratio(self.field, _sum(self.top, other.top), self.bottom)
-        top = _sum(_product(self.top, other.bottom), _product(other.top, self.bottom))
-        return Ratio(self.field, top, _product(self.bottom, other.bottom))
+        own = _product(self.top, other.bottom)
+        added = _product(other.top, self.bottom)
+        bottom = _product(self.bottom, other.bottom)
+        return Ratio(self.field, _sum(own, added), bottom)
 
     def __sub__(self, other: "Ratio") -> "Ratio":
         return self + other * -1
@@ -120,8 +127,10 @@ class Ratio:
 
 
 def _by_power(polynomial: Polynomial) -> list[Fraction]:
-    powers = range(_degree(polynomial, 0) + 1)
-    return [polynomial.get(((0, n),) if n else (), Fraction(0)) for n in powers]
+    coefficients = [Fraction(0)] * (_degree(polynomial, 0) + 1)
+    for monomial, factor in polynomial.items():
+        coefficients[dict(monomial).get(0, 0)] = factor
+    return coefficients
 
 
 def _sum(first: Polynomial, second: Polynomial) -> Polynomial:
@@ -137,13 +146,14 @@ def _product(first: Polynomial, second: Polynomial) -> Polynomial:
     total: Polynomial = {}
     for one, factor in first.items():
         for other, weight in second.items():
-            monomial = _merged(one, other)
+            monomial = _merge(one, other)
             total[monomial] = total.get(monomial, Fraction(0)) + factor * weight
     return {monomial: factor for monomial, factor in total.items() if factor}
 
 
-def _merged(one: Monomial, other: Monomial) -> Monomial:
-    return tuple(sorted((Counter(dict(one)) + Counter(dict(other))).items()))
+def _merge(one: Monomial, other: Monomial) -> Monomial:
+    powers = Counter(dict(one)) + Counter(dict(other))
+    return tuple(sorted(powers.items()))
 
 
 def _degree(polynomial: Mapping[Monomial, Fraction], variable: int) -> int:

@@ -49,8 +49,9 @@ class Interval:
         exact = Fraction(float(near))
         if exact == number:
             return cls(near, near)
-        above = exact > number
-        return cls(_down(near) if above else near, near if above else _up(near))
+        if exact > number:
+            return cls(_down(near), near)
+        return cls(near, _up(near))
 
     def within(self, other: "Interval") -> "Interval":
         """What two enclosures of the same number have in common."""
@@ -75,7 +76,7 @@ class Interval:
                 self.hi * other.lo,
                 self.hi * other.hi,
             ]
-        return _spanned(products)
+        return _hull(products)
 
     def __truediv__(self, other: Number) -> "Interval":
         other = Interval.of(other)
@@ -87,7 +88,7 @@ class Interval:
                 self.hi / other.lo,
                 self.hi / other.hi,
             ]
-        return _spanned(quotients)._where(nonzero)
+        return _hull(quotients)._where(nonzero)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -104,10 +105,11 @@ class Interval:
             return 1 / self.power(-exponent)
         if exponent % 2:
             return self if exponent == 1 else self * self.power(exponent - 1)
-        size = Interval(np.maximum(np.maximum(self.lo, -self.hi), 0.0), self.magnitude)
+        size = np.maximum(np.maximum(self.lo, -self.hi), 0.0)
+        base = Interval(size, self.magnitude)
         result = Interval.of(1)
         for _ in range(exponent):
-            result = result * size
+            result = result * base
         return Interval(np.maximum(result.lo, 0.0), result.hi)
 
     def sqrt(self) -> "Interval":
@@ -156,11 +158,12 @@ def _up(x: Array) -> Array:
     return above
 
 
-def _spanned(values: list[Array]) -> Interval:
-    return Interval(
-        _down(np.minimum.reduce(np.broadcast_arrays(*values))),
-        _up(np.maximum.reduce(np.broadcast_arrays(*values))),
-    )
+def _hull(values: list[Array]) -> Interval:
+    """The narrowest interval around all of these results, rounded outwards."""
+    arrays = np.broadcast_arrays(*values)
+    low = np.minimum.reduce(arrays)
+    high = np.maximum.reduce(arrays)
+    return Interval(_down(low), _up(high))
 
 
 def _exp(x: Array) -> Interval:
@@ -180,20 +183,20 @@ def _exp(x: Array) -> Interval:
     scale = np.ldexp(1.0, k.astype(np.int64))  # exact, as 2^±1010 is a normal number
     low = np.where(x < -_LARGEST, 0.0, _down(series.lo * scale))
     high = np.where(x > _LARGEST, inf, _up(series.hi * scale))
-    return Interval(np.where(undefined, np.nan, low), np.where(undefined, np.nan, high))
+    return Interval(low, high)._where(~undefined)
 
 
 def _log(x: Array) -> Interval:
     """ln x = y + ln z, z = x e^-y, for y near ln x; 1 - 1/z <= ln z <= z - 1."""
-    finite = np.where(np.isfinite(x), x, 1.0)
+    known = np.isfinite(x)
+    finite = np.where(known, x, 1.0)
     y = np.log(finite)
     point = Interval(y, y)
     z = Interval(finite, finite) * (-point).exp()
     low = point + (1 - 1 / z)
     high = point + (z - 1)
-    top = np.where(np.isnan(x), np.nan, inf)
-    known = np.isfinite(x)
-    return Interval(np.where(known, low.lo, top), np.where(known, high.hi, top))
+    other = np.where(np.isnan(x), np.nan, inf)
+    return Interval(np.where(known, low.lo, other), np.where(known, high.hi, other))
 
 
 _LN2_BETWEEN = Interval(np.asarray(_LN2), _up(np.asarray(_LN2)))

@@ -9,13 +9,14 @@ from oddsmith.core.arrays import Array, Real
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.losses import Loss
 
-__all__ = ["VANISHING", "evaluated", "slopes", "smallest", "weight_at"]
+__all__ = ["VANISHING", "least_ratio", "loss_values", "slopes", "weight_at"]
 
 VANISHING = 1e-5  # a weight below this share of the largest counts as 0
 _NEAR = 1e-4
 
 
-def evaluated(loss: Loss, grid: Array, reward: float) -> Array:
+def loss_values(loss: Loss, grid: Array, reward: float) -> Array:
+    """The losses of the predictions on the grid, checked."""
     try:
         values: Array = np.asarray(loss(grid, reward), dtype=np.float64)
     except Exception as error:  # whatever user code raises becomes one sentence
@@ -29,11 +30,12 @@ def evaluated(loss: Loss, grid: Array, reward: float) -> Array:
             f"loss must be elementwise; got shape {values.shape} for {grid.size} "
             "predictions"
         )
-    if np.isnan(values).any():
-        span, at = f"[{grid.min():g}, {grid.max():g}]", grid[np.isnan(values)][0]
+    missing = np.isnan(values)
+    if missing.any():
+        prediction = grid[missing][0]
         raise InvalidInput(
-            f"loss must be a number on {span}; got NaN at prediction {at:g}, reward "
-            f"{reward:g}"
+            f"loss must be a number on [{grid.min():g}, {grid.max():g}]; got NaN at "
+            f"prediction {prediction:g}, reward {reward:g}"
         )
     return values
 
@@ -42,11 +44,12 @@ def slopes(loss: Loss, points: Array, low: float, high: float) -> tuple[Array, A
     """Derivatives of l1 and l0 by differences over 2e-6 of the range, one-sided at its
     ends."""
     step = 1e-6 * (high - low)
-    left, right = np.maximum(points - step, low), np.minimum(points + step, high)
-    one, zero = (
-        evaluated(loss, right, r) - evaluated(loss, left, r) for r in (1.0, 0.0)
-    )
-    return one / (right - left), zero / (right - left)
+    left = np.maximum(points - step, low)
+    right = np.minimum(points + step, high)
+    width = right - left
+    one = loss_values(loss, right, 1.0) - loss_values(loss, left, 1.0)
+    zero = loss_values(loss, right, 0.0) - loss_values(loss, left, 0.0)
+    return one / width, zero / width
 
 
 def weight_at(loss: Loss, grid: Array) -> Array:
@@ -55,45 +58,49 @@ def weight_at(loss: Loss, grid: Array) -> Array:
     return zero - one
 
 
-def smallest(loss: Loss, low: float, high: float, eta: float) -> float:
+def least_ratio(loss: Loss, low: float, high: float, eta: float) -> float:
     """inf over f, g of (1 - rho)/(f-g)²: the diagonal's limit, and a grid refined where
     it is least."""
     grid = np.linspace(low, high, 201)
     weight = weight_at(loss, grid)
-    best = float((eta * weight / 2 - (eta * weight) ** 2 * grid * (1 - grid) / 2).min())
+    rate = eta * weight
+    on_diagonal = rate / 2 - rate**2 * grid * (1 - grid) / 2
+    best = float(on_diagonal.min())
     if best <= 0 or weight.min() <= VANISHING * weight.max():
         # eta is beyond its critical value, or w vanishes somewhere
         return min(best, 0.0)
     ratio = _ratio(loss, eta, high)
     values = ratio(grid[:, None], grid[None, :])
-    for place in np.argsort(values, axis=None)[:: len(grid) // 4][:5]:
+    places = np.argsort(values, axis=None)[:: len(grid) // 4]
+    for place in places[:5]:
         i, j = np.unravel_index(int(place), values.shape)
-        best = min(best, _descended(ratio, float(grid[i]), float(grid[j]), (low, high)))
+        nearby = _descend(ratio, float(grid[i]), float(grid[j]), (low, high))
+        best = min(best, nearby)
     return best
 
 
-def _descended(
+def _descend(
     ratio: Callable[[Real, Real], Array], f: float, g: float, span: tuple[float, float]
 ) -> float:
     """The least value near (f, g): along f, along g, and again."""
     from scipy.optimize import minimize_scalar
 
-    point, best, step = [f, g], float(ratio(f, g)), (span[1] - span[0]) / 200
+    low, high = span
+    step = (high - low) / 200
+    point = [f, g]
+    best = float(ratio(f, g))
+    options = {"xatol": 1e-12}
     for turn in range(12):
-        moving = turn % 2
+        axis = turn % 2
 
-        def along(x: float, moving: int = moving) -> float:
-            return float(ratio(x, point[1]) if moving == 0 else ratio(point[0], x))
+        def along(x: float, axis: int = axis) -> float:
+            return float(ratio(x, point[1]) if axis == 0 else ratio(point[0], x))
 
-        bounds = (
-            max(span[0], point[moving] - step),
-            min(span[1], point[moving] + step),
-        )
-        found = minimize_scalar(
-            along, bounds=bounds, method="bounded", options={"xatol": 1e-12}
-        )
+        bounds = (max(low, point[axis] - step), min(high, point[axis] + step))
+        found = minimize_scalar(along, bounds=bounds, method="bounded", options=options)
         if found.fun < best:
-            best, point[moving] = float(found.fun), float(found.x)
+            best = float(found.fun)
+            point[axis] = float(found.x)
     return best
 
 
@@ -102,14 +109,16 @@ def _ratio(loss: Loss, eta: float, high: float) -> Callable[[Real, Real], Array]
     0/0, its value there."""
 
     def ratio(f: Real, g: Real) -> Array:
-        f, g = np.broadcast_arrays(
-            np.asarray(f, dtype=np.float64), np.asarray(g, dtype=np.float64)
-        )
-        aside = np.where(f + _NEAR <= high, f + _NEAR, f - _NEAR)
-        g = np.where(np.abs(f - g) >= _NEAR, g, aside)
+        mean = np.asarray(f, dtype=np.float64)
+        prediction = np.asarray(g, dtype=np.float64)
+        mean, prediction = np.broadcast_arrays(mean, prediction)
+        aside = np.where(mean + _NEAR <= high, mean + _NEAR, mean - _NEAR)
+        is_apart = np.abs(mean - prediction) >= _NEAR
+        prediction = np.where(is_apart, prediction, aside)
         with np.errstate(all="ignore"):
-            up = np.expm1(-eta * (loss(g, 1.0) - loss(f, 1.0)))
-            down = np.expm1(-eta * (loss(g, 0.0) - loss(f, 0.0)))
-            return -(f * up + (1 - f) * down) / (f - g) ** 2
+            one = np.expm1(-eta * (loss(prediction, 1.0) - loss(mean, 1.0)))
+            zero = np.expm1(-eta * (loss(prediction, 0.0) - loss(mean, 0.0)))
+            gap = mean - prediction
+            return -(mean * one + (1 - mean) * zero) / gap**2
 
     return ratio

@@ -31,7 +31,7 @@ _SLACK = 1 + 1e-12  # for a dozen roundings of sums and products of positive num
 @dataclass(frozen=True, eq=False)
 class Proof:
     """A loss of Savage's form on [edges[0], edges[-1]], with bounds of its weight in
-    each cell between two edges; `any_reward` says whether rewards may be anywhere in
+    each cell between two edges; with `any_reward`, rewards may be anywhere in
     [0, 1]."""
 
     formula: Formula
@@ -52,7 +52,8 @@ class Proof:
 
     def scale(self) -> float:
         """An upper bound of |lhat|; both losses are monotone."""
-        low, high = (Interval.of(float(self.edges[i])) for i in (0, -1))
+        low = Interval.of(float(self.edges[0]))
+        high = Interval.of(float(self.edges[-1]))
         fall = _values(self.formula.one, low) - _values(self.formula.one, high)
         rise = _values(self.formula.zero, high) - _values(self.formula.zero, low)
         return float(max(fall.hi, rise.hi))
@@ -60,12 +61,15 @@ class Proof:
     def kappa2(self) -> float:
         """An upper bound of E lhat²/E lhat: the largest over cells of mean and
         prediction."""
-        f = Interval(self.edges[:, None], self.edges[:, None])
-        g = Interval(self.edges[None, :], self.edges[None, :])
+        rows = self.edges[:, None]
+        columns = self.edges[None, :]
+        f = Interval(rows, rows)
+        g = Interval(columns, columns)
         one = _values(self.formula.one, g) - _values(self.formula.one, f)
         zero = _values(self.formula.zero, g) - _values(self.formula.zero, f)
         first = f * one + (1 - f) * zero
-        return upper_kappa2(self.edges, first, (zero - one).magnitude, self.weight.hi)
+        area = (zero - one).magnitude
+        return upper_kappa2(self.edges, first, area, self.weight.hi)
 
     def c(self, eta: float, estimate: float) -> float:
         """A proved lower bound of c(eta), as close below the estimate as the search
@@ -78,8 +82,9 @@ class Proof:
     def _simple_c(self, eta: float) -> float:
         """Hoeffding's lemma and a chord: (w_min/2) (1 - e^(-qm))/m, with q = eta (1 -
         eta w_max/4) and m at least the largest E lhat."""
+        width = float(np.ptp(self.edges))
         rate = eta * (1 - Interval.of(eta) * self.w_max * 0.25)
-        m = Interval.of(self.w_max) * float(np.ptp(self.edges)) ** 2 * 0.5
+        m = Interval.of(self.w_max) * width**2 * 0.5
         chord = (1 - (-(rate * m)).exp()) / m
         return float((chord * self.w_min * 0.5).lo)
 
@@ -88,30 +93,27 @@ class Proof:
         and g."""
         corners = np.linspace(self.edges[0], self.edges[-1], 33)
         corners[-1] = self.edges[-1]
-        low, high = corners[:-1], corners[1:]
-        boxes = np.array(
-            [
-                np.repeat(low, 32),
-                np.repeat(high, 32),
-                np.tile(low, 32),
-                np.tile(high, 32),
-            ]
-        )
+        low = corners[:-1]
+        high = corners[1:]
+        of_f = [np.repeat(low, 32), np.repeat(high, 32)]
+        of_g = [np.tile(low, 32), np.tile(high, 32)]
+        boxes = np.array([*of_f, *of_g])
         spent = 0
         while boxes.size:
-            spent += boxes.shape[1]
+            n = boxes.shape[1]
+            spent += n
             if spent > _BOXES:
                 return False
-            blocks = np.array_split(boxes, -(-boxes.shape[1] // _BLOCK), axis=1)
-            held = [self._holds_in(block, eta, c) for block in blocks]
-            boxes = _quarters(boxes[:, ~np.concatenate(held)])
+            blocks = np.array_split(boxes, -(-n // _BLOCK), axis=1)
+            proved = [self._holds_in(block, eta, c) for block in blocks]
+            boxes = _quarters(boxes[:, ~np.concatenate(proved)])
         return True
 
     def _holds_in(self, boxes: Array, eta: float, c: float) -> Bools:
-        held = self._near_diagonal(boxes, eta, c)
-        rest = boxes[:, ~held]
-        held[~held] = self._away_from_diagonal(rest, eta, c)
-        return held
+        proved = self._near_diagonal(boxes, eta, c)
+        rest = boxes[:, ~proved]
+        proved[~proved] = self._away_from_diagonal(rest, eta, c)
+        return proved
 
     def _near_diagonal(self, boxes: Array, eta: float, c: float) -> Bools:
         """(1 - rho)/d² >= c by Taylor's formula, to the fourth order of lhat = O(d)."""
@@ -120,12 +122,14 @@ class Proof:
         both = Interval(np.minimum(f.lo, g.lo), np.maximum(f.hi, g.hi))
         w_f, _ = _once(self.form, f)
         w, slope = _once(self.form, both)
-        m = (w_f * 0.5 + slope * d * Fraction(1, 3)).within(w * 0.5)  # E lhat = m d²
-        a = (w_f + slope * d * 0.5).within(w)  # A = a d
+        tilt = slope * d
+        m = (w_f * 0.5 + tilt * Fraction(1, 3)).within(w * 0.5)  # E lhat = m d²
+        a = (w_f + tilt * 0.5).within(w)  # A = a d
         square = d.power(2)
         v = 0.25 - (f - 0.5).power(2)  # f (1 - f)
         second = m.power(2) * square + v * a.power(2)
-        third = m.power(3) * square.power(2) + m * v * a.power(2) * square * 3
+        third = m.power(3) * square.power(2)
+        third = third + m * v * a.power(2) * square * 3
         third = third + v * (f * 2 - 1) * a.power(3) * d
         reach = Interval.of(w.magnitude * eta) * d.magnitude * _SLACK  # |eta lhat|
         small = reach.hi < 1
@@ -134,8 +138,8 @@ class Proof:
         rate = Interval.of(eta)
         margin = rate * m - rate.power(2) * (second * 0.5 + fourth)
         margin = margin + rate.power(3) * third * Fraction(1, 6) - c
-        held: Bools = small & (margin.lo >= 0)
-        return held
+        proved: Bools = small & (margin.lo >= 0)
+        return proved
 
     def _away_from_diagonal(self, boxes: Array, eta: float, c: float) -> Bools:
         """1 - rho - c d² >= 0 by its value at the middle and its slopes in the box, or
@@ -147,14 +151,16 @@ class Proof:
         w_f, _ = _once(self.form, f)
         w_g, _ = _once(self.form, g)
         along_f = d * (2 * c) - (1 - f * (1 - f) * w_f * eta) * (won - lost)
-        along_g = d * (-2 * c) - w_g * eta * ((1 - g) * f * won - g * (1 - f) * lost)
-        at = Interval.of(f.middle)
-        to = Interval.of(g.middle)
-        won, lost = self._factors(at, to, eta)
-        centre = 1 - at * won - (1 - at) * lost - (to - at).power(2) * c
+        drift = (1 - g) * f * won - g * (1 - f) * lost
+        along_g = d * (-2 * c) - w_g * eta * drift
+        mean = Interval.of(f.middle)
+        prediction = Interval.of(g.middle)
+        won, lost = self._factors(mean, prediction, eta)
+        gap = (prediction - mean).power(2)
+        centre = 1 - mean * won - (1 - mean) * lost - gap * c
         spread = _reach(f) * along_f.magnitude + _reach(g) * along_g.magnitude
-        held: Bools = (plain.lo >= 0) | ((centre - spread).lo >= 0)
-        return held
+        proved: Bools = (plain.lo >= 0) | ((centre - spread).lo >= 0)
+        return proved
 
     def _factors(
         self, f: Interval, g: Interval, eta: float
@@ -166,18 +172,17 @@ class Proof:
             def values(points: Interval) -> tuple[Interval, ...]:
                 return ((_values(part, points) * eta).exp(),)
 
-            return _once(values, Interval.of(x))[0]
+            found, *_ = _once(values, Interval.of(x))
+            return found
 
-        one, zero = self.formula.one, self.formula.zero
-        won = Interval(
-            (power(one, f.hi) / power(one, g.lo)).lo,
-            (power(one, f.lo) / power(one, g.hi)).hi,
-        )
-        lost = Interval(
-            (power(zero, f.lo) / power(zero, g.hi)).lo,
-            (power(zero, f.hi) / power(zero, g.lo)).hi,
-        )
-        return won, lost
+        one = self.formula.one
+        zero = self.formula.zero
+        least_won = power(one, f.hi) / power(one, g.lo)
+        most_won = power(one, f.lo) / power(one, g.hi)
+        least_lost = power(zero, f.lo) / power(zero, g.hi)
+        most_lost = power(zero, f.hi) / power(zero, g.lo)
+        won = Interval(least_won.lo, most_won.hi)
+        return won, Interval(least_lost.lo, most_lost.hi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,20 +301,23 @@ def _off_centre(formula: Formula, edges: Array) -> tuple[float, float] | None:
     """A mean at which a prediction beside it has a smaller expected loss, for
     certain."""
     f = edges[:-1] + np.diff(edges) / 2
-    at = Interval(f, f)
-    one = _slopes(formula.one, at).value
-    zero = _slopes(formula.zero, at).value
-    drift = at * one + (1 - at) * zero
+    mean = Interval(f, f)
+    one = _slopes(formula.one, mean).value
+    zero = _slopes(formula.zero, mean).value
+    drift = mean * one + (1 - mean) * zero
     with np.errstate(all="ignore"):
         step = drift.middle / np.maximum((zero - one).middle, 1e-300)
     reach = (edges[-1] - edges[0]) / 4
     g = np.clip(f - np.clip(step, -reach, reach), edges[0], edges[-1])
-    to = Interval(g, g)
-    first = at * (_values(formula.one, to) - _values(formula.one, at))
-    first = first + (1 - at) * (_values(formula.zero, to) - _values(formula.zero, at))
+    prediction = Interval(g, g)
+    of_one = _values(formula.one, prediction) - _values(formula.one, mean)
+    of_zero = _values(formula.zero, prediction) - _values(formula.zero, mean)
+    first = mean * of_one + (1 - mean) * of_zero
     certain = np.where(first.hi < 0, first.hi, np.inf)
     i = int(np.argmin(certain))
-    return (float(f[i]), float(g[i])) if certain[i] < 0 else None
+    if not certain[i] < 0:
+        return None
+    return float(f[i]), float(g[i])
 
 
 def _values(part: Expression, x: Interval) -> Interval:
@@ -335,14 +343,12 @@ def _once(
 ) -> tuple[Interval, ...]:
     """A function of intervals, computed once for each that is different."""
     keys, places = np.unique(x.lo + 1j * x.hi, return_inverse=True)
-    found = function(Interval(keys.real, keys.imag))
-    return tuple(
-        Interval(
-            np.broadcast_to(one.lo, keys.shape)[places],
-            np.broadcast_to(one.hi, keys.shape)[places],
-        )
-        for one in found
-    )
+    results = []
+    for one in function(Interval(keys.real, keys.imag)):
+        lo = np.broadcast_to(one.lo, keys.shape)
+        hi = np.broadcast_to(one.hi, keys.shape)
+        results.append(Interval(lo[places], hi[places]))
+    return tuple(results)
 
 
 def _sides(boxes: Array) -> tuple[Interval, Interval]:
@@ -351,19 +357,19 @@ def _sides(boxes: Array) -> tuple[Interval, Interval]:
 
 def _reach(x: Interval) -> Interval:
     """How far the ends are from the middle."""
-    return Interval(np.zeros_like(x.lo), (x - Interval.of(x.middle)).magnitude)
+    distance = x - Interval.of(x.middle)
+    return Interval(np.zeros_like(x.lo), distance.magnitude)
 
 
 def _quarters(boxes: Array) -> Array:
     f_low, f_high, g_low, g_high = boxes
     f = f_low + (f_high - f_low) / 2
     g = g_low + (g_high - g_low) / 2
-    parts = [
-        [*rows, *columns]
-        for rows in ((f_low, f), (f, f_high))
-        for columns in ((g_low, g), (g, g_high))
-    ]
-    return np.concatenate([np.array(part) for part in parts], axis=1)
+    parts = []
+    for rows in ((f_low, f), (f, f_high)):
+        parts.append(np.array([*rows, g_low, g]))
+        parts.append(np.array([*rows, g, g_high]))
+    return np.concatenate(parts, axis=1)
 
 
 def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> float:
@@ -378,20 +384,22 @@ def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> floa
     variance = np.where(holds_half, 0.25, np.maximum(ends[:-1], ends[1:]))
     cells = np.arange(len(edges) - 1)
     i, j = np.meshgrid(cells, cells, indexing="ij")
+    # the edges of two cells that are farthest apart, and the nearest ones
     right = j >= i
-    widest = np.where(right, first.hi[i, j + 1], first.hi[i + 1, j])
-    least = np.where(right, first.lo[i + 1, j], first.lo[i, j + 1])
-    least = np.where(np.abs(i - j) <= 1, 0.0, least)
-    between = np.where(right, area[i, j + 1], area[i + 1, j])
+    far = (np.where(right, i, i + 1), np.where(right, j + 1, j))
+    near = (np.where(right, i + 1, i), np.where(right, j, j + 1))
+    widest = first.hi[far]
+    least = np.where(np.abs(i - j) <= 1, 0.0, first.lo[near])
     highest = _running_max(top)[np.minimum(i, j), np.maximum(i, j)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(least > 0, between**2 / least, np.inf)
+        ratio = np.where(least > 0, area[far] ** 2 / least, np.inf)
     bound = widest + variance[i] * np.minimum(ratio, 2 * highest)
     return float(bound.max()) * _SLACK
 
 
 def _running_max(values: Array) -> Array:
     """maximum of values[i … j] for all i <= j, as a matrix."""
-    table = np.broadcast_to(values, (len(values), len(values))).copy()
-    table[np.tril_indices(len(values), -1)] = -np.inf
+    n = len(values)
+    table = np.broadcast_to(values, (n, n)).copy()
+    table[np.tril_indices(n, -1)] = -np.inf
     return np.maximum.accumulate(table, axis=1)

@@ -6,7 +6,7 @@ from math import log, sqrt
 from oddsmith.core.arrays import number
 from oddsmith.theory.bounds import REALISABLE, Bound, capped, check_problem
 from oddsmith.theory.coefficients import AnyLoss, caveat, tight_coefficient
-from oddsmith.theory.constants import Coefficient, log_inverse
+from oddsmith.theory.constants import log_inverse
 
 __all__ = [
     "BALANCE_SLACK",
@@ -25,15 +25,12 @@ def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
     predictions (theory 5.2)."""
     check_problem(n_arms, steps)
     log_prior = log_inverse(prior)
-    gamma = 4 * sqrt((n_arms - 1) * steps / log_prior) if log_prior > 0 else 0.0
+    gamma = 0.0
+    if log_prior > 0:
+        gamma = 4 * sqrt((n_arms - 1) * steps / log_prior)
     terms = {"learning": sqrt((n_arms - 1) * steps * log_prior)}
-    return capped(
-        terms,
-        steps,
-        eta=2.0,
-        gamma=gamma,
-        applies=REALISABLE + "; gamma is SquareCB's exploration parameter",
-    )
+    applies = f"{REALISABLE}; gamma is SquareCB's exploration parameter"
+    return capped(terms, steps, eta=2.0, gamma=gamma, applies=applies)
 
 
 def feelgood_bound(
@@ -42,21 +39,19 @@ def feelgood_bound(
     """2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta) (theory
     5.1); `gamma` is λ."""
     check_problem(n_arms, steps)
-    best = tight_coefficient(loss)
-    half = Coefficient(best.eta / 2, best.c)  # c is that of 2 eta
+    best = tight_coefficient(loss)  # whose c is that of 2 eta here
     log_prior = log_inverse(prior)
-    cost = n_arms / (2 * half.c) + 0.25
+    cost = n_arms / (2 * best.c) + 0.25
     optimism = sqrt(log_prior / (steps * cost))
     terms = {
         "optimism": optimism * steps * cost,
         "learning": log_prior / optimism if optimism else 0.0,
     }
     applies = (
-        REALISABLE
-        + caveat(loss)
-        + "; gamma is Feel-Good's optimism here, exploration is 0"
+        f"{REALISABLE}{caveat(loss)}; gamma is Feel-Good's optimism here, exploration "
+        "is 0"
     )
-    return capped(terms, steps, eta=half.eta, gamma=optimism, applies=applies)
+    return capped(terms, steps, eta=best.eta / 2, gamma=optimism, applies=applies)
 
 
 def exp4_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
@@ -66,13 +61,8 @@ def exp4_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
     log_prior = log_inverse(prior)
     eta = sqrt(2 * log_prior / (n_arms * steps))
     terms = {"learning": sqrt(2 * n_arms * steps * log_prior)}
-    return capped(
-        terms,
-        steps,
-        eta=eta,
-        gamma=0.0,
-        applies="regret is against the best expert's policy; no expert need be right",
-    )
+    applies = "regret is against the best expert's policy; no expert need be right"
+    return capped(terms, steps, eta=eta, gamma=0.0, applies=applies)
 
 
 def regressor_elimination_bound(
@@ -87,11 +77,8 @@ def regressor_elimination_bound(
     check_problem(n_arms, steps)
     number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     log_size = log_inverse(prior) - log(1 - confidence)
-    terms = {
-        "learning": 4
-        * sqrt(2 / 0.46)
-        * sqrt((1 + BALANCE_SLACK) * n_arms * steps * log_size)
-    }
+    root = sqrt((1 + BALANCE_SLACK) * n_arms * steps * log_size)
+    terms = {"learning": 4 * sqrt(2 / 0.46) * root}
     applies = (
         "the loss is square loss and the threshold sharp, 1/prior experts are equally "
         "likely, one is the truth, contexts are i.i.d. from the distribution that is "

@@ -24,7 +24,7 @@ def sampling_floor(*, steps: float, prior: float) -> float:
     two or more arms (9.1).
 
     B = ln((1-p)/p) of the truth's prior. For every exploration γ_t that is fixed
-    beforehand, square loss with η <= 1 or log loss with η <= 1/2. The theorem needs
+    in advance, square loss with η <= 1 or log loss with η <= 1/2. The theorem needs
     B >= max(24, 2 ln T); elsewhere it says nothing, which is 0.
 
     >>> (
@@ -38,7 +38,8 @@ def sampling_floor(*, steps: float, prior: float) -> float:
     doubt = log((1 - prior) / prior) if prior < 1 else -inf
     if doubt < max(24.0, 2 * log(steps)):
         return 0.0
-    return float(min(0.08 * steps, FLOOR * doubt ** (1 / 3) * steps ** (2 / 3)))
+    floor = FLOOR * doubt ** (1 / 3) * steps ** (2 / 3)
+    return float(min(0.08 * steps, floor))
 
 
 def better_bound(*, n_arms: int, steps: float, prior: float) -> Bound:

@@ -2,9 +2,8 @@
 has paid."""
 
 from bisect import bisect_left
-from functools import partial
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,20 +50,24 @@ def tune(
     (0.5, 0.0677)
     """
     check_constants(constants, beta)
-    if steps is None:
-        if constants == "paper":
-            raise InvalidInput(
-                "steps must be given for the paper's constants, whose gamma depends on "
-                "the horizon; got none"
-            )
-        endless = anytime_bound(loss, n_arms=n_arms, steps=1e12, prior=prior)
-        return Tuning(
-            float(endless.eta or 0.0), float(endless.gamma or 0.0), 1 / 3, None
+    if steps is not None:
+        found = regret_bound(
+            loss,
+            n_arms=n_arms,
+            steps=steps,
+            prior=prior,
+            constants=constants,
+            beta=beta,
         )
-    found = regret_bound(
-        loss, n_arms=n_arms, steps=steps, prior=prior, constants=constants, beta=beta
-    )
-    return Tuning(float(found.eta or 0.0), float(found.gamma or 0.0), 0.0, found)
+        return Tuning(float(found.eta or 0.0), float(found.gamma or 0.0), 0.0, found)
+    if constants == "paper":
+        raise InvalidInput(
+            "steps must be given for the paper's constants, whose gamma depends on "
+            "the horizon; got none"
+        )
+    endless = anytime_bound(loss, n_arms=n_arms, steps=1e12, prior=prior)
+    eta = float(endless.eta or 0.0)
+    return Tuning(eta, float(endless.gamma or 0.0), power=1 / 3, bound=None)
 
 
 def prior_value(
@@ -85,17 +88,14 @@ def prior_value(
     >>> round(prior_value(0.01, 0.5, loss="log", n_arms=10, steps=10_000))
     1622
     """
-    problem = partial(regret_bound, loss, n_arms=n_arms, steps=steps)
+    size: Any = {"loss": loss, "n_arms": n_arms, "steps": steps}
     if np.ndim(prior) == 0 and np.ndim(better_prior) == 0:
-        plain, better = (
-            problem(prior=float(np.asarray(p))) for p in (prior, better_prior)
-        )
+        plain = regret_bound(prior=float(np.asarray(prior)), **size)
+        better = regret_bound(prior=float(np.asarray(better_prior)), **size)
     else:
         truth = better_prior if true_prior is None else true_prior
-        plain, better = (
-            bayes_regret_bound(truth, p, loss=loss, n_arms=n_arms, steps=steps)
-            for p in (prior, better_prior)
-        )
+        plain = bayes_regret_bound(truth, prior, **size)
+        better = bayes_regret_bound(truth, better_prior, **size)
     return plain.bound - better.bound
 
 
@@ -110,16 +110,14 @@ def horizon_for(
     """
     number("regret_per_step", regret_per_step, low=0, high=inf, open_low=True)
 
-    def enough(steps: int) -> bool:
-        return (
-            regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior).bound
-            <= regret_per_step * steps
-        )
+    def is_enough(steps: int) -> bool:
+        found = regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior)
+        return found.bound <= regret_per_step * steps
 
-    if enough(1):
+    if is_enough(1):
         return 1
     high = 2
-    while not enough(high):
+    while not is_enough(high):
         if high > 10**18:
             raise InvalidInput(
                 "regret_per_step must be reachable within 1e18 steps; got "
@@ -127,4 +125,4 @@ def horizon_for(
             )
         high *= 2
     between = range(high // 2 + 1, high + 1)
-    return between[bisect_left(between, True, key=enough)]
+    return between[bisect_left(between, True, key=is_enough)]

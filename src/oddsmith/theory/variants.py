@@ -26,7 +26,7 @@ from oddsmith.theory.coefficients import (
     AnyLoss,
     caveat,
     coefficient_at,
-    spread,
+    largest_shift,
     tight_coefficient,
 )
 from oddsmith.theory.constants import log_inverse
@@ -88,37 +88,28 @@ def delay_bound(
     if delay == 0:
         return regret_bound(loss, n_arms=n_arms, steps=steps, prior=prior, gamma=gamma)
     check_problem(n_arms, steps)
-    log_prior, best = log_inverse(prior), tight_coefficient(loss)
+    log_prior = log_inverse(prior)
+    best = tight_coefficient(loss)
     if adversarial:
-        largest = spread(loss, beta)
+        largest = largest_shift(loss, beta)
         eta = min(best.eta, 1 / (2 * delay * largest))
         used = best if eta == best.eta else coefficient_at(loss, eta)
         slowed = log_prior * exp(2 * eta * delay * largest)
         found = refined_bound(
             used, n_arms=n_arms, steps=steps, log_prior=slowed, gamma=gamma
         )
-        return found._replace(
-            applies=(
-                f"{found.applies}{caveat(loss)}, and shifted losses are at most "
-                f"{largest:g}"
-            )
+        applies = (
+            f"{found.applies}{caveat(loss)}, and shifted losses are at most {largest:g}"
         )
-    b, exploration = (
-        sqrt(2 * n_arms * steps * log_prior / best.c),
-        steps * (n_arms - 1) / n_arms,
-    )
-    gamma, terms = mixed_terms(b, exploration, gamma)
+        return found._replace(applies=applies)
+    b = sqrt(2 * n_arms * steps * log_prior / best.c)
+    gamma, terms = mixed_terms(b, steps * (n_arms - 1) / n_arms, gamma)
     applies = (
         "one expert is the truth, contexts are i.i.d., and every reward is at most "
-        "that late"
-    ) + caveat(loss)
-    return capped(
-        {"delay": float(delay), **terms},
-        steps,
-        eta=best.eta,
-        gamma=gamma,
-        applies=applies,
+        f"that late{caveat(loss)}"
     )
+    all_terms = {"delay": float(delay), **terms}
+    return capped(all_terms, steps, eta=best.eta, gamma=gamma, applies=applies)
 
 
 def misspecified_bound(
@@ -145,8 +136,8 @@ def misspecified_bound(
     )
     applies = (
         "applies when some expert's mean error per step is at most that, none need be "
-        "right"
-    ) + caveat(loss)
+        f"right{caveat(loss)}"
+    )
     return found._replace(applies=applies)
 
 
@@ -169,12 +160,14 @@ def switching_bound(
             f"{switches!r} in {steps}"
         )
     log_prior = log_inverse(prior)
-    alpha = switches / (steps - 1) if switches else 0.0
+    alpha = 0.0
     total = log_prior
     if switches:
-        total += switches * (log_prior - log(alpha)) + (
-            (steps - switches - 1) * -log1p(-alpha) if alpha < 1 else 0.0
-        )
+        alpha = switches / (steps - 1)
+        stays = 0.0
+        if alpha < 1:
+            stays = (steps - switches - 1) * -log1p(-alpha)
+        total += switches * (log_prior - log(alpha)) + stays
     found = refined_bound(
         tight_coefficient(loss),
         n_arms=n_arms,
@@ -184,8 +177,8 @@ def switching_bound(
     )
     applies = (
         "applies when the truth is one of the experts at every step, and share = "
-        f"{alpha:.6g}"
-    ) + caveat(loss)
+        f"{alpha:.6g}{caveat(loss)}"
+    )
     return found._replace(applies=applies)
 
 
@@ -194,32 +187,26 @@ def changing_arms_bound(
 ) -> Bound:
     """sqrt(Σ K_t/γ_t) sqrt(L/c) + Σ γ_t (K_t-1)/K_t for arm sets of sizes K_t and any
     γ_t > 0 (theory 5.12)."""
-    sizes, gammas = (
-        np.asarray(n_arms, dtype=np.float64),
-        np.asarray(gamma, dtype=np.float64),
-    )
+    sizes = np.asarray(n_arms, dtype=np.float64)
+    gammas = np.asarray(gamma, dtype=np.float64)
     if sizes.ndim != 1 or sizes.size == 0 or not (sizes >= 1).all():
         raise InvalidInput(
             "n_arms must be a number of arms for each step, at least 1; got "
             f"{n_arms!r:.60}"
         )
-    if (
-        gammas.shape not in ((), sizes.shape)
-        or not ((gammas > 0) & (gammas <= 1)).all()
-    ):
+    inside = (gammas > 0) & (gammas <= 1)
+    if gammas.shape not in ((), sizes.shape) or not inside.all():
         raise InvalidInput(
             "gamma must be in (0, 1], one number or one for each step; got "
             f"{gamma!r:.60}"
         )
     eta, c = tight_coefficient(loss)
+    difficulty = float((sizes / gammas).sum())
+    explored = float((gammas * (sizes - 1) / sizes).sum())
     terms = {
-        "learning": sqrt(float((sizes / gammas).sum()) * log_inverse(prior) / c),
-        "exploration": float((gammas * (sizes - 1) / sizes).sum()),
+        "learning": sqrt(difficulty * log_inverse(prior) / c),
+        "exploration": explored,
     }
-    return capped(
-        terms,
-        len(sizes),
-        eta=eta,
-        gamma=float(gammas.mean()),
-        applies=REALISABLE + caveat(loss),
-    )
+    mean_gamma = float(gammas.mean())
+    applies = REALISABLE + caveat(loss)
+    return capped(terms, len(sizes), eta=eta, gamma=mean_gamma, applies=applies)

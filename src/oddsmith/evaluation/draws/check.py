@@ -25,14 +25,14 @@ _BLOCK = 256  # rows between the starts of new bets
 _PIECE = 4096  # rows in memory at a time
 _FIRST = 0.75  # the share of money for bets from the first row on
 _LARGEST = log(np.finfo(np.float64).max)
-_AHEAD = log(1000)  # of the others, for a learned mixture to be named
+_AHEAD = log(1000)  # a learned mixture is named where it is that far ahead
 # the largest p-value of each grade
 _GRADES: dict[EvidenceGrade, float] = {"decisive": 0.0001, "strong": 0.01, "some": 1.0}
 _CLAIMS: dict[EvidenceGrade, str] = {
     "decisive": "Arms do not follow the logged odds",
     "strong": "Strong evidence that arms do not follow the logged odds",
     "some": "Some evidence that arms do not follow the logged odds",
-    "none": "Nothing in {n:,} rows says that arms do not follow the logged odds",
+    "none": "No evidence in {n:,} rows against the logged odds",
 }
 _CAUTIONS: dict[EvidenceGrade, str] = {
     "decisive": "Caution, weights cannot be trusted. ",
@@ -107,7 +107,7 @@ def served_as_logged(
     ...         Log(arm=arm, reward=np.zeros(1000), propensity=odds)
     ...     ).sentence
     ... )
-    Nothing in 1,000 rows says that arms do not follow the logged odds (p = 1).
+    No evidence in 1,000 rows against the logged odds (p = 1).
     >>> arm[rng.random(1000) < 0.2] = 2
     >>> print(
     ...     served_as_logged(

@@ -45,8 +45,8 @@ class Draws:
     arms leave no choice.
 
     `count` (T,) is how many arms have odds, as far as it is known before the row.
-    `stated`: the log says how many arms there are; else numbers may have gaps, and an
-    arm is one to bet with only after `first` (K,), the row that first has it (T: none).
+    `stated`: the log contains the number of arms; else numbers may have gaps, and bets
+    on an arm begin only after `first` (K,), the row that first has it (T: none).
     `new` (T,): the row is the first with its arm.
     """
 

@@ -73,8 +73,8 @@ class Standing(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The odds of all arms, of the drawn one, of those that are bet on, and the place
-    of the drawn one among these."""
+    """The odds of all arms, of the drawn arm, and of the named arms, and the place of
+    the drawn arm among the named ones (-1: not named)."""
 
     odds: list[float]
     drawn: float
