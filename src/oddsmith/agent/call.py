@@ -102,14 +102,11 @@ def call_of(
     policy: Policy, names: Arms | None, context: Context, arms: object, eligible: object
 ) -> Call:
     """The call of one decision."""
-    context = single(context)
+    if isinstance(context, list | tuple):
+        context = single(context)
     if arms is None:
-        return Call(
-            context,
-            context,
-            None if eligible is None else eligible_mask(names, eligible),
-            names,
-        )
+        chosen = None if eligible is None else eligible_mask(names, eligible)
+        return Call(context, context, chosen, names)
     offer = offered(context, arms)
     mask: Bools | None
     if names is not None:

@@ -207,7 +207,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """The odds from the experts' predictions and ballots: their votes by weight,
         mixed with gamma."""
         predictions, ballots = advice
-        gamma = self._gamma(state, step)
+        gamma = (
+            self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        )
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
         bonus = best_prediction(predictions, eligible) if self.optimism else None
         is_asleep = weights.asleep(predictions, eligible)
