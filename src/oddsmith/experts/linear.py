@@ -12,7 +12,7 @@ from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, Real, finite, row_products
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.experts import Experts, Fused, refuse_offer
+from oddsmith.core.experts import AdviceAndOdds, Experts, refuse_offer
 from oddsmith.core.names import check_names, expert_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.covers import Cover
@@ -96,33 +96,36 @@ class LinearExperts(Experts):
         link = _LINKS[self.link]
         return link(np.ascontiguousarray(scores)).swapaxes(-1, -2)
 
-    def fused(
+    def advise_and_mix(
         self,
         state: State,
         context: Context,
         log_weights: Array,
         gamma: Real,
         eligible: Bools | None = None,
-    ) -> Fused | None:
+    ) -> AdviceAndOdds | None:
         """Scores, link and vote in one compiled call for one decision of logistic
         experts; else as other banks."""
-        is_simple = (
+        is_plain = (
             self.link == "logistic"
             and eligible is None
             and log_weights.ndim == 1
             and isinstance(gamma, float)
             and not isinstance(context, AnyOffer)
         )
-        compiled = kernels.compiled() if is_simple else None
-        fused: Fused | None = None
+        compiled = kernels.compiled() if is_plain else None
         if compiled is not None:
             features = self._features(context)
             n_axes = 2 if self.weights.ndim == 2 else 1  # (K, d), or (d,) for all arms
             if features.ndim == n_axes and features.flags.c_contiguous:
-                fused = compiled.vote_logistic(log_weights, features, self._columns, gamma)
-        if fused is None:
-            fused = Experts.fused(self, state, context, log_weights, gamma, eligible)
-        return fused
+                result: AdviceAndOdds | None = compiled.vote_logistic(
+                    log_weights, features, self._columns, gamma
+                )
+                if result is not None:
+                    return result
+        return Experts.advise_and_mix(
+            self, state, context, log_weights, gamma, eligible
+        )
 
     def _predict_offer(self, offer: AnyOffer) -> Array:
         """Predictions of arms that come with the call; a row's score is a function of

@@ -99,8 +99,7 @@ def _vote_rows(
 def vote_logistic(
     log_weights: Array, features: Array, columns: Array, gamma: float
 ) -> tuple[Array, Array, bool] | None:
-    """Predictions, odds and False of logistic experts, as in `Experts.fused`; None if
-    an expert sleeps.
+    """`Experts.advise_and_mix` of logistic experts in one call; None if one sleeps.
 
     `features` (K, d) meet the experts' columns (d, N); with weights per arm (d,) meet
     columns (d, K · N).
