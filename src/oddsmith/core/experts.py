@@ -21,8 +21,8 @@ __all__ = [
     "as_predictions",
     "check_bank",
     "checked_predictions",
-    "no_infinity",
     "failure_of",
+    "no_infinity",
     "refuse_offer",
 ]
 

@@ -16,12 +16,12 @@ __all__ = [
     "OfferedArms",
     "arm_names",
     "check_names",
-    "expert_names",
     "count_of",
+    "expert_names",
     "hint",
     "nearest",
-    "numbered_experts",
     "numbered_arms",
+    "numbered_experts",
     "resembling",
 ]
 
