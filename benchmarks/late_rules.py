@@ -99,7 +99,7 @@ class _Once:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    def revised_by_experts(
+    def revise_experts(
         self, state: Any, decision: Any, before: float, reward: float
     ) -> Any:
         return Experts.revise(self._policy.experts, state, decision, before, reward)

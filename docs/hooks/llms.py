@@ -26,7 +26,7 @@ _texts: dict[str, str] = {}
 _sections: list[tuple[str, list[tuple[str, str]]]] = []
 _ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
 _LONGEST = 240  # letters of a summary of several sentences
-_LEFT_OUT = ("decisions/", "reference/mutants.md", "changelog.md")
+_LEFT_OUT = ("decisions/", "changelog.md")
 
 
 def summary(markdown: str) -> str:

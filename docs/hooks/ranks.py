@@ -21,7 +21,6 @@ BOOSTS = {  # by how a path begins; the longest beginning counts
     "comparison/": 2,
     "comparison/index.md": 1,
     "reference/": 1,
-    "reference/mutants.md": 0.05,
     "math/": 0.5,
     "api/": 0.5,
     "benchmarks/": 0.2,

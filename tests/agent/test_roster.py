@@ -227,3 +227,26 @@ def test_policies_that_keep_their_experts_say_so() -> None:
             one = od.Agent(policy, seed=1)
         with pytest.raises(od.InvalidInput, match="may come and go"):
             one.add_expert("new", Says("new"))
+
+
+@pytest.mark.parametrize("form", [dict, list])
+def test_a_newcomer_may_be_a_model_for_each_arm(form: type) -> None:
+    """As the models that are there: a dict by arm, or a list."""
+
+    class Constant:
+        def __init__(self, mean: float) -> None:
+            self.mean = mean
+
+        def predict(self, rows: Any) -> Any:
+            return np.full(len(rows), self.mean)
+
+    arms = ["a", "b"]
+    low = {arm: Constant(mean) for arm, mean in zip(arms, (0.1, 0.2), strict=True)}
+    high = {arm: Constant(mean) for arm, mean in zip(arms, (0.7, 0.8), strict=True)}
+    one = od.Agent(od.auto(arms, models={"low": low}), seed=3)
+    one.add_expert("high", high if form is dict else list(high.values()), share=0.5)
+    bank = one.policy.bank
+    assert bank is not None
+    place = list(bank.names).index("high")
+    predictions = bank.predict(one.state.experts, [0.0])
+    assert predictions[place].tolist() == [0.7, 0.8]

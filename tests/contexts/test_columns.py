@@ -294,7 +294,7 @@ def test_what_is_looked_up_beside_a_state_is_bounded() -> None:
         assert row[columns.kinds == CODE].sum() == (i == 3)
     keys = [*places.named.values(), places.key("user"), places.key("shop")]
     assert (
-        len(places.named) + sum(len(key.shown) + len(key.codes) for key in set(keys))
+        len(places.named) + sum(len(key.texts) + len(key.codes) for key in set(keys))
         < 2_100
     )
     assert places_of(columns) is places

@@ -17,11 +17,11 @@ from oddsmith.core.contexts import (
     NamedRow,
     has_names,
     is_batch,
-    joined,
+    join_batches,
     length,
     one,
     rows,
-    taken,
+    take_rows,
 )
 from oddsmith.core.exact_json import decode, encode
 from oddsmith.core.names import resembling
@@ -51,8 +51,8 @@ def test_all_tables_have_the_same_rows(table: Any) -> None:
     assert rows(table) == RECORDS
     assert all(isinstance(row, NamedRow) for row in rows(table))
     for places in (slice(1, 3), np.array([False, True, True]), np.array([1, 2])):
-        assert rows(taken(table, places)) == RECORDS[1:]
-    assert joined([taken(table, slice(0, 1)), RECORDS[1:]]) == RECORDS
+        assert rows(take_rows(table, places)) == RECORDS[1:]
+    assert join_batches([take_rows(table, slice(0, 1)), RECORDS[1:]]) == RECORDS
 
 
 def test_one_row_of_each() -> None:

@@ -156,7 +156,9 @@ class TestContract:
         for state in (bank.init(), learnt(bank)):
             for eligible in (None, np.array([True, False, True])):
                 predictions, ballots = bank.advise(state, CONTEXTS[0], eligible)
-                fused = bank.fused(state, CONTEXTS[0], log_weights, 0.1, eligible)
+                fused = bank.advise_and_mix(
+                    state, CONTEXTS[0], log_weights, 0.1, eligible
+                )
                 assert fused is None or any_kernels == "numba"
                 if fused is not None:
                     np.testing.assert_allclose(fused[0], predictions, atol=1e-14)

@@ -3,7 +3,7 @@
 
 Each module is copied to `build/mutants`, where mutmut makes every small change it
 knows, one at a time, and runs the tests of the module's room against each. What no test
-notices is printed, unless docs/reference/mutants.md says why nobody could. Properties
+notices is printed, unless tests/mutation/equivalent.md says why nobody could. Properties
 and other decorated functions, and what runs on import, are left as they are: mutmut
 does so.
 """
@@ -19,7 +19,7 @@ from mutation.modules import IGNORED, MODULES, SLOW
 from mutation.survivors import Result, result_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reference" / "mutants.md"
+PAGE = ROOT / "tests" / "mutation" / "equivalent.md"
 
 
 def main(asked: list[str]) -> None:

@@ -488,11 +488,15 @@ class Agent:
     ) -> Decision:
         """The decision of a call for one context."""
         odds = self._odds(now, call, step)
+        shape = odds.propensities.shape
+        if len(shape) != 1:
+            raise InvalidInput(
+                "context must be one context (decide_batch takes many); got odds of "
+                f"shape {shape}"
+            )
         uniform = self._uniforms(step)
-        return call.named(
-            draw(_single(odds), context, uniform, eligible=call.mask, step=step),
-            now.experts,
-        )
+        decision = draw(odds, context, uniform, eligible=call.mask, step=step)
+        return call.named(decision, now.experts)
 
     def _drawn(self, now: "_Current", call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
@@ -558,17 +562,6 @@ def _checked_state(policy: Policy, state: State) -> State:
             f"got {type(state).__name__}"
         )
     return state
-
-
-def _single(odds: Odds) -> Odds:
-    """The odds of one decision; those of many are refused."""
-    shape = odds.propensities.shape
-    if len(shape) != 1:
-        raise InvalidInput(
-            "context must be one context (decide_batch takes many); got odds of shape "
-            f"{shape}"
-        )
-    return odds
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:

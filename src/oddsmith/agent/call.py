@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.contexts.offers import offered
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Bools
-from oddsmith.core.contexts import is_table, length, rows, shown
+from oddsmith.core.contexts import is_table, length, rows, short_repr
 from oddsmith.core.decision import Context, Decision
 from oddsmith.core.errors import InvalidInput, NoEligibleArm
 from oddsmith.core.names import Arms, OfferedArms, arm_names
@@ -102,14 +102,11 @@ def call_of(
     policy: Policy, names: Arms | None, context: Context, arms: object, eligible: object
 ) -> Call:
     """The call of one decision."""
-    context = single(context)
+    if isinstance(context, list | tuple):
+        context = single(context)
     if arms is None:
-        return Call(
-            context,
-            context,
-            None if eligible is None else eligible_mask(names, eligible),
-            names,
-        )
+        chosen = None if eligible is None else eligible_mask(names, eligible)
+        return Call(context, context, chosen, names)
     offer = offered(context, arms)
     mask: Bools | None
     if names is not None:
@@ -255,7 +252,7 @@ def check_record(decision: Decision) -> None:
             names, features, odds, drawn, strict=True
         )
     ):
-        got = f"arms {shown(decision.arms)} and arm {shown(decision.arm)}"
+        got = f"arms {short_repr(decision.arms)} and arm {short_repr(decision.arm)}"
         raise InvalidInput(
             "decision must have its arm among the arms offered, and features by name; "
             f"got {got}"
@@ -322,7 +319,7 @@ def _listed(eligible: Any) -> Any:
     ):
         raise InvalidInput(
             "eligible must be a mask, or names or numbers of arms; got "
-            f"{shown(eligible)}"
+            f"{short_repr(eligible)}"
         )
     return list(eligible)
 

@@ -13,7 +13,7 @@ from oddsmith.contexts.numbers import numbers
 from oddsmith.contexts.offers import LONGEST_NAME, MOST_ARMS
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Bools
-from oddsmith.core.contexts import NamedRow, one, shown
+from oddsmith.core.contexts import NamedRow, one, short_repr
 from oddsmith.core.decision import Context, Decision
 from oddsmith.core.errors import InvalidInput, NoEligibleArm
 from oddsmith.core.names import OfferedArms
@@ -74,17 +74,17 @@ def slots_of(slots: object) -> tuple[Slot, ...]:
         return tuple(Slot(str(place)) for place in range(1, int(slots) + 1))
     if not isinstance(slots, list | tuple) or not 0 < len(slots) <= MOST_ARMS:
         allowed = f"a whole number from 1 to {MOST_ARMS:,}, or a list of so many slots"
-        raise InvalidInput(f"slots must be {allowed}; got {shown(slots)}")
+        raise InvalidInput(f"slots must be {allowed}; got {short_repr(slots)}")
     if wrong := [slot for slot in slots if not isinstance(slot, Slot)]:
         raise InvalidInput(
-            f"slots must be a list of Slot(name); got {shown(wrong[0])} in it"
+            f"slots must be a list of Slot(name); got {short_repr(wrong[0])} in it"
         )
     names = [slot.name for slot in slots]
     for name in names:
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             raise InvalidInput(
                 f"names of slots must be text of 1 to {LONGEST_NAME} characters; got "
-                f"{shown(name)}"
+                f"{short_repr(name)}"
             )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -219,7 +219,7 @@ def slot_context(context: Any, place: int, slot: Slot) -> Any:
         if not isinstance(own, Mapping):
             raise InvalidInput(
                 f"slot {slot.name!r:.40}: features must be a dict, as the context is; "
-                f"got {shown(own)}"
+                f"got {short_repr(own)}"
             )
         kind = NamedRow if isinstance(row, NamedRow) else dict
         return kind(_named({} if row is None else row, place, slot.name, own))
@@ -227,7 +227,7 @@ def slot_context(context: Any, place: int, slot: Slot) -> Any:
     if not isinstance(table, np.ndarray) or not table.ndim:
         raise InvalidInput(
             "context of slots must be a dict, a row of numbers or None; got "
-            f"{shown(context)}: the slot's number needs a place beside it"
+            f"{short_repr(context)}: the slot's number needs a place beside it"
         )
     behind = _numbered(place, slot.name, features)
     if isinstance(row, list | tuple):
@@ -261,7 +261,7 @@ def _numbered(place: int, slot: str, features: Any) -> list[float]:
     if isinstance(features, Mapping | str | bytes):
         raise InvalidInput(
             f"slot {slot!r:.40}: features must be numbers, as the context is; got "
-            f"{shown(features)}"
+            f"{short_repr(features)}"
         )
     known = np.atleast_1d(numbers(features)).tolist()
     # a missing number stays None

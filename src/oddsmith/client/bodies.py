@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.agent.slate import Slot
 from oddsmith.contexts.offers import offered
-from oddsmith.core.contexts import is_table, one, plain, shown, simple
+from oddsmith.core.contexts import is_table, one, plain, short_repr, simple
 from oddsmith.core.errors import InvalidInput
 
 __all__ = [
@@ -68,8 +68,8 @@ def context_json(context: object) -> object:
     """
     if is_table(context):
         raise InvalidInput(
-            f"context must be one dict, row or array; got {shown(context)}: give one "
-            "of its rows"
+            f"context must be one dict, row or array; got {short_repr(context)}: give "
+            "one of its rows"
         )
     try:
         return _known(one(context))
@@ -112,7 +112,7 @@ def _slot(slot: object) -> dict[str, object]:
     if not isinstance(slot, Mapping):
         raise InvalidInput(
             "slots must be a whole number, or a list of Slot(name) or dicts; got "
-            f"{shown(slot)} in it"
+            f"{short_repr(slot)} in it"
         )
     known = {str(name): _known(one(value)) for name, value in slot.items()}
     return {name: value for name, value in known.items() if value is not None}

@@ -238,9 +238,8 @@ def _fill(places: Places, row: Array, facts: Iterable[Fact]) -> None:
                 place = key.codes.get(value)
                 row[places.code(key, value) if place is None else place] = 1.0
         else:
-            for place in (
-                key.shown.get((form, value)) or places.shown(key, form, value)
-            )[0]:
+            text = key.texts.get((form, value)) or places.text(key, form, value)
+            for place in text.places:
                 row[place] = 1.0
 
 
@@ -329,7 +328,7 @@ def _learnt_facts(columns: Columns, facts: Iterable[Fact]) -> Columns:
                 code, whole = places.news_of(key, value)
                 wanted += [Wanted(str(name), key, code)] if code else []
                 wholes += [(str(name), whole, key.digest)] if whole is not None else []
-        elif not places.shown(key, form, value).complete:
+        elif not places.text(key, form, value).complete:
             wanted += [Wanted(str(name), key, part) for part in parts_of(form, value)]
     wanted.sort(key=lambda one: one.name)
     wanted += [

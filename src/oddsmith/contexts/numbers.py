@@ -13,7 +13,7 @@ from oddsmith.core.contexts import (
     is_table,
     one,
     rows,
-    shown,
+    short_repr,
     unreadable,
 )
 from oddsmith.core.errors import InvalidInput
@@ -46,7 +46,9 @@ def numbers(
             f"context must be numbers in an array; got a dict: {instead}"
         )
     if isinstance(context, str | bytes) or context is None:
-        raise InvalidInput(f"context must be numbers in an array; got {shown(context)}")
+        raise InvalidInput(
+            f"context must be numbers in an array; got {short_repr(context)}"
+        )
     if is_table(context):
         context = _table_as_array(context)
         if isinstance(context, np.ndarray):

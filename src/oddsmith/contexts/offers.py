@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.contexts.numbers import numbers
 from oddsmith.core.arrays import Array
-from oddsmith.core.contexts import has_names, is_table, one, rows, shown
+from oddsmith.core.contexts import has_names, is_table, one, rows, short_repr
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.offer import AnyOffer, Offer, OfferBatch
 
@@ -125,7 +125,7 @@ def offered(context: Any, arms: object) -> Offer:
     ):
         raise InvalidInput(
             "arms must be a dict of name: features, or a list of names; got "
-            f"{shown(arms)}"
+            f"{short_repr(arms)}"
         )
     else:
         names, features = list(arms), []
@@ -178,9 +178,9 @@ def arm_records(offer: AnyOffer) -> list[dict[str, object]]:
         if not isinstance(shared, Mapping):
             raise InvalidInput(
                 "context must be a dict beside features that are dicts; got "
-                f"{shown(shared)}"
+                f"{short_repr(shared)}"
             )
-        found += [_record(shared, arm, each.known(arm)) for arm in each.arms]
+        found += [_record(shared, arm, each.features_of(arm)) for arm in each.arms]
     return found
 
 
@@ -251,7 +251,7 @@ def _checked_names(names: Sequence[object]) -> tuple[str, ...]:
 def _as_text(name: object) -> str:
     if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
         raise InvalidInput(
-            f"names of arms must be text or whole numbers; got {shown(name)}"
+            f"names of arms must be text or whole numbers; got {short_repr(name)}"
         )
     return str(name)
 
@@ -286,7 +286,7 @@ def _kind(arm: str, row: Any) -> object:
     if isinstance(row, str | bytes) or is_table(row):
         raise InvalidInput(
             f"features of arm {arm!r:.40} must be a dict, numbers or None; got "
-            f"{shown(row)}"
+            f"{short_repr(row)}"
         )
     floats = np.atleast_1d(numbers(row))
     if floats.ndim != 1:
@@ -307,7 +307,7 @@ def _record(shared: Mapping[str, object], arm: str, own: Any) -> dict[str, objec
     if not isinstance(own, Mapping):
         raise InvalidInput(
             f"features of arm {arm!r:.40} must be a dict, as these experts read names; "
-            f"got {shown(own)}"
+            f"got {short_repr(own)}"
         )
     if both := [name for name in own if name in shared]:
         raise InvalidInput(
@@ -333,7 +333,7 @@ def _feature_numbers(
 ) -> Array:
     """Numbers (arms, d) of the features; no columns where nothing is known of any
     arm."""
-    known = [offer.known(arm) for arm in arms]
+    known = [offer.features_of(arm) for arm in arms]
     if schema is not None:
         return feature_numbers(
             arms, [{} if row is None else row for row in known], schema.encode

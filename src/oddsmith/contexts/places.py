@@ -33,7 +33,7 @@ __all__ = [
     "OTHERS",
     "Part",
     "Places",
-    "Shown",
+    "TextPlaces",
     "WORD",
     "digest_of",
     "forget",
@@ -94,7 +94,7 @@ class Part(NamedTuple):
     value: str
 
 
-class Shown(NamedTuple):
+class TextPlaces(NamedTuple):
     """The places of a value's columns, and whether learning from it would make no
     more."""
 
@@ -114,7 +114,7 @@ class Key:
         "n_values",
         "number",
         "own",
-        "shown",
+        "texts",
         "wholes",
     )
 
@@ -126,7 +126,7 @@ class Key:
         self.own = False
         self.wholes: set[int] = set()
         self.codes: dict[float, int] = {}
-        self.shown: dict[tuple[int, str], Shown] = {}
+        self.texts: dict[tuple[int, str], TextPlaces] = {}
 
     def add(self, place: int, kind: int) -> None:
         if kind == NUMBER:
@@ -198,14 +198,14 @@ class Places:
         digest = digest_of(self.salt, "array", str(place))
         return self._keys.get(digest) or Key(digest)
 
-    def shown(self, key: Key, form: int, value: str) -> Shown:
+    def text(self, key: Key, form: int, value: str) -> TextPlaces:
         """Where a text stands."""
-        known = key.shown.get((form, value))
+        known = key.texts.get((form, value))
         if known is None:
             known = self._show(key, form, value)
             if len(value) <= _SHORT:
                 self._make_room()
-                key.shown[form, value] = known
+                key.texts[form, value] = known
         return known
 
     def code(self, key: Key, value: float) -> int:
@@ -252,13 +252,13 @@ class Places:
             self._kept = 1
             self.named.clear()
             for key in self._keys.values():
-                key.shown.clear()
+                key.texts.clear()
                 key.codes.clear()
 
     def _key(self, digest: int) -> Key:
         return self._keys.setdefault(digest, Key(digest))
 
-    def _show(self, key: Key, form: int, value: str) -> Shown:
+    def _show(self, key: Key, form: int, value: str) -> TextPlaces:
         places, complete = [], True
         for part in parts_of(form, value):
             digest = self.digest(key, part)
@@ -268,7 +268,7 @@ class Places:
             complete &= place >= 0
             places.append(place)
         is_false = form == FLAG and not value
-        return Shown(
+        return TextPlaces(
             () if is_false else tuple(place for place in places if place >= 0), complete
         )
 

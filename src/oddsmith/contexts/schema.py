@@ -24,7 +24,7 @@ from oddsmith.core.contexts import (
     missing,
     one,
     rows,
-    shown,
+    short_repr,
     simple,
     unreadable,
 )
@@ -110,7 +110,7 @@ class Schema:
             got = (
                 "no rows"
                 if is_batch(contexts) and not len(contexts)
-                else shown(contexts)
+                else short_repr(contexts)
             )
             then = (
                 "name its columns by text"
@@ -261,7 +261,8 @@ def _checked_values(
             raise TypeError("a text is no list of values")
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"values must be a list for each category, by its name; got {shown(given)}"
+            "values must be a list for each category, by its name; got "
+            f"{short_repr(given)}"
         ) from error
     known: dict[str, tuple[str, ...]] = {}
     for name, values in lists.items():
@@ -275,7 +276,7 @@ def _checked_values(
         if not texts or len(set(texts)) < len(values):
             raise InvalidInput(
                 f"values of {name!r:.60} must be distinct, at least one, none missing; "
-                f"got {shown(values)}"
+                f"got {short_repr(values)}"
             )
         known[name] = tuple(texts)
     return tuple((name, known[name]) for name in categories if name in known)

@@ -43,25 +43,23 @@ def number(
     >>> number("gamma", 0.1, low=0, high=1)
     0.1
     """
-    span = (
-        f"{'(' if open_low else '['}{low:g}, "
-        f"{high:g}{')' if open_high or high == np.inf else ']'}"
-    )
-    if isinstance(value, bool) or not isinstance(
-        value, int | float | np.integer | np.floating
-    ):
-        raise InvalidInput(f"{what} must be a number in {span}; got {_shown(value)}")
+    left = "(" if open_low else "["
+    right = ")" if open_high or high == np.inf else "]"
+    span = f"{left}{low:g}, {high:g}{right}"
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if isinstance(value, bool) or not is_number:
+        raise InvalidInput(
+            f"{what} must be a number in {span}; got {_short_repr(value)}"
+        )
     try:
-        real = float(value)
+        real = float(value)  # type: ignore[arg-type]  # one of the four types
     except OverflowError as error:
         raise InvalidInput(
             f"{what} must be in {span}; got a whole number of {len(str(value))} digits"
         ) from error
-    above, below = (
-        low < real if open_low else low <= real,
-        real < high if open_high else real <= high,
-    )
-    if not (above and below and np.isfinite(real)):
+    is_above = low < real if open_low else low <= real
+    is_below = real < high if open_high else real <= high
+    if not (is_above and is_below and np.isfinite(real)):
         raise InvalidInput(f"{what} must be in {span}; got {value!r}")
     return real
 
@@ -72,18 +70,15 @@ def whole(what: str, value: object, *, low: int = 1, high: int | None = None) ->
     >>> whole("steps", 100)
     100
     """
-    if (
-        isinstance(value, int | np.integer)
-        and not isinstance(value, bool)
-        and value >= low
-        and (high is None or value <= high)
-    ):
-        return int(value)
-    span = (
-        f"of at least {low}"
-        if high is None
-        else f"from {low} to {'2^63 - 1' if high == 2**63 - 1 else f'{high:,}'}"
-    )
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    integer = int(value) if is_whole else low - 1  # type: ignore[call-overload]
+    if low <= integer and (high is None or integer <= high):
+        return integer
+    if high is None:
+        span = f"of at least {low}"
+    else:
+        top = "2^63 - 1" if high == 2**63 - 1 else f"{high:,}"
+        span = f"from {low} to {top}"
     raise InvalidInput(f"{what} must be a whole number {span}; got {value!r:.60}")
 
 
@@ -103,16 +98,16 @@ def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
             raise TypeError(f"dtype {array.dtype}")
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{what} must be numbers; got {_shown(value)}") from error
+        raise InvalidInput(
+            f"{what} must be numbers; got {_short_repr(value)}"
+        ) from error
     if ndim is not None and array.ndim != ndim:
         raise InvalidInput(f"{what} must have {ndim} axes; got shape {array.shape}")
     if array.size == 0:
         raise InvalidInput(f"{what} must not be empty; got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise InvalidInput(
-            f"{what} must be finite; got {int((~np.isfinite(array)).sum())} values "
-            "that are not"
-        )
+    n_wrong = array.size - np.count_nonzero(np.isfinite(array))
+    if n_wrong:
+        raise InvalidInput(f"{what} must be finite; got {n_wrong} values that are not")
     return array
 
 
@@ -120,34 +115,34 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then
     normalised).
 
-    What sums to 1 up to rounding is kept as it is, so that what was normalised once
-    stays the same to the last bit.
+    An array that sums to 1 up to rounding is returned as it is, so that normalising
+    twice changes no bit.
     """
     array = finite(what, value, ndim=1)
-    tolerance = 1e-6 if getattr(value, "dtype", None) == np.float32 else 1e-9
+    is_single = getattr(value, "dtype", None) == np.float32
+    tolerance = 1e-6 if is_single else 1e-9
     if array.shape != (n,):
         raise InvalidInput(
-            f"{what} must have one entry for each of the {n} {over}; got "
-            f"{array.shape[0]}"
+            f"{what} must have one entry for each of the {n} {over}; got {len(array)}"
         )
-    if (array < 0).any():
-        raise InvalidInput(
-            f"{what} must not be negative; got {float(array.min()):g} at "
-            f"{int(array.argmin())}"
-        )
+    place = int(array.argmin())
+    least = float(array[place])
+    if least < 0:
+        raise InvalidInput(f"{what} must not be negative; got {least:g} at {place}")
     total = float(array.sum())
-    if abs(total - 1) > tolerance:
+    error = abs(total - 1)
+    if error > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
-    return array if abs(total - 1) <= n * np.finfo(np.float64).eps else array / total
+    rounding = n * np.finfo(np.float64).eps
+    return array if error <= rounding else array / total
 
 
 def flat_rows(rows: Array) -> Array:
     """Rows (…, d) as (n, d), without a copy where they are contiguous; d may be 0."""
-    return (
-        rows[None]
-        if rows.ndim == 1
-        else rows.reshape(prod(rows.shape[:-1]), rows.shape[-1])
-    )
+    if rows.ndim == 1:
+        return rows[None]
+    *lead, d = rows.shape
+    return rows.reshape(prod(lead), d)
 
 
 def row_products(rows: Array, columns: Array) -> Array:
@@ -161,7 +156,9 @@ def row_products(rows: Array, columns: Array) -> Array:
     return products
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     """A short repr with the type, for error messages."""
     text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
+    if len(text) > 60:
+        text = text[:57] + "…"
+    return f"{type(value).__name__} {text}"

@@ -5,7 +5,7 @@ They run wherever odds enter (an agent, a simulation, an evaluation, a service),
 a policy may be the user's own, or ask the user's experts.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from oddsmith.core.decision import Odds, State, Step
 from oddsmith.core.errors import InvalidInput, OutOfDomain
 
 __all__ = [
+    "Fault",
     "check_losses",
     "check_odds",
     "check_state",
@@ -37,9 +38,10 @@ def check_odds(
     """
     given: Any = getattr(odds, "propensities", None)
     if not isinstance(given, np.ndarray) or given.dtype.kind != "f" or not given.size:
+        got = given if isinstance(odds, Odds) else odds
         raise InvalidInput(
             f"odds of {policy_name(policy)} must be od.Odds with an array of floats "
-            f"(…, K); got {given if isinstance(odds, Odds) else odds!r:.60}"
+            f"(…, K); got {got!r:.60}"
         )
     if given.ndim == 1 and len(given) <= _FEW and eligible is None:
         numbers = given.tolist()
@@ -48,47 +50,56 @@ def check_odds(
     fault = odds_fault(given, eligible)
     if fault is None:
         return odds
-    place, text = fault
     raise InvalidInput(
         f"odds of {policy_name(policy)} must be at least 0 and sum to 1 over the "
-        f"eligible arms; got {text}{_where(step, place)}"
+        f"eligible arms; got {fault.text}{_where(step, fault.place)}"
     )
 
 
-def odds_fault(
-    odds: Array, eligible: Bools | None = None
-) -> tuple[tuple[int, ...], str] | None:
+class Fault(NamedTuple):
+    """The first wrong entry of an array: its place, and what is wrong with it."""
+
+    place: tuple[int, ...]
+    text: str
+
+
+def odds_fault(odds: Array, eligible: Bools | None = None) -> Fault | None:
     """The first row of odds (…, K) that is no distribution, and what is wrong with it;
     None where all rows are."""
-    totals = odds.reshape(-1, odds.shape[-1]) @ np.ones(odds.shape[-1])
-    able = True if eligible is None else eligible
-    if (
-        (np.abs(totals - 1) <= _SUM).all()
-        and odds.min() >= -_BELOW
-        and (eligible is None or not np.any(odds * ~eligible))
-    ):
+    n_arms = odds.shape[-1]
+    totals = odds.reshape(-1, n_arms) @ np.ones(n_arms)
+    sums_to_1 = np.abs(totals - 1) <= _SUM
+    outside = 0.0 if eligible is None else odds * ~eligible
+    if sums_to_1.all() and odds.min() >= -_BELOW and not np.any(outside):
         return None
-    inside = np.where(able, odds >= -_BELOW, odds == 0)
-    totals = np.broadcast_to(totals.reshape(odds.shape[:-1]), inside.shape[:-1])
-    wrong = ~(np.abs(totals - 1) <= _SUM) | ~inside.all(axis=-1)
-    place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    odds = np.broadcast_to(odds, inside.shape)
-    arms = np.flatnonzero(~inside[place])
-    if not arms.size:
-        return place, f"a sum of {totals[place]:.6g}"
-    arm = int(arms[0])
-    value = odds[place][arm]
+    is_eligible = True if eligible is None else eligible
+    is_right = np.where(is_eligible, odds >= -_BELOW, odds == 0)
+    lead = is_right.shape[:-1]
+    totals = np.broadcast_to(totals.reshape(odds.shape[:-1]), lead)
+    is_wrong_row = ~(np.abs(totals - 1) <= _SUM) | ~is_right.all(axis=-1)
+    place = _first_place(is_wrong_row)
+    wrong_arms = np.flatnonzero(~is_right[place])
+    if not wrong_arms.size:
+        return Fault(place, f"a sum of {totals[place]:.6g}")
+    arm = int(wrong_arms[0])
+    value = np.broadcast_to(odds, is_right.shape)[place][arm]
     reason = ", which is not eligible" if value > 0 else ""
-    return place, f"{value:.6g} for arm {arm}{reason}"
+    return Fault(place, f"{value:.6g} for arm {arm}{reason}")
 
 
-def range_fault(values: Array) -> tuple[tuple[int, ...], str] | None:
+def range_fault(values: Array) -> Fault | None:
     """The place of the first number outside [0, 1] (or NaN), and the number; None where
     there is none."""
     if values.min() >= 0 and values.max() <= 1:
         return None
-    place = tuple(int(i) for i in np.argwhere(~((values >= 0) & (values <= 1)))[0])
-    return place, f"{values[place]:.6g}"
+    is_inside = (values >= 0) & (values <= 1)
+    place = _first_place(~is_inside)
+    return Fault(place, f"{values[place]:.6g}")
+
+
+def _first_place(is_wrong: Bools) -> tuple[int, ...]:
+    """The index of the first True."""
+    return tuple(np.argwhere(is_wrong)[0].tolist())
 
 
 def check_losses(
@@ -107,19 +118,19 @@ def check_losses(
             f"{advice.shape}; got {got}{_where(step, ())}"
         )
     asleep = np.isnan(advice)
-    right = losses > -np.inf
-    if not np.count_nonzero(asleep) and np.count_nonzero(right) == right.size:
+    is_right = losses > -np.inf
+    if not np.count_nonzero(asleep) and np.count_nonzero(is_right) == is_right.size:
         return losses
-    wrong = ~(right | asleep)
-    if not wrong.any():
+    is_wrong = ~(is_right | asleep)
+    if not is_wrong.any():
         return np.where(asleep, np.nan, losses)
-    *rows, expert = (int(i) for i in np.argwhere(wrong)[0])
-    place = (*rows, expert)
+    place = _first_place(is_wrong)
+    expert = place[-1]
     value = "NaN" if np.isnan(losses[place]) else "-inf"
     raise OutOfDomain(
         f"loss of {policy_name(policy)} must be a number above -inf for any "
         f"prediction; got {value} for {advice[place]:g} of expert "
-        f"{policy.experts.names[expert]!r}{_where(step, tuple(rows))}"
+        f"{policy.experts.names[expert]!r}{_where(step, place[:-1])}"
     )
 
 
@@ -145,7 +156,9 @@ def policy_name(policy: object) -> str:
     """The class of a policy; of wrappers, with the one inside."""
     name = type(policy).__name__
     inner = getattr(policy, "policy", None)
-    return name if inner is None else f"{name}({policy_name(inner)})"
+    if inner is None:
+        return name
+    return f"{name}({policy_name(inner)})"
 
 
 def _where(step: Step, place: tuple[int, ...]) -> str:
@@ -153,7 +166,8 @@ def _where(step: Step, place: tuple[int, ...]) -> str:
     parts = []
     if step is not None:
         steps = np.asarray(step)
-        parts.append(f"step {steps[place] if steps.ndim and place else steps}")
+        number = steps[place] if steps.ndim and place else steps
+        parts.append(f"step {number}")
     if place:
         parts.append(f"row {', '.join(map(str, place))}")
     return f" at {', '.join(parts)}" if parts else ""

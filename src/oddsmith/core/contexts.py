@@ -30,15 +30,15 @@ __all__ = [
     "is_batch",
     "is_series",
     "is_table",
-    "joined",
+    "join_batches",
     "length",
     "missing",
     "one",
     "plain",
     "rows",
-    "shown",
+    "short_repr",
     "simple",
-    "taken",
+    "take_rows",
     "unreadable",
 ]
 
@@ -77,11 +77,11 @@ def plain(value: object) -> Any:
         return value if value == value else None
     if missing(value):
         return None
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        unit = (
-            "datetime64[us]" if isinstance(value, np.datetime64) else "timedelta64[us]"
-        )
-        return value.astype(unit).item()  # nanoseconds would become a whole number
+    # nanoseconds would become a whole number
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    if isinstance(value, np.timedelta64):
+        return value.astype("timedelta64[us]").item()
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -97,11 +97,11 @@ def simple(value: object) -> object:
     if isinstance(value, Decimal | Fraction):
         return None if missing(value) else as_number("", value)
     kind = type(value)
-    is_label = kind.__module__.split(".")[0] == "pandas" and kind.__name__ in (
-        "Period",
-        "Interval",
-    )
-    return str(value) if is_label or isinstance(value, UUID) else value
+    is_of_pandas = kind.__module__.split(".")[0] == "pandas"
+    is_label = is_of_pandas and kind.__name__ in ("Period", "Interval")
+    if is_label or isinstance(value, UUID):
+        return str(value)
+    return value
 
 
 def as_number(column: object, value: object) -> float:
@@ -110,11 +110,10 @@ def as_number(column: object, value: object) -> float:
         return float(value) if -HUGE < value < HUGE else float("nan")
     if missing(value):
         return float("nan")
+    is_array = isinstance(value, np.ndarray) and value.ndim > 0
     try:
         # float() may take them
-        if isinstance(value, _NO_NUMBERS) or (
-            isinstance(value, np.ndarray) and value.ndim
-        ):
+        if isinstance(value, _NO_NUMBERS) or is_array:
             raise TypeError("it is no number")
         converted = float(value)  # type: ignore[arg-type]  # whatever float() takes
     except OverflowError:
@@ -131,20 +130,20 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     context column 'user' must be a number or text; got a dict: give each entry a column
     of its own, as 'user.age'
     """
-    got, then = shown(value), "leave the column out"
+    got = short_repr(value)
+    then = "leave the column out"
     if isinstance(value, _TIMES) or hasattr(value, "isoformat"):
-        got, then = (
-            f"the time {value}",
-            "give what matters of it as columns, hour and weekday say, or leave it out",
+        got = f"the time {value}"
+        then = (
+            "give what matters of it as columns, hour and weekday say, or leave it out"
         )
     elif isinstance(value, Mapping):
         inner = next(iter(value), "entry")
-        got, then = (
-            "a dict",
-            f"give each entry a column of its own, as '{column}.{inner}'",
-        )
+        got = "a dict"
+        then = f"give each entry a column of its own, as '{column}.{inner}'"
     elif isinstance(value, list | tuple | np.ndarray):
-        got, then = "a list", "give each entry a column of its own"
+        got = "a list"
+        then = "give each entry a column of its own"
     elif isinstance(value, bytes | bytearray):
         then = "decode it to text"
     elif isinstance(value, str):
@@ -154,13 +153,11 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     )
 
 
-def shown(value: object) -> str:
-    """The beginning of a value's repr, on one line."""
-    return (
-        f"a {type(value).__name__}"
-        if hasattr(value, "columns")
-        else " ".join(repr(value).split())[:60]
-    )
+def short_repr(value: object) -> str:
+    """The beginning of a value's repr, on one line; of a table its type."""
+    if hasattr(value, "columns"):
+        return f"a {type(value).__name__}"
+    return " ".join(repr(value).split())[:60]
 
 
 _DEEP = 4  # lists in each other, before contexts are looked for in vain
@@ -186,9 +183,9 @@ def is_table(context: object) -> TypeGuard[Any]:
     >>> is_table(pd.DataFrame({"age": [3]})), is_table([{"age": 3}])
     (True, False)
     """
-    return hasattr(context, "columns") and any(
-        hasattr(context, verb) for verb in ("iloc", "to_dicts", "to_pylist")
-    )
+    if not hasattr(context, "columns"):
+        return False
+    return any(hasattr(context, verb) for verb in ("iloc", "to_dicts", "to_pylist"))
 
 
 def is_series(context: object) -> TypeGuard[Any]:
@@ -196,7 +193,7 @@ def is_series(context: object) -> TypeGuard[Any]:
     return hasattr(context, "iloc") and not hasattr(context, "columns")
 
 
-def one(context: object) -> Any:
+def one(context: Any) -> Any:
     """One context: a row of a table as a `NamedRow`, a dict with None for NA and NaT,
     columns and tensors as arrays.
 
@@ -207,44 +204,44 @@ def one(context: object) -> Any:
     {'age': 3.0, 'city': None}
     """
     if type(context) is dict:
-        if "pandas" not in sys.modules or _USUAL.issuperset(
-            map(type, context.values())
-        ):
-            return context
-        return {
-            n: None if missing(value) and not isinstance(value, float) else value
-            for n, value in context.items()
-        }
-    if (
-        isinstance(context, np.void | np.ma.MaskedArray)
-        and context.dtype.names
-        and not context.ndim
-    ):
+        return _with_none(context)
+    if _is_structured_row(context):
         return NamedRow({name: plain(context[name]) for name in context.dtype.names})
     if isinstance(context, np.ndarray):
         return context
     if is_series(context):
         names = context.index.tolist()
-        return (
-            _row(names, map(plain, context.tolist()))
-            if _are_names(names)
-            else context.to_numpy()
-        )
-    is_array = (
-        hasattr(context, "__array__")
-        and not isinstance(context, np.generic)
-        and not is_table(context)
-    )
-    return as_array(context) if is_array else context
+        if not _are_names(names):
+            return context.to_numpy()
+        return _row(names, map(plain, context.tolist()))
+    if is_table(context) or isinstance(context, np.generic):
+        return context
+    return as_array(context) if hasattr(context, "__array__") else context
+
+
+def _is_structured_row(context: Any) -> bool:
+    if not isinstance(context, np.void | np.ma.MaskedArray):
+        return False
+    return bool(context.dtype.names) and context.ndim == 0
+
+
+def _with_none(context: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict with None for the NA and NaT of pandas; NaN stays."""
+    has_pandas = "pandas" in sys.modules
+    if not has_pandas or _USUAL.issuperset(map(type, context.values())):
+        return context
+    return {
+        name: None if missing(value) and not isinstance(value, float) else value
+        for name, value in context.items()
+    }
 
 
 def is_batch(context: object) -> bool:
     """Whether this is a table, a list, an array of more than one axis, or one of
     objects or structured rows."""
     if isinstance(context, np.ndarray):
-        return (
-            context.ndim > 1 or context.dtype == np.object_ or bool(context.dtype.names)
-        )
+        has_rows = context.ndim > 1 or context.dtype == np.object_
+        return has_rows or bool(context.dtype.names)
     return isinstance(context, list | tuple) or is_table(context)
 
 
@@ -265,7 +262,8 @@ def as_array(
             "is missing"
         )
         raise InvalidInput(
-            f"context must be rows of the same length; got {shown(context)}: {then}"
+            "context must be rows of the same length; got "
+            f"{short_repr(context)}: {then}"
         ) from error
 
 
@@ -279,14 +277,20 @@ def has_names(context: object) -> bool:
             return context.size > 0 and isinstance(context.flat[0], Mapping)
         return bool(context.dtype.names)
     if isinstance(context, list | tuple):
-        for _ in range(_DEEP):
-            context = (
-                context[0] if isinstance(context, list | tuple) and context else context
-            )
-        return not isinstance(context, list | tuple) and has_names(context)
+        first = _innermost_first(context)
+        return not isinstance(first, list | tuple) and has_names(first)
     if is_table(context):
         return _are_names(_names(context))
     return is_series(context) and _are_names(context.index.tolist())
+
+
+def _innermost_first(context: object) -> object:
+    """The first entry of the first entry of lists in each other, a few levels down."""
+    for _ in range(_DEEP):
+        if not isinstance(context, list | tuple) or not context:
+            break
+        context = context[0]
+    return context
 
 
 def rows(contexts: Any) -> Sequence[Any]:
@@ -303,19 +307,15 @@ def rows(contexts: Any) -> Sequence[Any]:
         _check_distinct(names)
         columns = [[plain(value) for value in column] for column in _columns(contexts)]
         return [_row(names, values) for values in zip(*columns, strict=True)]
+    if isinstance(contexts, np.matrix):
+        contexts = np.asarray(contexts)  # a row of a matrix is a matrix
     if isinstance(contexts, np.ndarray):
-        plain_array = (
-            np.asarray(contexts) if isinstance(contexts, np.matrix) else contexts
-        )
-        return (
-            [one(context) for context in contexts]
-            if contexts.dtype.names
-            else list(plain_array)
-        )
-    return [
-        one(context)
-        for context in (contexts.tolist() if hasattr(contexts, "iloc") else contexts)
-    ]
+        if contexts.dtype.names:
+            return [one(context) for context in contexts]
+        return list(contexts)
+    if hasattr(contexts, "iloc"):
+        contexts = contexts.tolist()
+    return [one(context) for context in contexts]
 
 
 def categorical(contexts: object) -> set[str]:
@@ -327,56 +327,51 @@ def categorical(contexts: object) -> set[str]:
     """
     if not is_table(contexts):
         return set()
-    kinds = (
-        contexts.schema.types if hasattr(contexts, "column_names") else contexts.dtypes
-    )
-    words = [str(kind).casefold() for kind in kinds]
-    return {
-        str(n)
-        for n, word in zip(_names(contexts), words, strict=True)
-        if word.startswith(("categ", "dictionary"))
-    }
+    is_arrow = hasattr(contexts, "column_names")
+    kinds = contexts.schema.types if is_arrow else contexts.dtypes
+    columns = set()
+    for name, kind in zip(_names(contexts), kinds, strict=True):
+        if str(kind).casefold().startswith(("categ", "dictionary")):
+            columns.add(str(name))
+    return columns
 
 
-def length(contexts: object) -> int:
+def length(contexts: Any) -> int:
     """How many contexts there are in a batch, at least one."""
-    kinds = "an array, a list or a data frame"
     is_rows = (
         isinstance(contexts, Sequence)
         or hasattr(contexts, "__array__")
         or is_table(contexts)
     )
-    if (
-        not is_rows
-        or isinstance(contexts, str | bytes)
-        or not hasattr(contexts, "__len__")
-        or getattr(contexts, "ndim", 1) == 0
-    ):
+    has_length = hasattr(contexts, "__len__") and getattr(contexts, "ndim", 1) > 0
+    if not is_rows or not has_length or isinstance(contexts, str | bytes):
         raise InvalidInput(
-            f"contexts must be rows: {kinds}; got {shown(contexts)} (decide takes one "
-            "context)"
+            "contexts must be rows: an array, a list or a data frame; got "
+            f"{short_repr(contexts)} (decide takes one context)"
         )
     if is_table(contexts) and has_names(contexts):
         _check_distinct(_names(contexts))
-    if len(contexts) == 0:
+    n = len(contexts)
+    if n == 0:
         raise InvalidInput("contexts must be at least one row; got none")
-    return len(contexts)
+    return n
 
 
-def taken(contexts: Any, places: RowPlaces) -> Any:
+def take_rows(contexts: Any, places: RowPlaces) -> Any:
     """The contexts of a batch at `places`: a slice, a mask or an array of numbers;
     tables stay tables."""
     if isinstance(contexts, np.ndarray):
         return contexts[places]
-    at = np.arange(len(contexts))[places]
+    numbers = np.arange(len(contexts))[places]
     if hasattr(contexts, "iloc"):
-        return contexts.iloc[at]
-    if hasattr(contexts, "take") and is_table(contexts):  # pyarrow
-        return contexts.take(at)
-    return contexts[at] if is_table(contexts) else [contexts[int(i)] for i in at]
+        return contexts.iloc[numbers]
+    if not is_table(contexts):
+        return [contexts[number] for number in numbers.tolist()]
+    is_arrow = hasattr(contexts, "take")
+    return contexts.take(numbers) if is_arrow else contexts[numbers]
 
 
-def joined(batches: Sequence[Any]) -> Any:
+def join_batches(batches: Sequence[Any]) -> Any:
     """One batch after the other: an array of arrays, else the list of all contexts."""
     if len(batches) == 1:
         return batches[0]
@@ -395,16 +390,17 @@ def _are_names(names: Sequence[object]) -> bool:
 
 
 def _check_distinct(names: Sequence[object]) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(
-            f"columns of a table must have distinct names; got {twice!r} twice: rename "
-            "one"
-        )
+    if len(set(names)) == len(names):
+        return
+    twice = next(name for name in names if names.count(name) > 1)
+    raise InvalidInput(
+        f"columns of a table must have distinct names; got {twice!r} twice: rename one"
+    )
 
 
 def _names(table: Any) -> list[object]:
-    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+    is_arrow = hasattr(table, "column_names")
+    return list(table.column_names if is_arrow else table.columns)
 
 
 def _columns(table: Any) -> list[list[object]]:

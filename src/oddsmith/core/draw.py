@@ -26,11 +26,8 @@ class Uniforms:
 
     def __init__(self, seed: int) -> None:
         key = str(seed).encode()
-        if (
-            isinstance(seed, bool)
-            or not isinstance(seed, int | np.integer)
-            or len(key) > 64
-        ):
+        is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not is_whole or len(key) > 64:
             raise InvalidInput(
                 f"seed must be an integer of at most 64 digits; got {seed!r}"
             )
@@ -38,13 +35,14 @@ class Uniforms:
 
     def __call__(self, decision_id: int | str) -> float:
         """53 random bits as a number in [0, 1)."""
-        hashed = self._keyed()
-        hashed.update(
-            decision_id.encode()
-            if isinstance(decision_id, str)
-            else b"%d" % decision_id
-        )
-        return (int.from_bytes(hashed.digest(), "little") >> 11) * 2.0**-53
+        if isinstance(decision_id, str):
+            message = decision_id.encode()
+        else:
+            message = b"%d" % decision_id
+        keyed = self._keyed()
+        keyed.update(message)
+        bits = int.from_bytes(keyed.digest(), "little") >> 11
+        return bits * 2.0**-53
 
 
 def pick(propensities: Array, uniform: Real) -> Any:

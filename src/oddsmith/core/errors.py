@@ -73,22 +73,24 @@ class BrokenLog(InvalidInput):
     """A row of a log breaks a rule.
 
     >>> print(
-    ...     BrokenLog("reward", 7, "must be in [0, 1]; got 3").moved(100, "march.csv")
+    ...     BrokenLog("reward", 7, "must be in [0, 1]; got 3").shift(100, "march.csv")
     ... )
     march.csv: column reward, row 107: must be in [0, 1]; got 3
     """
 
     def __init__(self, column: str, row: int, rule: str, source: str = "") -> None:
-        self.column, self.row, self.rule, self.source = column, row, rule, source
-        super().__init__(
-            f"{source}{': ' if source else ''}column {column}, row {row}: {rule}"
-        )
+        self.column = column
+        self.row = row
+        self.rule = rule
+        self.source = source
+        prefix = f"{source}: " if source else ""
+        super().__init__(f"{prefix}column {column}, row {row}: {rule}")
 
     def __reduce__(self) -> "tuple[type[BrokenLog], tuple[str, int, str, str]]":
         # so that it comes home from a worker
         return BrokenLog, (self.column, self.row, self.rule, self.source)
 
-    def moved(self, by: int, source: str) -> "BrokenLog":
+    def shift(self, by: int, source: str) -> "BrokenLog":
         """The same for the row of a whole file that is read in pieces."""
         return BrokenLog(self.column, self.row + by, self.rule, source)
 
@@ -151,7 +153,9 @@ class ServiceError(OddsmithError):
     """
 
     def __init__(self, sentence: str, status: int = 0, code: str = "") -> None:
-        self.sentence, self.status, self.code = sentence, status, code
+        self.sentence = sentence
+        self.status = status
+        self.code = code
         super().__init__(sentence)
 
     def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, int, str]]":
@@ -192,10 +196,9 @@ class NoVersion(OddsmithWarning):
 
 def place_of(error: BaseException, *, frames: int = 1) -> str:
     """The type of an exception and where it was raised, the innermost frames first; not
-    what it says.
+    its message.
 
-    What an exception says may hold the data it was raised for, which has no place in a
-    log.
+    The message may hold the data for which it was raised, which has no place in a log.
 
     >>> try:
     ...     {}["a context"]
@@ -203,13 +206,12 @@ def place_of(error: BaseException, *, frames: int = 1) -> str:
     ...     print(place_of(error))
     KeyError at <doctest oddsmith.core.errors.place_of[0]>:2 in <module>
     """
-    stack = [
-        (frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)
-    ][::-1][:frames]
-    places = [
-        f"{PurePath(code.co_filename).name}:{line} in {code.co_name}"
-        for code, line in stack
-    ]
-    return " at ".join(
-        [type(error).__name__, *([" < ".join(places)] if places else [])]
-    )
+    places = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        places.append(f"{PurePath(code.co_filename).name}:{line} in {code.co_name}")
+    places.reverse()
+    kind = type(error).__name__
+    if not places[:frames]:
+        return kind
+    return f"{kind} at {' < '.join(places[:frames])}"

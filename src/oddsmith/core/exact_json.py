@@ -23,7 +23,7 @@ from oddsmith.core.contexts import (
     one,
     plain,
     rows,
-    shown,
+    short_repr,
     simple,
 )
 from oddsmith.core.errors import InvalidInput
@@ -43,17 +43,12 @@ def encode_floats(values: Array) -> Json:
     [0.5, None, '-inf']
     """
     if np.isfinite(values).all():
-        listed: Json = values.tolist()
-        return listed
-    if values.ndim == 0:
-        return (
-            None
-            if np.isnan(values)
-            else str(float(values))
-            if np.isinf(values)
-            else float(values)
-        )
-    return [encode_floats(row) for row in values]
+        finite: Json = values.tolist()
+        return finite
+    if values.ndim:
+        return [encode_floats(row) for row in values]
+    number = float(values)
+    return None if np.isnan(number) else str(number)
 
 
 def decode_floats(values: Json) -> Array:
@@ -69,10 +64,10 @@ def encode(value: object) -> Json:
     >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
     {'age': 31, 'embedding': array([1., 2.], dtype=float32)}
     """
-    # a union would be made anew at each call
+    # isinstance with a union of types would make the union again at each call
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    # as contexts often are
+    # a list of finite floats, as contexts often are
     if (
         isinstance(value, list)
         and set(map(type, value)) == {float}
@@ -80,27 +75,14 @@ def encode(value: object) -> Json:
     ):
         return value
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fiubU":
-        if value.dtype == np.longdouble:
-            value = value.astype(np.float64)  # JSON has no longer ones
-        values = (
-            encode_floats(np.asarray(value))
-            if value.dtype.kind == "f"
-            else value.tolist()
-        )
-        return {"$array": values, "dtype": value.dtype.str, "shape": list(value.shape)}
+        return _array(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
-        return {
-            "$array": value.astype(np.int64).tolist(),
-            "dtype": value.dtype.str,
-            "shape": list(value.shape),
-        }
+        return _array(value)
     if isinstance(value, float):
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
         return _rows(value) or [encode(inner) for inner in value]
-    if isinstance(value, np.ndarray) and (
-        value.dtype.names or value.dtype == np.object_
-    ):
+    if isinstance(value, np.ndarray) and _has_objects(value):
         return encode(list(rows(value)))
     if isinstance(value, AnyOffer):
         return _offers(value)
@@ -117,57 +99,77 @@ def encode(value: object) -> Json:
         return None
     if isinstance(value, _TIMES):
         return _time(value)
-    if (common := simple(value)) is not value:
+    common = simple(value)
+    if common is not value:
         return encode(common)
     then = "give what matters of it as numbers or text, or leave it out"
     kinds = "numbers, text, times, lists and dicts"
     raise InvalidInput(
-        f"context must hold what JSON can, {kinds}; got {shown(value)}: {then}"
+        f"context must hold what JSON can, {kinds}; got {short_repr(value)}: {then}"
     )
+
+
+def _array(value: Any) -> Json:
+    """An array of numbers, text or times, or one such value of numpy."""
+    if value.dtype == np.longdouble:
+        value = value.astype(np.float64)  # JSON has no longer ones
+    if value.dtype.kind == "f":
+        values = encode_floats(np.asarray(value))
+    elif value.dtype.kind in "mM":
+        values = value.astype(np.int64).tolist()
+    else:
+        values = value.tolist()
+    return {"$array": values, "dtype": value.dtype.str, "shape": list(value.shape)}
+
+
+def _has_objects(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype == np.object_ or bool(array.dtype.names)
 
 
 def _dict(value: dict[Any, Any]) -> Json:
     """A dict; a row of a table, and one with unusual keys, is tagged."""
     if isinstance(value, NamedRow):
         return {"$row": encode(dict(value))}
-    if all(isinstance(name, str) and not name.startswith("$") for name in value):
+    is_usual = all(isinstance(name, str) and not name.startswith("$") for name in value)
+    if is_usual:
         return {name: encode(inner) for name, inner in value.items()}
     return {"$dict": [[encode(name), encode(inner)] for name, inner in value.items()]}
 
 
 def _offers(value: AnyOffer) -> Json:
     """An offer, or a batch of them."""
-    if isinstance(value, Offer):
-        return {
-            "$offer": [encode(value.context), list(value.arms), encode(value.features)]
-        }
-    return {"$offers": [_offers(offer) for offer in value.offers]}
+    if isinstance(value, OfferBatch):
+        return {"$offers": [_offers(offer) for offer in value.offers]}
+    context = encode(value.context)
+    features = encode(value.features)
+    return {"$offer": [context, list(value.arms), features]}
 
 
 def _time(value: object) -> Json:
-    """A time to the microsecond; those of pandas and numpy may have nanoseconds, which
-    Python has not."""
-    known = plain(value)
-    if isinstance(known, timedelta):
-        return {"$span": [known.days, known.seconds, known.microseconds]}
-    if isinstance(known, datetime):
-        return {"$time": datetime.isoformat(known)}
-    return {"$date" if isinstance(known, date) else "$clock": known.isoformat()}
+    """A time to the microsecond; pandas and numpy may have nanoseconds, Python has
+    none."""
+    moment = plain(value)
+    if isinstance(moment, timedelta):
+        return {"$span": [moment.days, moment.seconds, moment.microseconds]}
+    if isinstance(moment, datetime):
+        return {"$time": datetime.isoformat(moment)}
+    if isinstance(moment, date):
+        return {"$date": moment.isoformat()}
+    return {"$clock": moment.isoformat()}
 
 
 def _rows(values: Sequence[object]) -> Json:
     """Rows of one table with its names once; None for any other list."""
-    kept = [row for value in values if isinstance(row := one(value), NamedRow)]
-    if (
-        not kept
-        or len(kept) < len(values)
-        or any(list(row) != list(kept[0]) for row in kept)
-    ):
+    table: list[NamedRow] = []
+    for value in values:
+        row = one(value)
+        if not isinstance(row, NamedRow) or (table and list(row) != list(table[0])):
+            return None
+        table.append(row)
+    if not table:
         return None
-    return {
-        "$rows": list(kept[0]),
-        "values": [[encode(inner) for inner in row.values()] for row in kept],
-    }
+    cells = [[encode(cell) for cell in row.values()] for row in table]
+    return {"$rows": list(table[0]), "values": cells}
 
 
 def decode(value: Any) -> Any:
@@ -178,29 +180,31 @@ def decode(value: Any) -> Any:
         return value
     if "$float" in value:
         return float(value["$float"])
-    if len(value) == 1 and (read := _READ.get(next(iter(value)))) is not None:
-        return read(next(iter(value.values())))
-    if "$row" in value:
-        return NamedRow(decode(value["$row"]))
+    if len(value) == 1:
+        [(tag, inner)] = value.items()
+        read = _READ.get(tag)
+        if read is not None:
+            return read(inner)
     if "$rows" in value:
-        return [
-            NamedRow(zip(value["$rows"], map(decode, values), strict=True))
-            for values in value["values"]
-        ]
-    if "$tuple" in value:
-        return tuple(decode(inner) for inner in value["$tuple"])
-    if "$dict" in value:
-        return {decode(name): decode(inner) for name, inner in value["$dict"]}
+        names = value["$rows"]
+        return [_named_row(names, cells) for cells in value["values"]]
     if "$array" in value:
-        dtype = np.dtype(value["dtype"])
-        plain_kind = np.dtype(np.int64) if dtype.kind in "mM" else dtype
-        values = (
-            decode_floats(value["$array"])
-            if dtype.kind == "f"
-            else np.array(value["$array"], dtype=plain_kind)
-        )
-        return values.astype(dtype).reshape(value["shape"])[()]
+        return _decode_array(value)
     return {name: decode(inner) for name, inner in value.items()}
+
+
+def _named_row(names: Sequence[str], cells: Sequence[Json]) -> NamedRow:
+    return NamedRow(zip(names, map(decode, cells), strict=True))
+
+
+def _decode_array(value: dict[str, Any]) -> Any:
+    dtype = np.dtype(value["dtype"])
+    if dtype.kind == "f":
+        values = decode_floats(value["$array"])
+    else:
+        plain_dtype = np.dtype(np.int64) if dtype.kind in "mM" else dtype
+        values = np.array(value["$array"], dtype=plain_dtype)
+    return values.astype(dtype).reshape(value["shape"])[()]
 
 
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
@@ -211,4 +215,7 @@ _READ: dict[str, Callable[[Any], object]] = {
     "$span": lambda parts: timedelta(*parts),
     "$offer": lambda parts: Offer(decode(parts[0]), tuple(parts[1]), decode(parts[2])),
     "$offers": lambda parts: OfferBatch(tuple(map(decode, parts))),
+    "$row": lambda row: NamedRow(decode(row)),
+    "$tuple": lambda parts: tuple(map(decode, parts)),
+    "$dict": lambda pairs: {decode(name): decode(inner) for name, inner in pairs},
 }

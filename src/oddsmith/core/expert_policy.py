@@ -24,15 +24,15 @@ __all__ = [
     "MultiplicativeWeights",
     "OverExperts",
     "Prior",
-    "certain",
     "check_advice",
     "check_eligible",
     "checked_prior",
     "column",
     "drawn_advice",
     "drawn_losses",
-    "explored",
+    "greedy_odds",
     "in_places",
+    "mix_uniform",
     "shared_log_weights",
     "shared_prior",
 ]
@@ -56,15 +56,17 @@ def checked_prior(prior: object, names: Sequence[str]) -> Array:
     if prior is None:
         return np.full(n, 1.0 / n)
     if isinstance(prior, Mapping):
-        if unknown := [name for name in prior if name not in names]:
-            raise InvalidInput(
-                f"prior must name the experts; got {unknown[0]!r}, which is none of "
-                f"{list(names)[:8]}{hint(str(unknown[0]), names)}"
-            )
-        if missing := [name for name in names if name not in prior]:
-            raise InvalidInput(
-                f"prior must name every expert; got none for {missing[0]!r}"
-            )
+        for name in prior:
+            if name not in names:
+                raise InvalidInput(
+                    f"prior must name the experts; got {name!r}, which is none of "
+                    f"{list(names)[:8]}{hint(str(name), names)}"
+                )
+        for name in names:
+            if name not in prior:
+                raise InvalidInput(
+                    f"prior must name every expert; got none for {name!r}"
+                )
         prior = [prior[name] for name in names]
     return simplex("prior", prior, n=n, over="experts")
 
@@ -78,16 +80,17 @@ def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
         )
 
 
-def check_eligible(eligible: object, n_arms: int | None = None) -> None:
-    """Refuse what is neither None nor a boolean mask (of `n_arms`, if given) with at
-    least one arm in every row."""
+def check_eligible(eligible: Any, n_arms: int | None = None) -> None:
+    """Refuse an `eligible` that is neither None nor a boolean mask with at least one
+    arm in every row (of `n_arms`, if given)."""
     if eligible is None:
         return
-    if (
-        not isinstance(eligible, np.ndarray)
-        or eligible.dtype != np.bool_
-        or eligible.ndim == 0
-    ):
+    is_mask = (
+        isinstance(eligible, np.ndarray)
+        and eligible.dtype == np.bool_
+        and eligible.ndim > 0
+    )
+    if not is_mask:
         raise InvalidInput(
             f"eligible must be a boolean mask (…, K); got {type(eligible).__name__} "
             f"{eligible!r:.60}"
@@ -128,9 +131,8 @@ class OverExperts(Policy):
         """The experts' predictions and ballots (…, N, K), checked against the state."""
         check_eligible(eligible)
         predictions, ballots = self.experts.advise(state.experts, context, eligible)
-        return checked_predictions(
-            predictions, self.weights_of(state), eligible
-        ), ballots
+        log_weights = self.weights_of(state)
+        return checked_predictions(predictions, log_weights, eligible), ballots
 
     @property
     def in_place(self) -> bool:
@@ -149,26 +151,24 @@ class OverExperts(Policy):
         self, state: State, arms: Sequence[str] | None
     ) -> dict[str, Any]:
         """The weight of each expert, by name."""
-        return dict(
-            zip(self.experts.names, self.posterior(state).tolist(), strict=True)
-        )
+        posterior = self.posterior(state).tolist()
+        return dict(zip(self.experts.names, posterior, strict=True))
 
-    def learnt_by_experts(
-        self, state: State, decision: Decision, reward: Real
-    ) -> State:
+    def update_experts(self, state: State, decision: Decision, reward: Real) -> State:
         """The experts' own state after one reward; fixed experts keep theirs."""
         if not self.experts.learns:
             return state
-        return _returned(self.experts.update(state, decision, reward), "update")
+        return _check_returned(self.experts.update(state, decision, reward), "update")
 
-    def revised_by_experts(
+    def revise_experts(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
         """The experts' own state after a reward they have learnt turned into another;
         fixed experts keep theirs."""
         if not self.experts.learns:
             return state
-        return _returned(self.experts.revise(state, decision, before, reward), "revise")
+        revised = self.experts.revise(state, decision, before, reward)
+        return _check_returned(revised, "revise")
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,8 @@ class MultiplicativeWeights(OverExperts):
         self, state: ExpertState, arms: Sequence[str]
     ) -> tuple[Self, ExpertState]:
         experts, own = self.experts.with_arms(state.experts, arms)
-        return self.with_bank(experts), state._replace(experts=own)
+        state = state._replace(experts=own)
+        return self.with_bank(experts), state
 
     def with_expert_share(
         self, state: ExpertState, change: ExpertShare
@@ -223,16 +224,15 @@ class MultiplicativeWeights(OverExperts):
 
     def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
         """The prior, with batch axes `shape`."""
-        log_weights = np.broadcast_to(
-            self.log_prior - self.log_prior.max(), (*shape, len(self.log_prior))
-        ).copy()
+        first = self.log_prior - self.log_prior.max()
+        log_weights = np.broadcast_to(first, (*shape, len(first))).copy()
         return ExpertState(log_weights, 0, self.experts.init(shape))
 
     def posterior(self, state: ExpertState) -> Array:
         """The weight (…, N) of each expert, normalised."""
         return weights.posterior(state.log_weights)
 
-    def reweighed(
+    def reweigh(
         self, state: ExpertState, factors: Array, decision: Decision, reward: Real
     ) -> ExpertState:
         """The state with log weights changed by `factors` (…, N), sleepers charged the
@@ -244,16 +244,12 @@ class MultiplicativeWeights(OverExperts):
                     "decision must carry the log weights it was drawn with, for an "
                     "expert slept; got none"
                 )
-            factors = weights.charge(
-                np.where(asleep, 0.0, factors), decision.log_weights, asleep
-            )
+            awake_factors = np.where(asleep, 0.0, factors)
+            factors = weights.charge(awake_factors, decision.log_weights, asleep)
         check_advice(factors.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, factors)
-        return ExpertState(
-            log_weights,
-            state.learnt + 1,
-            self.learnt_by_experts(state.experts, decision, reward),
-        )
+        own = self.update_experts(state.experts, decision, reward)
+        return ExpertState(log_weights, state.learnt + 1, own)
 
 
 def shared_prior(prior: Array, change: ExpertShare) -> Array:
@@ -263,7 +259,8 @@ def shared_prior(prior: Array, change: ExpertShare) -> Array:
     >>> shared_prior(np.array([0.5, 0.5]), ExpertShare(Experts(), (), 2, 0.2))
     array([0.4, 0.4, 0.2])
     """
-    wider = np.append(prior, 0.0) if change.place == len(prior) else prior.copy()
+    joins = change.place == len(prior)
+    wider = np.append(prior, 0.0) if joins else prior.copy()
     wider *= 1 - change.share
     wider[change.place] = change.share
     shared: Array = wider / wider.sum()
@@ -317,11 +314,10 @@ def in_places(decision: Decision, places: Ints, log_weights: Array) -> Decision:
     if (places < 0).any():
         shape = (*decision.advice.shape[:-1], len(places))
         now = np.broadcast_to(log_weights, shape)
-        drawn_with = (
-            now
-            if drawn_with is None
-            else np.where(np.isnan(drawn_with), now, drawn_with)
-        )
+        if drawn_with is None:
+            drawn_with = now
+        else:
+            drawn_with = np.where(np.isnan(drawn_with), now, drawn_with)
     return decision._replace(
         advice=columns(decision.advice, np.nan),
         bonus=columns(decision.bonus, np.nan),
@@ -329,7 +325,7 @@ def in_places(decision: Decision, places: Ints, log_weights: Array) -> Decision:
     )
 
 
-def _returned(state: State, verb: str) -> State:
+def _check_returned(state: State, verb: str) -> State:
     if state is None:
         raise InvalidInput(
             f"{verb} of experts must return their state, even if changed in place; got "
@@ -351,11 +347,9 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
 
 def column(reward: Real) -> Real:
     """A reward (…) as (…, 1), for arithmetic with one number per expert."""
-    return (
-        reward
-        if isinstance(reward, float)
-        else np.asarray(reward, dtype=np.float64)[..., None]
-    )
+    if isinstance(reward, float):
+        return reward
+    return np.asarray(reward, dtype=np.float64)[..., None]
 
 
 def drawn_losses(
@@ -368,31 +362,31 @@ def drawn_losses(
     return check_losses(policy, losses, advice, decision.step)
 
 
-def certain(scores: Array, eligible: Bools | None) -> Array:
+def greedy_odds(scores: Array, eligible: Bools | None) -> Array:
     """All mass on the first eligible arm of the highest score (…, K).
 
-    >>> certain(np.array([0.2, 0.7, 0.7]), None)
+    >>> greedy_odds(np.array([0.2, 0.7, 0.7]), None)
     array([0., 1., 0.])
     """
-    best = (scores if eligible is None else np.where(eligible, scores, -np.inf)).argmax(
-        axis=-1
-    )
-    odds: Array = (np.arange(scores.shape[-1]) == best[..., None]).astype(np.float64)
+    if eligible is not None:
+        scores = np.where(eligible, scores, -np.inf)
+    best = scores.argmax(axis=-1)
+    is_best = np.arange(scores.shape[-1]) == best[..., None]
+    odds: Array = is_best.astype(np.float64)
     return odds
 
 
-def explored(odds: Array, gamma: float, eligible: Bools | None) -> Array:
+def mix_uniform(odds: Array, gamma: float, eligible: Bools | None) -> Array:
     """(1 - γ) odds + γ/K over the eligible arms (…, K).
 
-    >>> explored(np.array([1.0, 0.0]), 0.1, None)
+    >>> mix_uniform(np.array([1.0, 0.0]), 0.1, None)
     array([0.95, 0.05])
     """
     if gamma == 0:
         return odds
-    n_arms = (
-        odds.shape[-1]
-        if eligible is None
-        else np.add.reduce(eligible, axis=-1, keepdims=True)
-    )
-    even: Real = 1 / n_arms if eligible is None else eligible / n_arms
-    return (1 - gamma) * odds + gamma * even
+    uniform: Real
+    if eligible is None:
+        uniform = 1 / odds.shape[-1]
+    else:
+        uniform = eligible / np.add.reduce(eligible, axis=-1, keepdims=True)
+    return (1 - gamma) * odds + gamma * uniform

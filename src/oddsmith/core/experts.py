@@ -14,19 +14,19 @@ from oddsmith.core.offer import AnyOffer
 from oddsmith.core.weights import greedy, vote
 
 __all__ = [
+    "AdviceAndOdds",
     "Experts",
-    "Fused",
     "arms_needed",
     "as_floats",
     "as_predictions",
     "check_bank",
     "checked_predictions",
+    "failure_of",
     "no_infinity",
-    "raised",
     "refuse_offer",
 ]
 
-Fused: TypeAlias = tuple[Array, Array, bool]
+AdviceAndOdds: TypeAlias = tuple[Array, Array, bool]
 """Predictions (…, N, K), odds (…, K), and whether an expert lacks an opinion on an
 eligible arm."""
 
@@ -104,19 +104,18 @@ class Experts:
     ) -> tuple[Array, Array]:
         """Predictions and ballots, both (…, N, K): greedy on the predictions, ties
         share the vote."""
-        predictions = _as_known_type(
-            self.predict(state, context), len(self.names), eligible
-        )
-        return predictions, greedy(predictions, eligible)
+        predictions = self.predict(state, context)
+        checked = _as_known_type(predictions, len(self.names), eligible)
+        return checked, greedy(checked, eligible)
 
-    def fused(
+    def advise_and_mix(
         self,
         state: State,
         context: Context,
         log_weights: Array,
         gamma: Real,
         eligible: Bools | None = None,
-    ) -> Fused | None:
+    ) -> AdviceAndOdds | None:
         """The same as `advise` and `weights.mix` in one compiled call, where there is
         one; else None.
 
@@ -124,10 +123,10 @@ class Experts:
         """
         if kernels.compiled() is None or type(self).advise is not Experts.advise:
             return None
-        predictions = checked_predictions(
-            self.predict(state, context), log_weights, eligible
-        )
-        return predictions, *vote(log_weights, predictions, gamma, eligible)
+        predictions = self.predict(state, context)
+        checked = checked_predictions(predictions, log_weights, eligible)
+        odds, is_asleep = vote(log_weights, checked, gamma, eligible)
+        return checked, odds, is_asleep
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """The state after one reward; whatever can raise must come before the first
@@ -178,23 +177,22 @@ def refuse_offer(
 
 def arms_needed(experts: Experts) -> InvalidInput:
     """The refusal of a context without arms, where experts were made without arms."""
-    kind, also = (
-        type(experts).__name__,
-        "in a stack give these the fixed arms of the others, or none to all",
-    )
+    kind = type(experts).__name__
+    also = "in a stack give these the fixed arms of the others, or none to all"
     return InvalidInput(
         f"{kind} made without arms need them with the call: decide(context, arms=…); "
         f"{also}"
     )
 
 
-def raised(source: str, error: Exception) -> ExpertFailed:
+def failure_of(source: str, error: Exception) -> ExpertFailed:
     """ExpertFailed for an exception that the user's code raised, in one sentence.
 
-    >>> print(raised("expert 'net'", KeyError("hour")))
+    >>> print(failure_of("expert 'net'", KeyError("hour")))
     expert 'net' raised KeyError: 'hour'
     """
-    first = next(iter(f"{error}".splitlines()), "")
+    lines = str(error).splitlines()
+    first = lines[0] if lines else ""
     return ExpertFailed(f"{source} raised {type(error).__name__}: {first:.200}")
 
 
@@ -218,16 +216,16 @@ def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
     """`values` as floats (…, N, K) from outside code, or ExpertFailed in one
     sentence."""
     predictions = as_floats(values, source=source)
-    if (
-        predictions.ndim < 2
-        or predictions.shape[-2] != n_experts
-        or predictions.shape[-1] == 0
-    ):
-        wanted = f"predictions of shape (…, {n_experts}, K)"
-        raise ExpertFailed(
-            f"{source} must give {wanted}; got {predictions.shape}", kind="shape"
-        )
+    _check_shape(predictions, n_experts, source)
     return predictions
+
+
+def _check_shape(predictions: Array, n_experts: int, source: str) -> None:
+    """Refuse predictions that are not (…, n_experts, K) with at least one arm."""
+    shape = predictions.shape
+    if shape[-2:-1] != (n_experts,) or shape[-1] == 0:
+        wanted = f"predictions of shape (…, {n_experts}, K)"
+        raise ExpertFailed(f"{source} must give {wanted}; got {shape}", kind="shape")
 
 
 def no_infinity(predictions: Array, *, source: str) -> Array:
@@ -250,11 +248,8 @@ def checked_predictions(
     if not np.vdot(checked, checked) < np.inf:
         no_infinity(checked, source="experts")
     if checked.ndim > 2 or log_weights.ndim > 1:
-        _check_axes(
-            log_weights.shape[:-1],
-            checked.shape[:-2],
-            () if eligible is None else eligible.shape[:-1],
-        )
+        mask_axes = () if eligible is None else eligible.shape[:-1]
+        _check_axes(log_weights.shape[:-1], checked.shape[:-2], mask_axes)
     return checked
 
 
@@ -272,23 +267,23 @@ def _as_known_type(
 ) -> Array:
     """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that
     fits."""
-    if not isinstance(predictions, np.ndarray) or not (
-        predictions.dtype is _FLOATS[0] or predictions.dtype in _FLOATS
-    ):
-        predictions = as_predictions(predictions, n_experts=n_experts, source="experts")
-    if predictions.shape[-2:-1] != (n_experts,) or predictions.shape[-1] == 0:
-        wanted = f"predictions of shape (…, {n_experts}, K)"
-        raise ExpertFailed(
-            f"experts must give {wanted}; got {predictions.shape}", kind="shape"
-        )
-    if eligible is not None and eligible.shape[-1:] != predictions.shape[-1:]:
+    if isinstance(predictions, np.ndarray) and predictions.dtype in _FLOATS:
+        checked = predictions
+    else:
+        checked = as_floats(predictions, source="experts")
+    shape = checked.shape
+    if shape[-2:-1] != (n_experts,) or shape[-1] == 0:
+        _check_shape(checked, n_experts, "experts")
+    if eligible is None:
+        return checked
+    if eligible.shape[-1:] != shape[-1:]:
         raise InvalidInput(
-            f"eligible must be a mask of the {predictions.shape[-1]} arms; got shape "
+            f"eligible must be a mask of the {shape[-1]} arms; got shape "
             f"{eligible.shape}"
         )
-    if eligible is not None and eligible.ndim > 1 and predictions.ndim > 2:
-        _check_axes(predictions.shape[:-2], eligible.shape[:-1])
-    return predictions
+    if eligible.ndim > 1 and checked.ndim > 2:
+        _check_axes(shape[:-2], eligible.shape[:-1])
+    return checked
 
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))

@@ -11,8 +11,10 @@ from oddsmith.core.arrays import Array, Ints
 
 __all__ = ["ArmExplanation", "Explanation"]
 
-# arms in columns, in rows, and in an expert's vote, before "… more"
-_WIDEST, _LONGEST, _FAVOURITES = 12, 40, 3
+# arms before "… more"
+_WIDEST = 12  # in columns
+_LONGEST = 40  # in rows
+_FAVOURITES = 3  # in an expert's vote
 _NOTE_WIDTH = 88
 _UNEQUAL = 1e-9  # by which parts of a vote differ that are no tie
 
@@ -43,67 +45,58 @@ class Explanation(NamedTuple):
                 f"Explanation of shape {self.propensities.shape[:-1]} over "
                 f"{len(self.arms)} arms"
             )
-        heaviest = np.argsort(-self.posterior, kind="stable")[:10]
         places = _likeliest(self.propensities, _WIDEST)
-        more = (
-            [f"… {len(self.arms) - len(places)} more"]
-            if len(places) < len(self.arms)
-            else []
-        )
-        rows = [
-            [
-                "expert",
-                "weight",
-                "votes for",
-                *(self.arms[place] for place in places),
-                *more,
-            ]
-        ]
-        rows += [[*self._row(int(i), places), *([""] * len(more))] for i in heaviest]
-        if len(self.names) > len(heaviest):
-            rest = 1 - float(self.posterior[heaviest].sum())
-            rows.append(
-                [f"… {len(self.names) - len(heaviest)} more", f"{rest:.4f}"]
-                + [""] * (len(rows[0]) - 2)
-            )
-        for name, odds in (("exploration", self.uniform), ("odds", self.propensities)):
-            total = f"{odds.sum():.4f}" if name == "exploration" else ""
-            rest_of_them = [f"{odds.sum() - odds[places].sum():.4f}"] * len(more)
-            rows.append(
-                [name, total, "", *(f"{p:.4f}" for p in odds[places]), *rest_of_them]
-            )
+        n_more = len(self.arms) - len(places)
+        header = ["expert", "weight", "votes for"]
+        header += [self.arms[place] for place in places]
+        if n_more:
+            header.append(f"… {n_more} more")
+        table = [header]
+        heaviest = np.argsort(-self.posterior, kind="stable")[:10].tolist()
+        table += [self._expert_row(expert, places) for expert in heaviest]
+        n_lighter = len(self.names) - len(heaviest)
+        if n_lighter:
+            weight = 1 - float(self.posterior[heaviest].sum())
+            table.append([f"… {n_lighter} more", f"{weight:.4f}"])
+        exploration = f"{self.uniform.sum():.4f}"
+        table.append(["exploration", exploration, "", *_cells(self.uniform, places)])
+        table.append(["odds", "", "", *_cells(self.propensities, places)])
         notes = [textwrap.fill(note, _NOTE_WIDTH) for note in self.notes]
-        return "\n".join([_table(rows), *notes])
+        return "\n".join([_format_table(table), *notes])
 
-    def _row(self, i: int, places: Ints) -> list[str]:
+    def _expert_row(self, expert: int, places: Ints) -> list[str]:
+        """An expert's name, weight, vote and predictions at `places`."""
+        predictions = [
+            "" if np.isnan(prediction) else f"{prediction:.4f}"
+            for prediction in self.predictions[expert][places]
+        ]
+        weight = f"{self.posterior[expert]:.4f}"
+        return [self.names[expert], weight, self._vote_of(expert), *predictions]
+
+    def _vote_of(self, expert: int) -> str:
+        """The arms that an expert votes for: "a = b" where they tie, else the largest
+        parts of its vote."""
         parts = {
             arm: float(part)
-            for arm, part in zip(self.arms, self.ballots[i], strict=True)
+            for arm, part in zip(self.arms, self.ballots[expert], strict=True)
             if part > 0
         }
-        favourites = list(parts)
-        joint = " = "
-        most = _WIDEST
-        if parts and max(parts.values()) - min(parts.values()) > _UNEQUAL:
+        if not parts:
+            return "asleep"
+        is_tie = max(parts.values()) - min(parts.values()) <= _UNEQUAL
+        if is_tie:
+            favourites = list(parts)
+            separator = " = "
+            most = _WIDEST
+        else:
             largest = sorted(parts.items(), key=lambda item: -item[1])
             favourites = [f"{arm} {part:.2f}" for arm, part in largest]
-            joint = ", "
+            separator = ", "
             most = _FAVOURITES
-        hidden = (
-            [f"… {len(favourites) - _FAVOURITES} more"]
-            if len(favourites) > most
-            else []
-        )
-        favourites = favourites[:_FAVOURITES] + hidden if hidden else favourites
-        predictions = [
-            "" if np.isnan(p) else f"{p:.4f}" for p in self.predictions[i][places]
-        ]
-        return [
-            self.names[i],
-            f"{self.posterior[i]:.4f}",
-            joint.join(favourites) or "asleep",
-            *predictions,
-        ]
+        if len(favourites) > most:
+            n_more = len(favourites) - _FAVOURITES
+            favourites = [*favourites[:_FAVOURITES], f"… {n_more} more"]
+        return separator.join(favourites)
 
 
 class ArmExplanation(NamedTuple):
@@ -136,18 +129,20 @@ class ArmExplanation(NamedTuple):
             "upper bound": self.upper,
             "odds": self.propensities,
         }
-        shown = {name: values for name, values in columns.items() if values is not None}
-        rows = [["arm", *shown]]
+        present = {
+            name: column for name, column in columns.items() if column is not None
+        }
         places = _likeliest(self.propensities, _LONGEST)
-        rows += [
-            [self.arms[i], *(f"{values[i]:.4f}" for values in shown.values())]
-            for i in places
-        ]
-        if len(places) < len(self.arms):
-            rest = self.propensities.sum() - self.propensities[places].sum()
-            more = f"… {len(self.arms) - len(places)} more"
-            rows.append([more, *([""] * (len(shown) - 1)), f"{rest:.4f}"])
-        return _table(rows)
+        table = [["arm", *present]]
+        for place in places:
+            numbers = [f"{column[place]:.4f}" for column in present.values()]
+            table.append([self.arms[place], *numbers])
+        n_more = len(self.arms) - len(places)
+        if n_more:
+            odds = self.propensities.sum() - self.propensities[places].sum()
+            blank = [""] * (len(present) - 1)
+            table.append([f"… {n_more} more", *blank, f"{odds:.4f}"])
+        return _format_table(table)
 
 
 def _likeliest(propensities: Array, most: int) -> Ints:
@@ -156,9 +151,23 @@ def _likeliest(propensities: Array, most: int) -> Ints:
     return np.sort(np.argsort(-propensities, kind="stable")[:most])
 
 
-def _table(rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+def _format_table(rows: list[list[str]]) -> str:
+    """Rows of cells as lines with aligned columns; rows may end early."""
+    n_columns = max(len(row) for row in rows)
+    widths = [0] * n_columns
+    for row in rows:
+        for column, cell in enumerate(row):
+            widths[column] = max(widths[column], len(cell))
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _cells(odds: Array, places: Ints) -> list[str]:
+    """The odds at `places`, and the sum of those elsewhere if there are more arms."""
+    cells = [f"{value:.4f}" for value in odds[places]]
+    if len(places) < len(odds):
+        cells.append(f"{odds.sum() - odds[places].sum():.4f}")
+    return cells

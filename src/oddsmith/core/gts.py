@@ -182,7 +182,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         gamma = (
             self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
         )
-        fused = self.experts.fused(
+        fused = self.experts.advise_and_mix(
             state.experts, context, state.log_weights, gamma, eligible
         )
         if fused is None:
@@ -207,7 +207,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """The odds from the experts' predictions and ballots: their votes by weight,
         mixed with gamma."""
         predictions, ballots = advice
-        gamma = self._gamma(state, step)
+        gamma = (
+            self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
+        )
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
         bonus = best_prediction(predictions, eligible) if self.optimism else None
         is_asleep = weights.asleep(predictions, eligible)
@@ -220,7 +222,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         """Every expert is charged for its prediction of the drawn arm at decision time;
         then the experts learn."""
         log_weights = self._reweigh(state.log_weights, decision, reward)
-        own = self.learnt_by_experts(state.experts, decision, reward)
+        own = self.update_experts(state.experts, decision, reward)
         return ExpertState(log_weights, state.learnt + 1, own)
 
     def revise(
@@ -234,7 +236,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         change = np.where(is_refuted, 0.0, new - np.where(is_refuted, 0.0, old))
         check_advice(change.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, change)
-        own = self.revised_by_experts(state.experts, decision, before, reward)
+        own = self.revise_experts(state.experts, decision, before, reward)
         return ExpertState(log_weights, state.learnt, own)
 
     def fold(

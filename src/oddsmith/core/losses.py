@@ -52,51 +52,48 @@ def log_loss(prediction: Array, reward: Real) -> Array:
     array([0.69314718, 0.        ,        inf])
     """
     special = _special()
-    loss: Array
-    if isinstance(reward, float) and reward in (0.0, 1.0):
-        loss = 0.0 - (
-            special.xlogy(1.0, prediction)
-            if reward
-            else special.xlog1py(1.0, -prediction)
-        )
+    if isinstance(reward, float) and reward == 1.0:
+        log_likelihood = special.xlogy(1.0, prediction)
+    elif isinstance(reward, float) and reward == 0.0:
+        log_likelihood = special.xlog1py(1.0, -prediction)
     else:
-        loss = 0.0 - (
-            special.xlogy(reward, prediction) + special.xlog1py(1 - reward, -prediction)
-        )
-    # Beware: xlog(0, ·) is 0 even outside the domain, and then the other term is a
-    # negative loss.
-    below = loss < 0
-    return np.where(below, np.nan, loss) if np.count_nonzero(below) else loss
+        hit = special.xlogy(reward, prediction)
+        miss = special.xlog1py(1 - reward, -prediction)
+        log_likelihood = hit + miss
+    loss: Array = 0.0 - log_likelihood
+    # xlogy(0, ·) is 0 even outside the domain; the other term is a negative loss there
+    is_outside = loss < 0
+    return np.where(is_outside, np.nan, loss) if np.count_nonzero(is_outside) else loss
 
 
 def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
     """Σ_t log_loss (N,) of predictions (T, N) on rewards of 0 and 1, with one logarithm
     for 16 rows; else None.
 
-    -Σ ln q = -ln Π q, where q is the probability given to what came. None where that is
-    not sure to have all digits: a reward in between, a prediction outside [0, 1] or
+    -Σ ln q = -ln Π q, where q is the probability given to the reward that came. None
+    where digits may be lost: a reward in between, a prediction outside [0, 1] or
     missing, a product that underflows.
 
-    >>> total_log_loss(np.array([[0.5, 0.2], [0.5, 0.2]]), np.array([1.0, 0.0])).round(
-    ...     3
-    ... )
+    >>> predictions = np.array([[0.5, 0.2], [0.5, 0.2]])
+    >>> total_log_loss(predictions, np.array([1.0, 0.0])).round(3)
     array([1.386, 1.833])
     """
-    won = rewards == 1
-    if not (won | (rewards == 0)).all() or not predictions.size:
+    is_one = rewards == 1
+    is_zero = rewards == 0
+    if not (is_one | is_zero).all() or not predictions.size:
         return None
-    likelihoods = np.where(won[:, None], predictions, 1 - predictions)
+    likelihoods = np.where(is_one[:, None], predictions, 1 - predictions)
     if not (likelihoods.min() >= 0 and likelihoods.max() <= 1):
         return None
-    whole = len(rewards) - len(rewards) % 16
-    groups = likelihoods[:whole].reshape(-1, 16, likelihoods.shape[1])
-    products = [
-        np.multiply.reduce(groups, axis=1),
-        np.multiply.reduce(likelihoods[whole:], axis=0)[None],
-    ]
-    if any(part.size and part.min() < 1e-290 for part in products):
+    n_rows, n_experts = likelihoods.shape
+    n_whole = n_rows - n_rows % 16
+    groups = likelihoods[:n_whole].reshape(-1, 16, n_experts)
+    group_products = np.multiply.reduce(groups, axis=1)
+    last_product = np.multiply.reduce(likelihoods[n_whole:], axis=0)
+    products = np.concatenate([group_products, last_product[None]])
+    if products.min() < 1e-290:
         return None
-    total: Array = -np.log(np.concatenate(products)).sum(axis=0)
+    total: Array = -np.log(products).sum(axis=0)
     return total
 
 
@@ -110,11 +107,12 @@ def domain(loss: Loss) -> tuple[float, float]:
     >>> domain(log_loss), domain(square_loss)
     ((0.0, 1.0), (-1000000.0, 1000000.0))
     """
+    outside = np.array([-0.5, 1.5])
     with np.errstate(all="ignore"):
-        outside = np.concatenate(
-            [loss(np.array([-0.5, 1.5]), reward) for reward in (0.0, 0.5, 1.0)]
-        )
-    return (0.0, 1.0) if np.isnan(outside).any() else (-1e6, 1e6)
+        losses = [loss(outside, reward) for reward in (0.0, 0.5, 1.0)]
+    if np.isnan(losses).any():
+        return 0.0, 1.0
+    return -1e6, 1e6
 
 
 @cache

@@ -16,12 +16,12 @@ __all__ = [
     "OfferedArms",
     "arm_names",
     "check_names",
-    "expert_names",
     "count_of",
+    "expert_names",
     "hint",
     "nearest",
-    "numbered_experts",
     "numbered_arms",
+    "numbered_experts",
     "resembling",
 ]
 
@@ -249,7 +249,9 @@ class OfferedArms(Arms):
 
 def _is_whole(name: str) -> bool:
     digits = name.removeprefix("-")
-    return digits.isdecimal() and len(digits) < 20 and str(int(name)) == name
+    if not digits.isdecimal() or len(digits) >= 20:
+        return False
+    return str(int(name)) == name
 
 
 def numbered_arms(n: int) -> tuple[str, ...]:
@@ -259,8 +261,10 @@ def numbered_arms(n: int) -> tuple[str, ...]:
 
 def arm_names(n: int, arms: Sequence[str] | None) -> Sequence[str]:
     """The names of n arms: `arms`, or their numbers where they have none."""
-    if arms is not None and len(arms) != n:
+    if arms is None:
+        return numbered_arms(n)
+    if len(arms) != n:
         raise InvalidInput(
             f"arms must name every arm; got {len(arms)} names for {n} arms"
         )
-    return numbered_arms(n) if arms is None else arms
+    return arms

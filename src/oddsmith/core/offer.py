@@ -20,7 +20,7 @@ class Offer:
 
     >>> known = {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}}
     >>> offer = Offer({"hour": 9}, ("article-17", "article-18"), known)
-    >>> offer.arms, offer.known("article-18")
+    >>> offer.arms, offer.features_of("article-18")
     (('article-17', 'article-18'), {'age_h': 0.5})
     """
 
@@ -38,9 +38,9 @@ class Offer:
         """This offer alone, as a batch has many."""
         return (self,)
 
-    def known(self, arm: str) -> Any:
-        """What is known of an arm; refused where the record holds the drawn arm's
-        features alone."""
+    def features_of(self, arm: str) -> Any:
+        """The features of an arm; refused where the record has those of the drawn arm
+        alone."""
         if self.features is None:
             return None
         if arm not in self.features:
@@ -53,11 +53,10 @@ class Offer:
     def only(self, arm: int) -> "Offer":
         """The offer of one arm alone."""
         name = self.arms[arm]
-        return Offer(
-            self.context,
-            (name,),
-            None if self.features is None else {name: self.known(name)},
-        )
+        features = None
+        if self.features is not None:
+            features = {name: self.features_of(name)}
+        return Offer(self.context, (name,), features)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,7 +66,8 @@ class OfferBatch:
     offers: tuple[Offer, ...]
 
     def __post_init__(self) -> None:
-        if len({len(offer.arms) for offer in self.offers}) != 1:
+        sizes = {len(offer.arms) for offer in self.offers}
+        if len(sizes) != 1:
             raise InvalidInput(
                 "offers of a batch must have equally many arms: decide them by groups "
                 "of one size"

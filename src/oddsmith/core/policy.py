@@ -185,9 +185,8 @@ class Policy:
         """The state after rewards along a leading axis: one `update` after the other,
         unless there is a faster way."""
         for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
-            state = self.update(
-                state, decision, float(reward) if reward.ndim == 0 else reward
-            )
+            value = float(reward) if reward.ndim == 0 else reward
+            state = self.update(state, decision, value)
             check_state(self, state)
         return state
 
@@ -239,10 +238,11 @@ class Policy:
     def with_advisers(self, state: State, decision: Decision, places: Ints) -> Decision:
         """A decision that other experts advised, as this policy reads it: expert i gave
         column `places[i]` of the advice, or none where that is -1."""
-        if (places < 0).any():
+        n_missing = np.count_nonzero(places < 0)
+        if n_missing:
             raise InvalidInput(
                 "decision must be learnt by the policy that made it, where this has no "
-                f"weights; got no advice of {np.count_nonzero(places < 0)} experts of "
+                f"weights; got no advice of {n_missing} experts of "
                 f"{type(self).__name__}"
             )
         return decision._replace(
@@ -297,14 +297,15 @@ def _columns(values: Array | None, places: Ints) -> Array | None:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse what is no policy, and a policy that lacks a verb."""
+    """Refuse an object that is no policy, and a policy that lacks a verb."""
     kind = type(policy)
-    if (
-        not issubclass(kind, Policy)
-        or Policy.init is kind.init
-        or Policy.odds is kind.odds
-        or Policy.update is kind.update
-    ):
+    has_verbs = (
+        issubclass(kind, Policy)
+        and Policy.init is not kind.init
+        and Policy.odds is not kind.odds
+        and Policy.update is not kind.update
+    )
+    if not has_verbs:
         raise InvalidInput(
             "policy must have the verbs init, odds and update (name od.Policy as "
             f"base); got {kind.__name__}"
@@ -348,6 +349,7 @@ def fold(
             "decisions must be a sequence, or one decision with a leading axis; got a "
             "single decision"
         )
-    numbered = decisions.by_number()
-    checked = np.asarray(check_rewards(numbered, rewards))
-    return check_state(policy, policy.fold(state, numbered, checked), "fold")
+    by_number = decisions.by_number()
+    checked = np.asarray(check_rewards(by_number, rewards))
+    state = policy.fold(state, by_number, checked)
+    return check_state(policy, state, "fold")

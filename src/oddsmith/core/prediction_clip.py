@@ -35,10 +35,11 @@ class ClipCount(NamedTuple):
     def __str__(self) -> str:
         low, high = self.clip
         verb = "is" if self.clipped == 1 else "are"
+        predictions = f"{self.clipped:,} of {self.n:,} predictions of {self.expert!r}"
         return (
-            f"{self.clipped:,} of {self.n:,} predictions of {self.expert!r} {verb} at "
-            f"an end of its clip [{low:g}, {high:g}]: set a wider clip if such mean "
-            "rewards are real; calibrate the model if it predicts 0 or 1."
+            f"{predictions} {verb} at an end of its clip [{low:g}, {high:g}]: "
+            "set a wider clip if such mean rewards are real; calibrate the model if "
+            "it predicts 0 or 1."
         )
 
 
@@ -60,15 +61,13 @@ def clip_counts(experts: Experts, state: State, predictions: Array) -> list[Clip
     if bounds is None or predictions.shape[-2] != len(bounds):
         return []
     rows = predictions.swapaxes(-1, -2).reshape(-1, len(bounds))
-    clipped = predictions_at_bound(bounds, rows.T).sum(axis=1)
-    known = (~np.isnan(rows)).sum(axis=0)
-    return [
-        ClipCount(
-            experts.names[place],
-            (float(bounds[place, 0]), float(bounds[place, 1])),
-            int(clipped[place]),
-            int(known[place]),
-        )
-        for place in np.argsort(-clipped, kind="stable").tolist()
-        if clipped[place]
-    ]
+    n_at_bound = predictions_at_bound(bounds, rows.T).sum(axis=1)
+    n_known = (~np.isnan(rows)).sum(axis=0)
+    counts = []
+    for place in np.argsort(-n_at_bound, kind="stable").tolist():
+        if n_at_bound[place]:
+            low, high = bounds[place].tolist()
+            n = int(n_known[place])
+            name = experts.names[place]
+            counts.append(ClipCount(name, (low, high), int(n_at_bound[place]), n))
+    return counts

@@ -8,7 +8,7 @@ from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, Real
 from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.experts import Experts, Fused, arms_needed, check_bank
+from oddsmith.core.experts import AdviceAndOdds, Experts, arms_needed, check_bank
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.experts.wrapper import Wrapper
 
@@ -56,14 +56,14 @@ class Encoded(Wrapper):
     ) -> tuple[Array, Array]:
         return self.experts.advise(state, self._encoded(context), eligible)
 
-    def fused(
+    def advise_and_mix(
         self,
         state: State,
         context: Context,
         log_weights: Array,
         gamma: Real,
         eligible: Bools | None = None,
-    ) -> Fused | None:
+    ) -> AdviceAndOdds | None:
         """The compiled call of the bank inside; a bank that has none is not worth
         encoding the context twice."""
         if (
@@ -71,7 +71,7 @@ class Encoded(Wrapper):
             or type(self.experts).advise is not Experts.advise
         ):
             return None
-        return self.experts.fused(
+        return self.experts.advise_and_mix(
             state, self._encoded(context), log_weights, gamma, eligible
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 from oddsmith.core.errors import ExpertFailed, InvalidInput, MissingExtra
-from oddsmith.core.experts import raised
+from oddsmith.core.experts import failure_of
 
 __all__ = ["FittedModel", "Refits", "TrainingRows", "settings", "unfitted"]
 
@@ -38,7 +38,7 @@ class FittedModel(NamedTuple):
                 self.model.predict(_complete(x, self.missing)), dtype=np.float64
             )
         except Exception as error:  # whatever user code raises
-            raise raised(f"predict of model {self.name!r}", error) from error
+            raise failure_of(f"predict of model {self.name!r}", error) from error
         if mean.shape not in ((len(x),), (len(x), 1)):
             wanted = f"one number per row, {len(x)} of them"
             raise ExpertFailed(
@@ -86,7 +86,7 @@ class Refits:
                 self.name,
                 None,
                 missing,
-                str(raised(f"fit of model {self.name!r}", error)),
+                str(failure_of(f"fit of model {self.name!r}", error)),
             )
         return FittedModel(self.name, model, missing)
 

@@ -15,7 +15,7 @@ from oddsmith.core.experts import (
     arms_needed,
     as_floats,
     as_predictions,
-    raised,
+    failure_of,
     refuse_offer,
 )
 from oddsmith.core.names import check_names, wider_names
@@ -142,7 +142,7 @@ class FunctionExperts(Experts):
         except OddsmithError:
             raise
         except Exception as error:
-            raise raised(f"expert {name!r}", error) from error
+            raise failure_of(f"expert {name!r}", error) from error
         values = as_floats(answer, source=f"expert {name!r}")
         if values.shape != (len(offer.arms),):
             wanted = f"{len(offer.arms)} numbers, one per arm"

@@ -12,7 +12,7 @@ from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, Real, finite, row_products
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.experts import Experts, Fused, refuse_offer
+from oddsmith.core.experts import AdviceAndOdds, Experts, refuse_offer
 from oddsmith.core.names import check_names, expert_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.covers import Cover
@@ -43,17 +43,16 @@ class LinearExperts(Experts):
     names: Sequence[str] = ()
     arms: Sequence[str] | None = None
     _columns: Array = field(init=False, repr=False)
-    _one_call: bool = field(init=False, repr=False)
 
     @property
     def takes_offers(self) -> bool:
         return self.arms is None and self.weights.ndim == 2
 
     def __post_init__(self) -> None:
-        weights = (
-            self.weights.points if isinstance(self.weights, Cover) else self.weights
-        )
-        single = getattr(weights, "dtype", None) == np.float32
+        weights = self.weights
+        if isinstance(weights, Cover):
+            weights = weights.points
+        is_single = getattr(weights, "dtype", None) == np.float32
         checked = finite("weights", weights)
         if checked.ndim not in (2, 3):
             raise InvalidInput(
@@ -64,10 +63,10 @@ class LinearExperts(Experts):
             raise InvalidInput(
                 f"link must be one of {', '.join(_LINKS)}; got {self.link!r}"
             )
-        checked = checked.astype(np.float32 if single else np.float64)
-        n = len(checked)
+        checked = checked.astype(np.float32 if is_single else np.float64)
+        names = expert_names(self.names, len(checked))
         object.__setattr__(self, "weights", checked)
-        object.__setattr__(self, "names", expert_names(self.names, n))
+        object.__setattr__(self, "names", names)
         if self.arms is not None:
             object.__setattr__(self, "arms", check_names("arms", self.arms))
             if checked.ndim == 3 and checked.shape[1] != len(self.arms):
@@ -77,92 +76,88 @@ class LinearExperts(Experts):
                 )
         # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights
         # per arm
-        columns = (
-            checked.T
-            if checked.ndim == 2
-            else checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
-        )
+        if checked.ndim == 2:
+            columns = checked.T
+        else:
+            columns = checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
         object.__setattr__(self, "_columns", np.ascontiguousarray(columns))
-        object.__setattr__(
-            self, "_one_call", checked.ndim == 2 and self.link == "logistic"
-        )
 
     def predict(self, state: State, context: Context) -> Array:
         if isinstance(context, AnyOffer):
-            return self._offered(context)
+            return self._predict_offer(context)
         features = self._features(context)
-        scores = (
-            np.dot(features, self._columns)
-            if features.ndim == 2
-            else features @ self._columns
-        )
+        if features.ndim == 2:
+            scores = np.dot(features, self._columns)
+        else:
+            scores = features @ self._columns
         if self.weights.ndim == 3:
-            scores = scores.reshape(
-                *features.shape[:-1], self.weights.shape[1], len(self.names)
-            )
-        return _LINKS[self.link](np.ascontiguousarray(scores)).swapaxes(-1, -2)
+            n_arms = self.weights.shape[1]
+            scores = scores.reshape(*features.shape[:-1], n_arms, len(self.names))
+        link = _LINKS[self.link]
+        return link(np.ascontiguousarray(scores)).swapaxes(-1, -2)
 
-    def fused(
+    def advise_and_mix(
         self,
         state: State,
         context: Context,
         log_weights: Array,
         gamma: Real,
         eligible: Bools | None = None,
-    ) -> Fused | None:
+    ) -> AdviceAndOdds | None:
         """Scores, link and vote in one compiled call for one decision of logistic
         experts; else as other banks."""
-        compiled = None if isinstance(context, AnyOffer) else kernels.compiled()
-        if (
-            compiled is not None
-            and self._one_call
+        is_plain = (
+            self.link == "logistic"
             and eligible is None
             and log_weights.ndim == 1
-        ):
+            and isinstance(gamma, float)
+            and not isinstance(context, AnyOffer)
+        )
+        compiled = kernels.compiled() if is_plain else None
+        if compiled is not None:
             features = self._features(context)
-            if (
-                features.ndim == 2
-                and features.flags.c_contiguous
-                and isinstance(gamma, float)
-            ):
-                fused: Fused | None = compiled.vote_logistic(
+            n_axes = 2 if self.weights.ndim == 2 else 1  # (K, d), or (d,) for all arms
+            if features.ndim == n_axes and features.flags.c_contiguous:
+                result: AdviceAndOdds | None = compiled.vote_logistic(
                     log_weights, features, self._columns, gamma
                 )
-                if fused is not None:
-                    return fused
-        return Experts.fused(self, state, context, log_weights, gamma, eligible)
+                if result is not None:
+                    return result
+        return Experts.advise_and_mix(
+            self, state, context, log_weights, gamma, eligible
+        )
 
-    def _offered(self, offer: AnyOffer) -> Array:
+    def _predict_offer(self, offer: AnyOffer) -> Array:
         """Predictions of arms that come with the call; a row's score is a function of
         that row alone."""
         if not self.takes_offers:
             refuse_offer(self, offer, "give weights (N, d), and no arms")
         features = self._features(arm_rows(offer))
-        return _LINKS[self.link](row_products(features, self._columns)).swapaxes(-1, -2)
+        link = _LINKS[self.link]
+        return link(row_products(features, self._columns)).swapaxes(-1, -2)
 
     def _features(self, context: Context) -> Array:
         """The context as an array (…, K, d), or (…, d) where every arm has weights of
         its own."""
         columns = self._columns
-        features = (
-            context
-            if type(context) is np.ndarray and context.dtype == columns.dtype
-            else self._as_floats(context)
-        )
-        if features.shape[-1:] != columns.shape[:1] or (
-            features.ndim < 2 and self.weights.ndim == 2
+        if type(context) is np.ndarray and context.dtype == columns.dtype:
+            features = context
+        else:
+            features = self._as_floats(context)
+        has_shared_weights = self.weights.ndim == 2
+        n_features = len(columns)
+        if features.shape[-1:] != (n_features,) or (
+            has_shared_weights and features.ndim < 2
         ):
             allowed = (
-                f"(…, K, {len(columns)})"
-                if self.weights.ndim == 2
-                else f"(…, {len(columns)})"
+                f"(…, K, {n_features})" if has_shared_weights else f"(…, {n_features})"
             )
             raise InvalidInput(
                 f"context must have shape {allowed}; got {features.shape}"
             )
         if (
             self.arms is not None
-            and self.weights.ndim == 2
+            and has_shared_weights
             and features.shape[-2] != len(self.arms)
         ):
             raise InvalidInput(
@@ -172,11 +167,8 @@ class LinearExperts(Experts):
         return features
 
     def _as_floats(self, context: Context) -> Array:
-        floats = numbers(
-            context,
-            "ask the experts through Encoded(experts, schema), which reads names",
-        )
-        return floats.astype(self.weights.dtype, copy=False)
+        instead = "ask the experts through Encoded(experts, schema), which reads names"
+        return numbers(context, instead).astype(self.weights.dtype, copy=False)
 
 
 def _logistic(scores: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.contexts.values import check_columns
-from oddsmith.core.contexts import NamedRow, is_table, missing, rows, shown
+from oddsmith.core.contexts import NamedRow, is_table, missing, rows, short_repr
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import InvalidInput, MissingExtra
 
@@ -35,8 +35,8 @@ def as_frame(contexts: Context) -> Any:
     each = rows(contexts)
     if wrong := [row for row in each if not isinstance(row, Mapping)]:
         raise InvalidInput(
-            f"contexts must be in one form; got a dict and {shown(wrong[0])}: bring "
-            "dicts or arrays"
+            f"contexts must be in one form; got a dict and {short_repr(wrong[0])}: "
+            "bring dicts or arrays"
         )
     records = [
         {name: np.nan if missing(value) else value for name, value in row.items()}

@@ -17,8 +17,8 @@ from oddsmith.core.experts import (
     Experts,
     arms_needed,
     as_floats,
+    failure_of,
     no_infinity,
-    raised,
     refuse_offer,
 )
 from oddsmith.core.names import check_names
@@ -244,7 +244,7 @@ class ModelExperts(Experts):
         except OddsmithError:
             raise
         except Exception as error:
-            raise raised(f"model {name!r}", error) from error
+            raise failure_of(f"model {name!r}", error) from error
 
     def _ask(self, name: str, model: Any, rows: Any) -> Array:
         """One model's answers for all rows and arms, flat (rows · K)."""

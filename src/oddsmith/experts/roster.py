@@ -1,5 +1,6 @@
 """The roster of a bank: an expert that joins at its end, or sleeps from now on."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from oddsmith.core.decision import State
@@ -16,8 +17,8 @@ __all__ = ["bank_of_one", "bank_with_expert", "bank_with_sleeper"]
 
 
 def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
-    """A bank with one expert, to join these: a bank as it is, a model with the settings
-    of the models that are there, or a function.
+    """A bank with one expert, to join these: a bank as it is, a model (or a model per
+    arm) with the settings of the models that are there, or a function.
 
     >>> there = FunctionExperts({"low": lambda x: [0.1, 0.2]}, ["a", "b"])
     >>> bank_of_one(there, "high", lambda x: [0.8, 0.9]).names
@@ -30,7 +31,8 @@ def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
                 f"bank of {list(expert.names)[:8]}"
             )
         return expert
-    if hasattr(expert, "predict") or hasattr(expert, "predict_proba"):
+    is_model = hasattr(expert, "predict") or hasattr(expert, "predict_proba")
+    if is_model or isinstance(expert, (Mapping, list, tuple)):  # or a model per arm
         like = _models(experts)
         if like is None:
             return ModelExperts({name: expert}, experts.arms)
@@ -38,8 +40,9 @@ def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
     if callable(expert):
         return FunctionExperts({name: expert}, experts.arms)
     raise InvalidInput(
-        "expert must be a bank of one expert, a model with predict or predict_proba, "
-        f"or a function of the context; got {type(expert).__name__}"
+        "expert must be a bank of one expert, a model with predict or predict_proba, a "
+        "dict or list of models, one per arm, or a function of the context; got "
+        f"{type(expert).__name__}"
     )
 
 

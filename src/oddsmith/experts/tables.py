@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from oddsmith.core.arrays import Array, Ints
-from oddsmith.core.contexts import as_array, shown
+from oddsmith.core.contexts import as_array, short_repr
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, refuse_offer
@@ -68,6 +68,6 @@ class TableExperts(Experts):
             or index.max() >= n
         ):
             raise InvalidInput(
-                f"context must be an index in 0 … {n - 1}; got {shown(context)}"
+                f"context must be an index in 0 … {n - 1}; got {short_repr(context)}"
             )
         return np.swapaxes(np.swapaxes(self.table, 1, 2)[index], -1, -2)

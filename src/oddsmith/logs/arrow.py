@@ -63,7 +63,7 @@ def pieces(
                 for name, theirs in found.items()
             }
         except BrokenLog as error:
-            raise error.moved(first, source) from error
+            raise error.shift(first, source) from error
         own = "format" in about or "fingerprint" in batch.schema.names
         yield Piece(columns, first, arms, experts, own)
         first += len(batch)

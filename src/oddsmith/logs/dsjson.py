@@ -66,7 +66,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
             }
             _pad(columns)
         except BrokenLog as error:
-            raise error.moved(first, str(path)) from error
+            raise error.shift(first, str(path)) from error
         kept = {
             name: values
             for name, values in columns.items()

@@ -81,7 +81,7 @@ def read_long(
         decisions = _decisions(table)
         fields = _fields(table, decisions)
     except BrokenLog as error:
-        raise error.moved(0, name) from error
+        raise error.shift(0, name) from error
     try:
         return Log(**fields)
     except BrokenLog as error:

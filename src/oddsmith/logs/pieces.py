@@ -119,7 +119,7 @@ def log_of(
             **columns, arms=names, experts=advisers if "advice" in columns else None
         )
     except BrokenLog as error:
-        raise error.moved(piece.first, source) from error
+        raise error.shift(piece.first, source) from error
     except InvalidInput as error:
         raise InvalidInput(f"{source}: {error}") from error
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oddsmith.core.arrays import Array, Bools, Ints
-from oddsmith.core.contexts import is_table, joined, taken
+from oddsmith.core.contexts import is_table, join_batches, take_rows
 from oddsmith.core.contexts import rows as contexts_of
 from oddsmith.core.decision import Context, Decision, State, align_columns
 from oddsmith.core.errors import InvalidInput, NoSuchRow
@@ -185,7 +185,7 @@ class Log:
         slates.filled(parts)
         whole = offers.taken_out(parts)
         whole |= {
-            name: joined(values)
+            name: join_batches(values)
             for name, values in align_columns(parts).items()
             if values[0] is not None
         }
@@ -364,7 +364,8 @@ class Log:
         if isinstance(chosen, int):
             return {name: _row(value, chosen) for name, value in self.columns().items()}
         return self._trusted(
-            {name: taken(value, chosen) for name, value in self.columns().items()}, self
+            {name: take_rows(value, chosen) for name, value in self.columns().items()},
+            self,
         )
 
     @classmethod
@@ -416,7 +417,7 @@ def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
 
 def _row(value: Sequence[object], row: int) -> object:
     one = (
-        contexts_of(taken(value, slice(row, row + 1)))[0]
+        contexts_of(take_rows(value, slice(row, row + 1)))[0]
         if is_table(value)
         else value[row]
     )

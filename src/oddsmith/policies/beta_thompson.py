@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.decision import Context, Odds, Step
-from oddsmith.core.expert_policy import check_eligible, explored
+from oddsmith.core.expert_policy import check_eligible, mix_uniform
 from oddsmith.core.names import arm_names
 from oddsmith.experts.best_arm import beta_best
 from oddsmith.policies.parts.counts import CountState, OverArms
@@ -55,7 +55,7 @@ class BetaThompsonSampling(OverArms):
         best = beta_best(
             state.sums + self.wins, state.pulls - state.sums + self.losses, eligible
         )
-        return Odds(explored(best, self.gamma, eligible))
+        return Odds(mix_uniform(best, self.gamma, eligible))
 
     def moments(self, state: CountState) -> tuple[Array, Array | None]:
         """Mean and standard deviation of the Beta distributions (…, K)."""

@@ -298,7 +298,7 @@ class CalibratedMixture(OverExperts):
         every expert; then the experts learn."""
         rewards = np.asarray(reward, dtype=np.float64)
         record = self._record(decision)
-        own = self.learnt_by_experts(state.experts, self._of_experts(decision), reward)
+        own = self.update_experts(state.experts, self._of_experts(decision), reward)
         state = _with_unit(state, rewards)
         record, r = _in_units(record, rewards, state.unit)
         z = record.logits
@@ -324,7 +324,7 @@ class CalibratedMixture(OverExperts):
     ) -> MixtureState:
         """As if the new reward had been the first, with today's calibration."""
         record = self._record(decision)
-        own = self.revised_by_experts(
+        own = self.revise_experts(
             state.experts, self._of_experts(decision), before, reward
         )
         state = _with_unit(state, np.asarray(reward))._replace(experts=own)

@@ -137,7 +137,7 @@ def members_of_offer(groups: Sequence[CapGroup], offer: Offer) -> Bools:
 def _belongs(group: CapGroup, offer: Offer, arm: str) -> bool:
     if group.feature is None:
         return arm in group.arms
-    known = offer.known(arm)
+    known = offer.features_of(arm)
     if known is None:
         return False
     if not isinstance(known, Mapping):

@@ -154,7 +154,7 @@ class EpochGreedy(OverExperts):
         return EpochState(
             values,
             state.learnt + 1,
-            self.learnt_by_experts(state.experts, decision, reward),
+            self.update_experts(state.experts, decision, reward),
         )
 
     def posterior(self, state: EpochState) -> Array:

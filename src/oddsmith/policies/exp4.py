@@ -111,4 +111,4 @@ class EXP4(OverBallots):
         arm, over the odds."""
         ballots = drawn_advice(decision, len(self.prior))
         lost = (1 - column(reward)) / column(decision.propensity)
-        return self.reweighed(state, -self.eta * ballots * lost, decision, reward)
+        return self.reweigh(state, -self.eta * ballots * lost, decision, reward)

@@ -79,7 +79,7 @@ class EXP4P(OverBallots):
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
         estimates = ballots * column(reward) / column(decision.propensity)
         width = np.sqrt(log(len(self.prior) / self.delta) / (n_arms * self.steps))
-        return self.reweighed(
+        return self.reweigh(
             state,
             self.smallest(n_arms) / 2 * (estimates + width * decision.bonus),
             decision,

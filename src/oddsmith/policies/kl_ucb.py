@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.decision import Context, Odds, Step
-from oddsmith.core.expert_policy import certain, check_eligible
+from oddsmith.core.expert_policy import check_eligible, greedy_odds
 from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["KLUCB", "kl_upper"]
@@ -43,7 +43,7 @@ class KLUCB(OverArms):
         step: Step = None,
     ) -> Odds:
         check_eligible(eligible, self.n_arms)
-        return Odds(certain(self.bounds(state), eligible))
+        return Odds(greedy_odds(self.bounds(state), eligible))
 
     def bounds(self, state: CountState) -> Array:
         """The upper confidence bounds (…, K); 2 for an arm without rewards, which is

@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
-from oddsmith.core.expert_policy import certain
+from oddsmith.core.expert_policy import greedy_odds
 from oddsmith.core.offer import AnyOffer
 from oddsmith.core.weights import greedy
 from oddsmith.policies.parts.gaussian import GaussianState, OverFeatures
@@ -45,7 +45,7 @@ class LinUCB(OverFeatures):
         bounds = self.bounds(state, context, eligible)
         if isinstance(context, AnyOffer):  # whose order means nothing: ties share
             return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
-        return Odds(certain(bounds, eligible))
+        return Odds(greedy_odds(bounds, eligible))
 
     def bounds(
         self, state: GaussianState, context: Context, eligible: Bools | None = None

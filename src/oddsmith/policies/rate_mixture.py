@@ -149,7 +149,7 @@ class RateMixture(MultiplicativeWeights):
         charged = np.where(asleep, lost[..., None], heard)
         log_weights = weights.reweigh(state.log_weights, -self.rates[:, None] * charged)
         gap = np.asarray(state.gap + self._gap(state, lost))
-        experts = self.learnt_by_experts(state.experts, decision, reward)
+        experts = self.update_experts(state.experts, decision, reward)
         return RateState(
             log_weights, state.totals + lost, gap, state.learnt + 1, experts
         )

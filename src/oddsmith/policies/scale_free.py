@@ -84,7 +84,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         state = self._with_unit(state, reward)
         scaled, value = _in_units(decision, reward, state.unit)
         log_weights = self._reweigh(state.log_weights, scaled, value)
-        own = self.learnt_by_experts(state.experts, decision, reward)
+        own = self.update_experts(state.experts, decision, reward)
         return ScaleFreeState(log_weights, state.learnt + 1, own, state.unit)
 
     def revise(
@@ -98,7 +98,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         change = self.factors(scaled, value) - self.factors(scaled, old)
         check_advice(change.shape, state.log_weights)
         log_weights = weights.reweigh(state.log_weights, change)
-        own = self.revised_by_experts(state.experts, decision, before, reward)
+        own = self.revise_experts(state.experts, decision, before, reward)
         return ScaleFreeState(log_weights, state.learnt, own, state.unit)
 
     def _with_unit(self, state: ScaleFreeState, reward: Real) -> ScaleFreeState:

@@ -8,7 +8,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.decision import Context, Odds, Step
-from oddsmith.core.expert_policy import certain, check_eligible
+from oddsmith.core.expert_policy import check_eligible, greedy_odds
 from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["UCB1"]
@@ -37,7 +37,7 @@ class UCB1(OverArms):
         if eligible is None and state.pulls.ndim == 1 and len(state.pulls) <= _FEW:
             return Odds(self._one(state.pulls.tolist(), state.sums.tolist()))
         check_eligible(eligible, self.n_arms)
-        return Odds(certain(self.bounds(state), eligible))
+        return Odds(greedy_odds(self.bounds(state), eligible))
 
     def _one(self, pulls: list[float], sums: list[float]) -> Array:
         """All mass on the best arm, for one decision between few arms: faster without

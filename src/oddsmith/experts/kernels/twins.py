@@ -48,51 +48,42 @@ __all__ = [
 ]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-# experts at a time: what is made of them is counted while it is in the cache
+# experts at a time, whose predictions are then still in the cache when they vote
 _STRIP = 512
 
 
 def vote(
     log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None
 ) -> tuple[Array, bool] | None:
-    """Twin of `weights.vote`; None when no vote has representable weight.
-
-    Rows of a batch in which none has are left to numpy, so that the other rows have
-    the odds that they have alone.
-    """
+    """Twin of `weights.vote`; None when no vote has representable weight."""
     n_arms = predictions.shape[-1]
-    if (
-        isinstance(gamma, float)
-        and predictions.ndim == 2
-        and log_weights.ndim == 1
-        and (eligible is None or eligible.ndim == 1)
-    ):
-        arms_first = (
-            predictions.T
-            if predictions.flags.f_contiguous
-            else np.ascontiguousarray(predictions.T)
-        )
-        odds = np.empty(n_arms)
-        asleep, total = _vote(
-            log_weights,
-            arms_first,
-            gamma,
-            _mask(n_arms) if eligible is None else eligible,
-            odds,
-        )
-        return (odds, asleep) if total > FAINT else None
     mask = _mask(n_arms) if eligible is None else eligible
+    is_one_row = predictions.ndim == 2 and log_weights.ndim == 1 and mask.ndim == 1
+    if not is_one_row or not isinstance(gamma, float):
+        return _vote_rows(log_weights, predictions, gamma, mask)
+    arms_first = predictions.T
+    if not predictions.flags.f_contiguous:
+        arms_first = np.ascontiguousarray(arms_first)
+    odds = np.empty(n_arms)
+    asleep, total = _vote(log_weights, arms_first, gamma, mask, odds)
+    return (odds, asleep) if total > FAINT else None
+
+
+def _vote_rows(
+    log_weights: Array, predictions: Array, gamma: Real, mask: Bools
+) -> tuple[Array, bool]:
+    """`vote` of a batch. Rows in which no vote has representable weight are left to
+    numpy, so that the other rows have the odds that they have alone."""
+    n_experts, n_arms = predictions.shape[-2:]
     lead = np.broadcast_shapes(
         log_weights.shape[:-1],
         predictions.shape[:-2],
         mask.shape[:-1],
         np.shape(gamma),
     )
-    arms_first = np.swapaxes(
-        np.broadcast_to(predictions, lead + predictions.shape[-2:]), -1, -2
-    )
-    weight_rows = _rows(np.broadcast_to(log_weights, lead + log_weights.shape[-1:]), 1)
-    arm_rows = _rows(arms_first, 2)
+    weight_rows = _rows(np.broadcast_to(log_weights, (*lead, n_experts)), 1)
+    all_predictions = np.broadcast_to(predictions, (*lead, n_experts, n_arms))
+    arm_rows = _rows(np.swapaxes(all_predictions, -1, -2), 2)
     gammas = _rows(np.broadcast_to(np.asarray(gamma, np.float64), lead), 0)
     masks = _rows(np.broadcast_to(mask, (*lead, n_arms)), 1)
     odds = np.empty((len(gammas), n_arms))
@@ -108,17 +99,28 @@ def vote(
 def vote_logistic(
     log_weights: Array, features: Array, columns: Array, gamma: float
 ) -> tuple[Array, Array, bool] | None:
-    """Scores, link and vote of logistic experts in one call, as in `Experts.fused`;
-    None if an expert sleeps."""
-    n_arms = len(features)
-    arms_first, odds = (
-        np.empty((n_arms, log_weights.size), columns.dtype),
-        np.empty(n_arms),
-    )
-    asleep, total = _vote_logistic(
-        log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds
-    )
-    return None if asleep or not total > FAINT else (arms_first.T, odds, False)
+    """`Experts.advise_and_mix` of logistic experts in one call; None if one sleeps.
+
+    `features` (K, d) meet the experts' columns (d, N); with weights per arm (d,) meet
+    columns (d, K · N).
+    """
+    if features.ndim == 1:
+        arms_first = (features @ columns).reshape(-1, log_weights.size)
+        n_arms = len(arms_first)
+        odds = np.empty(n_arms)
+        asleep, total = _vote_scores(
+            log_weights, gamma, _mask(n_arms), arms_first, odds
+        )
+    else:
+        n_arms = len(features)
+        arms_first = np.empty((n_arms, log_weights.size), columns.dtype)
+        odds = np.empty(n_arms)
+        asleep, total = _vote_logistic(
+            log_weights, features, columns, gamma, _mask(n_arms), arms_first, odds
+        )
+    if asleep or not total > FAINT:
+        return None
+    return arms_first.T, odds, False
 
 
 def reweigh(
@@ -138,14 +140,11 @@ def reweigh_rows(
     (…)."""
     heavier = np.empty(log_weights.shape)
     tops = np.empty(rewards.shape)
+    rows = _rows(log_weights, 1)
+    advice_rows = _rows(advice, 1)
+    heavier_rows = _rows(heavier, 1)
     _reweigh_all(
-        _rows(log_weights, 1),
-        _rows(advice, 1),
-        rewards.ravel(),
-        eta,
-        loss,
-        _rows(heavier, 1),
-        tops.ravel(),
+        rows, advice_rows, rewards.ravel(), eta, loss, heavier_rows, tops.ravel()
     )
     return heavier, np.isfinite(tops)
 
@@ -158,8 +157,9 @@ def _mask(n_arms: int) -> Bools:
 
 def _rows(array: npt.NDArray[Scalar], axes: int) -> npt.NDArray[Scalar]:
     """The array with its leading axes flattened into one, contiguous."""
-    own = array.shape[array.ndim - axes :]
-    return np.ascontiguousarray(array).reshape((-1, *own))
+    lead = array.ndim - axes
+    shape = (-1, *array.shape[lead:])
+    return np.ascontiguousarray(array).reshape(shape)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -202,28 +202,29 @@ def _tally(
     stop: int,
 ) -> bool:
     """Adds the weights of experts start … stop to the arms they vote for; returns
-    whether one lacks an opinion."""
+    whether one lacks an opinion.
+
+        votes_k += w_i ballot_i(k),   w_i = exp(log_weights_i)
+    """
     size = stop - start
-    best, second, known, weight = (
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-    )
-    arm = np.empty(size, np.int64)
+    best = np.full(size, -np.inf)
+    second = np.full(size, -np.inf)
+    known = np.zeros(size)  # NaN where the expert lacks an opinion
+    arm = np.zeros(size, np.int64)
+    weight = np.empty(size)
     # slices of rows: plain indices into them vectorise, start + i does not
     strip = log_weights[start:stop]
     for i in range(size):
-        best[i], second[i], known[i], arm[i] = -np.inf, -np.inf, 0.0, 0
         weight[i] = exp(strip[i])
     for k in range(votes.size):
         if eligible[k]:
             row = predictions[k, start:stop]
             for i in range(size):
-                new, old = row[i], best[i]
+                new = row[i]
+                old = best[i]
                 # NaN loses every comparison, so it is never best or second
                 lower = old if new > old else new
-                known[i] += new  # NaN stays
+                known[i] += new
                 second[i] = lower if lower > second[i] else second[i]
                 arm[i] = k if new > old else arm[i]
                 best[i] = new if new > old else old
@@ -239,13 +240,18 @@ def _tally(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _mix(gamma: float, eligible: Bools, odds: Array) -> float:
-    """Turns votes into odds, in place; returns the votes' total."""
-    total, n_eligible = 0.0, 0
+    """Turns votes into odds, in place; returns the votes' total.
+
+    odds_k = (1 - γ) votes_k / Σ votes + γ eligible_k / Σ eligible
+    """
+    total = 0.0
+    n_eligible = 0
     for k in range(odds.size):
         total += odds[k]
         n_eligible += eligible[k]
     for k in range(odds.size):
-        odds[k] = (1.0 - gamma) * (odds[k] / total) + gamma * (eligible[k] / n_eligible)
+        voted = (1.0 - gamma) * (odds[k] / total)
+        odds[k] = voted + gamma * (eligible[k] / n_eligible)
     return total
 
 
@@ -262,6 +268,25 @@ def _vote(
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _vote_scores(
+    log_weights: Array,
+    gamma: float,
+    eligible: Bools,
+    predictions: Array,
+    odds: Array,
+) -> tuple[bool, float]:
+    """The vote of logistic experts; turns their scores into predictions, in place."""
+    odds[:] = 0.0
+    asleep = False
+    for start in range(0, log_weights.size, _STRIP):
+        stop = min(start + _STRIP, log_weights.size)
+        for k in range(odds.size):
+            _squash(predictions[k, start:stop])
+        asleep |= _tally(log_weights, predictions, eligible, odds, start, stop)
+    return asleep, _mix(gamma, eligible, odds)
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _vote_logistic(
     log_weights: Array,
     features: Array,
@@ -272,14 +297,8 @@ def _vote_logistic(
     odds: Array,
 ) -> tuple[bool, float]:
     np.dot(features, columns, predictions)
-    odds[:] = 0.0
-    asleep = False
-    for start in range(0, log_weights.size, _STRIP):
-        stop = min(start + _STRIP, log_weights.size)
-        for k in range(odds.size):
-            _squash(predictions[k, start:stop])
-        asleep |= _tally(log_weights, predictions, eligible, odds, start, stop)
-    return asleep, _mix(gamma, eligible, odds)
+    asleep, total = _vote_scores(log_weights, gamma, eligible, predictions, odds)
+    return asleep, total
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -307,7 +326,9 @@ def pick(propensities: Array, uniform: float) -> int:
     total = 0.0
     for k in range(propensities.size):
         total += propensities[k]
-    threshold, cumulative, last = uniform * total, 0.0, 0
+    threshold = uniform * total
+    cumulative = 0.0
+    last = 0
     for k in range(propensities.size):
         cumulative += propensities[k]
         if cumulative > threshold:
@@ -326,7 +347,10 @@ def _reweigh(
     heavier: Array,
 ) -> float:
     """Writes the new log weights; returns their maximum before the shift, NaN if any
-    loss is NaN or negative."""
+    loss is NaN or negative.
+
+        heavier_i = ln w_i - η ℓ(advice_i, reward) - max_j (…)
+    """
     size = log_weights.size
     if loss == SQUARE:
         for i in range(size):
@@ -340,8 +364,11 @@ def _reweigh(
             heavier[i] = -log1p(-advice[i])
     else:
         for i in range(size):
-            heavier[i] = -(reward * log(advice[i]) + (1.0 - reward) * log1p(-advice[i]))
-    top, worst = -np.inf, 0.0
+            log_hit = log(advice[i])
+            log_miss = log1p(-advice[i])
+            heavier[i] = -(reward * log_hit + (1.0 - reward) * log_miss)
+    top = -np.inf
+    worst = 0.0
     for i in range(size):
         worst = worst if heavier[i] >= 0.0 else np.nan
         heavier[i] = log_weights[i] - eta * heavier[i]

@@ -11,7 +11,7 @@ from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, Ints, Real, check_range
 from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.experts import Experts, Fused
+from oddsmith.core.experts import AdviceAndOdds, Experts
 from oddsmith.core.names import check_names
 from oddsmith.core.weights import vote
 from oddsmith.experts.ballots import Ballots, Optimistic
@@ -200,14 +200,14 @@ class LearnerBank(Experts):
         mean, sd = self.beliefs(state, context)
         return self._clipped(state, mean), self.ballots(mean, sd, eligible)
 
-    def fused(
+    def advise_and_mix(
         self,
         state: State,
         context: Context,
         log_weights: Array,
         gamma: Real,
         eligible: Bools | None = None,
-    ) -> Fused | None:
+    ) -> AdviceAndOdds | None:
         """The votes of optimists for their upper ends, counted in one compiled call."""
         if kernels.compiled() is None or type(self.ballots) is not Optimistic:
             return None

@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints
-from oddsmith.core.contexts import as_array, shown
+from oddsmith.core.contexts import as_array, short_repr
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.policy import Policy
@@ -107,7 +107,7 @@ class EpisodicPolicy(Policy):
             batch = f", of shape {shape}" if shape else ""
             raise InvalidInput(
                 f"context must be a state 0 … {self.n_states - 1}{batch}; got "
-                f"{shown(context)}"
+                f"{short_repr(context)}"
             )
         return np.broadcast_to(index, shape or index.shape).astype(np.int64)
 

@@ -8,7 +8,7 @@ import numpy as np
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints, Real, number, whole
 from oddsmith.core.decision import Context, Decision, Odds, Step
-from oddsmith.core.expert_policy import check_eligible, explored
+from oddsmith.core.expert_policy import check_eligible, mix_uniform
 from oddsmith.lab.episodes.policy import Behaviour, EpisodicPolicy, at
 
 __all__ = ["QLearning", "QState"]
@@ -83,7 +83,7 @@ class QLearning(EpisodicPolicy):
         check_eligible(eligible)
         q = at(state.q, state.step, self.states(context, state.place.shape))
         return Odds(
-            explored(weights.greedy(q, eligible)[..., 0, :], self.epsilon, eligible)
+            mix_uniform(weights.greedy(q, eligible)[..., 0, :], self.epsilon, eligible)
         )
 
     def update(self, state: QState, decision: Decision, reward: Real) -> QState:
@@ -128,5 +128,5 @@ class QLearning(EpisodicPolicy):
     def behaviour(self, state: QState) -> Behaviour:
         """The one policy that is played until the episode ends: no step's Q changes
         before it is used."""
-        policy = explored(weights.greedy(state.q), self.epsilon, None)
+        policy = mix_uniform(weights.greedy(state.q), self.epsilon, None)
         return Behaviour(np.ones((*state.place.shape, 1)), policy)

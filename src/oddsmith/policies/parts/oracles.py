@@ -80,7 +80,7 @@ class OverOracle(MultiplicativeWeights):
         loss and learning rate."""
         oracle = ORACLES[self.oracle]
         losses = drawn_losses(self, oracle.loss, decision, reward)
-        return self.reweighed(state, -oracle.eta * losses, decision, reward)
+        return self.reweigh(state, -oracle.eta * losses, decision, reward)
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:

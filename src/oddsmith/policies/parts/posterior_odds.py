@@ -7,7 +7,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.decision import Context, Odds, Step
-from oddsmith.core.expert_policy import check_eligible, explored
+from oddsmith.core.expert_policy import check_eligible, mix_uniform
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.best_arm import normal_best
 from oddsmith.policies.parts.directions import (
@@ -69,7 +69,7 @@ class OverPosterior(OverFeatures):
             best = best_rows(self.features(context), self.draws(state), least, eligible)
         else:
             best = self.best(self.view(state, context, eligible), eligible)
-        return Odds(explored(best, float(self.gamma or 0.0), eligible))
+        return Odds(mix_uniform(best, float(self.gamma or 0.0), eligible))
 
     def draws(self, state: GaussianState) -> Array:
         """Fixed draws (n, d) of the weights that all arms share."""
