@@ -127,7 +127,7 @@ def test_a_table_for_people_and_a_report(
     for words in (
         "the log is exact",
         "The logger itself",
-        "Served as logged: Nothing",
+        "Served as logged: No evidence",
         "effective rows",
         "mean weight",
     ):

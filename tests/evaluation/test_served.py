@@ -76,7 +76,7 @@ def test_the_report_says_what_it_looks_like() -> None:
     assert "Arms do not follow the logged odds" in found.sentence
     honest = ev.served_as_logged(played(0, 4, 0.0))
     assert not honest.caught
-    assert "Nothing in 2,000 rows" in honest.sentence
+    assert "No evidence in 2,000 rows" in honest.sentence
 
 
 def test_overrides_that_start_late_are_caught() -> None:
