@@ -166,7 +166,8 @@ def new_id(experiment: Experiment) -> str:
     """Return an id for the decision or the slate of the current step; ids sort by
     time."""
     milliseconds = int(experiment.clock() * 1000)
-    return f"{milliseconds:011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
+    last_digits = experiment.steps & 0xFFFF
+    return f"{milliseconds:011x}{experiment.mark}{last_digits:04x}"
 
 
 def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
