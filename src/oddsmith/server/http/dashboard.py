@@ -213,9 +213,9 @@ def _view_by_file(path: Path) -> StoreView:
     settings = read_settings(file)
     reading = open_reader(settings.store, file.name)
     try:
-        first_arms = reading.about.get("arms")
-        has_arms = first_arms is not None and file.arms is not None
-        if has_arms and list(file.arms or ())[: len(first_arms)] == first_arms:
+        first_arms: list[str] = reading.about.get("arms") or []
+        arms = list(file.arms or ())
+        if first_arms and arms[: len(first_arms)] == first_arms:
             # the file may have gained arms since
             file = read_policy(path, arms=first_arms)
         policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
