@@ -16,7 +16,7 @@ from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import Headers, Refusal, Response
 from oddsmith.server.http.routes.route import Route
 
-__all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit"]
+__all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit", "bearer_token"]
 
 NO_CONTENT = Response(204, b"", [])
 """The answer that has no body."""
@@ -38,6 +38,13 @@ class DoorAnswer(msgspec.Struct):
     @abstractmethod
     def id(self) -> str:
         """The id of the decision."""
+
+
+def bearer_token(headers: Headers) -> str:
+    """The key behind Bearer in Authorization; empty where there is none."""
+    authorization = dict(headers).get(b"authorization", b"").decode("latin-1")
+    scheme, _, token = authorization.partition(" ")
+    return token if scheme.lower() == "bearer" else ""
 
 
 class Visit(NamedTuple):
