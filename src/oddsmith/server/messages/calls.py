@@ -145,14 +145,10 @@ class Decide(DecideEntry):
     slots: _Slots | None = None
 
     def __len__(self) -> int:
-        """How many decisions are asked for."""
-        return (
-            1
-            if self.slots is None
-            else self.slots
-            if isinstance(self.slots, int)
-            else len(self.slots)
-        )
+        """The number of decisions."""
+        if self.slots is None:
+            return 1
+        return self.slots if isinstance(self.slots, int) else len(self.slots)
 
 
 class DecideBatch(_Body):

@@ -127,7 +127,7 @@ def _choices(kind: Any) -> list[str]:
 
 
 def check_keys(body: bytes) -> None:
-    """Refuses JSON in which an object has a key twice: readers differ in which of the
+    """Refuse JSON in which an object has a key twice: readers differ in which of the
     two they believe.
 
     >>> check_keys(b'{"a": [{"b": 1}, {"b": 2}], "b": 3}')
@@ -136,7 +136,8 @@ def check_keys(body: bytes) -> None:
     oddsmith.core.errors.InvalidInput: a key must stand once in an object; got 'hour'
     twice: leave one of them out
     """
-    if b"\\" in body or body.count(b":") != _colons(msgspec.json.decode(body)):
+    has_escapes = b"\\" in body  # in which a colon may hide
+    if has_escapes or body.count(b":") != _colons(msgspec.json.decode(body)):
         json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
 
 
