@@ -140,8 +140,8 @@ def room_for_connections() -> int:
 
 
 class Flow(FlowControl):
-    """Reads on only once all received bytes are parsed: `rest` holds those that are
-    not, and one more piece from the socket."""
+    """Reads on only once all received bytes are parsed: `rest` holds the other bytes,
+    and one more piece from the socket."""
 
     def __init__(self, transport: Transport, rest: bytearray) -> None:
         super().__init__(transport)

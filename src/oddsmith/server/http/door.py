@@ -1,7 +1,7 @@
 """Door: the API of another service, translated to our own calls.
 
 A door has the paths, keys and error responses of its API. It calls the handlers of our
-own routes with our own messages, so that there is one way into the log.
+own routes with our own messages, so decisions have one way into the log.
 """
 
 from abc import ABC, abstractmethod

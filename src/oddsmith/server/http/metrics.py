@@ -173,4 +173,4 @@ def _threads() -> int:
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
-        return threading.active_count()  # those that Python knows
+        return threading.active_count()  # without threads of compiled code

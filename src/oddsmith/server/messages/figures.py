@@ -36,7 +36,7 @@ class ArmColumns(msgspec.Struct):
     """Sums of one arm, or of others together, by bucket; rewards in the caller's units.
 
     `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and
-    `weighted_squares` of its square over those that drew the arm and count.
+    `weighted_squares` of its square over decisions that drew the arm and count.
     """
 
     drawn: list[int]

@@ -25,8 +25,8 @@ _POSITION = 2**63 - 1  # the last that a database can hold
 class DecisionsQuery(Query):
     """A page of decisions, the newest first: at most `limit` before a position.
 
-    With `arm` those of one arm; with `reward` those that have none, or some (a default
-    is one). 5,000 decisions are looked at for a page.
+    `arm` selects decisions of one arm, `reward` decisions with or without a reward (a
+    default is one). At most 5,000 decisions are searched for a page.
     """
 
     before: Annotated[int, Meta(ge=0, le=_POSITION)] = _POSITION

@@ -38,8 +38,8 @@ class Vitals(msgspec.Struct):
 
 
 class ArmCount(msgspec.Struct):
-    """The number of decisions that drew an arm, the number of those that count, and
-    their mean reward in the caller's units."""
+    """The number of decisions that drew an arm, how many of them count, and their mean
+    reward in the caller's units."""
 
     decided: int
     rewarded: int

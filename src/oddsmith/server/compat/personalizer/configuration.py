@@ -222,7 +222,7 @@ def _check(
     for name, owner in _CONSTANT.items():
         if name in changes:
             raise InvalidInput(
-                f"{name} must stay {before[name]!r}, for it is {owner}; got "
+                f"{name} must stay {before[name]!r}, because it is {owner}; got "
                 f"{after[name]!r:.60}"
             )
     for name in _DURATIONS:

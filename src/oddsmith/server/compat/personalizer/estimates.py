@@ -76,8 +76,8 @@ def policy_results(
 
 
 def window_of(log: Log) -> int:
-    """The length of the log's windows in seconds: the shortest of which there are not
-    too many.
+    """The length of the log's windows in seconds: the shortest one with at most 40
+    windows.
 
     >>> from oddsmith.logs.table import Log
     >>> hours = np.array([0, 30], dtype="datetime64[h]")

@@ -1,5 +1,5 @@
-"""Events of another service as a log of ours, and a report of the lines that were read
-and of those that were not."""
+"""Events of another service as a log of ours, and a report of lines that were read and
+lines that were not."""
 
 import json
 from collections import Counter
@@ -124,7 +124,7 @@ class ImportReport:
                 shares = f"{self.most:g}"
             sentences.append(
                 f"{count_of(self.dropped, 'event')} of a sample (pdrop {shares}): odds "
-                "are exact, for what was dropped did not depend on rewards; nothing "
+                "are exact, because dropping did not depend on rewards; nothing "
                 "is weighed, and values are means over the events that were kept"
             )
         sentences += [str(one) for one in self.named[:most]]

@@ -98,8 +98,8 @@ def _served_check(standing: Standing) -> f.ServedCheck:
     if p_value > ALARM:
         word = "well"
         sentence = (
-            f"Nothing in {n:,} decisions says that arms do not follow the logged odds "
-            f"({p_text}; an alarm needs {ALARM:g})."
+            f"{n:,} decisions give no evidence against the logged odds ({p_text}; an "
+            f"alarm needs {ALARM:g})."
         )
     else:
         word = "look"

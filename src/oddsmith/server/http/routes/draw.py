@@ -379,7 +379,7 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
         )
     if message.id is not None and sticky:
         raise InvalidInput(
-            "id must be left out, for a unit's decision has its own; got "
+            "id must be left out, because a unit's decision has its own; got "
             f"{message.id!r}"
         )
 
@@ -399,7 +399,7 @@ async def _decide_for_unit(
         new = await make(experiment, message, None, sender)
         event = replace(new.event, unit=message.unit, turn=len(lines) + 1)
         (receipt,) = await experiment.writer.append([event])
-        if receipt.new:  # else another request was faster, for the same unit
+        if receipt.new:  # else another request of the unit was faster
             return await answer_new(experiment, new, receipt)
 
 
