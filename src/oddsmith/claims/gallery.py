@@ -76,7 +76,7 @@ def everyone(problem: Problem, steps: int) -> dict[str, tuple[Policy, Bound | No
             )
     return {
         name: (
-            problem.seen_by(policy) if name in _OVER_FEATURES else policy,
+            problem.adapt(policy) if name in _OVER_FEATURES else policy,
             bounds.get(name),
         )
         for name, policy in policies.items()
