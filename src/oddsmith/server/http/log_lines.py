@@ -73,7 +73,8 @@ def set_up_logging(form: LogFormat) -> None:
     """Log lines of this process go to standard error, unless it has set up logging
     itself."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    formatter = _JsonLines if form == "json" else _TextLines
+    handler.setFormatter(formatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -150,9 +150,10 @@ def _parameter(name: str, schema: JsonSchema, path: str) -> dict[str, object]:
         if choice.get("type") != "null":
             schema = choice
             break
+    place = "path" if is_in_path else "query"
     return {
         "name": name,
-        "in": "path" if is_in_path else "query",
+        "in": place,
         "required": is_in_path,
         "schema": schema,
     }

@@ -80,7 +80,8 @@ class PageFiles:
             if name == b"if-none-match":
                 tags |= {tag.strip().removeprefix(b"W/") for tag in value.split(b",")}
         is_known = file.etag in tags or b"*" in tags
-        return Response(304 if is_known else 200, file.body, file.headers)
+        status = 304 if is_known else 200
+        return Response(status, file.body, file.headers)
 
 
 def page_folder() -> dict[str, bytes]:

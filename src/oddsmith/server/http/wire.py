@@ -118,7 +118,8 @@ class Wire(HttpToolsProtocol):
         cycle.response_complete = True
         # their length is that of the body that they leave out
         has_no_body = scope["method"] == "HEAD" or response.status == 304
-        self.transport.write(head if has_no_body else head + response.body)
+        content = head if has_no_body else head + response.body
+        self.transport.write(content)
         cycle.message_event.set()
         self._room.note_answer(self)
         if not cycle.keep_alive:

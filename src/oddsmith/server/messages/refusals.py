@@ -126,7 +126,10 @@ def _choices(kind: Any) -> list[str]:
     """The words that a type allows."""
     words: list[str] = []
     for part in get_args(kind):
-        words += [part] if isinstance(part, str) else _choices(part)
+        if isinstance(part, str):
+            words.append(part)
+        else:
+            words += _choices(part)
     return words
 
 

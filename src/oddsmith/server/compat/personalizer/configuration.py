@@ -163,16 +163,19 @@ def _fields(experiment: Experiment) -> dict[str, Any]:
         caller_fields = change["said"]
         edit_time = datetime.fromtimestamp(line.time, UTC).isoformat()
         caller_fields["lastConfigurationEditDate"] = edit_time.replace("+00:00", "Z")
+    wait = _FOR_EVER if settings.window is None else settings.window
+    aggregation = "sum" if settings.rule == "sum" else "earliest"
+    mode = "Apprentice" if settings.shadow else "Online"
     fields: dict[str, Any] = {
-        "rewardWaitTime": _FOR_EVER if settings.window is None else settings.window,
+        "rewardWaitTime": wait,
         "defaultReward": default,
-        "rewardAggregation": "sum" if settings.rule == "sum" else "earliest",
+        "rewardAggregation": aggregation,
         "explorationPercentage": _exploration(experiment),
         "modelExportFrequency": _EXPORT,
         "logRetentionDays": _retention(settings.erase_after_days),
         "logMirrorEnabled": False,
         "logMirrorSasUri": "",
-        "learningMode": "Apprentice" if settings.shadow else "Online",
+        "learningMode": mode,
         "isAutoOptimizationEnabled": False,
         "autoOptimizationFrequency": _OPTIMIZATION,
         "isInferenceExplainabilityEnabled": False,
@@ -259,13 +262,15 @@ def _check(
 def _value(fields: dict[str, Any]) -> Any:
     """The value of the event: settings by our own names, and the rest of the fields."""
     wait = fields["rewardWaitTime"]
+    window = None if wait == _FOR_EVER else wait
     days = fields["logRetentionDays"]
+    retention = None if days == -1 else days
     rest = {name: value for name, value in fields.items() if name not in _APART}
     return {
-        "window_s": None if wait == _FOR_EVER else wait,
+        "window_s": window,
         "default_reward": fields["defaultReward"],
         "shadow": fields["learningMode"] != "Online",
-        "erase_after_days": None if days == -1 else days,
+        "erase_after_days": retention,
         "said": rest,
     }
 

@@ -151,7 +151,8 @@ def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]
         sums["nonZeroProbability"] = int((weights > 0).sum())
         sums["ipsEstimatorNumerator"] = float(gains.sum()) if has_sums else None
         sums["sumOfSquares"] = float(gains @ gains) if has_sums else None
-        found = estimate(logged(log) if odds is None else snips(log, odds))
+        terms = logged(log) if odds is None else snips(log, odds)
+        found = estimate(terms)
     except InvalidInput as error:
         return sums | _no_value(str(error))
     if found.refused:

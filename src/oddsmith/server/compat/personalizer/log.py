@@ -303,7 +303,8 @@ def _arms(row: dict[str, Any]) -> dict[str, Any]:
         raise _broken("c must have a _tag for each action, which is its name; got none")
     names = offered(None, row["offered"]).arms
     features = dict(zip(names, row["features"].values(), strict=True))
-    return {"arms": names, "features": features if any(features.values()) else None}
+    has_features = any(features.values())
+    return {"arms": names, "features": features if has_features else None}
 
 
 def _decision(row: dict[str, Any]) -> dict[str, Any]:
@@ -342,7 +343,9 @@ def _time(event: dict[str, Any]) -> datetime:
     """The event's time, in UTC."""
     text = event.get("Timestamp")
     try:
-        moment = datetime.fromisoformat(text if isinstance(text, str) else "")
+        if not isinstance(text, str):
+            raise ValueError("it is no text")
+        moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             return moment.replace(tzinfo=UTC)
         return moment.astimezone(UTC)

@@ -61,7 +61,8 @@ def flat_features(
 def _check(features: Any, where: str) -> None:
     """Refuse empty names, and lists of other values than numbers; `flat` has checked
     the depth."""
-    for one in features if isinstance(features, list) else [features]:
+    objects = features if isinstance(features, list) else [features]
+    for one in objects:
         for name, value in one.items():
             if not name:
                 raise InvalidInput(f"{where} must have names; got an empty one")
@@ -91,13 +92,15 @@ async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
             f"excludedActions must leave at least one action; got all {len(arms)} of "
             "them"
         )
+    restriction = eligible if len(eligible) < len(arms) else None
+    incumbent = eligible[0] if experiment.settings.shadow else None
     entry = DecideEntry(
         context=flat_features(request.context_features or [], "contextFeatures"),
         arms=arms,
         id=event_id(request.event_id, visit),
-        eligible=eligible if len(eligible) < len(arms) else None,
+        eligible=restriction,
         deferred=bool(request.defer_activation),
-        incumbent=eligible[0] if experiment.settings.shadow else None,
+        incumbent=incumbent,
         odds=True,
     )
     answer = await decide(experiment, entry, visit.sender)

@@ -78,6 +78,7 @@ def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecis
     line = entry.line
     account = entry.account
     draw = entry.draw
+    activated = account.shown if line.deferred else None
     # the unit is a part of what is hidden
     unit = draw.unit if experiment.settings.show_contexts else None
     return lm.ListedDecision(
@@ -90,7 +91,7 @@ def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecis
         _counts(account),
         draw.shadow,
         deferred=bool(line.deferred),
-        activated=account.shown if line.deferred else None,
+        activated=activated,
         unit=unit,
         slate=draw.slate,
         slot=draw.slot,
@@ -132,6 +133,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         pairs = zip(arms, decision.eligible, strict=True)
         eligible = [arm for arm, is_free in pairs if is_free]
     is_hidden = not experiment.settings.show_contexts
+    context = None if is_hidden else _readable(decision.context)
     record = DecisionRecord(
         id=made.id,
         experiment=experiment.name,
@@ -141,7 +143,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         step=decision.step,
         position=made.position,
         seen=made.seen or 0,
-        context=None if is_hidden else _readable(decision.context),
+        context=context,
         context_hidden=is_hidden,
         eligible=eligible,
         shadow=evidence.shadow,
@@ -221,7 +223,8 @@ def _explain(
             means = [_number_or_none(mean) for mean in predictions.values[i]]
             row["predictions"] = dict(zip(arms, means, strict=True))
         rows.append(row)
-    return _Explanation(rows, [] if predictions is None else predictions.notes)
+    notes = [] if predictions is None else predictions.notes
+    return _Explanation(rows, notes)
 
 
 class _Predictions(NamedTuple):

@@ -275,9 +275,10 @@ async def answer_new(
         answer.would = new.arms[event.own.would]
     if new.asleep:
         answer.asleep = new.asleep
-    has_arms = experiment.follower.now.arms is not None
     # arms of calls are counted together: there may be any number of them
-    experiment.decided[answer.arm if has_arms else OTHERS] += 1
+    has_arms = experiment.follower.now.arms is not None
+    counted = answer.arm if has_arms else OTHERS
+    experiment.decided[counted] += 1
     return answer
 
 

@@ -1,5 +1,7 @@
 """Routes of rewards: one reward, a batch, corrections and activations."""
 
+from collections.abc import Iterator
+
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.routes.route import (
@@ -46,7 +48,9 @@ async def reward_batch(
         except InvalidInput as error:
             events.append(error)
     rewards = [event for event in events if isinstance(event, Reward)]
-    receipts = iter(await experiment.writer.append(rewards) if rewards else ())
+    receipts: Iterator[Receipt] = iter(())
+    if rewards:
+        receipts = iter(await experiment.writer.append(rewards))
     results: list[m.EventAnswer | m.ErrorAnswer] = []
     for one in events:
         if isinstance(one, Reward):

@@ -116,14 +116,14 @@ def _expert_stats(experiment: Experiment) -> dict[str, dict[str, object]]:
     reasons: dict[str, str] = {}
     if isinstance(guard, Guarded):
         failures = guard.failures()
-        reasons = guard.reasons()
+        for name, reason in guard.reasons().items():
+            reasons[name] = reason[:_REASON]
     experts: dict[str, dict[str, object]] = {}
     for name, weight in experiment.weights().items():
-        reason = reasons.get(name)
         experts[name] = {
             "weight": weight,
             "failures": failures.get(name, {}),
-            "reason": None if reason is None else reason[:_REASON],
+            "reason": reasons.get(name),
         }
     return experts
 
