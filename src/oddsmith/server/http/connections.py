@@ -15,7 +15,8 @@ from oddsmith.server.http.rates import network_of
 
 __all__ = ["Connection", "Connections", "Flow", "room_for_connections"]
 
-_FEWEST, _MOST = 800, 4_000
+_FEWEST = 800
+_MOST = 4_000
 _OTHER_FILES = 4_096  # stores, and what Python has open
 
 

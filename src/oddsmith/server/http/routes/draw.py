@@ -277,8 +277,8 @@ async def answer_new(
         answer.asleep = new.asleep
     # arms of calls are counted together: there may be any number of them
     has_arms = experiment.follower.now.arms is not None
-    counted = answer.arm if has_arms else OTHERS
-    experiment.decided[counted] += 1
+    label = answer.arm if has_arms else OTHERS
+    experiment.decided[label] += 1
     return answer
 
 
