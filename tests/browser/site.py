@@ -71,7 +71,7 @@ def site(
     """The service of these policy files, once it is ready."""
     app = make_app(
         open_experiments(files),
-        keys=None if keys is None else KeyRing.read(keys),
+        keys=None if keys is None else KeyRing(keys),
         clock=clock,
     )
     with served_by(app, port) as served:

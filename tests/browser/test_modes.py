@@ -8,7 +8,7 @@ import pytest
 
 from browser.look import axe_faults, numbers, open_page, rows, seen, worths
 from browser.site import Site, served_by, site
-from oddsmith.server.http.dashboard import open_shown, show_app
+from oddsmith.server.http.dashboard import dashboard_app, open_views
 from server.served import BENCH, place
 
 pytestmark = pytest.mark.soak
@@ -97,7 +97,7 @@ def test_a_store_that_is_looked_at_shows_what_its_service_showed(
             served.get("checks")["choices_sentence"],
         )
     with served_by(
-        show_app(open_shown([str(tmp_path / "news.sqlite")], None))
+        dashboard_app(open_views([str(tmp_path / "news.sqlite")], None))
     ) as shown:
         open_page(page, shown, range="all")
         page.get_by_text("This store is looked at, not served").wait_for()

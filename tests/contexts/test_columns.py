@@ -15,7 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oddsmith as od
-from oddsmith.contexts.columns import Columns, empty_columns, learnt, read, read_rows
+from oddsmith.contexts.columns import (
+    Columns,
+    empty_columns,
+    learn_columns,
+    read_context,
+    read_rows,
+)
 from oddsmith.contexts.places import (
     CATEGORY,
     CODE,
@@ -53,12 +59,12 @@ _CLEAN = st.dictionaries(st.sampled_from("abcdef"), _PLAIN, max_size=6)
 def after(*contexts: Any, schema: od.Schema | None = None) -> Columns:
     columns = empty_columns()
     for context in contexts:
-        columns = learnt(columns, context, schema)
+        columns = learn_columns(columns, context, schema)
     return columns
 
 
 def check(columns: Columns, context: Any, row: list[Any]) -> None:
-    np.testing.assert_array_equal(read(columns, context), row)
+    np.testing.assert_array_equal(read_context(columns, context), row)
 
 
 def test_a_table_by_hand() -> None:
@@ -75,7 +81,7 @@ def test_a_table_by_hand() -> None:
     check(columns, {"age": 3, "height": 2, "shoe": "wide"}, [3, 0, 0, 0])
     assert columns.is_category.tolist() == [False, True, True, True]
     np.testing.assert_array_equal(columns.fill, [NAN, 0, 0, 0])
-    assert read(empty_columns(), [{"age": 3}, {}]).shape == (2, 0)
+    assert read_context(empty_columns(), [{"age": 3}, {}]).shape == (2, 0)
 
 
 def test_nothing_new_is_the_same_object() -> None:
@@ -83,32 +89,34 @@ def test_nothing_new_is_the_same_object() -> None:
         {"age": 1.5, "city": "Rome", "new": True},
         {"age": 2.5, "city": "Oslo", "new": False},
     )
-    assert learnt(columns, {"new": True, "city": "Oslo", "age": 9.0}) is columns
+    assert learn_columns(columns, {"new": True, "city": "Oslo", "age": 9.0}) is columns
     arrays = after(np.arange(3.0))
-    assert learnt(arrays, np.ones((5, 3))) is arrays
+    assert learn_columns(arrays, np.ones((5, 3))) is arrays
     x = np.ones(3)
-    assert read(arrays, x) is x
+    assert read_context(arrays, x) is x
 
 
 def test_one_context_in_every_form() -> None:
     record = {"age": 3.5, "city": "Rome", "when": None}
     columns = after(record, {"age": 3.5, "city": "Oslo", "when": "now"})
     frame = pd.DataFrame([record, record])
-    row = read(columns, record)
+    row = read_context(columns, record)
     assert len(row) == 4
     for context in (
         frame.iloc[0],
         {"when": pd.NA, "city": "Rome", "age": np.float32(3.5)},
         {**record, "age": Decimal("3.5")},
     ):
-        np.testing.assert_array_equal(read(columns, context), row)
+        np.testing.assert_array_equal(read_context(columns, context), row)
         assert (
-            learnt(columns, context) is learnt(columns, record)
-            or len(learnt(columns, context).kinds) == 5
+            learn_columns(columns, context) is learn_columns(columns, record)
+            or len(learn_columns(columns, context).kinds) == 5
         )
     for batch in (frame, [record, record], frame.to_records(index=False)):
-        np.testing.assert_array_equal(read(columns, batch), [row, row])
-    np.testing.assert_array_equal(read(columns, [[record], [record]]), [[row], [row]])
+        np.testing.assert_array_equal(read_context(columns, batch), [row, row])
+    np.testing.assert_array_equal(
+        read_context(columns, [[record], [record]]), [[row], [row]]
+    )
     np.testing.assert_array_equal(read_rows(columns, [record, {}])[0], row)
     same = after(frame)
     assert same.digests.tolist() == after(record, record).digests.tolist()
@@ -187,7 +195,7 @@ def test_arrays() -> None:
     np.testing.assert_array_equal(
         read_rows(columns, [np.ones(2), {}, np.zeros(3)])[:, 0], [1, NAN, 0]
     )
-    longer = learnt(columns, np.arange(5.0))
+    longer = learn_columns(columns, np.arange(5.0))
     assert longer.kinds.tolist() == [NUMBER, NUMBER, NUMBER, MISSING, NUMBER, NUMBER]
     check(longer, np.arange(5.0), [0, 1, 2, 0, 3, 4])
     assert len(after(np.zeros(300)).kinds) == 300
@@ -208,13 +216,13 @@ def test_what_finds_no_place_shares_eight() -> None:
     one_key = after(*[{"user": f"u{i}"} for i in range(500)])
     assert one_key.kinds.tolist().count(CATEGORY) == MOST_VALUES
     assert one_key.kinds.tolist().count(OTHER) == OTHERS
-    late = read(one_key, [{"user": f"u{i}"} for i in range(500)])
+    late = read_context(one_key, [{"user": f"u{i}"} for i in range(500)])
     assert (late.sum(axis=1) == 1).all()
     assert (late[:64, one_key.kinds == OTHER] == 0).all()
     many = after(*[{f"k{i}": "yes", f"n{i}": 1.5} for i in range(400)])
     assert len(many.kinds) == MOST + OTHERS
-    assert learnt(many, {"k7000": "no", "n7000": 2.5}) is many
-    row = read(many, {"k7000": "no", "n7000": 2.5})
+    assert learn_columns(many, {"k7000": "no", "n7000": 2.5}) is many
+    row = read_context(many, {"k7000": "no", "n7000": 2.5})
     assert row[many.kinds == OTHER].sum() == 1
 
 
@@ -228,23 +236,24 @@ def test_a_schema_says_what_is_read() -> None:
     )
     assert columns.kinds.tolist() == [NUMBER, CATEGORY, CATEGORY]
     np.testing.assert_array_equal(
-        read(columns, {"age": 4, "shop": 7.0, "x": 1}, schema), [4, 1, 0]
+        read_context(columns, {"age": 4, "shop": 7.0, "x": 1}, schema), [4, 1, 0]
     )
     with pytest.raises(
         od.InvalidInput, match="column 'age' must be a number; got 'old'"
     ):
-        read(columns, {"age": "old", "shop": 1}, schema)
+        read_context(columns, {"age": "old", "shop": 1}, schema)
     with pytest.raises(od.InvalidInput, match="did you mean shop"):
-        learnt(columns, {"age": 1, "shopp": 1}, schema)
+        learn_columns(columns, {"age": 1, "shopp": 1}, schema)
     numbers = od.Schema(numbers=("a", "b"))
     both = after({"b": 1.5, "a": 2.5}, [3.0, NAN], schema=numbers)
     np.testing.assert_array_equal(
-        read(both, [[5.0, 6.0]], numbers), [read(both, {"a": 5, "b": 6}, numbers)]
+        read_context(both, [[5.0, 6.0]], numbers),
+        [read_context(both, {"a": 5, "b": 6}, numbers)],
     )
     with pytest.raises(
         od.InvalidInput, match="context must have 2 numbers, as the schema says"
     ):
-        read(both, [1.0], numbers)
+        read_context(both, [1.0], numbers)
     assert len(after({"age": 3, "city": "Rome"}, schema=od.Schema()).kinds) == 2
 
 
@@ -270,7 +279,7 @@ def test_a_schema_says_what_is_read() -> None:
     ],
 )
 def test_one_sentence(context: Any, words: str) -> None:
-    for act in (read, learnt):
+    for act in (read_context, learn_columns):
         with pytest.raises(od.InvalidInput, match=words):
             act(empty_columns(), context)
 
@@ -281,7 +290,7 @@ def test_what_is_looked_up_beside_a_state_is_bounded() -> None:
     )
     places = places_of(columns)
     for i in range(9_000):
-        row = read(
+        row = read_context(
             columns,
             {
                 "user": f"u{i % 4000}",
@@ -307,14 +316,15 @@ def test_the_salt_keys_all_digests() -> None:
     ]
     plain, salted = empty_columns(), empty_columns(b"0123456789abcdef")
     for context in contexts:
-        plain, salted = learnt(plain, context), learnt(salted, context)
+        plain, salted = learn_columns(plain, context), learn_columns(salted, context)
     assert not set(plain.digests.tolist()) & set(salted.digests.tolist())
     assert not set(plain.keys[plain.kinds != OTHER].tolist()) & set(
         salted.keys.tolist()
     )
     own = plain.kinds != OTHER
     np.testing.assert_array_equal(
-        read(plain, contexts)[:, own], read(salted, contexts)[:, salted.kinds != OTHER]
+        read_context(plain, contexts)[:, own],
+        read_context(salted, contexts)[:, salted.kinds != OTHER],
     )
 
 
@@ -326,7 +336,7 @@ def test_any_json_is_read_or_refused_in_one_sentence(
     columns = empty_columns()
     for context in contexts:
         try:
-            row = read(columns, context)
+            row = read_context(columns, context)
         except od.InvalidInput as error:
             told = str(error)
         else:
@@ -334,10 +344,10 @@ def test_any_json_is_read_or_refused_in_one_sentence(
         if told:
             assert "\n" not in told
             with pytest.raises(od.InvalidInput):
-                learnt(columns, context)
+                learn_columns(columns, context)
             continue
         assert row.shape == columns.digests.shape
-        columns = learnt(columns, context)
+        columns = learn_columns(columns, context)
         assert len(set(columns.digests.tolist())) == len(columns.digests)
 
 
@@ -347,19 +357,19 @@ def test_columns_only_grow_and_say_what_was_learnt(
     contexts: list[dict[str, Any]], last: dict[str, Any]
 ) -> None:
     before = after(*contexts)
-    columns = learnt(before, last)
+    columns = learn_columns(before, last)
     n = len(before.digests)
     for field in ("digests", "keys", "kinds"):
         np.testing.assert_array_equal(
             getattr(columns, field)[:n], getattr(before, field)
         )
     assert (
-        learnt(columns, dict(reversed(last.items()))).digests.tolist()
-        == learnt(columns, last).digests.tolist()
+        learn_columns(columns, dict(reversed(last.items()))).digests.tolist()
+        == learn_columns(columns, last).digests.tolist()
     )
-    row, old = read(columns, last), read(before, last)
+    row, old = read_context(columns, last), read_context(before, last)
     np.testing.assert_array_equal(row[:n], old)
-    np.testing.assert_array_equal(read(columns, [last, last]), [row, row])
+    np.testing.assert_array_equal(read_context(columns, [last, last]), [row, row])
     texts = [v for v in last.values() if isinstance(v, str)]
     ones = sum(4 if text == "a b c d" else 1 for text in texts) + sum(
         v is True for v in last.values()
@@ -376,12 +386,12 @@ def test_columns_only_grow_and_say_what_was_learnt(
 
 _SCRIPT = """
 import json, sys
-from oddsmith.contexts.columns import empty_columns, learnt, read
+from oddsmith.contexts.columns import empty_columns, learn_columns, read_context
 contexts = json.loads(sys.argv[1])
 columns = empty_columns(bytes(range(16)))
 for context in contexts:
-    columns = learnt(columns, context)
-print(json.dumps([columns.digests.tolist(), columns.keys.tolist(), [row.tolist() for row in read(columns, contexts)]]))
+    columns = learn_columns(columns, context)
+print(json.dumps([columns.digests.tolist(), columns.keys.tolist(), [row.tolist() for row in read_context(columns, contexts)]]))
 """
 
 
@@ -421,10 +431,13 @@ def test_a_state_that_was_saved_reads_the_same() -> None:
         np.frombuffer(leaf.tobytes(), leaf.dtype).reshape(leaf.shape)
         for leaf in columns
     )
-    np.testing.assert_array_equal(read(again, contexts), read(columns, contexts))
+    np.testing.assert_array_equal(
+        read_context(again, contexts), read_context(columns, contexts)
+    )
     for name, leaf in leaves_of(columns):
         assert leaf.dtype.kind in "iu", name
     more = {"n": 9, "x": None, "city": "c9", "t": "w1 w2 w3 w99"}
     assert (
-        learnt(again, more).digests.tolist() == learnt(columns, more).digests.tolist()
+        learn_columns(again, more).digests.tolist()
+        == learn_columns(columns, more).digests.tolist()
     )

@@ -26,7 +26,7 @@ def at_random() -> od.Agent:
 def test_the_best_and_a_random_page_by_enumeration() -> None:
     world = PageWorld(items=5)
     visitor = world.visitor(np.random.default_rng(0))
-    sums = [world.earned(visitor, page).sum() for page in permutations(world.arms, 3)]
+    sums = [world.means(visitor, page).sum() for page in permutations(world.arms, 3)]
     assert world.best(visitor) == pytest.approx(max(sums), abs=1e-12)
     assert world.uniform(visitor) == pytest.approx(np.mean(sums), abs=1e-12)
 
@@ -38,8 +38,8 @@ def test_learning_captures_most_of_what_there_is_to_gain() -> None:
         fill_pages(od.Agent(od.auto(size="small"), seed=seed), WORLD, 300, seed=seed)
         for seed in range(6)
     ]
-    assert np.mean([run.captured() for run in runs]) > 1 / 3
-    assert np.mean([run.captured(200) for run in runs]) > 1 / 2
+    assert np.mean([run.captured_share() for run in runs]) > 1 / 3
+    assert np.mean([run.captured_share(200) for run in runs]) > 1 / 2
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_looks_that_are_none_are_refused(looks: Any) -> None:
 def test_learning_goes_on() -> None:
     run = fill_pages(od.Agent(od.auto(), seed=0), WORLD, 3000)
     print(
-        f"captured {run.captured():.3f} in all, {run.captured(2000):.3f} of the last "
+        f"captured {run.captured_share():.3f} in all, {run.captured_share(2000):.3f} of the last "
         "1,000 pages"
     )
-    assert run.captured(2000) > 0.85
+    assert run.captured_share(2000) > 0.85

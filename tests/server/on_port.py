@@ -28,7 +28,7 @@ class Port(NamedTuple):
 @contextmanager
 def on_a_port(path: Path, keys: Path | None = None) -> Iterator[Port]:
     """A service with Personalizer's door, once it is ready."""
-    ring = None if keys is None else KeyRing.read(keys)
+    ring = None if keys is None else KeyRing(keys)
     app = make_app(open_experiments([path]), keys=ring, doors=[Personalizer()])
     with (
         serving(server_config(app, host="127.0.0.1", port=0)) as port,

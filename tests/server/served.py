@@ -209,7 +209,7 @@ def here(
     trusts_clock: bool = False,
 ) -> Iterator[Here]:
     """A service of these policy files, once it is ready."""
-    ring = None if keys is None else KeyRing.read(keys)
+    ring = None if keys is None else KeyRing(keys)
     opened = open_experiments(files, stores=stores)
     for one in opened:
         one.trusts_clock = trusts_clock

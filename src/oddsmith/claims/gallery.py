@@ -82,7 +82,7 @@ def contenders(problem: Problem, steps: int) -> dict[str, Contender]:
             keys["prior"] = problem.prior
         policy = read_policy_table(Keys(keys), build)
         if name in _OVER_FEATURES:
-            policy = problem.seen_by(policy)
+            policy = problem.adapt(policy)
         found[name] = Contender(policy, bounds.get(name))
     return found
 

@@ -36,13 +36,13 @@ def _dashboard(asked: argparse.Namespace) -> str:
     serve = import_extra(
         "oddsmith.server.http.server", "dashboard needs", "service"
     ).serve
-    from oddsmith.server.http.dashboard import open_shown, show_app
+    from oddsmith.server.http.dashboard import dashboard_app, open_views
     from oddsmith.server.http.log_lines import set_up_logging
 
     if not 0 <= asked.port <= 65535:
         raise InvalidInput(f"port must be a number from 0 to 65535; got {asked.port}")
     with closing(listen("127.0.0.1", asked.port)) as door:
-        shown = open_shown(asked.stores, asked.experiment)
+        shown = open_views(asked.stores, asked.experiment)
         set_up_logging("text")
         logging.getLogger("oddsmith").setLevel(logging.WARNING)
         names = ", ".join(one.file.name for one in shown)
@@ -51,5 +51,5 @@ def _dashboard(asked: argparse.Namespace) -> str:
             "ends it)",
             flush=True,
         )
-        serve(show_app(shown), door)
+        serve(dashboard_app(shown), door)
     return ""

@@ -133,7 +133,7 @@ def _serve(asked: argparse.Namespace) -> str:
     each = int(_number("connections-each", asked.connections_each, 1, 100_000))
     room = Connections(most=room_for_connections(), each=each)
     drain_s = _number("drain-s", asked.drain_s, 0, 3600)
-    ring = None if asked.keys is None else KeyRing.read(asked.keys)
+    ring = None if asked.keys is None else KeyRing(asked.keys)
     check_bind(asked.host, ring)
     set_up_logging(asked.log_format)
     with ExitStack() as stack:

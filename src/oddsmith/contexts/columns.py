@@ -70,8 +70,8 @@ __all__ = [
     "empty_columns",
     "encoded_facts",
     "facts_of",
-    "learnt",
-    "read",
+    "learn_columns",
+    "read_context",
     "read_rows",
 ]
 
@@ -82,12 +82,10 @@ Fact: TypeAlias = tuple[str, int, Any]
 
 
 def facts_of(record: Mapping[str, object], schema: Schema | None) -> Iterator[Fact]:
-    """What a context says, key by key."""
-    return (
-        _free_facts(record)
-        if schema is None or schema.is_free
-        else _schema_facts(record, schema)
-    )
+    """The facts of a context, key by key."""
+    if schema is None or schema.is_free:
+        return _free_facts(record)
+    return _schema_facts(record, schema)
 
 
 def _free_facts(record: Mapping[str, object]) -> Iterator[Fact]:
@@ -114,7 +112,8 @@ def _uncommon(name: str, value: object) -> tuple[int, Any]:
     if isinstance(common, str):
         return WORD, str(common)
     real = as_number(name, common)
-    return (NUMBER, real) if real == real else (GAP, None)
+    is_missing = real != real
+    return (GAP, None) if is_missing else (NUMBER, real)
 
 
 def _schema_facts(record: Mapping[str, object], schema: Schema) -> Iterator[Fact]:
@@ -126,7 +125,8 @@ def _schema_facts(record: Mapping[str, object], schema: Schema) -> Iterator[Fact
         check_columns(names, tuple(record))
     for name in schema.numbers:
         real = as_number(name, record.get(name))
-        yield (name, MEASURE, real) if real == real else (name, GAP, None)
+        is_missing = real != real
+        yield (name, GAP, None) if is_missing else (name, MEASURE, real)
     for name in schema.categories:
         text = category_text(name, record.get(name))
         yield (name, GAP, None) if text is None else (name, CATEGORY, text)
@@ -135,16 +135,17 @@ def _schema_facts(record: Mapping[str, object], schema: Schema) -> Iterator[Fact
 def encoded_facts(names: Sequence[str], values: Array) -> Iterator[Fact]:
     """Numbers that a schema has made, by the names it gives them."""
     for name, value in zip(names, values.tolist(), strict=True):
-        yield name, MEASURE if value == value else GAP, value
+        is_missing = value != value
+        yield name, GAP if is_missing else MEASURE, value
 
 
 _FLOATS = np.dtype(np.float64)
 _NUMBERS = frozenset((NUMBER, MEASURE))
 
 
-class Wanted(NamedTuple):
-    """A column that a context shows: the name of its key, for the order, the key, and
-    what of it."""
+class NewColumn(NamedTuple):
+    """A column that a context needs: the name of its key, for the order, the key, and
+    the part of the key's values."""
 
     name: str
     key: Key
@@ -153,32 +154,34 @@ class Wanted(NamedTuple):
 
 def empty_columns(salt: bytes = bytes(16)) -> Columns:
     """No columns yet; `salt` (16 bytes) keys their digests."""
-    none = np.zeros(0, np.uint64)
     return Columns(
-        none,
-        none,
-        np.zeros(0, np.int8),
-        np.zeros((0, 2), np.uint64),
-        np.frombuffer(salt, np.uint8),
+        digests=np.zeros(0, np.uint64),
+        keys=np.zeros(0, np.uint64),
+        kinds=np.zeros(0, np.int8),
+        wholes=np.zeros((0, 2), np.uint64),
+        salt=np.frombuffer(salt, np.uint8),
     )
 
 
-def read(columns: Columns, context: Context, schema: Schema | None = None) -> Array:
+def read_context(
+    columns: Columns, context: Context, schema: Schema | None = None
+) -> Array:
     """The context as float64 (…, d), in the columns learnt so far; a plain array that
     fits is given back as it is.
 
     With a `schema`, its columns alone are read, as the numbers or categories that it
     says they are.
 
-    >>> columns = learnt(empty_columns(), {"age": 40, "city": "Rome"})
-    >>> read(columns, [{"age": 31, "city": "Rome"}, {"city": "Oslo"}])
+    >>> columns = learn_columns(empty_columns(), {"age": 40, "city": "Rome"})
+    >>> read_context(columns, [{"age": 31, "city": "Rome"}, {"city": "Oslo"}])
     array([[31.,  1.],
            [nan,  0.]])
     """
     places = places_of(columns)
     if type(context) is dict or isinstance(context, Mapping):
         return _row(places, context, schema)
-    if (x := _as_array(context)) is not None:
+    x = _as_array(context)
+    if x is not None:
         return _read_array(places, x, schema)
     if is_batch(context):
         return read_rows(columns, rows(context)[: length(context)], schema)
@@ -190,13 +193,11 @@ def read_rows(
 ) -> Array:
     """Contexts, one by one, as float64 (n, …, d)."""
     if not all(isinstance(context, Mapping) for context in contexts):
-        are_arrays = all(
-            isinstance(context, np.ndarray) and context.dtype.kind in "fiub"
-            for context in contexts
+        if _are_like_arrays(contexts):
+            return read_context(columns, np.stack(contexts), schema)
+        return np.stack(
+            [read_context(columns, context, schema) for context in contexts]
         )
-        if are_arrays and len({context.shape for context in contexts}) == 1:
-            return read(columns, np.stack(contexts), schema)
-        return np.stack([read(columns, context, schema) for context in contexts])
     places = places_of(columns)
     table = np.tile(places.blank, (len(contexts), 1))
     for row, context in zip(table, contexts, strict=True):
@@ -204,17 +205,28 @@ def read_rows(
     return np.ascontiguousarray(table[:, :-1])
 
 
-def learnt(columns: Columns, context: Context, schema: Schema | None = None) -> Columns:
+def _are_like_arrays(contexts: Sequence[Any]) -> bool:
+    """Whether all contexts are arrays of numbers of one shape."""
+    for context in contexts:
+        if not isinstance(context, np.ndarray) or context.dtype.kind not in "fiub":
+            return False
+    return len({context.shape for context in contexts}) == 1
+
+
+def learn_columns(
+    columns: Columns, context: Context, schema: Schema | None = None
+) -> Columns:
     """The columns after a context, or each of a batch, was learnt from; the same object
     where nothing is new."""
-    if (x := _as_array(context)) is not None:
-        return _learnt_array(columns, x, schema)
+    x = _as_array(context)
+    if x is not None:
+        return _learn_array(columns, x, schema)
     if not isinstance(context, Mapping) and is_batch(context):
         for row in rows(context)[: length(context)]:
-            columns = learnt(columns, row, schema)
+            columns = learn_columns(columns, row, schema)
         return columns
     record = context if isinstance(context, Mapping) else one(context)
-    return _learnt_facts(columns, facts_of(record, schema))
+    return _learn_facts(columns, facts_of(record, schema))
 
 
 def _row(places: Places, record: Mapping[str, object], schema: Schema | None) -> Array:
@@ -246,13 +258,10 @@ def _fill(places: Places, row: Array, facts: Iterable[Fact]) -> None:
 def _as_array(context: Context) -> Array | None:
     """Numbers (…, m), m at least 1, of a context without names; they may be infinite or
     huge."""
-    if (
-        type(context) is np.ndarray
-        and context.dtype is _FLOATS
-        and context.ndim
-        and context.shape[-1]
-    ):
-        return context
+    is_floats = type(context) is np.ndarray and context.dtype is _FLOATS
+    if is_floats and context.ndim and context.shape[-1]:
+        floats: Array = context
+        return floats
     if has_names(context):
         return None
     x = numbers(context)
@@ -267,15 +276,7 @@ def _is_clean(x: Array) -> bool:
 
 def _read_array(places: Places, x: Array, schema: Schema | None) -> Array:
     if schema is not None and not schema.is_free:
-        names, encoded = schema.columns, schema.encode(x)
-        table = np.tile(places.blank, (*x.shape[:-1], 1))
-        for row, values in zip(
-            table.reshape(-1, table.shape[-1]),
-            encoded.reshape(-1, len(names)),
-            strict=True,
-        ):
-            _fill(places, row, encoded_facts(names, values))
-        return np.ascontiguousarray(table[..., :-1])
+        return _read_encoded(places, schema.encode(x), schema.columns)
     if places.in_order and x.shape[-1] == places.width and _is_clean(x):
         return x
     n = min(x.shape[-1], places.width)
@@ -289,30 +290,42 @@ def _read_array(places: Places, x: Array, schema: Schema | None) -> Array:
     return table
 
 
-def _learnt_array(columns: Columns, x: Array, schema: Schema | None) -> Columns:
+def _read_encoded(places: Places, encoded: Array, names: Sequence[str]) -> Array:
+    """Numbers that a schema has made, by the names it gives them."""
+    table = np.tile(places.blank, (*encoded.shape[:-1], 1))
+    table_rows = table.reshape(-1, table.shape[-1])
+    encoded_rows = encoded.reshape(-1, len(names))
+    for row, values in zip(table_rows, encoded_rows, strict=True):
+        _fill(places, row, encoded_facts(names, values))
+    return np.ascontiguousarray(table[..., :-1])
+
+
+def _learn_array(columns: Columns, x: Array, schema: Schema | None) -> Columns:
     if schema is not None and not schema.is_free:
         for values in schema.encode(x).reshape(-1, schema.width):
-            columns = _learnt_facts(columns, encoded_facts(schema.columns, values))
+            columns = _learn_facts(columns, encoded_facts(schema.columns, values))
         return columns
-    places, m = places_of(columns), x.shape[-1]
+    places = places_of(columns)
+    m = x.shape[-1]
     if m <= places.width and _is_clean(x):
         return columns
-    most = max(MOST, 0 if len(columns.kinds) else m)
+    most = MOST if len(columns.kinds) else max(MOST, m)
+    width = max(places.width, min(m, most))
     is_gap: Bools = np.any(~(np.abs(x.reshape(-1, m)) < HUGE), axis=0)
     is_gap[places.marked[places.marked < m]] = False
-    new = [(i, NUMBER) for i in range(places.width, min(m, most))]
-    new += [
-        (i, MISSING)
-        for i in np.flatnonzero(is_gap).tolist()
-        if i < places.width + len(new)
-    ]
-    wanted = [Wanted("", places.array_key(i), Part(kind, "")) for i, kind in new]
-    return _grown(places, wanted, most=most) if wanted else columns
+    gaps = [i for i in np.flatnonzero(is_gap).tolist() if i < width]
+    new = [_array_column(places, i, NUMBER) for i in range(places.width, width)]
+    new += [_array_column(places, i, MISSING) for i in gaps]
+    return _grow(places, new, most=most) if new else columns
 
 
-def _learnt_facts(columns: Columns, facts: Iterable[Fact]) -> Columns:
+def _array_column(places: Places, place: int, kind: int) -> NewColumn:
+    return NewColumn("", places.array_key(place), Part(kind, ""))
+
+
+def _learn_facts(columns: Columns, facts: Iterable[Fact]) -> Columns:
     places = places_of(columns)
-    wanted: list[Wanted] = []
+    new: list[NewColumn] = []
     wholes: list[tuple[str, int, int]] = []
     present: set[int] = set()
     known = places.named
@@ -321,62 +334,68 @@ def _learnt_facts(columns: Columns, facts: Iterable[Fact]) -> Columns:
             continue
         key = known.get(name) or places.key(name)
         present.add(key.digest)
-        if form in _NUMBERS:
-            if key.number < 0 and not places.full:
-                wanted.append(Wanted(str(name), key, Part(NUMBER, "")))
-            if form == NUMBER:
-                code, whole = places.news_of(key, value)
-                wanted += [Wanted(str(name), key, code)] if code else []
-                wholes += [(str(name), whole, key.digest)] if whole is not None else []
-        elif not places.text(key, form, value).complete:
-            wanted += [Wanted(str(name), key, part) for part in parts_of(form, value)]
-    wanted.sort(key=lambda one: one.name)
-    wanted += [
-        Wanted("", key, Part(MISSING, ""))
-        for key in places.unmarked
-        if key.digest not in present
-    ]
+        if form not in _NUMBERS:
+            if not places.text(key, form, value).complete:
+                new += [
+                    NewColumn(str(name), key, part) for part in parts_of(form, value)
+                ]
+            continue
+        if key.number < 0 and not places.full:
+            new.append(NewColumn(str(name), key, Part(NUMBER, "")))
+        if form == NUMBER:
+            code, whole = places.news_of(key, value)
+            if code is not None:
+                new.append(NewColumn(str(name), key, code))
+            if whole is not None:
+                wholes.append((str(name), whole, key.digest))
+    new.sort(key=lambda column: column.name)
+    for key in places.unmarked:
+        if key.digest not in present:
+            new.append(NewColumn("", key, Part(MISSING, "")))
+    if not new and not wholes:
+        return columns
     wholes.sort()
-    return (
-        _grown(places, wanted, [whole[1:] for whole in wholes])
-        if wanted or wholes
-        else columns
-    )
+    return _grow(places, new, [(whole, digest) for _, whole, digest in wholes])
 
 
-def _grown(
+def _grow(
     places: Places,
-    wanted: Iterable[Wanted],
+    wanted_columns: Iterable[NewColumn],
     wholes: Sequence[tuple[int, int]] = (),
     *,
     most: int = MOST,
 ) -> Columns:
-    """The columns and those that are wanted, as far as there is room for `most`, else
-    for texts in the shared ones."""
-    columns, new = places.columns, dict[int, tuple[int, int]]()
+    """The columns and the wanted ones, as far as there is room for `most`, else for
+    texts in the shared ones."""
+    columns = places.columns
+    new: dict[int, tuple[int, int]] = {}  # key and kind of each digest
     room = most - int((columns.kinds != OTHER).sum())
-    values = Counter[int]()
-    for _, key, part in wanted:
-        digest, owner, kind = places.digest(key, part), key.digest, part.kind
+    n_new_values = Counter[int]()
+    for _, key, part in wanted_columns:
+        digest = places.digest(key, part)
         if digest in places.at or digest in new:
             continue
-        is_value = kind in (CATEGORY, WORD)
-        if room > 0 and not (is_value and key.n_values + values[owner] >= MOST_VALUES):
+        is_value = part.kind in (CATEGORY, WORD)
+        is_full = is_value and key.n_values + n_new_values[key.digest] >= MOST_VALUES
+        if room > 0 and not is_full:
             room -= 1
-            values[owner] += is_value
-            new[digest] = owner, kind
-        elif is_value and (digest := places.other(digest)) not in places.at:
-            new[digest] = 0, OTHER
+            n_new_values[key.digest] += is_value
+            new[digest] = key.digest, part.kind
+        elif is_value:
+            other = places.other(digest)
+            if other not in places.at:
+                new[other] = 0, OTHER
     if not new and not wholes:
         return columns
     forget(columns)
-    owners = np.array(list(new.values()), dtype=np.uint64).reshape(-1, 2)
+    digests = np.array(list(new), dtype=np.uint64)
+    keys = np.array([key for key, _ in new.values()], dtype=np.uint64)
+    kinds = np.array([kind for _, kind in new.values()], dtype=np.int8)
+    new_wholes = np.array(wholes, dtype=np.uint64).reshape(-1, 2)
     return Columns(
-        np.append(columns.digests, np.array(list(new), dtype=np.uint64)),
-        np.append(columns.keys, owners[:, 0]),
-        np.append(columns.kinds, owners[:, 1].astype(np.int8)),
-        np.concatenate(
-            [columns.wholes, np.array(wholes, dtype=np.uint64).reshape(-1, 2)]
-        ),
-        columns.salt,
+        digests=np.append(columns.digests, digests),
+        keys=np.append(columns.keys, keys),
+        kinds=np.append(columns.kinds, kinds),
+        wholes=np.concatenate([columns.wholes, new_wholes]),
+        salt=columns.salt,
     )

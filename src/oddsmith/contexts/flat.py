@@ -11,7 +11,7 @@ __all__ = ["flat"]
 _DEEPEST = 32  # dicts and lists in each other
 
 
-def flat(objects: object) -> dict[str, Any]:
+def flat(objects: Any) -> dict[str, Any]:
     """One dict of words and numbers from an object with namespaces, or from a list of
     such objects.
 
@@ -30,16 +30,16 @@ def flat(objects: object) -> dict[str, Any]:
     """
     if isinstance(objects, dict):
         objects = [objects]
-    if not isinstance(objects, Sequence) or not all(
-        isinstance(one, dict) for one in objects
-    ):
+    is_list = isinstance(objects, Sequence)
+    if not is_list or not all(isinstance(one, dict) for one in objects):
         raise InvalidInput(
             f"features must be an object, or a list of objects; got {objects!r:.60}"
         )
     record: dict[str, Any] = {}
     for one in objects:
         for name, value in _entries(one, "", 0):
-            key, again = name, 1
+            key = name
+            again = 1
             while key in record and record[key] is not value and record[key] != value:
                 again += 1
                 key = f"{name}#{again}"
@@ -51,22 +51,23 @@ def _entries(inner: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
     """The names and values inside an object or a list."""
     if depth > _DEEPEST:
         raise InvalidInput(f"features must be nested at most {_DEEPEST} deep; got more")
-    named = (
-        inner.items()
-        if isinstance(inner, dict)
-        else ((str(place), one) for place, one in enumerate(inner))
-    )
-    for name, value in named:
+    if not isinstance(inner, dict):
+        inner = {str(place): value for place, value in enumerate(inner)}
+    for name, value in inner.items():
         if name.startswith("_"):
             continue
-        if (
-            isinstance(value, list)
-            and value
-            and all(isinstance(one, dict) for one in value)
-        ):
+        path = f"{prefix}{name}"
+        if _are_objects(value):
             for one in value:
-                yield from _entries(one, f"{prefix}{name}.", depth + 1)
+                yield from _entries(one, f"{path}.", depth + 1)
         elif isinstance(value, dict | list):
-            yield from _entries(value, f"{prefix}{name}.", depth + 1)
+            yield from _entries(value, f"{path}.", depth + 1)
         else:
-            yield f"{prefix}{name}", value
+            yield path, value
+
+
+def _are_objects(value: object) -> bool:
+    """Whether a value is a list of objects, with at least one."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(one, dict) for one in value)

@@ -36,11 +36,9 @@ def numbers(
     """
     if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
         floats = context.astype(np.float64, copy=False)
-        return (
-            floats.filled(np.nan)
-            if isinstance(floats, np.ma.MaskedArray)
-            else np.asarray(floats)
-        )
+        if isinstance(floats, np.ma.MaskedArray):
+            return floats.filled(np.nan)
+        return np.asarray(floats)
     if isinstance(context, Mapping) and not isinstance(context, NamedRow):
         raise InvalidInput(
             f"context must be numbers in an array; got a dict: {instead}"
@@ -55,15 +53,11 @@ def numbers(
             return context
     row = one(context)
     if isinstance(row, NamedRow):
-        return np.array(
-            [as_number(name, value) for name, value in row.items()], dtype=np.float64
-        )
-    if (
-        isinstance(row, list | tuple)
-        and row
-        and (has_names(row) or any(is_table(part) for part in row))
-    ):
-        return _stacked([numbers(part, instead) for part in row])
+        values = [as_number(name, value) for name, value in row.items()]
+        return np.array(values, dtype=np.float64)
+    is_list = isinstance(row, list | tuple) and len(row) > 0
+    if is_list and (has_names(row) or any(is_table(part) for part in row)):
+        return _stack([numbers(part, instead) for part in row])
     return _from_objects(row)
 
 
@@ -77,10 +71,13 @@ def _table_as_array(table: object) -> Array | Sequence[object]:
     return array.astype(np.float64) if array.dtype.kind in "fiub" else rows(table)
 
 
-def _stacked(parts: list[Array]) -> Array:
+def _stack(parts: list[Array]) -> Array:
     if len({part.shape for part in parts}) > 1:
-        got = " and ".join(str(part.shape[-1]) for part in parts[:2])
-        raise InvalidInput(f"contexts must have the same many numbers each; got {got}")
+        first, second = parts[:2]
+        raise InvalidInput(
+            "contexts must have the same many numbers each; got "
+            f"{first.shape[-1]} and {second.shape[-1]}"
+        )
     return np.stack(parts)
 
 
@@ -92,9 +89,11 @@ def _from_objects(context: object) -> Array:
         return array.astype(np.float64)
     if array.dtype.kind in "mM":
         # objects of nanoseconds are numbers
-        raise unreadable(0, array.flat[0] if array.size else array, "a number")
+        time = array.flat[0] if array.size else array
+        raise unreadable(0, time, "a number")
     array = as_array(context, np.object_)
     floats: Array = np.empty(array.shape)
     for place, value in np.ndenumerate(array):
-        floats[place] = as_number(place[-1] if place else 0, value)
+        column = place[-1] if place else 0
+        floats[place] = as_number(column, value)
     return floats

@@ -26,17 +26,18 @@ __all__ = [
 
 def named_rows(table: Any) -> tuple[list[object], list[Any]]:
     """Names and features of the rows of a data frame."""
+    is_arrow = hasattr(table, "column_names")
     columns = [
-        str(name)
-        for name in (
-            table.column_names if hasattr(table, "column_names") else table.columns
-        )
+        str(name) for name in (table.column_names if is_arrow else table.columns)
     ]
     if "arm" in columns:
-        records: list[dict[str, Any]] = [dict(row) for row in rows(table)]
-        return [record.pop("arm") for record in records], [
-            record or None for record in records
-        ]
+        names = []
+        features: list[Any] = []
+        for row in rows(table):
+            record = dict(row)
+            names.append(record.pop("arm"))
+            features.append(record or None)
+        return names, features
     if not hasattr(table, "iloc"):
         raise InvalidInput(
             "arms must have a column 'arm' with their names; got the columns "
@@ -48,40 +49,36 @@ def named_rows(table: Any) -> tuple[list[object], list[Any]]:
 
 
 def _check_index(index: Any, columns: Sequence[str], features: Sequence[Any]) -> None:
-    """Refuse the index 0, 1, 2, … that a frame has unless it gets another, beside
-    words: it is no one's names.
+    """Refuse the index 0, 1, 2, … that a frame has unless it gets another, if columns
+    have words.
 
-    Arms would have other names in each call. Rows of numbers alone are taken, for their
-    numbers may be the names.
+    Arms would have other names in each call. Rows of numbers alone are allowed, because
+    their numbers may be the names.
     """
-    if (
-        type(index).__name__ != "RangeIndex"
-        or index.name is not None
-        or (index.start, index.step) != (0, 1)
-    ):
+    is_range = type(index).__name__ == "RangeIndex"
+    is_default = is_range and index.name is None and index.start == 0
+    if not is_default or index.step != 1:
         return
-    words = [
-        name
-        for name in columns
-        if any(
-            isinstance(row, dict) and isinstance(row.get(name), str) for row in features
-        )
-    ]
-    if words:
-        ids = [
-            name
-            for name in words
-            if len({str(row[name]) for row in features}) == len(features)
-        ]
-        give = (
-            f"arms.set_index({ids[0]!r}), say"
-            if ids
-            else "give them an index, or a column 'arm', of names"
-        )
-        raise InvalidInput(
-            "arms must be named by their column 'arm' or their index; got 0, 1, 2, …: "
-            f"{give}"
-        )
+    words = [name for name in columns if _has_text(features, name)]
+    if not words:
+        return
+    give = "give them an index, or a column 'arm', of names"
+    for name in words:
+        if len({str(row[name]) for row in features}) == len(features):
+            give = f"arms.set_index({name!r}), say"
+            break
+    raise InvalidInput(
+        "arms must be named by their column 'arm' or their index; got 0, 1, 2, …: "
+        f"{give}"
+    )
+
+
+def _has_text(features: Sequence[Any], name: str) -> bool:
+    """Whether a column has a text in some row."""
+    for row in features:
+        if isinstance(row, dict) and isinstance(row.get(name), str):
+            return True
+    return False
 
 
 MOST_ARMS = 1000
@@ -99,7 +96,7 @@ class Encoder(Protocol):
         ...
 
 
-def offered(context: Any, arms: object) -> Offer:
+def offered(context: Any, arms: Any) -> Offer:
     """The offer of these arms: a dict of name to features, a list of names, or a data
     frame with a row for each arm.
 
@@ -114,26 +111,31 @@ def offered(context: Any, arms: object) -> Offer:
             "arms must be a dict, a list of names or a data frame; got an Offer: give "
             "its arms"
         )
+    names: list[object]
+    features: list[Any] = []
     if is_table(arms):
         names, features = named_rows(arms)
     elif isinstance(arms, Mapping):
-        names, features = list(arms), [one(row) for row in arms.values()]
-    elif (
-        isinstance(arms, str | bytes)
-        or not isinstance(arms, Sequence | np.ndarray)
-        or not getattr(arms, "ndim", 1)
-    ):
+        names = list(arms)
+        features = [one(row) for row in arms.values()]
+    elif _is_list(arms):
+        names = list(arms)
+    else:
         raise InvalidInput(
             "arms must be a dict of name: features, or a list of names; got "
             f"{short_repr(arms)}"
         )
-    else:
-        names, features = list(arms), []
     checked = _checked_names(names)
     if all(row is None for row in features):
         return Offer(context, checked)
     _check_kinds(checked, features)
     return Offer(context, checked, dict(zip(checked, features, strict=True)))
+
+
+def _is_list(arms: Any) -> bool:
+    if isinstance(arms, str | bytes):
+        return False
+    return isinstance(arms, Sequence | np.ndarray) and getattr(arms, "ndim", 1) > 0
 
 
 def arm_rows(
@@ -142,11 +144,9 @@ def arm_rows(
     """Numbers (K, d) of an offer, (n, K, d) of a batch: a row for each arm, the
     context's numbers, then the arm's."""
     if isinstance(offer, Offer):
-        context, features = (
-            _context_numbers(offer.context, schema),
-            _feature_numbers(offer, offer.arms, arm_schema),
-        )
-        return _joined(context, features)
+        context = _context_numbers(offer.context, schema)
+        features = _feature_numbers(offer, offer.arms, arm_schema)
+        return _rows_of(context, features)
     blocks = [arm_rows(one, schema, arm_schema) for one in offer.offers]
     if len({block.shape for block in blocks}) > 1:
         widths = sorted({block.shape[-1] for block in blocks})
@@ -162,17 +162,16 @@ def encoded_offer(
 ) -> AnyOffer:
     """The offer with each arm's row of numbers as its features, and no context; of the
     drawn arm, if alone."""
-    if isinstance(offer, OfferBatch):
-        return OfferBatch(
-            tuple(_encoded(one, schema, arm_schema) for one in offer.offers)
-        )
-    return _encoded(offer, schema, arm_schema)
+    encoded = [_encode(one, schema, arm_schema) for one in offer.offers]
+    if isinstance(offer, Offer):
+        return encoded[0]
+    return OfferBatch(tuple(encoded))
 
 
 def arm_records(offer: AnyOffer) -> list[dict[str, object]]:
     """A dict for each arm, one offer after the other: the context's entries, then the
     arm's."""
-    found = []
+    records = []
     for each in offer.offers:
         shared = {} if each.context is None else one(each.context)
         if not isinstance(shared, Mapping):
@@ -180,20 +179,17 @@ def arm_records(offer: AnyOffer) -> list[dict[str, object]]:
                 "context must be a dict beside features that are dicts; got "
                 f"{short_repr(shared)}"
             )
-        found += [_record(shared, arm, each.features_of(arm)) for arm in each.arms]
-    return found
+        records += [_record(shared, arm, each.features_of(arm)) for arm in each.arms]
+    return records
 
 
-def _encoded(offer: Offer, schema: Encoder | None, arm_schema: Encoder | None) -> Offer:
-    arms = (
-        offer.arms
-        if offer.features is None
-        else [arm for arm in offer.arms if arm in offer.features]
-    )
-    table = _joined(
-        _context_numbers(offer.context, schema),
-        _feature_numbers(offer, arms, arm_schema),
-    )
+def _encode(offer: Offer, schema: Encoder | None, arm_schema: Encoder | None) -> Offer:
+    arms: Sequence[str] = offer.arms
+    if offer.features is not None:
+        arms = [arm for arm in arms if arm in offer.features]
+    context = _context_numbers(offer.context, schema)
+    features = _feature_numbers(offer, arms, arm_schema)
+    table = _rows_of(context, features)
     return Offer(None, offer.arms, dict(zip(arms, table, strict=True)))
 
 
@@ -209,8 +205,8 @@ def feature_numbers(
             try:
                 read([row])
             except InvalidInput as error:
-                said = str(error).removeprefix("context ")
-                raise InvalidInput(f"features of arm {arm!r:.40}: {said}") from error
+                rule = str(error).removeprefix("context ")
+                raise InvalidInput(f"features of arm {arm!r:.40}: {rule}") from error
         raise
 
 
@@ -227,9 +223,7 @@ def _checked_names(names: Sequence[object]) -> tuple[str, ...]:
     for name in checked:
         if not 0 < len(name) <= LONGEST_NAME:
             got = (
-                "an empty one"
-                if not name
-                else f"{len(name):,} characters, {name[:20]!r}…"
+                f"{len(name):,} characters, {name[:20]!r}…" if name else "an empty one"
             )
             raise InvalidInput(
                 f"names of arms must have 1 to {LONGEST_NAME} characters; got {got}"
@@ -263,17 +257,19 @@ def _unstorable(name: str) -> bool:
 def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
     """Refuses features that are neither dicts nor numbers, or of two kinds, or arrays
     of two widths."""
-    first: tuple[str, object] | None = None
+    first_arm = ""
+    first_kind: object = None
     for arm, row in zip(arms, features, strict=True):
         if row is None:
             continue
         kind = _kind(arm, row)
-        if first is None:
-            first = (arm, kind)
-        elif kind != first[1]:
+        if first_kind is None:
+            first_arm = arm
+            first_kind = kind
+        elif kind != first_kind:
             raise InvalidInput(
-                f"features must be of one kind for all arms; got {_words(first[1])} "
-                f"for {first[0]!r:.40} and {_words(kind)} for {arm!r:.40}"
+                f"features must be of one kind for all arms; got {_words(first_kind)} "
+                f"for {first_arm!r:.40} and {_words(kind)} for {arm!r:.40}"
             )
 
 
@@ -309,11 +305,12 @@ def _record(shared: Mapping[str, object], arm: str, own: Any) -> dict[str, objec
             f"features of arm {arm!r:.40} must be a dict, as these experts read names; "
             f"got {short_repr(own)}"
         )
-    if both := [name for name in own if name in shared]:
-        raise InvalidInput(
-            f"context and features must have names of their own; got {both[0]!r} in "
-            "both: rename one"
-        )
+    for name in own:
+        if name in shared:
+            raise InvalidInput(
+                f"context and features must have names of their own; got {name!r} in "
+                "both: rename one"
+            )
     return {**shared, **own}
 
 
@@ -335,28 +332,26 @@ def _feature_numbers(
     arm."""
     known = [offer.features_of(arm) for arm in arms]
     if schema is not None:
-        return feature_numbers(
-            arms, [{} if row is None else row for row in known], schema.encode
-        )
+        records = [{} if row is None else row for row in known]
+        return feature_numbers(arms, records, schema.encode)
     if offer.features is None:
         return np.zeros((len(arms), 0))
-    if any(has_names(row) for row in offer.features.values()):
-        raise InvalidInput(
-            f"features must be numbers in an array; got a dict: {_INSTEAD}"
-        )
-    widths = (
-        np.atleast_1d(numbers(row)).shape[-1]
-        for row in offer.features.values()
-        if row is not None
-    )
-    width = next(widths, 0)
-    table = np.full((len(arms), width), np.nan)
+    width: int | None = None
+    for row in offer.features.values():
+        if has_names(row):
+            raise InvalidInput(
+                f"features must be numbers in an array; got a dict: {_INSTEAD}"
+            )
+        if width is None and row is not None:
+            width = np.atleast_1d(numbers(row)).shape[-1]
+    table = np.full((len(arms), width or 0), np.nan)
     for place, row in enumerate(known):
         if row is not None:
             table[place] = numbers(row)
     return table
 
 
-def _joined(context: Array, features: Array) -> Array:
-    spread = np.broadcast_to(context, (len(features), len(context)))
-    return np.concatenate([spread, features], axis=1)
+def _rows_of(context: Array, features: Array) -> Array:
+    """A row for each arm: the context's numbers, then the arm's."""
+    repeated = np.broadcast_to(context, (len(features), len(context)))
+    return np.concatenate([repeated, features], axis=1)

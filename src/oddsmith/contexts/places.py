@@ -1,9 +1,8 @@
 """Places: where the values of a context stand among columns that were learnt, looked up
 by name.
 
-Columns hold digests alone. What a name or a value is the digest of is found out once,
-and kept here beside the state, never in it: a cache, known by the arrays it was made
-for and made anew wherever it is missing.
+Columns hold digests alone. A cache beside the state maps names and values to places; it
+belongs to the arrays for which it was made, and is made again where it is missing.
 """
 
 import re
@@ -47,7 +46,16 @@ one, where it has this word, where there is no value, and where there is one of 
 that found no place of their own."""
 FLAG = 6
 """The form of True and False: one column, 1 where it is True."""
-MOST, OTHERS, MOST_VALUES, MOST_CODES, MOST_WORDS = 248, 8, 64, 16, 64
+MOST = 248
+"""Columns of a state."""
+OTHERS = 8
+"""Columns that texts share beyond those."""
+MOST_VALUES = 64
+"""Texts and words of one key."""
+MOST_CODES = 16
+"""Whole numbers of one key that may be codes."""
+MOST_WORDS = 64
+"""Words of one text."""
 NOT_WHOLE = 0
 """Recorded of a key whose numbers are not whole: it has no codes."""
 _SHORT = 128  # characters of a text that is worth a place in a cache
@@ -145,42 +153,40 @@ class Places:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.salt = columns.salt.tobytes()
-        digests, kinds = columns.digests.tolist(), columns.kinds.tolist()
+        digests = columns.digests.tolist()
+        kinds = columns.kinds.tolist()
         self.at: dict[int, int] = {
             digest: place for place, digest in enumerate(digests)
         }
         self.full = len(kinds) - kinds.count(OTHER) >= MOST
-        self.blank = np.append(
-            np.where(columns.is_category, columns.kinds == MISSING, np.nan), 0.0
-        )
+        blank = np.where(columns.is_category, columns.kinds == MISSING, np.nan)
+        self.blank = np.append(blank, 0.0)
         self._keys: dict[int, Key] = {}
-        for place, (digest, kind) in enumerate(
-            zip(columns.keys.tolist(), kinds, strict=True)
-        ):
+        pairs = zip(columns.keys.tolist(), kinds, strict=True)
+        for place, (digest, kind) in enumerate(pairs):
             if kind != OTHER:
                 self._key(digest).add(place, kind)
         for whole, digest in columns.wholes.tolist():
             self._key(digest).wholes.add(whole)
         self.named: dict[str, Key] = {}
-        self._kept = 0
+        self._n_cached = 0
         self.width = 0
         while self.array_key(self.width).number >= 0:
             self.width += 1
-        numbered = {key.digest: key for key in map(self.array_key, range(self.width))}
+        array_keys = [self.array_key(place) for place in range(self.width)]
+        array_digests = {key.digest for key in array_keys}
         self.numbers: Ints = np.array(
-            [key.number for key in numbered.values()], dtype=np.int64
+            [key.number for key in array_keys], dtype=np.int64
         )
-        self.in_order = self.width == len(digests) and bool(
-            (self.numbers == np.arange(self.width)).all()
-        )
-        self.gaps: Ints = np.array(
-            [key.missing for key in numbered.values()], dtype=np.int64
-        )
+        self.gaps: Ints = np.array([key.missing for key in array_keys], dtype=np.int64)
         self.marked: Ints = np.flatnonzero(self.gaps >= 0)
-        named = [
-            key for key in self._keys.values() if key.own and key.digest not in numbered
-        ]
-        self.unmarked = [] if self.full else [key for key in named if key.missing < 0]
+        is_sorted = bool((self.numbers == np.arange(self.width)).all())
+        self.in_order = self.width == len(digests) and is_sorted
+        self.unmarked: list[Key] = []
+        for key in self._keys.values():
+            is_named = key.own and key.digest not in array_digests
+            if is_named and key.missing < 0 and not self.full:
+                self.unmarked.append(key)
 
     def key(self, name: object) -> Key:
         """The columns of a name, kept in `named`; of one never seen, those that it has
@@ -210,30 +216,33 @@ class Places:
 
     def code(self, key: Key, value: float) -> int:
         """Where a whole number stands as a category, -1 for nowhere."""
-        place = key.codes.get(value, -1 if value != int(value) else None)
-        if place is None:
-            place = self.at.get(self.digest(key, Part(CODE, str(int(value)))), -1)
-            self._make_room()
-            key.codes[value] = place
+        place = key.codes.get(value)
+        if place is not None:
+            return place
+        if value != int(value):
+            return -1
+        place = self.at.get(self.digest(key, Part(CODE, str(int(value)))), -1)
+        self._make_room()
+        key.codes[value] = place
         return place
 
     def news_of(self, key: Key, value: float) -> tuple[Part | None, int | None]:
         """What learning from a number would add: a column for it as a code, or what is
         to be remembered of it."""
-        if (
-            self.full
-            or NOT_WHOLE in key.wholes
-            or (key.n_codes and self.code(key, value) >= 0)
-        ):
+        if self.full or NOT_WHOLE in key.wholes:
+            return None, None
+        if key.n_codes and self.code(key, value) >= 0:
             return None, None
         if value != int(value):
             return None, NOT_WHOLE
         part = Part(CODE, str(int(value)))
         digest = self.digest(key, part)
         if digest not in key.wholes:
-            return None, digest if len(key.wholes) < MOST_CODES else None
+            has_room = len(key.wholes) < MOST_CODES
+            return None, digest if has_room else None
         bits = {self.digest(key, Part(CODE, bit)) for bit in "01"}
-        return part if key.wholes - bits else None, None
+        has_others = bool(key.wholes - bits)
+        return part if has_others else None, None
 
     def digest(self, key: Key, part: Part) -> int:
         """What stands for this part of a key's values."""
@@ -247,9 +256,9 @@ class Places:
     def _make_room(self) -> None:
         """Counts one more entry of the cache, and empties it when there are too
         many."""
-        self._kept += 1
-        if self._kept > _CACHED:
-            self._kept = 1
+        self._n_cached += 1
+        if self._n_cached > _CACHED:
+            self._n_cached = 1
             self.named.clear()
             for key in self._keys.values():
                 key.texts.clear()
@@ -259,48 +268,55 @@ class Places:
         return self._keys.setdefault(digest, Key(digest))
 
     def _show(self, key: Key, form: int, value: str) -> TextPlaces:
-        places, complete = [], True
+        places = []
+        complete = True
         for part in parts_of(form, value):
             digest = self.digest(key, part)
             place = self.at.get(digest, -1)
             if place < 0 and (self.full or key.n_values >= MOST_VALUES):
                 place = self.at.get(self.other(digest), -1)
-            complete &= place >= 0
-            places.append(place)
+            if place < 0:
+                complete = False
+            else:
+                places.append(place)
         is_false = form == FLAG and not value
-        return TextPlaces(
-            () if is_false else tuple(place for place in places if place >= 0), complete
-        )
+        return TextPlaces(() if is_false else tuple(places), complete)
 
 
 def parts_of(form: int, value: str) -> list[Part]:
-    """What a text shows: itself as a category; as words (`form` WORD), if it has more
-    than three."""
-    if form == WORD and len(value.split(None, 3)) > 3:
-        found = (match.group().lower() for match in _WORD.finditer(value))
-        if words := list(
-            islice(dict.fromkeys(islice(found, 16 * MOST_WORDS)), MOST_WORDS)
-        ):
-            return [Part(WORD, word) for word in words]
-    return [Part(CATEGORY, "True" if form == FLAG else value)]
+    """The columns of a text: one for itself as a category, or one for each of its words
+    (`form` WORD) if it has more than three."""
+    if form == FLAG:
+        return [Part(CATEGORY, "True")]
+    is_long = len(value.split(None, 3)) > 3
+    if form == WORD and is_long:
+        matches = islice(_WORD.finditer(value), 16 * MOST_WORDS)
+        words = dict.fromkeys(match.group().lower() for match in matches)
+        if words:
+            return [Part(WORD, word) for word in islice(words, MOST_WORDS)]
+    return [Part(CATEGORY, value)]
 
 
 def places_of(columns: Columns) -> Places:
     """The places of these columns, from the cache where they were made before."""
     known = _CACHE.get(id(columns.digests))
-    if known is not None:
-        of = known.columns
-        if (
-            of.digests is columns.digests
-            and of.wholes is columns.wholes
-            and of.salt is columns.salt
-        ):
-            return known
+    if known is not None and _is_of(known, columns):
+        return known
     known = Places(columns)
     if len(_CACHE) >= _STATES:
         _CACHE.clear()
     _CACHE[id(columns.digests)] = known
     return known
+
+
+def _is_of(places: Places, columns: Columns) -> bool:
+    """Whether places were made for these very arrays."""
+    made_for = places.columns
+    return (
+        made_for.digests is columns.digests
+        and made_for.wholes is columns.wholes
+        and made_for.salt is columns.salt
+    )
 
 
 def forget(columns: Columns) -> None:
@@ -311,18 +327,16 @@ def forget(columns: Columns) -> None:
 def digest_of(salt: bytes, what: str, value: str) -> int:
     """64 bits that stand for a value, the same in every process: of 256, two are one
     with probability 2e-15."""
-    return (
-        _kept(salt, what, value) if len(value) <= _SHORT else _digest(salt, what, value)
-    )
+    if len(value) <= _SHORT:
+        return _cached_digest(salt, what, value)
+    return _digest(salt, what, value)
 
 
 def _digest(salt: bytes, what: str, value: str) -> int:
     text = f"{what} {value}".encode(errors="surrogatepass")
-    return int.from_bytes(
-        blake2b(text, digest_size=8, key=salt, person=b"oddsmith columns").digest(),
-        "big",
-    )
+    keyed = blake2b(text, digest_size=8, key=salt, person=b"oddsmith columns")
+    return int.from_bytes(keyed.digest(), "big")
 
 
-_kept = lru_cache(maxsize=16_384)(_digest)
+_cached_digest = lru_cache(maxsize=16_384)(_digest)
 _CACHE: dict[int, Places] = {}

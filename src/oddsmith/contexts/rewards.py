@@ -43,12 +43,15 @@ class RewardScale:
         """(value - low) / (high - low); a value outside [low, high] is refused, not
         clipped."""
         values = finite("value", value)
-        if (values < self.low).any() or (values > self.high).any():
-            worst = values.min() if (values < self.low).any() else values.max()
+        least = float(values.min())
+        largest = float(values.max())
+        if least < self.low or largest > self.high:
+            worst = least if least < self.low else largest
             raise InvalidInput(
-                f"value must be in [{self.low:g}, {self.high:g}]; got {float(worst):g}"
+                f"value must be in [{self.low:g}, {self.high:g}]; got {worst:g}"
             )
-        return _like(value, (values - self.low) / (self.high - self.low))
+        rewards = (values - self.low) / (self.high - self.low)
+        return _like(value, rewards)
 
     @overload
     def value(self, reward: float) -> float: ...
@@ -56,9 +59,9 @@ class RewardScale:
     def value(self, reward: Array) -> Array: ...
     def value(self, reward: Real) -> Real:
         """low + reward · (high - low), the way back for reports in the user's units."""
-        return _like(
-            reward, self.low + finite("reward", reward) * (self.high - self.low)
-        )
+        rewards = finite("reward", reward)
+        values = self.low + rewards * (self.high - self.low)
+        return _like(reward, values)
 
 
 def binarize(reward: Real, uniform: Real) -> Real:
@@ -71,16 +74,24 @@ def binarize(reward: Real, uniform: Real) -> Real:
     >>> binarize(0.7, 0.65), binarize(0.7, 0.75)
     (1.0, 0.0)
     """
-    rewards, uniforms = finite("reward", reward), finite("uniform", uniform)
-    for what, values in (("reward", rewards), ("uniform", uniforms)):
-        if (values < 0).any() or (values > 1).any():
-            raise InvalidInput(
-                f"{what} must be in [0, 1]; got {float(values.min()):g} to "
-                f"{float(values.max()):g}"
-            )
-    return _like(reward, (uniforms < rewards).astype(np.float64))
+    rewards = _probabilities("reward", reward)
+    uniforms = _probabilities("uniform", uniform)
+    ones = uniforms < rewards
+    return _like(reward, ones.astype(np.float64))
 
 
 def _like(given: Real, array: Array) -> Real:
     """A float where a number was given, else the array."""
-    return array if isinstance(given, np.ndarray) or array.ndim else float(array)
+    if isinstance(given, np.ndarray) or array.ndim:
+        return array
+    return float(array)
+
+
+def _probabilities(what: str, given: Real) -> Array:
+    """Numbers in [0, 1]; others are refused."""
+    values = finite(what, given)
+    least = float(values.min())
+    largest = float(values.max())
+    if least < 0 or largest > 1:
+        raise InvalidInput(f"{what} must be in [0, 1]; got {least:g} to {largest:g}")
+    return values

@@ -7,14 +7,20 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts.columns import Columns, empty_columns, learnt, read, read_rows
+from oddsmith.contexts.columns import (
+    Columns,
+    empty_columns,
+    learn_columns,
+    read_context,
+    read_rows,
+)
 from oddsmith.contexts.offers import feature_numbers
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.offer import AnyOffer, Offer
 
-__all__ = ["RowColumns", "Schemas", "empty_row_columns", "learnt_row", "read_offer"]
+__all__ = ["RowColumns", "Schemas", "empty_row_columns", "learn_row", "read_offer"]
 
 _Kind = TypeVar("_Kind", np.bool_, np.float64)
 
@@ -33,20 +39,21 @@ class RowColumns(NamedTuple):
     @property
     def is_category(self) -> Bools:
         """Which of the numbers (d) are 0 or 1, and not numbers."""
-        return self.joined(self.context.is_category, self.features.is_category)
+        return self.join(self.context.is_category, self.features.is_category)
 
     @property
     def fill(self) -> Array:
         """What each number (d) is in rows from before there was such a column."""
-        return self.joined(self.context.fill, self.features.fill)
+        return self.join(self.context.fill, self.features.fill)
 
-    def joined(
+    def join(
         self, context: npt.NDArray[_Kind], own: npt.NDArray[_Kind]
     ) -> npt.NDArray[_Kind]:
         """Numbers of the context (c) and of the arm (…, f) as rows (…, d), each at its
         place."""
         rows = np.empty((*own.shape[:-1], len(self.is_own)), own.dtype)
-        rows[..., ~self.is_own], rows[..., self.is_own] = context, own
+        rows[..., ~self.is_own] = context
+        rows[..., self.is_own] = own
         return rows
 
 
@@ -62,54 +69,52 @@ def empty_row_columns() -> RowColumns:
     return RowColumns(empty_columns(), empty_columns(), np.zeros(0, np.bool_))
 
 
-def learnt_row(
+def learn_row(
     columns: RowColumns, context: Any, known: Any, schemas: Schemas
 ) -> RowColumns:
     """The columns after a row of this context and arm was learnt from, None where there
     is neither; or the same object.
 
-    >>> columns = learnt_row(
+    >>> columns = learn_row(
     ...     empty_row_columns(), {"hour": 9}, {"topic": "tech"}, Schemas()
     ... )
-    >>> learnt_row(columns, {"hour": 9.5, "new": True}, None, Schemas()).is_own
+    >>> learn_row(columns, {"hour": 9.5, "new": True}, None, Schemas()).is_own
     array([False,  True, False])
     """
-    own, features = columns.context, columns.features
+    own = columns.context
+    features = columns.features
     if context is not None:
-        own = learnt(own, context, schemas.context)
+        own = learn_columns(own, context, schemas.context)
     if known is not None:
-        features = learnt(features, known, schemas.features)
+        features = learn_columns(features, known, schemas.features)
     if own is columns.context and features is columns.features:
         return columns
-    more = (
-        len(own.kinds) - len(columns.context.kinds),
-        len(features.kinds) - len(columns.features.kinds),
-    )
-    return RowColumns(
-        own, features, np.append(columns.is_own, np.repeat([False, True], more))
-    )
+    n_own = len(own.kinds) - len(columns.context.kinds)
+    n_features = len(features.kinds) - len(columns.features.kinds)
+    is_new_own = np.repeat([False, True], [n_own, n_features])
+    return RowColumns(own, features, np.append(columns.is_own, is_new_own))
 
 
 def read_offer(columns: RowColumns, offer: AnyOffer, schemas: Schemas) -> Array:
     """A row for each arm, (…, K, d): the numbers of the context and of the arm, each at
     its place."""
     rows = [_read_one(columns, one, schemas) for one in offer.offers]
-    return np.stack(rows) if offer.lead else rows[0]
+    if isinstance(offer, Offer):
+        return rows[0]
+    return np.stack(rows)
 
 
 def _read_one(columns: RowColumns, offer: Offer, schemas: Schemas) -> Array:
+    of_context = {} if offer.context is None else offer.context
+    context = read_context(columns.context, of_context, schemas.context)
     features = offer.features or {}
     known = [{} if features.get(arm) is None else features[arm] for arm in offer.arms]
-    context = read(
-        columns.context, {} if offer.context is None else offer.context, schemas.context
-    )
-    own = feature_numbers(
-        offer.arms, known, partial(read_rows, columns.features, schema=schemas.features)
-    )
+    read = partial(read_rows, columns.features, schema=schemas.features)
+    own = feature_numbers(offer.arms, known, read)
     if context.ndim != 1 or own.ndim != 2:
         got = context.shape if context.ndim != 1 else own.shape[1:]
         raise InvalidInput(
             "context and features must be one dict or row of numbers each; got shape "
             f"{got}"
         )
-    return columns.joined(context, own)
+    return columns.join(context, own)

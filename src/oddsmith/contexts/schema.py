@@ -74,23 +74,20 @@ class Schema:
     def __post_init__(self) -> None:
         for what in ("numbers", "categories"):
             names = getattr(self, what)
-            if isinstance(names, str) or not all(
-                isinstance(name, str) and name for name in names
-            ):
+            if isinstance(names, str) or not all(_is_name(name) for name in names):
                 raise InvalidInput(
                     f"{what} must be names of columns; got {names!r:.60}"
                 )
             object.__setattr__(self, what, tuple(names))
-        if twice := set(self.numbers) & set(self.categories):
+        both = sorted(set(self.numbers) & set(self.categories))
+        if both:
             raise InvalidInput(
-                f"a column must be numbers or categories; got {sorted(twice)[0]!r} as "
-                "both"
+                f"a column must be numbers or categories; got {both[0]!r} as both"
             )
-        for what in ("buckets", "slots"):
-            whole(what, getattr(self, what), high=2**20)
-        object.__setattr__(
-            self, "values", _checked_values(self.values, self.categories)
-        )
+        whole("buckets", self.buckets, high=2**20)
+        whole("slots", self.slots, high=2**20)
+        values = _checked_values(self.values, self.categories)
+        object.__setattr__(self, "values", values)
 
     @classmethod
     def of(cls, contexts: Context, *, most: int = 64) -> "Schema":
@@ -107,31 +104,18 @@ class Schema:
         whole("most", most, high=2**20)
         records = rows(contexts) if is_batch(contexts) and len(contexts) else []
         if not records or not all(isinstance(record, Mapping) for record in records):
-            got = (
-                "no rows"
-                if is_batch(contexts) and not len(contexts)
-                else short_repr(contexts)
-            )
-            then = (
-                "name its columns by text"
-                if is_table(contexts) and records
-                else "bring what policies will be asked"
-            )
-            raise InvalidInput(
-                "contexts must be a list of dicts, or a data frame with names; got "
-                f"{got}: {then}"
-            )
-        names = list(dict.fromkeys(str(name) for record in records for name in record))
-        texts = {
-            str(n)
-            for record in records
-            for n, value in record.items()
-            if isinstance(simple(value), str)
-        }
-        texts.update(categorical(contexts))
+            raise _no_records(contexts)
+        names: dict[str, None] = {}  # in the order of their first record
+        texts = categorical(contexts)
+        for record in records:
+            for key, value in record.items():
+                name = str(key)
+                names[name] = None
+                if isinstance(simple(value), str):
+                    texts.add(name)
         schema = cls(
-            tuple(n for n in names if n not in texts),
-            tuple(n for n in names if n in texts),
+            numbers=tuple(name for name in names if name not in texts),
+            categories=tuple(name for name in names if name in texts),
         )
         schema.encode(records)  # which refuses a column that is neither
         return replace(schema, values=_frequent(records, schema.categories, most))
@@ -144,8 +128,9 @@ class Schema:
     @property
     def width(self) -> int:
         """How many numbers a context becomes."""
-        sizes = (len(known) + 1 if known else self.buckets for known in self._known)
-        return self.slots if self.is_free else len(self.numbers) + sum(sizes)
+        if self.is_free:
+            return self.slots
+        return len(self.numbers) + sum(map(self._n_places, self._value_places))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -159,25 +144,29 @@ class Schema:
         """
         if self.is_free:
             return tuple(f"slot {i}" for i in range(self.slots))
-        places = list(self.numbers)
-        for name, known in zip(self.categories, self._known, strict=True):
-            own = [f"{name}={value}" for value in known]
-            places += (
-                [*own, f"{name} other"]
-                if own
-                else [f"{name} {i}" for i in range(self.buckets)]
-            )
-        return tuple(places)
+        columns = list(self.numbers)
+        for name, places in zip(self.categories, self._value_places, strict=True):
+            if places:
+                columns += [f"{name}={value}" for value in places]
+                columns.append(f"{name} other")
+            else:
+                columns += [f"{name} {i}" for i in range(self.buckets)]
+        return tuple(columns)
 
     @cached_property
-    def _known(self) -> tuple[dict[str, int], ...]:
+    def _value_places(self) -> tuple[dict[str, int], ...]:
         """The places of known values, for each category; none where values are
         hashed."""
-        known: dict[str, Sequence[Any]] = dict(self.values)
-        return tuple(
-            {text: i for i, text in enumerate(known.get(name, ()))}
-            for name in self.categories
-        )
+        values: dict[str, Sequence[Any]] = dict(self.values)
+        places = []
+        for name in self.categories:
+            texts = values.get(name, ())
+            places.append({text: place for place, text in enumerate(texts)})
+        return tuple(places)
+
+    def _n_places(self, value_places: dict[str, int]) -> int:
+        """How many numbers a category becomes."""
+        return len(value_places) + 1 if value_places else self.buckets
 
     def encode(self, context: Context) -> Array:
         """The context as numbers (…, width); a list of dicts or a data frame has a row
@@ -185,58 +174,59 @@ class Schema:
         if type(context) is dict or isinstance(context, Mapping):
             return self._row(context)
         if not has_names(context):
-            return self._encoded(numbers(context))
-        if is_batch(context):
-            records = rows(context)[: length(context)]
-            # few at a time: an array for each row takes more memory than its numbers
-            parts = [
-                np.stack([self.encode(row) for row in records[first : first + _PART]])
-                for first in range(0, len(records), _PART)
-            ]
-            return parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return self._row(one(context))
+            return self._check_encoded(numbers(context))
+        if not is_batch(context):
+            return self._row(one(context))
+        records = rows(context)[: length(context)]
+        # few at a time: an array for each row takes more memory than its numbers
+        parts = []
+        for first in range(0, len(records), _PART):
+            part = records[first : first + _PART]
+            parts.append(np.stack([self.encode(row) for row in part]))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _encoded(self, context: Array) -> Array:
+    def _check_encoded(self, context: Array) -> Array:
         """Numbers that this schema has made before, or that need none of it."""
         if context.shape[-1:] != (self.width,):
-            got = (
-                f"got shape {context.shape}: give a dict or a data frame, or what "
-                "`encode` made of one"
-            )
             raise InvalidInput(
-                f"context must have {self.width} numbers, as the schema says; {got}"
+                f"context must have {self.width} numbers, as the schema says; got "
+                f"shape {context.shape}: give a dict or a data frame, or what `encode` "
+                "made of one"
             )
         return numeric(context)
 
     def _row(self, record: Mapping[str, object]) -> Array:
         if self.is_free:
-            return self._hashed(record)
+            return self._hash(record)
         row = np.zeros(self.width)
-        absent = False
-        for i, name in enumerate(self.numbers):
-            if (value := record.get(name, _ABSENT)) is _ABSENT:
-                absent, value = True, None
-            row[i] = as_number(name, value)
-        at = len(self.numbers)
-        for name, known in zip(self.categories, self._known, strict=True):
-            if (value := record.get(name, _ABSENT)) is _ABSENT:
-                absent = True
-            elif (text := category_text(name, value)) is not None:
-                place = (
-                    known.get(text, len(known))
-                    if known
-                    else _place(f"{name}={text}", self.buckets)
-                )
-                row[at + place] = 1.0
-            at += len(known) + 1 if known else self.buckets
+        is_complete = True
+        for place, name in enumerate(self.numbers):
+            value = record.get(name, _ABSENT)
+            if value is _ABSENT:
+                is_complete = False
+                value = None
+            row[place] = as_number(name, value)
+        start = len(self.numbers)
+        for name, places in zip(self.categories, self._value_places, strict=True):
+            value = record.get(name, _ABSENT)
+            if value is _ABSENT:
+                is_complete = False
+                value = None
+            text = category_text(name, value)
+            if text is not None and places:
+                row[start + places.get(text, len(places))] = 1.0
+            elif text is not None:
+                row[start + _place(f"{name}={text}", self.buckets)] = 1.0
+            start += len(places) + 1 if places else self.buckets
+        if is_complete:
+            return row
         # keys of dicts may be numbers, too
-        if absent and not all(isinstance(name, str) for name in record):
+        if not all(isinstance(name, str) for name in record):
             return self._row({str(name): value for name, value in record.items()})
-        if absent:
-            check_columns((*self.numbers, *self.categories), tuple(record))
+        check_columns((*self.numbers, *self.categories), tuple(record))
         return row
 
-    def _hashed(self, record: Mapping[str, object]) -> Array:
+    def _hash(self, record: Mapping[str, object]) -> Array:
         row = np.zeros(self.slots)
         for name, value in record.items():
             common = value if isinstance(value, str | int | float) else simple(value)
@@ -252,34 +242,28 @@ def _checked_values(
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Pairs of a category and its values as text, in the order of the categories."""
     try:
-        lists = {
-            name: list(values)
-            for name, values in dict(given).items()
-            if not isinstance(values, str)
-        }
-        if len(lists) < len(dict(given)):
+        lists = {name: list(values) for name, values in dict(given).items()}
+        if any(isinstance(values, str) for values in dict(given).values()):
             raise TypeError("a text is no list of values")
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             "values must be a list for each category, by its name; got "
             f"{short_repr(given)}"
         ) from error
-    known: dict[str, tuple[str, ...]] = {}
+    texts: dict[str, tuple[str, ...]] = {}
     for name, values in lists.items():
         if name not in categories:
             raise InvalidInput(
                 f"values must be those of categories; got {name!r:.60}, which is none"
             )
-        texts = [
-            text for value in values if (text := category_text(name, value)) is not None
-        ]
-        if not texts or len(set(texts)) < len(values):
+        known = [category_text(name, value) for value in values]
+        texts[name] = tuple(text for text in known if text is not None)
+        if not texts[name] or len(set(texts[name])) < len(values):
             raise InvalidInput(
                 f"values of {name!r:.60} must be distinct, at least one, none missing; "
                 f"got {short_repr(values)}"
             )
-        known[name] = tuple(texts)
-    return tuple((name, known[name]) for name in categories if name in known)
+    return tuple((name, texts[name]) for name in categories if name in texts)
 
 
 def _frequent(
@@ -289,17 +273,34 @@ def _frequent(
     in alphabetical order."""
     counts = {name: Counter[str]() for name in categories}
     for record in records:
-        for name, value in record.items():
-            if (
-                str(name) in counts
-                and (text := category_text(str(name), value)) is not None
-            ):
-                counts[str(name)][text] += 1
-    ranked = {
-        name: sorted(count, key=lambda text: (-count[text], text))
-        for name, count in counts.items()
-    }
-    return {name: sorted(texts[:most]) for name, texts in ranked.items() if texts}
+        for key, value in record.items():
+            name = str(key)
+            text = category_text(name, value) if name in counts else None
+            if text is not None:
+                counts[name][text] += 1
+    frequent = {}
+    for name, count in counts.items():
+        ranked = sorted(sorted(count), key=count.__getitem__, reverse=True)
+        if ranked:
+            frequent[name] = sorted(ranked[:most])
+    return frequent
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name != ""
+
+
+def _no_records(contexts: Any) -> InvalidInput:
+    """The refusal of contexts without names."""
+    is_empty = is_batch(contexts) and not len(contexts)
+    got = "no rows" if is_empty else short_repr(contexts)
+    then = "bring what policies will be asked"
+    if is_table(contexts) and not is_empty:
+        then = "name its columns by text"
+    return InvalidInput(
+        "contexts must be a list of dicts, or a data frame with names; got "
+        f"{got}: {then}"
+    )
 
 
 def category_text(name: str, value: object) -> str | None:
@@ -342,12 +343,5 @@ def numeric(context: Array) -> Array:
 @lru_cache(maxsize=65_536)
 def _place(text: str, n: int) -> int:
     """Where a word goes: the same in every process."""
-    return (
-        int.from_bytes(
-            blake2b(
-                text.encode(errors="replace"), digest_size=8, key=b"oddsmith"
-            ).digest(),
-            "big",
-        )
-        % n
-    )
+    hashed = blake2b(text.encode(errors="replace"), digest_size=8, key=b"oddsmith")
+    return int.from_bytes(hashed.digest(), "big") % n

@@ -78,11 +78,9 @@ def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
 def _misspelt(columns: tuple[str, ...], names: tuple[object, ...]) -> str | None:
     absent = [name for name in columns if name not in names]
     for name in names:
-        near = (
-            resembling(name, absent)
-            if isinstance(name, str) and name not in columns
-            else None
-        )
+        if not isinstance(name, str) or name in columns:
+            continue
+        near = resembling(name, absent)
         if near is not None:
             then = f"Rename it, or give {near!r} as None, too, where it is not known"
             return (

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts.columns import read
+from oddsmith.contexts.columns import read_context
 from oddsmith.contexts.row_columns import (
     RowColumns,
     Schemas,
     empty_row_columns,
-    learnt_row,
+    learn_row,
     read_offer,
 )
 from oddsmith.contexts.schema import Schema
@@ -234,11 +234,11 @@ class RefittedExperts(Experts):
         ):
             drawn = question.only(int(arm))
             known = None if drawn.features is None else drawn.features[drawn.arms[0]]
-            columns = learnt_row(state.columns, drawn.context, known, self._schemas)
+            columns = learn_row(state.columns, drawn.context, known, self._schemas)
             x = read_offer(columns, drawn, self._schemas)[0]
         else:
             n_arms = len(self._fixed(question))
-            columns = learnt_row(state.columns, question, None, self._schemas)
+            columns = learn_row(state.columns, question, None, self._schemas)
             x = self._encoded(columns, question)
             if (
                 x.ndim != 1
@@ -339,4 +339,4 @@ class RefittedExperts(Experts):
 
     def _encoded(self, columns: RowColumns, context: Context) -> Array:
         """The numbers (…, d) of contexts, where arms are fixed."""
-        return read(columns.context, context, self.schema)
+        return read_context(columns.context, context, self.schema)

@@ -1,4 +1,4 @@
-"""Bayes regret: the truth is drawn from one prior, the policy believes in another."""
+"""Bayes regret: the truth is drawn from one prior, the policy starts from another."""
 
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ def bayes_regret(
     seed: int = 0,
     delay: int | Delay = 0,
 ) -> BayesRegret:
-    """What the policy's prior p costs when each run's truth is an expert drawn from
+    """The cost of the policy's prior p when each run's truth is an expert drawn from
     `true_prior` p* (Corollary 2).
 
     The policy's experts are a table, any of which can be the truth; contexts are
@@ -57,25 +57,20 @@ def bayes_regret(
     >>> sure.mean < wrong.mean, round(sure.surprise, 3), round(wrong.surprise, 3)
     (True, 0.325, 2.083)
     """
-    if not isinstance(policy, GeneralizedThompsonSampling) or not isinstance(
-        policy.experts, TableExperts
-    ):
+    is_gts = isinstance(policy, GeneralizedThompsonSampling)
+    if not is_gts or not isinstance(policy.experts, TableExperts):
         raise InvalidInput(
             "policy must be GeneralizedThompsonSampling over TableExperts, which can "
             "be the truth"
         )
-    truth = simplex(
-        "true_prior", true_prior, n=len(policy.experts.names), over="experts"
-    )
-    run = simulate(
-        policy,
-        DrawnTruth(policy.experts.table, truth, seed),
-        steps=steps,
-        runs=runs,
-        seed=seed,
-        delay=delay,
-    )
-    possible = truth > 0
+    table = policy.experts.table
+    n_experts = table.shape[1]
+    truth = simplex("true_prior", true_prior, n=n_experts, over="experts")
+    world = DrawnTruth(table, truth, seed)
+    run = simulate(policy, world, steps=steps, runs=runs, seed=seed, delay=delay)
+    is_possible = truth > 0
     with np.errstate(divide="ignore"):
-        surprise = float(-(truth[possible] @ np.log(policy.prior[possible])))
-    return BayesRegret(*run.mean(), surprise, run)
+        log_prior = np.log(policy.prior[is_possible])
+    surprise = float(-(truth[is_possible] @ log_prior))
+    mean, error = run.mean()
+    return BayesRegret(mean, error, surprise, run)

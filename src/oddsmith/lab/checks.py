@@ -3,7 +3,8 @@ of each step would take a noticeable part of it."""
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from oddsmith.core.arrays import Array, Ints, whole
 from oddsmith.core.checks import odds_fault, policy_name, range_fault
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.offer import Offer
-from oddsmith.lab.worlds.world import World
+from oddsmith.lab.worlds.world import Noise, World
 
 __all__ = [
+    "ABSENT",
     "StepChecks",
+    "StepParts",
     "check_rewards_in_range",
     "check_shape",
     "check_states",
@@ -25,18 +28,42 @@ __all__ = [
     "step_check",
 ]
 
-_STEPS = 256  # that are checked at once, at most
+_STEPS = 256  # the most steps that one check covers
 _SUM = 1e-9  # a sum of odds that is closer to 1 needs no closer look
-_NUMBERS = 2**16  # that are kept for a check, at most (but one step)
+_NUMBERS = 2**16  # the most numbers that wait for a check (but at least one step)
 
-_PARAMETERS = {
-    "context": ("step", "runs", "rng", "history=None"),
-    "means": ("step", "context"),
+
+class _Call(NamedTuple):
+    """How the simulation calls a method of a world."""
+
+    parameters: str
+    arguments: tuple[int | None, ...]
+
+
+_CALLS = {
+    "context": _Call("step, runs, rng, history=None", (1, 1, None, None)),
+    "means": _Call("step, context", (1, None)),
 }
 
 Check = Callable[[Array, int], None]
-"""Refuses values (steps, …) of consecutive steps, of which the first has this
-number."""
+"""Refuses wrong values (steps, …) of consecutive steps; the number is that of the
+first step."""
+
+ABSENT = object()
+"""A part of a step that was not made yet; None may be what a policy returned."""
+
+
+@dataclass
+class StepParts:
+    """The parts of a step so far, in the order in which they are made; the others are
+    those of the step before."""
+
+    runs: int
+    noise: Noise | None = None
+    context: Any = ABSENT
+    odds: Any = ABSENT
+    means: Any = ABSENT
+    rewards: Any = ABSENT
 
 
 class StepChecks:
@@ -67,7 +94,7 @@ class StepChecks:
             self.flush()
 
     def flush(self) -> None:
-        """Check what was not checked yet."""
+        """Check the values that were not checked yet."""
         first = self._first
         values = self._values[: self._waiting]
         self._first += self._waiting
@@ -79,18 +106,20 @@ class StepChecks:
 def step_check(policy: object, world: object) -> Check:
     """The check of a policy's odds and, below them, a world's means (steps, 2 · runs,
     K)."""
-    refuse_odds = odds_check(policy)
+    check_odds = odds_check(policy)
 
     def check(values: Array, first: int) -> None:
-        parts = values.reshape(len(values), 2, -1, values.shape[-1])
-        # odds and means are in [0, 1]: if all is well, one pass over both is enough
-        in_range = values.min() >= 0 and values.max() <= 1
-        totals = values @ np.ones(values.shape[-1])
-        off = np.abs(totals[:, : parts.shape[2]] - 1)
-        if in_range and off.max() <= _SUM:
+        n_runs = values.shape[1] // 2
+        odds = values[:, :n_runs]
+        means = values[:, n_runs:]
+        # odds and means are in [0, 1]: usually one pass over both is enough
+        is_in_range = values.min() >= 0 and values.max() <= 1
+        row_sums = values @ np.ones(values.shape[-1])
+        deviations = np.abs(row_sums[:, :n_runs] - 1)
+        if is_in_range and deviations.max() <= _SUM:
             return
-        refuse_odds(parts[:, 0], first)
-        fault = range_fault(parts[:, 1])
+        check_odds(odds, first)
+        fault = range_fault(means)
         if fault is not None:
             (step, run, arm), text = fault
             raise InvalidInput(
@@ -118,7 +147,9 @@ def odds_check(policy: object) -> Check:
 
 def check_rewards_in_range(source: object, rewards: Array) -> None:
     """Refuse rewards (steps, runs) of a noise or world that are outside [0, 1]."""
-    fault = range_fault(rewards) if rewards.size else None
+    if not rewards.size:
+        return
+    fault = range_fault(rewards)
     if fault is not None:
         (step, run), text = fault
         raise InvalidInput(
@@ -130,9 +161,10 @@ def check_rewards_in_range(source: object, rewards: Array) -> None:
 def check_states(world: object, states: Ints, n_states: int) -> None:
     """Refuse states (steps + 1, runs) of an episode that are not from 0 to S - 1; the
     first row is where it begins."""
-    if states.min() >= 0 and states.max() < n_states:
+    is_wrong = (states < 0) | (states >= n_states)
+    if not is_wrong.any():
         return
-    step, run = (int(i) for i in np.argwhere((states < 0) | (states >= n_states))[0])
+    step, run = np.argwhere(is_wrong)[0].tolist()
     raise InvalidInput(
         f"states of {type(world).__name__} must be whole numbers from 0 to "
         f"{n_states - 1}; got {states[step, run]} after step {step}, run {run}"
@@ -155,13 +187,14 @@ def check_shape(what: str, values: Any, shape: tuple[int, ...], step: int) -> No
 
 
 def check_world(world: object) -> None:
-    """Refuse what is no world, and a world that lacks something."""
+    """Refuse an object that is no world, and a world that lacks something."""
     kind = type(world)
     if not isinstance(world, World):
         raise InvalidInput(
             "world must have n_arms, context and means (name World as base); got "
             f"{kind.__name__}"
         )
+    # the user's own class may lack the field, which World only declares
     if not hasattr(world, "n_arms"):
         raise InvalidInput(
             f"world must have n_arms, the number of its arms; {kind.__name__} has none"
@@ -176,67 +209,87 @@ def check_world(world: object) -> None:
 
 
 def _check_parameters(world: World, verb: str) -> None:
-    """Refuse a verb that cannot be called as the simulation calls it."""
-    arguments = {"context": (1, 1, None, None), "means": (1, None)}[verb]
+    """Refuse a method that cannot be called as the simulation calls it."""
+    call = _CALLS[verb]
     signature = inspect.signature(getattr(world, verb))
     try:
-        signature.bind(*arguments)
+        signature.bind(*call.arguments)
     except TypeError as error:
-        wanted = ", ".join(_PARAMETERS[verb])
         raise InvalidInput(
-            f"{verb} of {type(world).__name__} must take ({wanted}); got {signature}"
+            f"{verb} of {type(world).__name__} must take ({call.parameters}); got "
+            f"{signature}"
         ) from error
 
 
-def check_step(policy: object, world: World, step: int, found: dict[str, Any]) -> None:
-    """Refuse what is wrong with the parts of a step that failed, in the order in which
-    they were made: context, odds, means and rewards."""
-    runs = found["runs"]
-    each = (runs, world.n_arms)
-    if "context" in found:
-        _check_context(world, found["context"], step, runs)
-    if "odds" in found:
-        odds = getattr(found["odds"], "propensities", found["odds"])
-        shape = getattr(odds, "shape", None)
-        if shape and shape[-1] != world.n_arms:
-            raise InvalidInput(
-                f"policy must have the world's {world.n_arms} arms; "
-                f"{policy_name(policy)} has {shape[-1]}"
-            )
-        if shape != each[1:]:  # one row for all runs
-            check_shape(f"odds of {policy_name(policy)}", odds, each, step)
-    if "means" in found:
-        check_shape(f"means of {type(world).__name__}", found["means"], each, step)
-    if "rewards" in found:
-        name = type(found["noise"]).__name__
-        check_shape(f"rewards of {name}", found["rewards"], (runs,), step)
+def check_step(policy: object, world: World, step: int, parts: StepParts) -> None:
+    """Refuse the first wrong part of a step that failed, in the order in which they
+    are made: context, odds, means and rewards."""
+    runs = parts.runs
+    shape = (runs, world.n_arms)
+    if parts.context is not ABSENT:
+        _check_context(world, parts.context, step, runs)
+    if parts.odds is not ABSENT:
+        _check_odds_shape(policy, parts.odds, step, shape)
+    if parts.means is not ABSENT:
+        check_shape(f"means of {type(world).__name__}", parts.means, shape, step)
+    if parts.rewards is not ABSENT:
+        name = type(parts.noise).__name__
+        check_shape(f"rewards of {name}", parts.rewards, (runs,), step)
+
+
+def _check_odds_shape(
+    policy: object, odds: Any, step: int, shape: tuple[int, int]
+) -> None:
+    """Refuse odds that are no array (runs, K), nor one row (K,) for all runs."""
+    n_arms = shape[1]
+    # a user's policy may return anything
+    values = getattr(odds, "propensities", odds)
+    values_shape = getattr(values, "shape", None)
+    if values_shape and values_shape[-1] != n_arms:
+        raise InvalidInput(
+            f"policy must have the world's {n_arms} arms; "
+            f"{policy_name(policy)} has {values_shape[-1]}"
+        )
+    if values_shape != (n_arms,):
+        check_shape(f"odds of {policy_name(policy)}", values, shape, step)
 
 
 def _check_context(world: World, context: Any, step: int, runs: int) -> None:
     """Refuse contexts of one step that are not one for each run."""
-    rows = context if isinstance(context, np.ndarray | list) else None
-    is_single = isinstance(rows, np.ndarray) and rows.ndim == 0
-    if rows is not None and (is_single or len(rows) != runs):
-        got = "one" if is_single else len(rows)
-        raise InvalidInput(
-            f"context of {type(world).__name__} must have a row for each of {runs} "
-            f"runs; got {got} at step {step}"
-        )
-    if not world.makes_offers:
-        return
-    for offer in rows if isinstance(rows, list) else [rows]:
-        if not isinstance(offer, Offer) or len(offer.arms) > world.n_arms:
+    if isinstance(context, np.ndarray | list):
+        is_single = isinstance(context, np.ndarray) and context.ndim == 0
+        got = "one" if is_single else len(context)
+        if got != runs:
             raise InvalidInput(
-                f"context of {type(world).__name__} must be a list of offers of at "
-                f"most {world.n_arms} arms; got {offer!r:.60} at step {step}"
+                f"context of {type(world).__name__} must have a row for each of {runs} "
+                f"runs; got {got} at step {step}"
             )
+    if world.makes_offers:
+        _check_offers(world, context, step)
+
+
+def _check_offers(world: World, context: Any, step: int) -> None:
+    """Refuse a context that is no list of offers, or has an offer of too many arms."""
+    wrong = [context]
+    if isinstance(context, list):
+        wrong = [
+            offer
+            for offer in context
+            if not isinstance(offer, Offer) or len(offer.arms) > world.n_arms
+        ]
+    if wrong:
+        raise InvalidInput(
+            f"context of {type(world).__name__} must be a list of offers of at "
+            f"most {world.n_arms} arms; got {wrong[0]!r:.60} at step {step}"
+        )
 
 
 def offered_means(world: World, context: Any, means: Any) -> Any:
     """The means (runs, K) of arms in offers, with 0 behind the last arm of each: no arm
     has odds there."""
-    if not isinstance(means, np.ndarray) or means.shape != (len(context), world.n_arms):
+    shape = (len(context), world.n_arms)
+    if not isinstance(means, np.ndarray) or means.shape != shape:
         return means
     sizes = np.array([len(offer.arms) for offer in context])
-    behind = np.arange(world.n_arms) >= sizes[:, None]
-    return np.where(behind, 0.0, means)
+    is_behind = np.arange(world.n_arms) >= sizes[:, None]
+    return np.where(is_behind, 0.0, means)

@@ -49,19 +49,22 @@ class Arrivals(NamedTuple):
 
 
 def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arrivals:
-    """Who is learnt when; rewards that arrive at the same step are learnt in the order
-    of their decisions.
+    """When each reward is learnt; rewards of the same step are learnt in the order of
+    their decisions.
 
     >>> arrivals(1, 3, np.random.default_rng(0))
     Arrivals(order=array([0, 1]), arrived=array([0, 1, 2]))
     """
-    fixed = 0 if callable(delay) else whole("delay", delay, low=0, high=2**40)
-    late = np.asarray(delay(steps, rng) if callable(delay) else np.full(steps, fixed))
+    if callable(delay):
+        late = np.asarray(delay(steps, rng))
+    else:
+        late = np.full(steps, whole("delay", delay, low=0, high=2**40))
     if late.shape != (steps,) or late.dtype.kind not in "iu" or late.min() < 0:
         raise InvalidInput(
             f"delay must give {steps} whole numbers of at least 0; got {late!r:.60}"
         )
     at = np.arange(steps) + late
-    order: Ints = np.argsort(at, kind="stable")[: int((at < steps).sum())]
-    arrived: Ints = np.cumsum(np.bincount(at[at < steps], minlength=steps))
+    in_time = at < steps
+    order: Ints = np.argsort(at, kind="stable")[: int(in_time.sum())]
+    arrived: Ints = np.cumsum(np.bincount(at[in_time], minlength=steps))
     return Arrivals(order, arrived)

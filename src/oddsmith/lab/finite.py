@@ -37,16 +37,14 @@ def suits(policy: Policy, world: World) -> bool:
         return False
     if type(policy) is not GeneralizedThompsonSampling or policy.loss_twin is None:
         return False
-    if (
-        type(policy.experts) is not TableExperts
-        or policy.experts.table.shape[::2] != world.table.shape
-    ):
+    experts = policy.experts
+    if type(experts) is not TableExperts or experts.favourites is None:
         return False
-    table = policy.experts.table
+    n_contexts, _, n_arms = experts.table.shape
+    if (n_contexts, n_arms) != world.table.shape:
+        return False
     # predictions of 0 and 1 can refute an expert, which the numpy path looks after
-    return policy.experts.favourites is not None and bool(
-        table.min() > 0 and table.max() < 1
-    )
+    return bool(experts.table.min() > 0 and experts.table.max() < 1)
 
 
 def play(
@@ -54,41 +52,45 @@ def play(
     world: TableWorld,
     contexts: Ints,
     *,
-    chance: tuple[Array, Array],
+    uniforms: Array,
+    coins: Array,
     due: Arrivals,
 ) -> FiniteRuns:
-    """All runs: `contexts` and `chance`, the draws' uniforms and the rewards' coins,
-    are (T, runs)."""
+    """All runs: `contexts`, the draws' `uniforms` and the rewards' `coins` are (T,
+    runs)."""
     from oddsmith.lab.finite_kernel import play as compiled_play
 
     steps, runs = contexts.shape
     experts = policy.experts
-    assert isinstance(experts, TableExperts)  # as `suits` says
-    tables = (
-        world.table,
-        np.ascontiguousarray(np.swapaxes(experts.table, 1, 2)),
-        experts.favourites,
-    )
-    gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
-    log_weights = policy.init((runs,)).log_weights
-    played = _empty(contexts.shape, log_weights)
+    # `suits` has checked both
+    assert isinstance(experts, TableExperts)
     assert policy.loss_twin is not None
-    size = max(1, _AT_ONCE // (steps * log_weights.shape[1]))
+    predictions_by_arm = np.ascontiguousarray(np.swapaxes(experts.table, 1, 2))
+    tables = (world.table, predictions_by_arm, experts.favourites)
+    gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
+    played = _empty(contexts.shape, policy.init((runs,)).log_weights)
+    n_experts = played.log_weights.shape[1]
+    size = max(1, _AT_ONCE // (steps * n_experts))
     starts = range(0, runs, size)
     for start in progress(starts, len(starts), "runs"):
         part = slice(start, start + size)
-        some = _empty(contexts[:, part].shape, log_weights[part])
-        uniforms, coins = (np.ascontiguousarray(values[:, part]) for values in chance)
-        met = np.ascontiguousarray(contexts[:, part])
-        compiled_play(
-            tables, met, (uniforms, coins, gammas, *due), policy.loss_twin, some
-        )
-        for whole, filled in zip(played[:3], some[:3], strict=True):
-            whole[:, part] = filled
+        part_contexts = np.ascontiguousarray(contexts[:, part])
+        part_uniforms = np.ascontiguousarray(uniforms[:, part])
+        part_coins = np.ascontiguousarray(coins[:, part])
+        chance = (part_uniforms, part_coins, gammas, due.order, due.arrived)
+        # the kernel changes the log weights of `played` in place, and fills the rest
+        some = _empty(part_contexts.shape, played.log_weights[part])
+        compiled_play(tables, part_contexts, chance, policy.loss_twin, some)
+        played.regret[:, part] = some.regret
+        played.arms[:, part] = some.arms
+        played.rewards[:, part] = some.rewards
     return played
 
 
 def _empty(shape: tuple[int, ...], log_weights: Array) -> FiniteRuns:
     return FiniteRuns(
-        np.empty(shape), np.empty(shape, np.int64), np.empty(shape), log_weights
+        regret=np.empty(shape),
+        arms=np.empty(shape, np.int64),
+        rewards=np.empty(shape),
+        log_weights=log_weights,
     )

@@ -26,24 +26,28 @@ def play(
     eta, loss = settings
     regret, arms, rewards, all_weights = played
     steps, runs = contexts.shape
-    n_arms, n_experts = advice.shape[1], advice.shape[2]
-    odds, weight, heavier = np.empty(n_arms), np.empty(n_experts), np.empty(n_experts)
+    _, n_arms, n_experts = advice.shape
+    odds = np.empty(n_arms)
+    weight = np.empty(n_experts)
+    heavier = np.empty(n_experts)
     everything = np.ones(n_arms, np.bool_)
     for run in range(runs):
         log_weights = all_weights[run]
+        learnt = 0  # rewards that have arrived before this step
         for t in range(steps):
             x = contexts[t, run]
             _odds(log_weights, votes[x], gammas[t], weight, everything, odds)
             arm = pick(odds, uniforms[t, run])
-            best, expected = means[x, 0], 0.0
+            best = means[x, 0]
+            expected = 0.0
             for k in range(n_arms):
                 best = max(best, means[x, k])
                 expected += odds[k] * means[x, k]
             regret[t, run] = best - expected
             arms[t, run] = arm
             rewards[t, run] = 1.0 if coins[t, run] < means[x, arm] else 0.0
-            for learnt in range(arrived[t - 1] if t > 0 else 0, arrived[t]):
-                s = order[learnt]
+            for place in range(learnt, arrived[t]):
+                s = order[place]
                 _reweigh(
                     log_weights,
                     advice[contexts[s, run], arms[s, run]],
@@ -53,6 +57,7 @@ def play(
                     heavier,
                 )
                 log_weights[:] = heavier
+            learnt = arrived[t]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -1,5 +1,5 @@
-"""Which policy of a study earns most in a world, in one sentence, and whether that may
-be chance."""
+"""The policy of a study that earns most in a world, in one sentence with an
+interval."""
 
 from collections.abc import Mapping
 
@@ -16,12 +16,12 @@ _LEVEL = 0.95
 
 
 def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> str:
-    """What the policy of least mean regret earns more than the next one; `totals` are
-    regrets by policy (units,).
+    """A sentence on how much more the policy of least mean regret earns than the next
+    one; `totals` are regrets by policy (units,).
 
     Units (runs, or seeds) are paired: all policies meet the same contexts in each. The
     interval is Student's, at 95 % for all pairs of policies together (Bonferroni), as
-    the two best are not known beforehand.
+    the two best are not known in advance.
 
     >>> leader(
     ...     {"one": np.array([3.0, 5, 4]), "two": np.array([13.0, 15.5, 14])}, steps=100
@@ -30,32 +30,32 @@ def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> st
     paired runs)'
     """
     first, *others = sorted(totals, key=lambda name: float(totals[name].mean()))
-    n, mean = len(totals[first]), float(totals[first].mean())
+    best = totals[first]
+    n = len(best)
+    n_policies = len(totals)
     if n < 2:
-        one = (
-            f"{first} has the least regret of {len(totals)} policies"
-            if others
-            else f"{first} has a regret of"
-        )
-        result = f"{one}, {mean:,.2f}" if others else f"{one} {mean:,.2f}"
+        regret = f"{best.mean():,.2f}"
+        result = f"has a regret of {regret}"
+        if others:
+            result = f"has the least regret of {n_policies} policies, {regret}"
         return (
-            f"{result} in {steps:,} steps; one {unit.removesuffix('s')} says nothing "
-            "about chance, ask for more"
+            f"{first} {result} in {steps:,} steps; one {unit.removesuffix('s')} says "
+            "nothing about chance, ask for more"
         )
     if not others:
-        span = interval_of(totals[first])
-        ends = f"{interval(span)} (95 % interval over {n:,} {unit})"
+        span = interval_of(best)
         return (
-            f"{first} loses {mean:,.{digits(span)}f} rewards to the best arm in "
-            f"{steps:,} steps, {ends}"
+            f"{first} loses {span.value:,.{digits(span)}f} rewards to the best arm in "
+            f"{steps:,} steps, {interval(span)} (95 % interval over {n:,} {unit})"
         )
-    span = interval_of(
-        totals[others[0]] - totals[first], pairs=len(totals) * (len(totals) - 1) // 2
-    )
-    best = f"{first}, the best of {len(totals)}," if len(others) > 1 else first
-    following = f"{others[0]}, the next" if len(others) > 1 else others[0]
+    second = others[0]
+    pairs = n_policies * (n_policies - 1) // 2
+    span = interval_of(totals[second] - best, pairs=pairs)
     how = f"95 % interval over {n:,} paired {unit}"
-    return compared(best, following, span, how, unit=f"in {steps:,} steps")
+    if len(others) > 1:
+        first = f"{first}, the best of {n_policies},"
+        second = f"{second}, the next"
+    return compared(first, second, span, how, unit=f"in {steps:,} steps")
 
 
 def regrets(totals: Mapping[str, Array], prefix: str = "") -> str:
@@ -65,14 +65,16 @@ def regrets(totals: Mapping[str, Array], prefix: str = "") -> str:
     The axis ends at three times the median policy: one bad policy must not press the
     others to its start.
     """
-    spans = sorted(
-        ((prefix + name, interval_of(t)) for name, t in totals.items() if len(t) > 1),
-        key=lambda b: b[1],
-    )
+    spans = [
+        (prefix + name, interval_of(values))
+        for name, values in totals.items()
+        if len(values) > 1
+    ]
     if not spans:
         return ""
-    most = 3 * spans[(len(spans) - 1) // 2][1].high
-    return chart(spans, zero="no regret", most=most)
+    spans.sort(key=lambda named_span: named_span[1])
+    _, median = spans[(len(spans) - 1) // 2]
+    return chart(spans, zero="no regret", most=3 * median.high)
 
 
 def interval_of(values: Array, *, pairs: int = 1) -> Span:
@@ -82,5 +84,6 @@ def interval_of(values: Array, *, pairs: int = 1) -> Span:
     -0.484...
     """
     mean, error = mean_and_error(np.asarray(values))
-    reach = float(stdtrit(len(values) - 1, 1 - (1 - _LEVEL) / (2 * pairs))) * error
+    quantile = 1 - (1 - _LEVEL) / (2 * pairs)
+    reach = float(stdtrit(len(values) - 1, quantile)) * error
     return Span(mean, mean - reach, mean + reach)

@@ -43,38 +43,41 @@ class ByRun(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        each = [
-            self.policy.odds(own, offer, step=step)
-            for own, offer in zip(state, context, strict=True)
+        by_run = [
+            self.policy.odds(own_state, offer, step=step)
+            for own_state, offer in zip(state, context, strict=True)
         ]
-        propensities = np.stack(
-            [_widened(one.propensities, self.n_arms, 0.0) for one in each]
-        )
-        advice = [
-            None if one.advice is None else _widened(one.advice, self.n_arms, np.nan)
-            for one in each
-        ]
-        return Odds(
-            propensities,
-            *map(_stacked, (advice, [one.bonus for one in each], _weights(each))),
-        )
+        propensities = [_widen(odds.propensities, self.n_arms, 0.0) for odds in by_run]
+        advice = self._stack_advice(by_run)
+        bonus = _stack([odds.bonus for odds in by_run])
+        log_weights = _stack_log_weights(by_run)
+        return Odds(np.stack(propensities), advice, bonus, log_weights)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         rewards = np.asarray(reward).tolist()
-        runs = [decision_of(decision, run).by_number() for run in range(len(rewards))]
-        return tuple(
-            self.policy.update(own, one, r)
-            for own, one, r in zip(state, runs, rewards, strict=True)
-        )
+        states = []
+        for run, (own_state, own_reward) in enumerate(zip(state, rewards, strict=True)):
+            own_decision = decision_of(decision, run).by_number()
+            states.append(self.policy.update(own_state, own_decision, own_reward))
+        return tuple(states)
 
     def posterior(self, state: State) -> Array:
-        return np.stack([self.policy.posterior(own) for own in state])
+        return np.stack([self.policy.posterior(own_state) for own_state in state])
+
+    def _stack_advice(self, by_run: list[Odds]) -> Array | None:
+        """The advice of all runs (runs, N, n_arms), NaN behind the last arm."""
+        if by_run[0].advice is None:
+            return None
+        advice = [
+            _widen(np.asarray(odds.advice), self.n_arms, np.nan) for odds in by_run
+        ]
+        return np.stack(advice)
 
 
 @dataclass(frozen=True, eq=False)
 class OnNames(PolicyWrapper):
-    """A policy that sees numbers of offers by name: the context's where there are
-    `columns`, arms' by `arm_columns`."""
+    """A policy that receives the numbers of offers by name: the visitor's where there
+    are `columns`, the arms' by `arm_columns`."""
 
     policy: Policy
     columns: tuple[str, ...]
@@ -88,24 +91,24 @@ class OnNames(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        offer = Offer(
-            self._visitor(context.context), context.arms, self._known(context.features)
-        )
+        visitor = self._name_visitor(context.context)
+        features = self._name_features(context.features)
+        offer = Offer(visitor, context.arms, features)
         return self.policy.odds(state, offer, eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        seen = decision._replace(
-            context=self._visitor(decision.context),
-            features=self._known(decision.features),
+        with_names = decision._replace(
+            context=self._name_visitor(decision.context),
+            features=self._name_features(decision.features),
         )
-        return self.policy.update(state, seen, reward)
+        return self.policy.update(state, with_names, reward)
 
-    def _visitor(self, context: Any) -> Any:
-        return (
-            dict(zip(self.columns, context, strict=True)) if self.columns else context
-        )
+    def _name_visitor(self, numbers: Any) -> Any:
+        if not self.columns:
+            return numbers
+        return dict(zip(self.columns, numbers, strict=True))
 
-    def _known(self, features: Any) -> Any:
+    def _name_features(self, features: Any) -> Any:
         if not self.arm_columns or features is None:
             return features
         return {
@@ -116,44 +119,47 @@ class OnNames(PolicyWrapper):
 
 def decision_of(decision: Decision, run: int) -> Decision:
     """The decision of one run out of those of all, as an agent would have made it."""
-    offer, number = decision.context[run], int(decision.arm[run])
-    n, name = len(offer.arms), offer.arms[number]
-    advice, bonus, log_weights = (
-        None if column is None else column[run] for column in decision[5:8]
-    )
+    offer = decision.context[run]
+    number = int(decision.arm[run])
+    n_arms = len(offer.arms)
     return Decision(
         step=int(decision.step[run]),
         context=offer.context,
         eligible=None,
-        arm=name,
-        propensities=decision.propensities[run, :n],
-        advice=advice,
-        bonus=bonus,
-        log_weights=log_weights,
+        arm=offer.arms[number],
+        propensities=decision.propensities[run, :n_arms],
+        advice=row_of(decision.advice, run),
+        bonus=row_of(decision.bonus, run),
+        log_weights=row_of(decision.log_weights, run),
         index=number,
         arms=offer.arms,
         features=offer.features,
     )
 
 
-def _widened(values: Array, width: int, filling: float) -> Array:
+def row_of(column: Any, run: int) -> Any:
+    """The value of one run in a column of a decision; None if the decision lacks it."""
+    return None if column is None else column[run]
+
+
+def _widen(values: Array, width: int, filling: float) -> Array:
     """Values (…, K) with more columns."""
     wide = np.full((*values.shape[:-1], width), filling)
     wide[..., : values.shape[-1]] = values
     return wide
 
 
-def _weights(each: list[Odds]) -> list[Array | None]:
-    """Log weights of runs, which are there where an expert slept; NaN for the others,
-    if some are."""
-    like = next((one.log_weights for one in each if one.log_weights is not None), None)
+def _stack_log_weights(by_run: list[Odds]) -> Array | None:
+    """Log weights of the runs in which an expert slept, NaN in the others; None if none
+    slept in any run."""
+    columns = [odds.log_weights for odds in by_run]
+    like = next((column for column in columns if column is not None), None)
     if like is None:
-        return [None]
-    return [
-        np.full_like(like, np.nan) if one.log_weights is None else one.log_weights
-        for one in each
-    ]
+        return None
+    absent = np.full_like(like, np.nan)
+    return np.stack([absent if column is None else column for column in columns])
 
 
-def _stacked(columns: list[Any]) -> Any:
+def _stack(columns: list[Any]) -> Any:
+    """The columns of all runs, one below the other; None if the odds lack it."""
     return None if columns[0] is None else np.stack(columns)

@@ -1,5 +1,5 @@
-"""An ordinary world of a problem's size, and what learning costs in it: what stands
-beside a worst-case bound."""
+"""An ordinary world of a problem's size, and the cost of learning in it, to compare
+with a worst-case bound."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +15,12 @@ from oddsmith.lab.worlds.tables import TableWorld, random_table
 
 __all__ = ["Cost", "OrdinaryWorld"]
 
-_CONTEXTS, _RUNS = 10, 8
-# with six policies about a second, for up to 20 arms
-_STEPS, _EXPERTS, _ARMS = 1000, 32, 200
+_CONTEXTS = 10
+_RUNS = 8
+# the largest world; with six policies about a second, for up to 20 arms
+_STEPS = 1000
+_EXPERTS = 32
+_ARMS = 200
 _CELLS = 20 * _EXPERTS  # arms · experts up to which a step takes the same time
 
 
@@ -30,8 +33,8 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OrdinaryWorld:
-    """Experts that disagree everywhere, of which the first is right: every reward tells
-    some of them apart.
+    """Experts that disagree everywhere, of which the first is right: every reward
+    separates some of them.
 
     A table of 10 contexts, drawn uniformly; the experts' predictions are independent
     Beta(2, 2) numbers between `low` and `high`. The true expert has the prior `prior`,
@@ -67,13 +70,15 @@ class OrdinaryWorld:
         arms = min(n_arms, _ARMS)
         experts = max(2, round(min(1 / prior, _EXPERTS)))
         longest = int(_STEPS * min(1.0, _CELLS / (arms * experts)))
-        return cls(arms, experts, int(min(steps, longest)), prior, seed, low, high)
+        length = int(min(steps, longest))
+        return cls(arms, experts, length, prior, seed, low, high)
 
     @cached_property
     def experts(self) -> TableExperts:
         """The experts, the true one first."""
         table = random_table(_CONTEXTS, self.n_experts, self.n_arms, self.seed)
-        return TableExperts(self.low + (self.high - self.low) * table)
+        width = self.high - self.low
+        return TableExperts(self.low + width * table)
 
     @property
     def priors(self) -> Array:
@@ -83,12 +88,11 @@ class OrdinaryWorld:
         return shares
 
     def cost(self, policy: Policy) -> Cost:
-        """What the policy loses to the true expert over all steps."""
+        """The regret of the policy against the true expert over all steps."""
         world = TableWorld(self.experts.table[:, 0])
-        total = simulate(
-            policy, world, steps=self.steps, runs=self.runs, seed=self.seed
-        ).total
-        return Cost(float(total.mean()), float(total.std(ddof=1) / np.sqrt(self.runs)))
+        run = simulate(policy, world, steps=self.steps, runs=self.runs, seed=self.seed)
+        mean, error = run.mean()
+        return Cost(mean, error)
 
     def __str__(self) -> str:
         return (

@@ -1,12 +1,11 @@
 """The worlds of an experiment file, each with its experts and features."""
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from oddsmith.core.arrays import Array
+from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.errors import InvalidInput, TooLarge, import_extra
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
@@ -39,13 +38,16 @@ def read_problem(keys: Keys) -> Problem:
 
 def _table(keys: Keys) -> Array:
     """Random predictions (contexts, experts, arms)."""
-    shape = keys.whole("contexts", 10), keys.whole("experts", 32), keys.whole("arms", 3)
-    if prod(shape) > _MOST:
+    contexts = keys.whole("contexts", 10)
+    experts = keys.whole("experts", 32)
+    arms = keys.whole("arms", 3)
+    size = contexts * experts * arms
+    if size > _MOST:
         raise TooLarge(
             f"{keys.named('contexts')} · experts · arms must be at most {_MOST:,}; got "
-            f"{prod(shape):,}"
+            f"{size:,}"
         )
-    return random_table(*shape, seed=keys.whole("seed", 7, least=0))
+    return random_table(contexts, experts, arms, keys.whole("seed", 7, least=0))
 
 
 def _random(keys: Keys) -> Problem:
@@ -60,52 +62,47 @@ def _adversary(keys: Keys) -> Problem:
 
 def _switching(keys: Keys) -> Problem:
     table = _table(keys)
-    truths, until = keys.get("truths"), keys.get("until")
-    experts = range(table.shape[1])
-    if (
-        not isinstance(truths, list)
-        or not truths
-        or any(type(i) is not int or i not in experts for i in truths)
-    ):
+    n_experts = table.shape[1]
+    truths = keys.get("truths")
+    until = keys.get("until")
+    is_list = isinstance(truths, list) and len(truths) > 0
+    if not is_list or any(type(i) is not int or not 0 <= i < n_experts for i in truths):
         raise InvalidInput(
-            f"truths must be experts 0 … {experts[-1]}; got {truths!r:.60}"
+            f"truths must be experts 0 … {n_experts - 1}; got {truths!r:.60}"
         )
     if not isinstance(until, list) or any(type(step) is not int for step in until):
         raise InvalidInput(f"until must be a list of steps; got {until!r:.60}")
-    return table_problem(
-        table,
-        SwitchingWorld([TableWorld(table[:, i]) for i in truths], until),
-        truth=None,
-        contexts=np.arange(len(table)),
-    )
+    world = SwitchingWorld([TableWorld(table[:, i]) for i in truths], until)
+    return table_problem(table, world, truth=None, contexts=np.arange(len(table)))
 
 
-def _given(keys: Keys) -> Problem:
-    means, predictions = keys.numbers("means", ndim=2), keys.numbers("experts", ndim=3)
-    for what, values in (("means", means), ("experts", predictions)):
-        if not ((values >= 0) & (values <= 1)).all():
-            raise InvalidInput(
-                f"{what} must be mean rewards in [0, 1]; got {values.min():g} to "
-                f"{values.max():g}"
-            )
+def _own_table(keys: Keys) -> Problem:
+    """Means and predictions that the file contains; the first expert that predicts the
+    means is the truth."""
+    means = keys.numbers("means", ndim=2)
+    predictions = keys.numbers("experts", ndim=3)
+    _check_means("means", means)
+    _check_means("experts", predictions)
     world = TableWorld(means)
-    if predictions.shape[::2] != means.shape:
-        got = f"got shape {predictions.shape}"
+    n_contexts, n_experts, n_arms = predictions.shape
+    if (n_contexts, n_arms) != means.shape:
         raise InvalidInput(
             "experts must be predictions (contexts, experts, arms) like means "
-            f"{means.shape}; {got}"
+            f"{means.shape}; got shape {predictions.shape}"
         )
-    right = [
-        i
-        for i in range(predictions.shape[1])
-        if np.array_equal(predictions[:, i], means)
-    ]
-    return table_problem(
-        predictions,
-        world,
-        truth=right[0] if right else None,
-        contexts=np.arange(len(means)),
-    )
+    right = (i for i in range(n_experts) if np.array_equal(predictions[:, i], means))
+    truth = next(right, None)
+    contexts = np.arange(n_contexts)
+    return table_problem(predictions, world, truth=truth, contexts=contexts)
+
+
+def _check_means(name: str, values: Array) -> None:
+    """Refuse numbers outside [0, 1]."""
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InvalidInput(
+            f"{name} must be mean rewards in [0, 1]; got {values.min():g} to "
+            f"{values.max():g}"
+        )
 
 
 def _logistic(keys: Keys) -> Problem:
@@ -115,15 +112,21 @@ def _logistic(keys: Keys) -> Problem:
     world = LogisticWorld(theta, n_arms=keys.whole("arms", 2))
     rng = np.random.default_rng(keys.whole("seed", 7, least=0))
     others = rng.standard_normal((keys.whole("experts", 32) - 1, len(theta)))
-    sample = world.context(1, _SAMPLE, rng)
-    others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
+    contexts = world.context(1, _SAMPLE, rng)
     return Problem(
         world,
-        LinearExperts(np.vstack([theta, others])),
-        0,
+        _linear_bank(theta, others),
+        truth=0,
         columns=column_names(len(theta)),
-        contexts=sample,
+        contexts=contexts,
     )
+
+
+def _linear_bank(true: Array, others: Array) -> LinearExperts:
+    """The true weights (d,), then the others (N - 1, d), scaled to the same norm."""
+    norms = np.linalg.norm(others, axis=1, keepdims=True)
+    scaled = others * (np.linalg.norm(true) / norms)
+    return LinearExperts(np.vstack([true, scaled]))
 
 
 def _classification(keys: Keys) -> Problem:
@@ -131,46 +134,58 @@ def _classification(keys: Keys) -> Problem:
     rows, by number."""
     seed = keys.whole("seed", 0, least=0)
     data = dataset(keys.text("data"), seed=seed)
-    train, names = keys.whole("train", 100, least=2), keys.get("models", list(MODELS))
-    if (
-        not isinstance(names, list)
-        or not names
-        or any(name not in MODELS for name in names)
-    ):
+    n_train = keys.whole("train", 100, least=2)
+    names = keys.get("models", list(MODELS))
+    is_list = isinstance(names, list) and len(names) > 0
+    if not is_list or any(name not in MODELS for name in names):
         raise InvalidInput(f"models must be of {', '.join(MODELS)}; got {names!r:.80}")
-    order = np.random.default_rng(seed).permutation(len(data.X))
-    if absent := sorted(set(range(data.n_arms)) - set(data.y.tolist())):
+    absent = _absent_class(data.y, data.n_arms)
+    if absent is not None:
         raise InvalidInput(
             f"data must have rows of every class 0 … {data.n_arms - 1}; got none of "
-            f"{absent[0]}"
+            f"{absent}"
         )
-    if train >= len(order):
+    order = np.random.default_rng(seed).permutation(len(data.X))
+    if n_train >= len(order):
         raise InvalidInput(
-            f"train must be below the {len(order)} rows of the data; got {train}"
+            f"train must be below the {len(order)} rows of the data; got {n_train}"
         )
-    x, y = data.X[order], data.y[order]
-    if missing := sorted(set(range(data.n_arms)) - set(y[:train].tolist())):
+    x = data.X[order]
+    y = data.y[order]
+    train_y = y[:n_train]
+    test_x = x[n_train:]
+    unseen = _absent_class(train_y, data.n_arms)
+    if unseen is not None:
         raise InvalidInput(
-            f"train must be so many rows that every class is seen; got {train}, "
-            f"without class {missing[0]}"
+            f"train must be so many rows that every class is seen; got {n_train}, "
+            f"without class {unseen}"
         )
-    models = {name: _trained(name, x[:train], y[:train]) for name in names}
-    bank = ModelExperts(models, arms=[str(arm) for arm in range(data.n_arms)])
-    predictions = bank.predict(bank.init(), x[train:])
-    right = (y[train:, None] == np.arange(data.n_arms)).astype(np.float64)
-    experts, columns = (
-        TableExperts(predictions, names=names),
-        data.columns or column_names(x.shape[1]),
-    )
+    models = {name: _train(name, x[:n_train], train_y) for name in names}
+    bank = ModelExperts(models, arms=column_names(data.n_arms, ""))
+    predictions = bank.predict(bank.init(), test_x)
+    is_right = y[n_train:, None] == np.arange(data.n_arms)
+    means = is_right.astype(np.float64)
     return Problem(
-        TableWorld(right), experts, None, x[train:], columns, np.arange(len(right))
+        TableWorld(means),
+        TableExperts(predictions, names=names),
+        features=test_x,
+        columns=data.columns or column_names(x.shape[1]),
+        contexts=np.arange(len(means)),
     )
+
+
+def _absent_class(y: Ints, n_classes: int) -> int | None:
+    """The first class 0 … n - 1 without a row; None if there is none."""
+    counts = np.bincount(y, minlength=n_classes)
+    absent = np.flatnonzero(counts == 0)
+    return int(absent[0]) if len(absent) else None
 
 
 def _news(keys: Keys) -> Problem:
-    """Articles that come and go; the first expert has the true weights of what is
-    shown, the others random ones."""
-    hide, births = keys.get("hide", []), keys.get("births", None)
+    """Articles that come and go; the first expert has the true weights of the columns
+    in the offers, the others random ones."""
+    hide = keys.get("hide", [])
+    births = keys.get("births", None)
     world = NewsWorld(
         life=keys.number("life", 200.0, low=1, high=1e9),
         low=keys.whole("low", 5),
@@ -180,17 +195,21 @@ def _news(keys: Keys) -> Problem:
         hide=hide,
         seed=keys.whole("seed", 0, least=0),
     )
-    rng, true = np.random.default_rng(world.seed), world.weights
+    rng = np.random.default_rng(world.seed)
+    true = world.weights
     others = rng.standard_normal((keys.whole("experts", 32) - 1, len(true)))
-    others *= np.linalg.norm(true) / np.linalg.norm(others, axis=1, keepdims=True)
-    experts = LinearExperts(np.vstack([true, others]))
-    return Problem(world, experts, columns=VISITOR_COLUMNS, arm_columns=world.shown)
+    return Problem(
+        world,
+        _linear_bank(true, others),
+        columns=VISITOR_COLUMNS,
+        arm_columns=world.article_columns,
+    )
 
 
 MODELS = ("logistic", "tree", "forest", "neighbours", "bayes", "prior")
 
 
-def _trained(name: str, x: Array, y: Any) -> Any:
+def _train(name: str, x: Array, y: Any) -> Any:
     try:
         return _model(name).fit(x, y)
     except (ValueError, ArithmeticError) as error:
@@ -210,21 +229,21 @@ def _model(name: str) -> Any:
     from sklearn.preprocessing import StandardScaler
     from sklearn.tree import DecisionTreeClassifier
 
-    return {
-        "logistic": make_pipeline(
-            StandardScaler(), LogisticRegression(C=0.1, max_iter=1000)
-        ),
+    logistic = LogisticRegression(C=0.1, max_iter=1000)
+    models = {
+        "logistic": make_pipeline(StandardScaler(), logistic),
         "tree": DecisionTreeClassifier(max_depth=4, random_state=0),
         "forest": RandomForestClassifier(50, random_state=0),
         "neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(5)),
         "bayes": GaussianNB(var_smoothing=1e-2),
         "prior": DummyClassifier(),
-    }[name]
+    }
+    return models[name]
 
 
 _KINDS: dict[str, Callable[[Keys], Problem]] = {
     "random": _random,
-    "table": _given,
+    "table": _own_table,
     "adversary": _adversary,
     "switching": _switching,
     "logistic": _logistic,

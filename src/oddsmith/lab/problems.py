@@ -1,4 +1,4 @@
-"""Problem: a world, experts for it, and what policies over features see of it."""
+"""Problem: a world, experts for it, and the features that policies receive."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ class Problem:
     """A world and experts for it; `truth` is the number of the expert that is right
     (None: none, or not always).
 
-    Policies over features see `features[context]`, or the context itself where
+    Policies over features receive `features[context]`, or the context itself where
     `features` is None; `columns` are their names, none where there are no features.
     `contexts` is a sample of them (None: they are not independent draws), and `prior` N
     probabilities of the experts (None: uniform). Where arms come with the call,
@@ -53,16 +53,16 @@ class Problem:
     @property
     def rows_per_arm(self) -> bool:
         """Whether a context has a row of features for each arm."""
-        return (
-            self.features is None and bool(self.columns) and not self.world.makes_offers
-        )
+        is_own_features = self.features is None and bool(self.columns)
+        return is_own_features and not self.world.makes_offers
 
     @property
     def true_prior(self) -> float:
         """The prior's probability of the truth; 1/N where it is uniform, or no expert
         is right."""
-        alike = self.prior is None or self.truth is None
-        return 1 / len(self.experts.names) if alike else float(self.prior[self.truth])
+        if self.prior is None or self.truth is None:
+            return 1 / len(self.experts.names)
+        return float(self.prior[self.truth])
 
     @property
     def table(self) -> Array:
@@ -74,36 +74,41 @@ class Problem:
         return self.experts.table
 
     def build(self, folder: Path, steps: int) -> BuildContext:
-        """What a policy is built for here: the world's experts, features and
-        horizon."""
+        """The context in which a policy is built for this problem: the world's experts,
+        features and horizon."""
         arms = None if self.world.makes_offers else column_names(self.n_arms, "")
-        schema, arm_schema = (
-            Schema(names) if names else None
-            for names in (self.columns, self.arm_columns)
-        )
-        known: Any = {
-            "rows_per_arm": self.rows_per_arm,
-            "contexts": self.contexts,
-            "arm_schema": arm_schema,
-        }
+        schema = Schema(self.columns) if self.columns else None
+        arm_schema = Schema(self.arm_columns) if self.arm_columns else None
+        banks = {"world": bank_of(self.experts)}
         return BuildContext(
-            folder, arms, schema, {"world": bank_of(self.experts)}, steps, **known
+            folder,
+            arms,
+            schema,
+            banks,
+            steps,
+            rows_per_arm=self.rows_per_arm,
+            contexts=self.contexts,
+            arm_schema=arm_schema,
         )
 
-    def seen_by(
-        self, policy: Policy, *, named: bool = False, arms_named: bool = False
+    def adapt(
+        self,
+        policy: Policy,
+        *,
+        with_names: bool = False,
+        with_arm_names: bool = False,
     ) -> Policy:
-        """The policy as it plays here: contexts become features, and they and those of
-        arms get names, or do not."""
+        """The policy on this problem's features: contexts become features, and they and
+        those of arms get names where the policy reads them by name."""
+        columns = self.columns if with_names else ()
         if self.world.makes_offers:
-            columns, own = (
-                self.columns if named else (),
-                self.arm_columns if arms_named else (),
-            )
-            return OnNames(policy, columns, own) if columns or own else policy
-        if not self.columns or (self.features is None and not named):
+            arm_columns = self.arm_columns if with_arm_names else ()
+            if columns or arm_columns:
+                return OnNames(policy, columns, arm_columns)
             return policy
-        return OnFeatures(policy, self.features, self.columns if named else ())
+        if not self.columns or (self.features is None and not with_names):
+            return policy
+        return OnFeatures(policy, self.features, columns)
 
 
 def table_problem(
@@ -114,15 +119,18 @@ def table_problem(
     contexts: Any = None,
     prior: Any = None,
 ) -> Problem:
-    """Experts' predictions (X, N, K), the first of them true; features say which of the
-    X contexts it is."""
+    """Experts' predictions (X, N, K), the first of them true; the features are a
+    one-hot code of the X contexts."""
     n = len(table)
-    features = np.eye(n) if n <= _MOST else None
-    columns = column_names(n, "context") if n <= _MOST else ()
-    means = TableWorld(table[:, 0]) if world is None else world
-    return Problem(
-        means, TableExperts(table), truth, features, columns, contexts, prior
-    )
+    features = None
+    columns: tuple[str, ...] = ()
+    if n <= _MOST:
+        features = np.eye(n)
+        columns = column_names(n, "context")
+    if world is None:
+        world = TableWorld(table[:, 0])
+    bank = TableExperts(table)
+    return Problem(world, bank, truth, features, columns, contexts, prior)
 
 
 def column_names(n: int, word: str = "x") -> tuple[str, ...]:
@@ -136,8 +144,8 @@ def column_names(n: int, word: str = "x") -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OnFeatures(PolicyWrapper):
-    """A policy that sees features[context] (None: the context's own numbers), by name
-    if `columns` has names."""
+    """A policy that receives features[context] (None: the context's own numbers), by
+    name if `columns` has names."""
 
     policy: Policy
     features: Array | None
@@ -151,19 +159,16 @@ class OnFeatures(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        return self.policy.odds(
-            state, self._seen(context), eligible=eligible, step=step
-        )
+        features = self._features_of(context)
+        return self.policy.odds(state, features, eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.policy.update(
-            state, decision._replace(context=self._seen(decision.context)), reward
-        )
+        features = self._features_of(decision.context)
+        return self.policy.update(state, decision._replace(context=features), reward)
 
-    def _seen(self, context: Context) -> Any:
+    def _features_of(self, context: Context) -> Any:
         numbers = context if self.features is None else self.features[context]
         if not self.columns:
             return numbers
-        return unstructured_to_structured(
-            numbers, np.dtype([(name, np.float64) for name in self.columns])
-        )
+        dtype = np.dtype([(name, np.float64) for name in self.columns])
+        return unstructured_to_structured(numbers, dtype)

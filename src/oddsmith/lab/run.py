@@ -1,4 +1,4 @@
-"""Run: what happened in a simulation, with exact regret."""
+"""Run: the results of a simulation, with exact regret."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts
 from oddsmith.lab.delays import Arrivals
-from oddsmith.lab.offers import decision_of
+from oddsmith.lab.offers import decision_of, row_of
 from oddsmith.lab.worlds.world import World
 from oddsmith.logs.table import Log
 
@@ -18,8 +18,8 @@ __all__ = ["Run", "mean_and_error"]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What happened: regret (T, runs) of each step against the best arm, arms,
-    contexts, rewards, and the traces.
+    """Results of a simulation: regret (T, runs) of each step against the best arm,
+    arms, contexts, rewards, and the traces.
 
     Regret is expected over the draw of the arm and exact: max_a mean - Σ_a Pr(a)
     mean(a), never an estimate.
@@ -43,8 +43,7 @@ class Run:
         return total
 
     def mean(self) -> tuple[float, float]:
-        """The mean total regret over runs, and its standard error (NaN for a single
-        run)."""
+        """The mean total regret over runs, and its standard error (NaN for one run)."""
         return mean_and_error(self.total)
 
     def regret_to(self, experts: Experts) -> Array:
@@ -54,37 +53,37 @@ class Run:
         Equation 1 of the paper; with a true expert among them it is the regret against
         the best arm.
         """
-        best, state = (
-            np.zeros((self.regret.shape[1], len(experts.names))),
-            experts.init(),
-        )
-        lost = np.zeros(self.regret.shape[1])
+        n_runs = self.regret.shape[1]
+        state = experts.init()
+        expert_means = np.zeros((n_runs, len(experts.names)))
+        best_means = np.zeros(n_runs)
         for t, context in enumerate(self.contexts):
             means = self.world.means(t + 1, context)
-            best += (experts.advise(state, context)[1] * means[:, None, :]).sum(axis=-1)
-            lost += means.max(axis=-1)
-        earned = lost - self.total
-        regret: Array = best.max(axis=-1) - earned
+            _, ballots = experts.advise(state, context)
+            expert_means += (ballots * means[:, None, :]).sum(axis=-1)
+            best_means += means.max(axis=-1)
+        policy_means = best_means - self.total
+        regret: Array = expert_means.max(axis=-1) - policy_means
         return regret
 
     def log(self, run: int = 0) -> Log:
-        """The decisions and rewards of one run as a table (NaN: still on its way), if
-        told to trace="log"."""
+        """The decisions and rewards of one run as a table, after a simulation with
+        trace="log"; a reward that did not arrive is NaN."""
         if not self.decisions:
             raise InvalidInput(
                 "log needs the decisions; simulate with trace=('log',) to keep them"
             )
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
-        row_of = decision_of if self.world.makes_offers else _row
-        rows = [row_of(decision, run) for decision in self.decisions]
-        arrived = np.isin(np.arange(len(rows)), self.due.order)
-        return Log.of(
-            rows, np.where(arrived, self.rewards[:, run], np.nan), experts=self.experts
-        )
+        of_run = decision_of if self.world.makes_offers else _decision_of
+        rows = [of_run(decision, run) for decision in self.decisions]
+        has_arrived = np.isin(np.arange(len(rows)), self.due.order)
+        rewards = np.where(has_arrived, self.rewards[:, run], np.nan)
+        return Log.of(rows, rewards, experts=self.experts)
 
 
-def _row(decision: Decision, run: int) -> Decision:
-    return Decision._make(None if c is None else c[run] for c in decision)
+def _decision_of(decision: Decision, run: int) -> Decision:
+    """The decision of one run, where all runs have the same arms."""
+    return Decision._make(row_of(column, run) for column in decision)
 
 
 def mean_and_error(totals: Array) -> tuple[float, float]:
@@ -94,6 +93,7 @@ def mean_and_error(totals: Array) -> tuple[float, float]:
     (1.0, 0.0)
     """
     n = totals.size
-    return float(totals.mean()), float(
-        totals.std(ddof=1) / np.sqrt(n)
-    ) if n > 1 else float("nan")
+    mean = float(totals.mean())
+    if n < 2:
+        return mean, float("nan")
+    return mean, float(totals.std(ddof=1) / np.sqrt(n))

@@ -1,7 +1,7 @@
 """simulate: a policy in a world, many runs at once, with exact regret."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from oddsmith.core.policy import Policy, check_policy
 from oddsmith.lab import finite
 from oddsmith.lab.checks import (
     StepChecks,
+    StepParts,
     check_rewards_in_range,
     check_step,
     check_world,
@@ -68,15 +69,22 @@ def simulate(
     >>> run.regret.shape, bool(run.total.mean() < 30)
     ((200, 50), True)
     """
-    trace = (trace,) if isinstance(trace, str) else trace
-    scatter = Bernoulli() if noise is None else noise
-    _check(policy, world, scatter, (steps, runs, seed), trace)
+    names = (trace,) if isinstance(trace, str) else trace
+    noise = Bernoulli() if noise is None else noise
+    check_policy(policy)
+    check_world(world)
+    _check_noise(noise)
+    _check_size(steps, runs)
+    check_seed(seed)
+    _check_trace(names)
     world = world.for_seed(seed)
     due = arrivals(delay, steps, np.random.default_rng([seed, 3]))
-    if type(scatter) is Bernoulli and not trace and finite.suits(policy, world):
+    is_plain = type(noise) is Bernoulli and not names
+    if is_plain and finite.suits(policy, world):
         return _compiled(policy, world, (steps, runs), seed, due)
-    playing = ByRun(policy, world.n_arms) if world.makes_offers else policy
-    return _stepwise(playing, world, (steps, runs), seed, due, (scatter, trace))
+    if world.makes_offers:
+        policy = ByRun(policy, world.n_arms)
+    return _stepwise(policy, world, (steps, runs), seed, due, noise, names)
 
 
 def _stepwise(
@@ -85,84 +93,92 @@ def _stepwise(
     shape: tuple[int, int],
     seed: int,
     due: Arrivals,
-    rest: tuple[Noise, Sequence[str]],
+    noise: Noise,
+    trace: Sequence[str],
 ) -> Run:
     """Step by step, all runs at once: any policy, any world."""
-    (steps, runs), (scatter, trace) = shape, rest
-    contexts_rng, draws_rng, rewards_rng = _streams(seed)
+    steps, runs = shape
+    streams = _streams(seed)
     state = policy.init((runs,))
-    keep, decisions = "log" in trace, dict[int, Decision]()
+    keeps_decisions = "log" in trace
+    decisions: dict[int, Decision] = {}
     regret = np.empty(shape)
     arms = np.empty(shape, dtype=np.int64)
     rewards = np.zeros(shape)
     contexts: list[Context] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
     checks = StepChecks((2 * runs, world.n_arms), step_check(policy, world))
-    # what a failed step has found so far; what it lacks is that of the step before
-    found: dict[str, Any] = {"runs": runs, "noise": scatter}
+    parts = StepParts(runs, noise)
+    learnt = 0  # rewards that have arrived before this step
     t = 0
     try:
         for t in progress(range(steps), steps, "steps"):
-            context = world.context(t + 1, runs, contexts_rng, History(policy, state))
-            found["context"] = context
-            odds = policy.odds(state, context, step=t + 1)
-            found["odds"] = odds
-            decision = draw(odds, context, draws_rng.random(runs), step=t + 1)
-            means = world.means(t + 1, context)
+            step = t + 1
+            history = History(policy, state)
+            context = world.context(step, runs, streams.contexts, history)
+            parts.context = context
+            odds = policy.odds(state, context, step=step)
+            parts.odds = odds
+            decision = draw(odds, context, streams.draws.random(runs), step=step)
+            means = world.means(step, context)
             if world.makes_offers:
                 means = offered_means(world, context, means)
-            found["means"] = means
+            parts.means = means
             checks.add(decision.propensities, means)
             for name, values in traces.items():
-                values.append(_traced(name, policy, state, odds, means=means))
+                values.append(_trace_value(name, policy, state, odds, means))
             expected = (decision.propensities * means).sum(axis=-1)
             regret[t] = means.max(axis=-1) - expected
             arms[t] = decision.arm
-            drawn = np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0]
-            given = scatter(drawn, rewards_rng)
-            found["rewards"] = given
-            if given.shape != (runs,):
-                check_step(policy, world, t + 1, found)
-            rewards[t] = given
+            arm_means = np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0]
+            step_rewards = noise(arm_means, streams.rewards)
+            parts.rewards = step_rewards
+            if step_rewards.shape != (runs,):
+                check_step(policy, world, step, parts)
+            rewards[t] = step_rewards
             contexts.append(context)
             decisions[t] = decision
-            for s in due.order[due.arrived[t - 1] if t else 0 : due.arrived[t]]:
-                known = decisions[int(s)] if keep else decisions.pop(int(s))
+            arrived = due.arrived[t]
+            for s in due.order[learnt:arrived]:
+                known = decisions[int(s)]
+                if not keeps_decisions:
+                    del decisions[int(s)]
                 state = policy.update(state, known, rewards[s])
                 if state is None:
                     check_state(policy, state)
+            learnt = arrived
     except Exception:
         # a value that is wrong is often the cause
         checks.flush()
-        check_step(policy, world, t + 1, found)
-        check_rewards_in_range(scatter, rewards[: t + 1])
+        check_step(policy, world, t + 1, parts)
+        check_rewards_in_range(noise, rewards[: t + 1])
         raise
     checks.flush()
-    check_rewards_in_range(scatter, rewards)
-    stacked = {name: np.stack(values) for name, values in traces.items()}
-    kept = list(decisions.values()) if keep else []
+    check_rewards_in_range(noise, rewards)
     return Run(
         regret,
         arms,
         rewards,
         contexts,
-        stacked,
-        state,
-        world,
-        due,
-        kept,
-        named_advice(policy),
+        traces={name: np.stack(values) for name, values in traces.items()},
+        state=state,
+        world=world,
+        due=due,
+        decisions=list(decisions.values()) if keeps_decisions else [],
+        experts=named_advice(policy),
     )
 
 
-def _streams(
-    seed: int,
-) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
-    """Random numbers for contexts, draws and rewards, each with a stream of its own."""
-    contexts, draws, rewards = (
-        np.random.default_rng([seed, stream]) for stream in range(3)
-    )
-    return contexts, draws, rewards
+class _Streams(NamedTuple):
+    """Random numbers for contexts, draws and rewards, each with its own stream."""
+
+    contexts: np.random.Generator
+    draws: np.random.Generator
+    rewards: np.random.Generator
+
+
+def _streams(seed: int) -> _Streams:
+    return _Streams._make(np.random.default_rng([seed, stream]) for stream in range(3))
 
 
 def _compiled(
@@ -170,65 +186,63 @@ def _compiled(
 ) -> Run:
     """The same run by the compiled loop: the same contexts, uniforms and coins, and so
     the same arms."""
-    assert isinstance(policy, GeneralizedThompsonSampling)  # as `finite.suits` says
+    # `finite.suits` has checked both types
+    assert isinstance(policy, GeneralizedThompsonSampling)
     assert isinstance(world, TableWorld)
     steps, runs = shape
-    contexts_rng, draws_rng, rewards_rng = _streams(seed)
-    contexts = np.stack(
-        [world.context(t + 1, runs, contexts_rng) for t in range(steps)]
+    streams = _streams(seed)
+    contexts = [world.context(t + 1, runs, streams.contexts) for t in range(steps)]
+    uniforms = streams.draws.random(shape)
+    coins = streams.rewards.random(shape)
+    played = finite.play(
+        policy, world, np.stack(contexts), uniforms=uniforms, coins=coins, due=due
     )
-    chance = draws_rng.random(shape), rewards_rng.random(shape)
-    played = finite.play(policy, world, contexts, chance=chance, due=due)
-    state = ExpertState(
-        played.log_weights, len(due.order), policy.experts.init((runs,))
-    )
+    bank_state = policy.experts.init((runs,))
+    state = ExpertState(played.log_weights, len(due.order), bank_state)
     return Run(
         played.regret,
         played.arms,
         played.rewards,
-        list(contexts),
-        {},
-        state,
-        world,
-        due,
+        contexts,
+        traces={},
+        state=state,
+        world=world,
+        due=due,
     )
 
 
 def check_seed(seed: object) -> None:
-    """Refuses what is not a whole number from 0 to 2^63 - 1."""
+    """Refuse a seed that is not a whole number from 0 to 2^63 - 1."""
     whole("seed", seed, low=0, high=2**63 - 1)
 
 
-def _check(
-    policy: object,
-    world: object,
-    noise: object,
-    numbers: tuple[int, int, int],
-    trace: object,
-) -> None:
-    check_policy(policy)
-    check_world(world)
+def _check_noise(noise: object) -> None:
     if not callable(noise):
         raise InvalidInput(
             "noise must be a function of means and a generator; got "
             f"{type(noise).__name__}"
         )
-    for what, value in zip(("steps", "runs"), numbers, strict=False):
-        whole(what, value)
-    if numbers[0] * numbers[1] > _MOST:
+
+
+def _check_size(steps: int, runs: int) -> None:
+    whole("steps", steps)
+    whole("runs", runs)
+    if steps * runs > _MOST:
         raise TooLarge(
             f"steps · runs must be at most {_MOST:,}, kept in memory; got "
-            f"{numbers[0] * numbers[1]:,}"
+            f"{steps * runs:,}"
         )
-    check_seed(numbers[2])
+
+
+def _check_trace(trace: object) -> None:
     if not isinstance(trace, list | tuple):
         raise InvalidInput(f"trace must be a list of names; got {trace!r:.60}")
     if unknown := [name for name in trace if name not in TRACES]:
         raise InvalidInput(f"trace must be of {', '.join(TRACES)}; got {unknown[0]!r}")
 
 
-def _traced(
-    name: str, policy: Policy, state: State, odds: Odds, *, means: Array
+def _trace_value(
+    name: str, policy: Policy, state: State, odds: Odds, means: Array
 ) -> Array:
     """One trace of one step: odds (runs, K), posterior (runs, N), its entropy (runs,),
     or the Gibbs gap (runs,)."""
@@ -243,14 +257,23 @@ def _traced(
     if name == "posterior":
         return posterior
     if name == "entropy":
-        entropy: Array = -(
-            posterior * np.log(np.where(posterior > 0, posterior, 1.0))
-        ).sum(axis=-1)
-        return entropy
+        return _entropy(posterior)
     predictions = np.asarray(odds.advice)[..., : posterior.shape[-1], :]
-    # a sleeper's prediction counts 0
-    missed = np.nan_to_num((predictions - means[..., None, :]) ** 2)
-    gap: Array = (posterior[..., None] * odds.propensities[..., None, :] * missed).sum(
-        axis=(-2, -1)
-    )
+    return _gibbs_gap(posterior, odds.propensities, predictions, means)
+
+
+def _entropy(posterior: Array) -> Array:
+    """-Σ_i w_i ln w_i, with 0 ln 0 = 0."""
+    logs = np.log(np.where(posterior > 0, posterior, 1.0))
+    entropy: Array = -(posterior * logs).sum(axis=-1)
+    return entropy
+
+
+def _gibbs_gap(
+    posterior: Array, propensities: Array, predictions: Array, means: Array
+) -> Array:
+    """Σ_i w_i Σ_a Pr(a) (f_i(a) - mean(a))²; a sleeping expert has no error."""
+    squared_errors = np.nan_to_num((predictions - means[..., None, :]) ** 2)
+    joint = posterior[..., None] * propensities[..., None, :]
+    gap: Array = (joint * squared_errors).sum(axis=(-2, -1))
     return gap

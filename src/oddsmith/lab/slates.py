@@ -1,5 +1,5 @@
-"""Slates in a simulation: an agent fills the slots of pages, with exact shares of what
-there was to gain."""
+"""Slates in a simulation: an agent fills the slots of pages, with the exact share of
+the possible gain."""
 
 from typing import NamedTuple
 
@@ -14,44 +14,47 @@ __all__ = ["PageRun", "fill_pages"]
 
 
 class PageRun(NamedTuple):
-    """What pages (n,) earned on average, summed over their slots, beside the best and a
-    random page; and the log."""
+    """Mean rewards of pages (n,), summed over their slots: of the agent's pages, the
+    best ones and random ones; and the log."""
 
     earned: Array
     best: Array
     uniform: Array
     log: Log
 
-    def captured(self, first: int = 0) -> float:
-        """The share of what there was to gain above chance, from a page on: 1 is the
+    def captured_share(self, first: int = 0) -> float:
+        """The share of the possible gain above chance, from page `first` on: 1 is the
         best page every time."""
-        gained, most = (
-            one[first:].sum() - self.uniform[first:].sum()
-            for one in (self.earned, self.best)
-        )
-        return float(gained / most)
+        uniform = self.uniform[first:].sum()
+        gain = self.earned[first:].sum() - uniform
+        possible_gain = self.best[first:].sum() - uniform
+        return float(gain / possible_gain)
 
 
 def fill_pages(agent: Agent, world: PageWorld, pages: int, *, seed: int = 0) -> PageRun:
     """The run of an agent that decides so many pages one after the other, and learns
     all slots of each."""
     whole("pages", pages)
-    visitors, clicks = (
-        np.random.default_rng([seed, 1]),
-        np.random.default_rng([seed, 2]),
-    )
-    decisions, rewards, sums = [], [], []
-    for _ in range(pages):
+    visitors = np.random.default_rng([seed, 1])
+    clicks = np.random.default_rng([seed, 2])
+    n_slots = len(world.looks)
+    decisions = []
+    rewards = []
+    earned = np.empty(pages)
+    best = np.empty(pages)
+    uniform = np.empty(pages)
+    for i in range(pages):
         visitor = world.visitor(visitors)
-        page = agent.decide_slate(visitor, arms=world.arms, slots=len(world.looks))
-        means = world.earned(visitor, [decision.arm for decision in page])
-        clicked = (clicks.random(len(means)) < means).astype(np.float64)
-        agent.learn(page, clicked)
+        page = agent.decide_slate(visitor, arms=world.arms, slots=n_slots)
+        means = world.means(visitor, [decision.arm for decision in page])
+        page_rewards = (clicks.random(n_slots) < means).astype(np.float64)
+        agent.learn(page, page_rewards)
         decisions += page
-        rewards += clicked.tolist()
-        sums.append((means.sum(), world.best(visitor), world.uniform(visitor)))
-    slots = len(world.looks)
-    places = {"slate": [f"page-{page}" for page in range(pages) for _ in range(slots)]}
-    log = Log.of(decisions, rewards, **places, slot=[*range(1, slots + 1)] * pages)
-    earned, best, uniform = np.array(sums).T
+        rewards += page_rewards.tolist()
+        earned[i] = means.sum()
+        best[i] = world.best(visitor)
+        uniform[i] = world.uniform(visitor)
+    slates = [f"page-{i}" for i in range(pages) for _ in range(n_slots)]
+    slots = [*range(1, n_slots + 1)] * pages
+    log = Log.of(decisions, rewards, slate=slates, slot=slots)
     return PageRun(earned, best, uniform, log)

@@ -1,12 +1,15 @@
 """A user's own experiment: a TOML file of worlds and policies, swept and reported."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oddsmith import theory
+from oddsmith.contexts.schema import Schema
+from oddsmith.core.arrays import Array
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.losses import Loss
@@ -15,43 +18,33 @@ from oddsmith.files.build import BuildContext
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import parameters, read_policy_table
 from oddsmith.files.policy import PolicyFile, read_policy
-from oddsmith.files.reports.page import Figure, Section, Table, write
-from oddsmith.files.reports.style import band, legend, panels, svg
 from oddsmith.lab.delays import Delay, GeometricDelay
-from oddsmith.lab.leaders import leader, regrets
 from oddsmith.lab.problem_tables import read_problem
 from oddsmith.lab.problems import Problem
-from oddsmith.lab.run import mean_and_error
+from oddsmith.lab.standings import (
+    Curve,
+    PolicyResult,
+    Standings,
+    StudyResults,
+    WorldResults,
+    of_world,
+)
 from oddsmith.lab.sweep import Cell, sweep
 from oddsmith.lab.worlds.world import Bernoulli, Beta, Noise
 from oddsmith.theory.coefficients import tight_coefficient
 
-__all__ = ["Standings", "Study", "read_study"]
+__all__ = ["Study", "read_study"]
 
+_REGRET = "the best arm's mean reward minus the expected reward of the odds played"
 
-class Standings(NamedTuple):
-    """Who earns most, a sentence for each world; a picture of regrets for a terminal;
-    and the table of results."""
-
-    sentences: tuple[str, ...]
-    picture: str
-    table: Table
-
-
-class _Curve(NamedTuple):
-    """Steps, mean regret and standard error at them; at the end, all regrets (of runs
-    or seeds) and the mean reward."""
-
-    at: Any
-    mean: Any
-    error: Any
-    totals: Any
-    reward: float
+_Columns = dict[str, Any]
+"""Columns of a sweep's table, as arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Every policy in every world, for some seeds: what an experiment file says."""
+    """Every policy in every world, for some seeds: the content of an experiment
+    file."""
 
     title: str
     steps: int
@@ -63,7 +56,7 @@ class Study:
     policies: dict[tuple[str, str], Policy]  # by world and name
 
     def cells(self) -> list[Cell]:
-        """What `sweep` runs."""
+        """The cells for `sweep`."""
         return [
             Cell(
                 name,
@@ -83,108 +76,79 @@ class Study:
     def run(
         self, out: Path | str, *, engine: str = "local", workers: int | None = None
     ) -> Standings:
-        """Sweep, write out/table.parquet and out/index.html, and give back who earns
-        most, and the table of results."""
-        found = sweep(self.cells(), out, engine=engine, workers=workers)
-        columns = {
-            name: np.array(found[name].to_pylist()) for name in found.column_names
-        }
-        rows, sections, sentences, pictures = [], [], [], []
-        for world in self.problems:
-            curves = {}
-            for name in (policy for where, policy in self.policies if where == world):
-                mine = (columns["world"] == world) & (columns["policy"] == name)
-                curves[name] = _curve(
-                    {key: values[mine] for key, values in columns.items()},
-                    by_seed=self._by_seed,
-                )
-                rows.append((world, name, *self._numbers(world, name, curves[name])))
-            where = f"{world}: " if len(self.problems) > 1 else ""
-            totals = {name: curve.totals for name, curve in curves.items()}
-            unit = "seeds" if self._by_seed else "runs"
-            sentences.append(f"{where}{leader(totals, steps=self.steps, unit=unit)}.")
-            pictures.append(regrets(totals, where))
-            sections.append(Section(f"World: {world}", figures=(self._figure(curves),)))
-        headers = ("world", "policy", "regret", "± s.e.", "reward per step", "bound")
-        table = Table(
-            headers,
-            tuple(rows),
-            f"Regret after {self.steps:,} steps, and what the theory allows",
+        """Sweep, write out/table.parquet and out/index.html, and return the standings
+        with the table of results."""
+        rows = sweep(self.cells(), out, engine=engine, workers=workers)
+        columns = {name: np.array(rows[name].to_pylist()) for name in rows.column_names}
+        worlds = [self._results(world, columns) for world in self.problems]
+        results = StudyResults(
+            title=self.title,
+            count=self.steps,
+            axis="steps",
+            runs=self.runs * len(self.seeds),
+            unit="seeds" if self._by_seed else "runs",
+            rate="reward per step",
+            regret=_REGRET,
+            worlds=tuple(worlds),
         )
-        sections += [
-            Section("Results", tables=(table,)),
-            Section("Details", self._told(), folded=True),
-        ]
-        write(Path(out) / "index.html", self.title, "\n\n".join(sentences), sections)
-        return Standings(
-            tuple(sentences),
-            "\n\n".join(picture for picture in pictures if picture),
-            table,
-        )
+        return results.write(Path(out))
 
     @property
     def _by_seed(self) -> bool:
-        """Whether seeds are what is independent: runs of one seed share its random
+        """Whether only seeds are independent: runs of one seed share its random
         delays."""
         return callable(self.delay)
 
-    def _numbers(
-        self, world: str, name: str, curve: _Curve
-    ) -> tuple[str, str, str, str]:
-        bound = self._bound(world, name)
-        shown = "" if bound is None else f"{bound:,.0f}"
-        return (
-            f"{curve.mean[-1]:,.2f}",
-            "" if np.isnan(curve.error[-1]) else f"{curve.error[-1]:.2g}",
-            f"{curve.reward / self.steps:.4f}",
-            shown,
-        )
+    def _results(self, world: str, columns: _Columns) -> WorldResults:
+        policies = {
+            name: self._result(world, name, columns)
+            for name in of_world(world, self.policies)
+        }
+        return WorldResults(world, self.steps, policies)
+
+    def _result(self, world: str, name: str, columns: _Columns) -> PolicyResult:
+        """The result of one policy in one world, from the columns of the sweep."""
+        is_policy = (columns["world"] == world) & (columns["policy"] == name)
+        step = columns["step"]
+        at = np.unique(step[is_policy])
+        by_step = [is_policy & (step == number) for number in at]
+        regrets = [columns["regret"][rows] for rows in by_step]
+        if self._by_seed:
+            seeds = columns["seed"][by_step[0]]
+            regrets = [_means_by(seeds, values) for values in regrets]
+        curve = Curve.of(at, regrets)
+        reward = float(columns["reward"][by_step[-1]].mean())
+        rate = f"{reward / self.steps:.4f}"
+        return PolicyResult(curve, regrets[-1], rate, self._bound(world, name))
 
     def _bound(self, world: str, name: str) -> float | None:
         """The regret bound where the theory has one: a true expert, no delay, and eta
         of the theory."""
         policy = self.policies[world, name]
-        where = self.problems[world]
+        problem = self.problems[world]
         if type(policy) is not GeneralizedThompsonSampling:
             return None
-        altered = policy.share or policy.optimism or policy.discount < 1
-        if where.truth is None or self.delay != 0 or altered:
+        is_altered = policy.share or policy.optimism or policy.discount < 1
+        if problem.truth is None or self.delay != 0 or is_altered:
             return None
-        prior = float(policy.prior[where.truth])
+        prior = float(policy.prior[problem.truth])
         if prior == 0 or not isinstance(policy.gamma, float):
             return None
         if policy.eta != _best_eta(policy.loss):
             return None
-        problem: Any = {
-            "n_arms": where.world.n_arms,
-            "steps": self.steps,
-            "prior": prior,
-        }
-        return theory.regret_bound(policy.loss, gamma=policy.gamma, **problem).bound
-
-    def _told(self) -> str:
-        total, n = self.runs * len(self.seeds), len(self.policies) // len(self.problems)
-        return (
-            f"{n} policies in {len(self.problems)} worlds, {self.steps:,} steps, "
-            f"{total:,} runs of each. Regret is exact: the best arm's mean reward "
-            "minus the expected reward of the odds played."
+        bound = theory.regret_bound(
+            policy.loss,
+            n_arms=problem.n_arms,
+            steps=self.steps,
+            prior=prior,
+            gamma=policy.gamma,
         )
+        return bound.bound
 
-    def _figure(self, curves: dict[str, _Curve]) -> Figure:
-        """Regret on log scales, so that one bad policy does not press the others to the
-        ground."""
-        figure, (panel,) = panels()
-        for i, (name, curve) in enumerate(curves.items()):
-            band(panel, curve.at, curve.mean, np.nan_to_num(curve.error), i, name)
-        least = min(float(curve.mean.min()) for curve in curves.values())
-        if least > 0:
-            panel.set(yscale="log", ylim=(least / 1.5, None))
-        panel.set(xscale="log", xlabel="steps", ylabel="regret so far (lost rewards)")
-        legend(panel)
-        return Figure(
-            svg(figure),
-            "Mean regret over runs, with two standard errors: lower is better.",
-        )
+
+def _means_by(groups: Any, values: Array) -> Array:
+    """The mean of the values of each group."""
+    return np.array([values[groups == group].mean() for group in np.unique(groups)])
 
 
 def _best_eta(loss: Loss) -> float | None:
@@ -195,116 +159,106 @@ def _best_eta(loss: Loss) -> float | None:
         return None
 
 
-def _curve(columns: dict[str, Any], *, by_seed: bool) -> _Curve:
-    """The curve of one policy in one world; with `by_seed`, seeds are what is
-    independent."""
-    at = np.unique(columns["step"])
-    groups = [columns["regret"][columns["step"] == step] for step in at]
-    if by_seed:
-        seeds = columns["seed"][columns["step"] == at[0]]
-        groups = [
-            np.array([group[seeds == seed].mean() for seed in np.unique(seeds)])
-            for group in groups
-        ]
-    mean, error = np.array([mean_and_error(group) for group in groups]).T
-    return _Curve(
-        at,
-        mean,
-        error,
-        groups[-1],
-        float(columns["reward"][columns["step"] == at[-1]].mean()),
-    )
-
-
 def read_study(path: Path) -> Study:
-    """The experiment that a TOML file describes; an error names its key."""
+    """Read the experiment of a TOML file; an error names its key."""
     keys = read_toml(path)
     title = keys.text("title", path.stem)
-    steps, runs = keys.whole("steps"), keys.whole("runs", 20)
+    steps = keys.whole("steps")
+    runs = keys.whole("runs", 20)
+    seeds = _seeds(keys)
+    problems = {
+        name: read_problem(table) for name, table in keys.tables("worlds").items()
+    }
+    tables = keys.tables("policies")
+    folder = path.resolve().parent
+    policies = {}
+    for world, problem in problems.items():
+        for name, table in tables.items():
+            build = problem.build(folder, steps)
+            # every world asks for all keys of the policy
+            policy_keys = Keys(table.values, f"policies.{name}")
+            policies[world, name] = _policy(policy_keys, problem, build)
+    delay = _delay(keys)
+    noise = _noise(keys)
+    keys.close()
+    return Study(title, steps, runs, seeds, delay, noise, problems, policies)
+
+
+def _seeds(keys: Keys) -> tuple[int, ...]:
+    """Different whole numbers."""
     seeds = keys.get("seeds", [0])
-    if (
-        not isinstance(seeds, list)
-        or not seeds
-        or not all(type(s) is int and 0 <= s < 2**63 for s in seeds)
-    ):
+    is_list = isinstance(seeds, list) and len(seeds) > 0
+    if not is_list or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
         raise InvalidInput(
             "seeds must be a list of whole numbers from 0 to 2^63 - 1; got "
             f"{seeds!r:.60}"
         )
     if len(set(seeds)) < len(seeds):
         raise InvalidInput(f"seeds must differ; got {seeds!r:.60}")
-    problems = {
-        name: read_problem(table) for name, table in keys.tables("worlds").items()
-    }
-    tables, folder = keys.tables("policies"), path.resolve().parent
-    policies = {
-        (world, name): _policy(
-            Keys(table.values, f"policies.{name}"),
-            problem,
-            problem.build(folder, steps),
-        )
-        for world, problem in problems.items()
-        for name, table in tables.items()
-    }
-    study = Study(
-        title, steps, runs, tuple(seeds), _delay(keys), _noise(keys), problems, policies
-    )
-    keys.close()
-    return study
+    return tuple(seeds)
 
 
 def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
     """The policy of a table, or of the policy file that it names; without the world's
     experts, on features."""
-    if "file" not in keys.values:
-        policy = read_policy_table(keys, build)
-        taken = parameters(keys.text("kind", "gts"))
-        if (
-            "dim" in taken
-            and "n_arms" not in taken
-            and not (problem.rows_per_arm or build.arms is None)
-        ):
-            raise InvalidInput(
-                f"{keys.named('kind')} must suit the world, which has no row of "
-                "features for each arm"
-            )
-        return policy if "experts" in taken else problem.seen_by(policy)
+    if "file" in keys.values:
+        return _policy_of_file(keys, problem, build)
+    policy = read_policy_table(keys, build)
+    settings = parameters(keys.text("kind", "gts"))
+    needs_rows = "dim" in settings and "n_arms" not in settings
+    has_rows = problem.rows_per_arm or build.arms is None
+    if needs_rows and not has_rows:
+        raise InvalidInput(
+            f"{keys.named('kind')} must suit the world, which has no row of "
+            "features for each arm"
+        )
+    return policy if "experts" in settings else problem.adapt(policy)
+
+
+def _policy_of_file(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
+    """The policy of the whole policy file that `file` names."""
     file = read_policy(build.folder / keys.text("file"), build)
     keys.close()
     _check_suits(file, problem, keys.named("file"))
     if "experts" in parameters(file.kind) and "experts" not in file.table:
         return file.policy
-    return problem.seen_by(
+    return problem.adapt(
         file.policy,
-        named=file.schema is not None,
-        arms_named=file.arm_schema is not None,
+        with_names=file.schema is not None,
+        with_arm_names=file.arm_schema is not None,
     )
 
 
 def _check_suits(file: PolicyFile, problem: Problem, key: str) -> None:
-    """Refuses a policy file about other arms or columns than the world's."""
-    if problem.world.makes_offers and file.arms is not None:
-        raise InvalidInput(
-            f"{key} must have no arms, which come with the call in this world; got "
-            f"{len(file.arms)}"
-        )
-    if not problem.world.makes_offers and (
-        file.arms is None or len(file.arms) != problem.n_arms
-    ):
-        got = "none" if file.arms is None else len(file.arms)
+    """Refuse a policy file about other arms or columns than the world's."""
+    n_arms = None if file.arms is None else len(file.arms)
+    if problem.world.makes_offers:
+        if n_arms is not None:
+            raise InvalidInput(
+                f"{key} must have no arms, which come with the call in this world; got "
+                f"{n_arms}"
+            )
+    elif n_arms != problem.n_arms:
+        got = "none" if n_arms is None else n_arms
         raise InvalidInput(
             f"{key} must be about the world's {problem.n_arms} arms; got {got}"
         )
-    for schema, has in (
-        (file.schema, problem.columns),
-        (file.arm_schema, problem.arm_columns),
-    ):
-        asked = () if schema is None else (*schema.numbers, *schema.categories)
-        if absent := [name for name in asked if name not in has]:
-            columns = f"{', '.join(has[:8]) or 'none'}; got {absent[0]!r}"
-            raise InvalidInput(
-                f"{key} must have a schema of the world's columns, {columns}"
-            )
+    _check_columns(file.schema, problem.columns, key)
+    _check_columns(file.arm_schema, problem.arm_columns, key)
+
+
+def _check_columns(schema: Schema | None, columns: Sequence[str], key: str) -> None:
+    """Refuse a schema with columns that the world lacks."""
+    if schema is None:
+        return
+    names = (*schema.numbers, *schema.categories)
+    absent = [name for name in names if name not in columns]
+    if absent:
+        some = ", ".join(columns[:8]) or "none"
+        raise InvalidInput(
+            f"{key} must have a schema of the world's columns, {some}; got "
+            f"{absent[0]!r}"
+        )
 
 
 def _delay(keys: Keys) -> int | Delay:

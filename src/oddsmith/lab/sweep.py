@@ -1,8 +1,9 @@
-"""sweep: policies x worlds x seeds on any engine; every finished cell is kept, so that
-a sweep can be resumed."""
+"""sweep: policies x worlds x seeds on any engine. Every finished cell is a file, so
+that a sweep can be resumed."""
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.errors import InvalidInput, NoVersion, import_extra
 from oddsmith.core.policy import Policy
 from oddsmith.files.dependencies import changed_parts, dependencies
@@ -26,7 +28,7 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["Cell", "grid", "sweep"]
 
-# steps of each run that are written down, from 1 to the last, evenly on a log scale
+# steps of each run in the table, from 1 to the last, evenly on a log scale
 _POINTS = 25
 _ORDER = ("world", "policy", "seed", "run", "step")
 # metadata of a cell's file
@@ -56,8 +58,8 @@ class Cell:
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """The digest of everything the result depends on, by name: settings, the user's
-        own code and data, packages and the source of oddsmith."""
+        """Digests of the dependencies of the result, by name: settings, the user's own
+        code and data, packages and the source of oddsmith."""
         if self.plays.unversioned:
             raise NoVersion(
                 f"policy {self.policy!r} must tell its models apart; give ModelExperts "
@@ -75,7 +77,7 @@ class Cell:
         return {"oddsmith": source_digest()} | dependencies(settings)
 
     def key(self) -> str:
-        """A hash of everything the result depends on."""
+        """A hash of all dependencies of the result."""
         content = json.dumps([self.name, self.parts], sort_keys=True)
         return sha256(content.encode()).hexdigest()[:32]
 
@@ -114,49 +116,56 @@ def sweep(
     One row for each run and each of some 25 steps: policy, world, seed, run, step, and
     the regret and reward so far. Every finished cell is a file in out/cells, named by a
     hash of its settings and of your own code that it runs: started again, a sweep does
-    only what is missing, and says on standard error which cells are computed again
+    only the missing cells, and prints on standard error which cells are computed again
     because something changed. The rows are sorted, and the same whatever the engine and
     the number of workers.
     """
-    found = list(cells)
-    if not found:
+    cells = list(cells)
+    _check_cells(cells)
+    keys = [cell.key() for cell in cells]
+    folder = _make_folder(Path(out) / "cells")
+    paths = [folder / f"{key}.parquet" for key in keys]
+    tables = [_read_cell(path) for path in paths]
+    missing = [i for i, table in enumerate(tables) if table is None]
+    unfinished = [cells[i] for i in missing]
+    _report_changes(unfinished, folder)
+    results = each(play, unfinished, engine=engine, workers=workers)
+    for place, columns in progress(results, len(missing), "cells"):
+        i = missing[place]
+        about = {_NAME: cells[i].name, _PARTS: json.dumps(cells[i].parts)}
+        tables[i] = _arrow().table(columns).replace_schema_metadata(about)
+        _write(tables[i], paths[i])
+    bare = [table.replace_schema_metadata(None) for table in tables]
+    rows = _arrow().concat_tables(bare)
+    rows = rows.sort_by([(name, "ascending") for name in _ORDER])
+    _write(rows, Path(out) / "table.parquet")
+    return rows
+
+
+def _check_cells(cells: list[Cell]) -> None:
+    """Refuse no cells, and two cells of one policy, world and seed."""
+    if not cells:
         raise InvalidInput("cells must not be empty; got 0 of them")
-    names = [(cell.policy, cell.world, cell.seed) for cell in found]
-    if len(set(names)) < len(names):
-        policy, world, seed = next(name for name in names if names.count(name) > 1)
+    counts = Counter((cell.policy, cell.world, cell.seed) for cell in cells)
+    (policy, world, seed), most = counts.most_common(1)[0]
+    if most > 1:
         raise InvalidInput(
             f"cells must differ in policy, world or seed; got {policy} in {world}, "
             f"seed {seed}, twice"
         )
-    keys = [cell.key() for cell in found]
-    folder = Path(out) / "cells"
+
+
+def _make_folder(folder: Path) -> Path:
+    """The folder, without the parts of a sweep that was killed while it wrote."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in folder.glob(".*.part"):  # of a sweep that was killed while it wrote
+        for part in folder.glob(".*.part"):
             part.unlink()
     except OSError as error:
         raise InvalidInput(
             f"out must be a folder that can be written to; {error}"
         ) from error
-    tables = {
-        i: table
-        for i, key in enumerate(keys)
-        if (table := _finished(folder / f"{key}.parquet")) is not None
-    }
-    missing = [i for i in range(len(found)) if i not in tables]
-    _report_changes([found[i] for i in missing], folder)
-    results = each(play, [found[i] for i in missing], engine=engine, workers=workers)
-    for place, columns in progress(results, len(missing), "cells"):
-        i = missing[place]
-        about = {_NAME: found[i].name, _PARTS: json.dumps(found[i].parts)}
-        table = _arrow().table(columns).replace_schema_metadata(about)
-        _write(table, folder / f"{keys[i]}.parquet")
-        tables[i] = table
-    bare = [tables[i].replace_schema_metadata(None) for i in range(len(found))]
-    whole = _arrow().concat_tables(bare)
-    whole = whole.sort_by([(name, "ascending") for name in _ORDER])
-    _write(whole, Path(out) / "table.parquet")
-    return whole
+    return folder
 
 
 def play(cell: Cell) -> dict[str, object]:
@@ -171,61 +180,61 @@ def play(cell: Cell) -> dict[str, object]:
         noise=cell.noise,
     )
     at = np.unique(np.geomspace(1, cell.steps, _POINTS).round().astype(np.int64))
-    regret, reward = (
-        np.cumsum(values, axis=0)[at - 1].T.ravel()
-        for values in (run.regret, run.rewards)
-    )
-    rows = regret.size
-    return {
-        "world": [cell.world] * rows,
-        "policy": [cell.policy] * rows,
-        "seed": np.full(rows, cell.seed),
-        "run": np.repeat(np.arange(cell.runs), len(at)),
-        "step": np.tile(at, cell.runs),
-        "regret": regret,
-        "reward": reward,
-    }
+    n_rows = cell.runs * len(at)
+    columns: dict[str, object] = {}
+    columns["world"] = [cell.world] * n_rows
+    columns["policy"] = [cell.policy] * n_rows
+    columns["seed"] = np.full(n_rows, cell.seed)
+    columns["run"] = np.repeat(np.arange(cell.runs), len(at))
+    columns["step"] = np.tile(at, cell.runs)
+    columns["regret"] = _sums_until(at, run.regret)
+    columns["reward"] = _sums_until(at, run.rewards)
+    return columns
+
+
+def _sums_until(at: Ints, values: Array) -> Array:
+    """The sums of values (T, runs) up to some steps, one run after the other."""
+    sums = np.cumsum(values, axis=0)[at - 1]
+    return sums.T.ravel()
 
 
 def _report_changes(cells: list[Cell], folder: Path) -> None:
-    """Say which finished cells are computed again, and because of what."""
+    """Print which finished cells are computed again, and because of what."""
     earlier = _earlier_parts(folder)
     stale = [cell for cell in cells if cell.name in earlier]
     if not stale:
         return
     changes: dict[str, None] = {}
     for cell in stale:
-        names = min(
-            (changed_parts(parts, cell.parts) for parts in earlier[cell.name]), key=len
-        )
-        # a second function of one name has a number
-        changes |= dict.fromkeys(name.partition("#")[0] for name in names)
+        candidates = [changed_parts(old, cell.parts) for old in earlier[cell.name]]
+        for name in min(candidates, key=len):
+            # a second function of one name has a number
+            changes[name.partition("#")[0]] = None
     names = list(changes)
-    listed = ", ".join(names[:_MOST_NAMES])
-    more = len(names) - _MOST_NAMES
-    rest = f" and {more} more" if more > 0 else ""
+    text = ", ".join(names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:
+        text += f" and {len(names) - _MOST_NAMES} more"
     print(
-        f"{len(stale)} finished cells are computed again, because this changed: "
-        f"{listed}{rest}",
+        f"{len(stale)} finished cells are computed again, because this changed: {text}",
         file=sys.stderr,
     )
 
 
 def _earlier_parts(folder: Path) -> dict[str, list[dict[str, str]]]:
-    """What the finished cells in a folder depended on, by the name of the cell."""
-    found: dict[str, list[dict[str, str]]] = {}
+    """The dependencies of the finished cells in a folder, by the name of the cell."""
+    parts_by_name: dict[str, list[dict[str, str]]] = {}
     for path in folder.glob("*.parquet"):
         try:
             about = _arrow("pyarrow.parquet").read_schema(path).metadata or {}
         except (OSError, ValueError):  # no whole file
             continue
         if _NAME in about and _PARTS in about:
-            parts = json.loads(about[_PARTS])
-            found.setdefault(about[_NAME].decode(), []).append(parts)
-    return found
+            name = about[_NAME].decode()
+            parts_by_name.setdefault(name, []).append(json.loads(about[_PARTS]))
+    return parts_by_name
 
 
-def _finished(path: Path) -> Any:
+def _read_cell(path: Path) -> Any:
     """The table of a cell that was finished earlier, or None."""
     try:
         return _arrow("pyarrow.parquet").read_table(path)

@@ -53,8 +53,8 @@ def test_it_learns_the_truth_and_logs_what_it_drew() -> None:
     assert agent.posterior()["a"] > 0.99
     log = agent.log()
     assert (len(log), log.horizon, log.propensities.shape) == (60, 2, (60, 2, 2))
-    assert (log.drawn > 0).all()
-    assert log.played.all()
+    assert (log.drawn_odds > 0).all()
+    assert log.is_played.all()
 
 
 def test_calls_out_of_order_are_refused_and_lose_nothing() -> None:
@@ -197,7 +197,7 @@ def test_a_log_is_checked() -> None:
         "rewards": [[0, 1]],
     }
     odds = [[[0.5, 0.5], [0.9, 0.1]]]
-    assert EpisodeLog(**good, propensities=odds).drawn.tolist() == [[0.5, 0.9]]
+    assert EpisodeLog(**good, propensities=odds).drawn_odds.tolist() == [[0.5, 0.9]]
     wrong: list[tuple[dict[str, object], object, str]] = [
         ({"actions": [[1, 2]]}, odds, "actions must be 0 … 1"),
         ({"actions": [[-1, 0]]}, odds, "must not go on after its end"),

@@ -10,6 +10,7 @@ import pytest
 import oddsmith as od
 from lab.episodes.tiny import forced
 from oddsmith.lab.episodes import EpisodeAgent, QLearning, TabularPosteriorSampling
+from oddsmith.lab.episodes.conjugate import _Counts
 
 
 def played(policy: Any, steps: list[tuple[int, int, float]]) -> Any:
@@ -83,14 +84,13 @@ def test_draws_follow_the_posterior() -> None:
             2, 1, horizon=2, draws=1, eta=eta, alpha=alpha
         )
         moves = np.broadcast_to(np.array([[[8.0, 2.0]], [[0.0, 0.0]]]), (4000, 2, 1, 2))
-        wins, losses = (
-            np.broadcast_to(np.array(c), (4000, 2, 1))
-            for c in ([[6.0], [0.0]], [[2.0], [0.0]])
+        wins = np.broadcast_to(np.array([[6.0], [0.0]]), (4000, 2, 1))
+        losses = np.broadcast_to(np.array([[2.0], [0.0]]), (4000, 2, 1))
+        models = policy._draw_models(
+            np.random.default_rng(2), _Counts(moves, wins, losses)
         )
-        rewards, transitions = policy._models(
-            np.random.default_rng(2), moves, wins, losses
-        )
-        up, mean = transitions[:, 0, 0, 0, 1], rewards[:, 0, 0, 0]
+        up = models.transitions[:, 0, 0, 0, 1]
+        mean = models.rewards[:, 0, 0, 0]
         expected = (
             (alpha + eta * 2) / (2 * alpha + eta * 10),
             (1 + eta * 6) / (2 + eta * 8),

@@ -157,7 +157,7 @@ def test_targets_are_checked() -> None:
     terms = per_decision(log, [[0.5, 0.5]] * 2)
     with pytest.raises(od.InvalidInput, match="give floor"):
         terms.span()
-    least = float((log.drawn[:, 0] * log.drawn[:, 1]).min())
+    least = float((log.drawn_odds[:, 0] * log.drawn_odds[:, 1]).min())
     assert terms.span(least) == (0.0, 1 / least)
     with pytest.raises(od.InvalidInput, match="floor must be at most all logged odds"):
         terms.span(0.1)

@@ -63,14 +63,17 @@ def test_an_agent_learns_the_lake_that_it_is_on() -> None:
     )
     played = [play_episode(agent, env, seed=episode) for episode in range(30)]
     assert agent.posterior()["dry"] > 0.999
-    assert np.mean([one.earned for one in played[10:]]) > 0.8
+    assert np.mean([one.total_reward for one in played[10:]]) > 0.8
     assert max(one.steps for one in played) <= 20
     assert len(agent.log()) == 30
 
 
 def test_an_agent_without_models_plays_and_is_refused_with_wrong_sizes() -> None:
     agent = EpisodeAgent(TabularPosteriorSampling(17, 4, horizon=15, draws=2), seed=1)
-    assert play_episode(agent, lake(is_slippery=False), seed=3).earned in (0.0, 1.0)
+    assert play_episode(agent, lake(is_slippery=False), seed=3).total_reward in (
+        0.0,
+        1.0,
+    )
     with pytest.raises(
         od.InvalidInput, match="16 states and the end, and its 4 actions; got 16 and 4"
     ):

@@ -10,6 +10,7 @@ from oddsmith.core.offer import Offer
 from oddsmith.lab import simulate
 from oddsmith.lab.checks import (
     StepChecks,
+    StepParts,
     check_rewards_in_range,
     check_step,
     offered_means,
@@ -163,7 +164,7 @@ class Plain:
 @pytest.mark.parametrize(("found", "message"), STEPS)
 def test_parts_of_a_step_by_hand(found: dict[str, Any], message: str) -> None:
     with pytest.raises(od.InvalidInput, match=f"{message}$"):
-        check_step(Plain(), Own(), 7, {"runs": 3} | found)
+        check_step(Plain(), Own(), 7, StepParts(3, **found))
 
 
 @pytest.mark.parametrize(
@@ -177,15 +178,15 @@ def test_parts_of_a_step_by_hand(found: dict[str, Any], message: str) -> None:
     ],
 )
 def test_right_parts_of_a_step_pass(found: dict[str, Any]) -> None:
-    check_step(Plain(), Own(), 7, {"runs": 3} | found)
+    check_step(Plain(), Own(), 7, StepParts(3, **found))
 
 
 def test_offers_of_a_step_by_hand() -> None:
     two = Offer(None, ("a", "b"))
-    check_step(Plain(), Offers(), 7, {"runs": 2, "context": [two, two]})
+    check_step(Plain(), Offers(), 7, StepParts(2, context=[two, two]))
     for context in ([two, "b"], two.arms, "b", Offer(None, ("a", "b", "c"))):
         with pytest.raises(od.InvalidInput, match=r"offers of at most 2 arms.* at"):
-            check_step(Plain(), Offers(), 7, {"runs": 2, "context": context})
+            check_step(Plain(), Offers(), 7, StepParts(2, context=context))
 
 
 def test_means_behind_the_last_arm_are_zero() -> None:

@@ -149,7 +149,7 @@ def test_what_is_safe_changes_in_the_log_and_after_a_restart(tmp_path: Path) -> 
     [
         (
             {"rewardAggregation": "sum"},
-            "rewardAggregation must stay 'earliest', for it is the store's",
+            "rewardAggregation must stay 'earliest', because it is the store's",
         ),
         ({"explorationPercentage": 0.2}, "explorationPercentage must stay 0.005"),
         ({"explorationPercentage": 1.2}, "explorationPercentage must be a number <= 1"),

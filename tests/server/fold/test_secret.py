@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.contexts.columns import Columns, empty_columns, learnt, read
+from oddsmith.contexts.columns import (
+    Columns,
+    empty_columns,
+    learn_columns,
+    read_context,
+)
 from oddsmith.experts.learners.name_table import NameTable
 from oddsmith.files.state import leaves_of
 from oddsmith.server.audit.proof import verify
@@ -36,11 +41,11 @@ class Words(od.Experts):
         return empty_columns()
 
     def predict(self, state: Columns, context: Any) -> Any:
-        known = np.nansum(np.sign(read(state, context.context)))
+        known = np.nansum(np.sign(read_context(state, context.context)))
         return np.full((1, len(context.arms)), 0.5 + 0.1 * np.tanh(known))
 
     def update(self, state: Columns, decision: od.Decision, reward: Any) -> Columns:
-        return learnt(state, decision.context)
+        return learn_columns(state, decision.context)
 
 
 def policy() -> Any:

@@ -97,7 +97,7 @@ def test_who_has_no_key_learns_no_reason(
     with here(place(tmp_path), place(tmp_path, "shop"), keys=keys) as served:
         monkeypatch.setattr(StoreLooks, "trouble", trouble)
         # the last look was a moment ago
-        monkeypatch.setattr(served.service, "_look_again", 0.0)
+        monkeypatch.setattr(served.service, "_next_check", 0.0)
         said = served.get("/readyz", status=503)
         headers = [{"Authorization": f"Bearer {token}"} for token in tokens]
         others = [served.ask("GET", "/readyz", headers=header) for header in headers]

@@ -57,7 +57,7 @@ def test_the_longest_without_a_request_makes_room() -> None:
     assert not second.is_open  # its request was before the fifth came
     assert fifth.is_open
     assert first.is_open
-    assert (room.taken, room.replaced) == (4, 3)
+    assert (room.n_open, room.replaced) == (4, 3)
 
 
 def test_some_places_are_for_the_next_clients_with_a_key() -> None:
@@ -113,7 +113,7 @@ def test_the_rule_holds_in_any_order(seed: int) -> None:
             assert has_place == (action == "no key" or len(keyed) < 5)
             (keyed if action == "key" and has_place else others).append(line)
         assert all(line.is_open for line in keyed + others)
-        assert room.taken == len(keyed) + len(others) <= 6
+        assert room.n_open == len(keyed) + len(others) <= 6
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def calls_during_a_flood(room: Connections, content: bytes) -> list[Answer]:
         for _ in range(3 * room.most):
             connect().sendall(content)
         new = talk(port, GET + b"\r\n")
-        wait(lambda: room.taken + room.replaced >= 3 * room.most)
+        wait(lambda: room.n_open + room.replaced >= 3 * room.most)
         kept.sendall(b"56789")
         return [listen(kept), new]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import oddsmith as od
-from oddsmith.server.http.dashboard import open_shown, show_app
+from oddsmith.server.http.dashboard import dashboard_app, open_views
 from oddsmith.server.store.backup import back_up
 from server.served import BENCH, Hands, Here, asked, here, place, wait
 from server.store.postgres_server import Server
@@ -44,7 +44,7 @@ UCB = (
 @contextmanager
 def shown(*places: Path | str, experiment: str | None = None) -> Iterator[Here]:
     """The stores at these places, looked at."""
-    app: Any = show_app(open_shown([str(place) for place in places], experiment))
+    app: Any = dashboard_app(open_views([str(place) for place in places], experiment))
     with asked(app) as found:
         yield found
 
@@ -236,9 +236,9 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
         (["mysql://x"], None, "must be a file, or postgresql"),
     ):
         with pytest.raises(od.OddsmithError, match=match):
-            open_shown(places, name)
+            open_views(places, name)
     file.write_text(
         file.read_text().replace("policy.gamma = 0.1", "policy.gamma = 0.2")
     )
     with pytest.raises(od.BadFile, match="must describe the policy"):
-        open_shown([str(file)])
+        open_views([str(file)])

@@ -39,7 +39,7 @@ def test_a_key_ends_while_the_ring_is_read(path: Path) -> None:
         create(path, "ever", ["read"]),
     )
     time = Time()
-    ring = KeyRing.read(path, clock=time)
+    ring = KeyRing(path, clock=time)
     time.pass_by(days=89.9)
     assert [ring.find(one) is not None for one in (token, other)] == [True, True]
     time.pass_by(days=0.11)
@@ -63,7 +63,7 @@ def test_a_key_ends_while_the_ring_is_read(path: Path) -> None:
 def test_a_rotated_key_has_two_tokens_until_the_overlap_ends(path: Path) -> None:
     first = create(path, "shop", ["decide"], ["news"], rate=Rate(5.0, 9))
     time = Time()
-    ring = KeyRing.read(path, clock=time)
+    ring = KeyRing(path, clock=time)
     second = rotate(path, "shop", overlap=timedelta(days=7))
     found = [ring.find(token) for token in (first, second)]
     assert found[0] == found[1]
@@ -114,7 +114,7 @@ def test_commands_of_keys_that_end(said: Any, monkeypatch: Any) -> None:
         "This is the key 'shop' from now on. It is not shown again; the one before "
         "stays in force for 7d."
     )
-    ring = KeyRing.read("keys.json")
+    ring = KeyRing("keys.json")
     assert ring.find(first) == ring.find(second)
     (row,) = json.loads(said("list", "--json"))
     days = [

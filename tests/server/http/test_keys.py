@@ -73,7 +73,7 @@ def test_who_finds_every_key_and_no_other(path: Path) -> None:
     tokens = {
         name: create(path, name, ["read"]) for name in ("first", "middle", "last")
     }
-    ring = KeyRing.read(path)
+    ring = KeyRing(path)
     for name, token in tokens.items():
         found = ring.find(token)
         assert found is not None
@@ -106,7 +106,7 @@ def test_a_key_is_found_by_one_look_however_many_there_are(
     """Counted, not timed: one hash, one stat and one look in a dictionary, for right
     and wrong tokens."""
     tokens = [create(path, f"k{i}", ["read"]) for i in range(7)]
-    ring, hashed = KeyRing.read(path), list[str]()
+    ring, hashed = KeyRing(path), list[str]()
     real = keys._digest
 
     def noted(token: str) -> str:
@@ -162,7 +162,7 @@ def test_every_route_with_every_kind_of_key(route: tuple[str, str], path: Path) 
     tenant = create(path, "tenant", ["admin"], ["shop"])
     revoked = create(path, "revoked", ["admin"])
     revoke(path, "revoked")
-    ring = KeyRing.read(path)
+    ring = KeyRing(path)
     free = route[1] in OPENS[""]
     good = tokens["admin"]
     nobody = [
@@ -205,7 +205,7 @@ def test_a_refusal_tells_nothing_about_keys(path: Path) -> None:
         create(path, "mine", ["decide"], ["shop"]),
     )
     revoke(path, "old")
-    ring, needed = KeyRing.read(path), SCOPES["POST", "/v1/decide"]
+    ring, needed = KeyRing(path), SCOPES["POST", "/v1/decide"]
     headers = (
         None,
         "Basic x",
@@ -230,7 +230,7 @@ def test_a_broken_file_keeps_the_keys_and_is_logged_once(
     path: Path, caplog: Any
 ) -> None:
     token = create(path, "one", ["read"])
-    ring, good = KeyRing.read(path), path.read_bytes()
+    ring, good = KeyRing(path), path.read_bytes()
     path.write_bytes(good[:-20])
     with caplog.at_level(logging.ERROR):
         assert [ring.find(token) is not None for _ in range(5)] == [True] * 5
@@ -330,7 +330,7 @@ def test_a_file_that_is_not_ours_is_refused(case: str, path: Path) -> None:
     change, message = BROKEN[case]
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(od.BadFile, match=message):
-        KeyRing.read(path)
+        KeyRing(path)
     with pytest.raises(od.BadFile, match=message):
         create(path, "two", ["read"])  # nor written over
 
@@ -363,7 +363,7 @@ def test_hosts() -> None:
 
 def test_other_machines_are_served_only_with_keys(path: Path) -> None:
     create(path, "one", ["read"])
-    ring = KeyRing.read(path)
+    ring = KeyRing(path)
     for host in ("0.0.0.0", "::", "", "192.168.1.7", "oddsmith.example"):
         check_bind(host, ring)
         with pytest.raises(od.InvalidInput, match=r"host must be 127\.0\.0\.1"):
@@ -382,7 +382,7 @@ def test_commands(said: Any, monkeypatch: Any) -> None:
         "This is the key 'shop'. It is not shown again: keys.json holds only its hash."
     )
     (key,) = read_keys("keys.json")
-    assert KeyRing.read("keys.json").find(token) == key
+    assert KeyRing("keys.json").find(token) == key
     assert (key.name, key.scopes, key.experiments) == (
         "shop",
         ("decide", "reward"),

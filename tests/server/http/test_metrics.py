@@ -289,7 +289,7 @@ def test_keys_rates_and_stopping(tmp_path: Path) -> None:
 def test_a_rotated_key_is_not_about_to_end(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     create(path, "shop", ["read"], expires=datetime.now(UTC) + timedelta(days=3))
-    ring = KeyRing.read(path)
+    ring = KeyRing(path)
     assert list(ring.seconds_left(14 * 86_400)) == ["shop"]
     rotate(path, "shop", expires=datetime.now(UTC) + timedelta(days=90))
     assert ring.seconds_left(14 * 86_400) == {}
@@ -326,7 +326,7 @@ def test_connections_and_what_is_refused_below_the_application(
             talk(port, b"GET / HTTP/1.1\r\nx: " + b"y" * Wire.head_bytes).status == 431
         )
         # the server may see later than we that a connection ended
-        wait(lambda: room.taken == 0)
+        wait(lambda: room.n_open == 0)
         scrape = Scrape(served)
         assert (
             scrape("wire_refusals_total", status="400"),

@@ -127,15 +127,15 @@ def test_who_does_not_read_is_dropped(caplog: Any) -> None:
                 line.sendall(request)
         until(
             lambda: (
-                held.taken == 3
+                held.n_open == 3
                 and lenient.asked > 2
                 and strict.asked > 2
-                and room.taken == 0
+                and room.n_open == 0
             )
         )
         # the first answer is not read, and the second one waits for that
         assert strict.asked <= 3 + 2
-        assert held.taken == 3  # teeth
+        assert held.n_open == 3  # teeth
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
@@ -210,7 +210,7 @@ def test_an_address_has_a_limit_of_its_own() -> None:
         assert "--connections-each" in json.loads(refused.body)["error"]
         assert talk(port, GET).status == 200  # who comes from elsewhere
         first.close()
-        until(lambda: room.taken == 1)
+        until(lambda: room.n_open == 1)
         with connected(port, "127.0.0.2") as again:
             again.sendall(GET)
             assert listen(again).status == 200
@@ -297,7 +297,7 @@ def test_for_strangers_stores_are_looked_at_seldom(
     key = create(tmp_path / "keys.json", "one", ["read"])
     with here(place(tmp_path), keys=tmp_path / "keys.json") as running:
         monkeypatch.setattr(StoreLooks, "trouble", trouble)
-        monkeypatch.setattr(running.service, "_look_again", 0.0)
+        monkeypatch.setattr(running.service, "_next_check", 0.0)
         monkeypatch.setattr("oddsmith.server.http.service.monotonic", lambda: 7.0)
         for _ in range(20):
             assert running.get("/readyz") == {"ok": True, "experiments": {}}

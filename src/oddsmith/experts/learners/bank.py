@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.contexts.columns import Columns, empty_columns, learnt, read
+from oddsmith.contexts.columns import (
+    Columns,
+    empty_columns,
+    learn_columns,
+    read_context,
+)
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array, Ints, Real
 from oddsmith.core.decision import Context, Decision
@@ -103,7 +108,7 @@ class LearningExperts(LearnerBank):
             raise InvalidInput(
                 f"decision must have the state's batch axes {shape}; got {arms.shape}"
             )
-        columns = learnt(state.columns, decision.context, self.schema)
+        columns = learn_columns(state.columns, decision.context, self.schema)
         x = self._drawn(columns, decision, arms)
         if x.shape[:-1] != shape:
             raise InvalidInput(
@@ -214,7 +219,7 @@ class LearningExperts(LearnerBank):
 
     def _drawn(self, columns: Columns, decision: Decision, arms: Ints) -> Array:
         """The numbers (…, d) that the drawn arms were drawn with."""
-        x = read(columns, decision.context, self.schema)
+        x = read_context(columns, decision.context, self.schema)
         if self.rows_per_arm:
             had = decision.propensities.shape[-1]  # it may be older than the last arms
             x = np.take_along_axis(
@@ -230,7 +235,7 @@ class LearningExperts(LearnerBank):
         return [learner.start(shape, n, dim) for learner in self.learners]
 
     def beliefs(self, state: LearnerState, context: Context) -> Belief:
-        x = read(state.columns, context, self.schema)
+        x = read_context(state.columns, context, self.schema)
         if self.rows_per_arm:
             # one more batch axis of a problem with one arm
             x = np.moveaxis(self._a_row_each(x, len(self.arms)), -2, 0)

@@ -10,7 +10,7 @@ from oddsmith.contexts.row_columns import (
     RowColumns,
     Schemas,
     empty_row_columns,
-    learnt_row,
+    learn_row,
     read_offer,
 )
 from oddsmith.contexts.schema import Schema
@@ -192,7 +192,7 @@ class SharedExperts(LearnerBank):
         """The state with the columns of the drawn arm's row; further ones were 0 or
         missing so far."""
         known = None if drawn.features is None else drawn.features[drawn.arms[0]]
-        columns = learnt_row(state.columns, drawn.context, known, self._schemas)
+        columns = learn_row(state.columns, drawn.context, known, self._schemas)
         if columns is state.columns:
             return state
         state, is_own = state._replace(columns=columns), columns.is_own

@@ -27,9 +27,10 @@ class EpisodeAgent:
 
     >>> import numpy as np
     >>> from oddsmith.lab.episodes import EpisodicModel, GeneralizedPosteriorSampling
+    >>> moves = np.ones((1, 2, 1))
     >>> models = [
-    ...     EpisodicModel.stationary([r], np.ones((1, 2, 1)), horizon=2)
-    ...     for r in ([0.2, 0.8], [0.6, 0.4])
+    ...     EpisodicModel.stationary([[0.2, 0.8]], moves, horizon=2),
+    ...     EpisodicModel.stationary([[0.6, 0.4]], moves, horizon=2),
     ... ]
     >>> agent = EpisodeAgent(GeneralizedPosteriorSampling(models, gamma=0.1), seed=7)
     >>> agent.begin()
@@ -52,9 +53,12 @@ class EpisodeAgent:
                 "seed must be given: choose any whole number, seed=7 say; every draw "
                 "follows from it"
             )
-        self.policy, self.seed, self._uniforms = policy, int(seed), Uniforms(seed)
+        self.policy = policy
+        self.seed = int(seed)
+        self._uniforms = Uniforms(seed)
         self._state: State = policy.init()
-        self._steps = self._episodes = 0
+        self._steps = 0
+        self._episodes = 0
         self._open: list[EpisodeStep] | None = None
         self._waiting: Decision | None = None
         self._ended: list[list[EpisodeStep]] = []
@@ -72,14 +76,14 @@ class EpisodeAgent:
                 f"episode {self._episodes} must end before the next begins: it has "
                 f"{len(self._open)} of {self.policy.horizon} steps; end() ends it here"
             )
-        self._open, self._episodes = [], self._episodes + 1
+        self._open = []
+        self._episodes += 1
         return self._episodes
 
     def odds(self, state: int) -> Array:
         """The odds of each action in this state, given the episode so far."""
-        return check_odds(
-            self.policy, self.policy.odds(self._state, state)
-        ).propensities
+        odds = self.policy.odds(self._state, state)
+        return check_odds(self.policy, odds).propensities
 
     def decide(self, state: int) -> Decision:
         """The decision for the next step, in this state; `observe` its reward before
@@ -104,7 +108,8 @@ class EpisodeAgent:
         and its weights are learnt."""
         if self._waiting is None or self._open is None:
             raise InvalidInput("a decision must come before its reward; call decide()")
-        decision, number = self._waiting, float(check_rewards(self._waiting, reward))
+        decision = self._waiting
+        number = float(check_rewards(decision, reward))
         state = self.policy.update(self._state, decision, number)
         self._state = check_state(self.policy, state)
         self._waiting = None
@@ -153,7 +158,8 @@ class EpisodeAgent:
             "steps": self._steps,
             "episodes": self._episodes,
         }
-        disk.write(Path(path), saving.pack(self.policy, self._state, meta))
+        content = saving.pack(self.policy, self._state, meta)
+        disk.write(Path(path), content)
 
     @classmethod
     def load(cls, path: str | PathLike[str], policy: EpisodicPolicy) -> "EpisodeAgent":
@@ -165,9 +171,7 @@ class EpisodeAgent:
                 "agent's"
             )
         agent = cls(policy, seed=meta["seed"])
-        agent._state, agent._steps, agent._episodes = (
-            state,
-            meta["steps"],
-            meta["episodes"],
-        )
+        agent._state = state
+        agent._steps = meta["steps"]
+        agent._episodes = meta["episodes"]
         return agent

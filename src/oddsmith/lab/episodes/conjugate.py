@@ -1,5 +1,5 @@
-"""TabularPosteriorSampling: beliefs about every reward and move of a tabular world,
-played by M draws of them."""
+"""TabularPosteriorSampling: posteriors of every reward and move of a tabular world,
+played by M draws from them."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -11,9 +11,14 @@ from oddsmith.core.arrays import Array, Bools, Ints, Real, number, whole
 from oddsmith.core.decision import Context, Decision, Odds, Step
 from oddsmith.core.expert_policy import check_eligible
 from oddsmith.core.explanation import Explanation
-from oddsmith.core.names import numbered_arms
-from oddsmith.lab.episodes.model import plan
-from oddsmith.lab.episodes.policy import Behaviour, EpisodicPolicy, Members, at
+from oddsmith.lab.episodes.model import Stack, plan
+from oddsmith.lab.episodes.policy import (
+    Behaviour,
+    EpisodicPolicy,
+    Members,
+    at,
+    explain_members,
+)
 
 __all__ = ["CountState", "TabularPosteriorSampling"]
 
@@ -35,6 +40,14 @@ class CountState(NamedTuple):
     place: Ints
     action: Ints
     episodes: int
+
+
+class _Counts(NamedTuple):
+    """Counts of moves (…, S, K, S), sums of rewards and of 1 - rewards (…, S, K)."""
+
+    moves: Array
+    wins: Array
+    losses: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,57 +97,62 @@ class TabularPosteriorSampling(EpisodicPolicy):
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
         """The prior, with the draws of the first episode."""
         cells = (*shape, self.n_states, self.n_actions)
-        return self._begin(
-            (np.zeros((*cells, self.n_states)), np.zeros(cells), np.zeros(cells)), 0, 0
-        )
+        moves = np.zeros((*cells, self.n_states))
+        counts = _Counts(moves, wins=np.zeros(cells), losses=np.zeros(cells))
+        return self._begin(counts, learnt=0, episodes=0)
 
-    def _begin(
-        self, counts: tuple[Array, Array, Array], learnt: int, episodes: int
-    ) -> CountState:
+    def _begin(self, counts: _Counts, learnt: int, episodes: int) -> CountState:
         """The state at the beginning of an episode, with its draws."""
-        shape = counts[1].shape[:-2]
-        members = Members(np.zeros((*shape, self.draws)), np.full(shape, self.gamma), 0)
+        shape = counts.wins.shape[:-2]
         nowhere = np.zeros(shape, dtype=np.int64)
+        log_weights = np.zeros((*shape, self.draws))
+        members = Members(log_weights, np.full(shape, self.gamma), 0)
         return CountState(
-            *counts,
+            counts.moves,
+            counts.wins,
+            counts.losses,
             learnt,
-            self._drawn(counts, episodes),
-            members,
-            nowhere,
-            nowhere,
-            episodes,
+            q=self._draw_plans(counts, episodes),
+            members=members,
+            place=nowhere,
+            action=nowhere,
+            episodes=episodes,
         )
 
-    def _drawn(self, counts: tuple[Array, Array, Array], episodes: int) -> Array:
+    def _draw_plans(self, counts: _Counts, episodes: int) -> Array:
         """The plans (…, M, H, S, K) of M models from the posterior, which follow from
         the seed and the counts."""
         rng = np.random.default_rng([self.seed, episodes])
         # the draws are an axis of their own before the states
-        axis = counts[1].ndim - 2
-        moves, wins, losses = (
-            np.repeat(np.expand_dims(c, axis), self.draws, axis=axis) for c in counts
-        )
-        return plan(*self._models(rng, moves, wins, losses)).q
+        axis = counts.wins.ndim - 2
+        copies = [
+            np.repeat(np.expand_dims(part, axis), self.draws, axis=axis)
+            for part in counts
+        ]
+        models = self._draw_models(rng, _Counts._make(copies))
+        return plan(models.rewards, models.transitions).q
 
-    def _models(
-        self, rng: np.random.Generator, moves: Array, wins: Array, losses: Array
-    ) -> tuple[Array, Array]:
+    def _draw_models(self, rng: np.random.Generator, counts: _Counts) -> Stack:
         """Rewards (…, H, S, K) and transitions (…, H, S, K, S) drawn for each of the
-        leading axes of the counts."""
-        rewards = rng.beta(self.wins + self.eta * wins, self.losses + self.eta * losses)
+        leading axes of the counts; the same at each step."""
+        a = self.wins + self.eta * counts.wins
+        b = self.losses + self.eta * counts.losses
+        rewards = rng.beta(a, b)
+        transitions = self._draw_transitions(rng, counts.moves)
+        shape = (*rewards.shape[:-2], self.horizon, self.n_states, self.n_actions)
+        return Stack(
+            np.broadcast_to(rewards[..., None, :, :], shape),
+            np.broadcast_to(transitions[..., None, :, :, :], (*shape, self.n_states)),
+        )
+
+    def _draw_transitions(self, rng: np.random.Generator, moves: Array) -> Array:
+        """Transitions (…, S, K, S) from the Dirichlet posterior of each cell, as
+        normalised gamma numbers; uniform where all of a cell are 0."""
         parts = rng.standard_gamma(self.alpha + self.eta * moves)
         total = parts.sum(axis=-1, keepdims=True)
-        transitions = np.where(
-            total > 0, parts / np.where(total > 0, total, 1.0), 1 / self.n_states
-        )
-        cells, lead = (self.n_states, self.n_actions), rewards.shape[:-2]
-        return (
-            np.broadcast_to(rewards[..., None, :, :], (*lead, self.horizon, *cells)),
-            np.broadcast_to(
-                transitions[..., None, :, :, :],
-                (*lead, self.horizon, *cells, self.n_states),
-            ),
-        )
+        has_mass = total > 0
+        shares = parts / np.where(has_mass, total, 1.0)
+        return np.where(has_mass, shares, 1 / self.n_states)
 
     def odds(
         self,
@@ -146,64 +164,66 @@ class TabularPosteriorSampling(EpisodicPolicy):
     ) -> Odds:
         """Propensities given the episode so far, exact for the draws."""
         check_eligible(eligible)
+        members = state.members
         place = self.states(context, state.place.shape)
-        return Odds(
-            state.members.odds(at(state.q, state.members.step, place), eligible)
-        )
+        q = at(state.q, members.step, place)
+        return Odds(members.odds(q, eligible))
 
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """The state after one step; new models are drawn after the last of an
         episode."""
-        members, shape = state.members, state.place.shape
+        members = state.members
+        shape = state.place.shape
         place = self.states(decision.context, shape)
-        action = np.broadcast_to(
-            np.asarray(decision.number, dtype=np.int64), shape
-        ).copy()
-        moves = self._moved(state, place) if members.step else state.moves
-        wins, losses = state.wins.copy(), state.losses.copy()
+        action = self.action_of(decision, shape)
+        moves = state.moves
+        if members.step > 0:
+            moves = self._count_move(state, place)
+        wins = state.wins.copy()
+        losses = state.losses.copy()
         cell = (*np.indices(shape), place, action)
         wins[cell] += reward
         losses[cell] += 1 - np.asarray(reward)
+        learnt = state.learnt + 1
         if members.step + 1 == self.horizon:
-            return self._begin(
-                (moves, wins, losses), state.learnt + 1, state.episodes + 1
-            )
-        members = members.after(
-            at(state.q, members.step, place), action, decision.eligible
+            counts = _Counts(moves, wins, losses)
+            return self._begin(counts, learnt, state.episodes + 1)
+        q = at(state.q, members.step, place)
+        return state._replace(
+            moves=moves,
+            wins=wins,
+            losses=losses,
+            learnt=learnt,
+            members=members.after(q, action, decision.eligible),
+            place=place,
+            action=action,
         )
-        counts = state._replace(
-            moves=moves, wins=wins, losses=losses, learnt=state.learnt + 1
-        )
-        return counts._replace(members=members, place=place, action=action)
 
     def end(self, state: CountState, context: Context = None) -> CountState:
         """The state after an episode that ended before its last step; it ended in
         `context`, if that is a state."""
-        if not state.members.step:
+        if state.members.step == 0:
             return state
-        moves = (
-            state.moves
-            if context is None
-            else self._moved(state, self.states(context, state.place.shape))
-        )
-        return self._begin(
-            (moves, state.wins, state.losses), state.learnt, state.episodes + 1
-        )
+        moves = state.moves
+        if context is not None:
+            place = self.states(context, state.place.shape)
+            moves = self._count_move(state, place)
+        counts = _Counts(moves, state.wins, state.losses)
+        return self._begin(counts, state.learnt, state.episodes + 1)
 
-    def _moved(self, state: CountState, place: Ints) -> Array:
+    def _count_move(self, state: CountState, place: Ints) -> Array:
         """The counts with the move from the last state to `place`."""
         moves = state.moves.copy()
-        moves[(*np.indices(place.shape), state.place, state.action, place)] += 1
+        cell = (*np.indices(place.shape), state.place, state.action, place)
+        moves[cell] += 1
         return moves
 
     def behaviour(self, state: CountState) -> Behaviour:
         """The plans of the draws, and the uniform policy, with their probabilities."""
-        share = state.members.uniform[..., None]
-        mass = np.concatenate(
-            [(1 - share) * weights.posterior(state.members.log_weights), share], axis=-1
-        )
-        even = np.full_like(state.q[..., :1, :, :, :], 1 / self.n_actions)
-        return Behaviour(mass, np.concatenate([weights.greedy(state.q), even], axis=-4))
+        policies = weights.greedy(state.q)
+        uniform = np.full_like(policies[..., :1, :, :, :], 1 / self.n_actions)
+        everyone = np.concatenate([policies, uniform], axis=-4)
+        return Behaviour(state.members.mass(), everyone)
 
     def explain(
         self,
@@ -213,19 +233,19 @@ class TabularPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation:
-        """The plans of the M draws, those that would have done what was done, and the
-        odds, exact for the draws."""
-        odds, members = self.odds(state, context, eligible=eligible), state.members
-        q = at(state.q, members.step, self.states(context, state.place.shape))
-        ballots = weights.greedy(q, eligible)
-        mask = np.ones(self.n_actions, dtype=np.bool_) if eligible is None else eligible
-        uniform = members.uniform[..., None] * mask / mask.sum(axis=-1, keepdims=True)
-        names = tuple(f"draw {i + 1} of {self.draws}" for i in range(self.draws))
-        even, voting = (
-            np.full(self.draws, 1 / self.draws),
-            weights.awake_weights(members.log_weights, ballots),
-        )
-        arms = numbered_arms(self.n_actions)
-        return Explanation(
-            names, arms, even, voting, q, ballots, uniform, odds.propensities
+        """The plans of the M draws, the weights of the draws that would have acted the
+        same so far, and the odds, exact for the draws."""
+        odds = self.odds(state, context, eligible=eligible)
+        place = self.states(context, state.place.shape)
+        members = state.members
+        q = at(state.q, members.step, place)
+        names = [f"draw {i + 1} of {self.draws}" for i in range(self.draws)]
+        posterior = np.full(self.draws, 1 / self.draws)
+        return explain_members(
+            members,
+            q,
+            eligible,
+            names=tuple(names),
+            posterior=posterior,
+            propensities=odds.propensities,
         )

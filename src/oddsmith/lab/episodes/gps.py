@@ -15,7 +15,6 @@ from oddsmith.core.expert_policy import ExpertState, check_eligible, checked_pri
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.gts import GeneralizedThompsonSampling, best_prediction
 from oddsmith.core.losses import Loss, log_loss
-from oddsmith.core.names import numbered_arms
 from oddsmith.experts.external import GivenExperts
 from oddsmith.lab.episodes.model import (
     EpisodicModel,
@@ -23,9 +22,15 @@ from oddsmith.lab.episodes.model import (
     Stack,
     named_models,
     plan,
-    stacked,
+    stack_models,
 )
-from oddsmith.lab.episodes.policy import Behaviour, EpisodicPolicy, Members, at
+from oddsmith.lab.episodes.policy import (
+    Behaviour,
+    EpisodicPolicy,
+    Members,
+    at,
+    explain_members,
+)
 
 __all__ = ["EpisodeState", "GeneralizedPosteriorSampling"]
 
@@ -33,8 +38,8 @@ _EXPLORE = ("uniform", "policies")
 
 
 class EpisodeState(NamedTuple):
-    """Log weights (…, N) of this episode, which do not change before its end, and what
-    is known of it so far.
+    """Log weights (…, N) of this episode, which do not change before its end, and its
+    steps so far.
 
     `learnt` counts rewards and `episodes` those that have ended; `charged` (…, N) are
     the log weights with the losses of this episode; `place` and `action` (…) are the
@@ -68,10 +73,9 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     η = 1, γ = 0 this is posterior sampling (PSRL) over a finite class; with horizon 1
     it is Generalized Thompson Sampling, to the last bit.
 
-    >>> good, bad = (
-    ...     EpisodicModel.stationary([r], np.ones((1, 2, 1)), horizon=2)
-    ...     for r in ([0.2, 0.8], [0.6, 0.4])
-    ... )
+    >>> moves = np.ones((1, 2, 1))
+    >>> good = EpisodicModel.stationary([[0.2, 0.8]], moves, horizon=2)
+    >>> bad = EpisodicModel.stationary([[0.6, 0.4]], moves, horizon=2)
     >>> gps = GeneralizedPosteriorSampling({"good": good, "bad": bad}, gamma=0.1)
     >>> gps.odds(gps.init(), 0).propensities
     array([0.5, 0.5])
@@ -87,8 +91,9 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     explore: str = "uniform"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "models", named_models(self.models))
-        object.__setattr__(self, "prior", checked_prior(self.prior, self.names))
+        models = named_models(self.models)
+        object.__setattr__(self, "models", models)
+        object.__setattr__(self, "prior", checked_prior(self.prior, tuple(models)))
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         if self.explore not in _EXPLORE:
             raise InvalidInput(
@@ -124,28 +129,26 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     @cached_property
     def tables(self) -> Stack:
         """The rewards and transitions of all models."""
-        return stacked(self.models)
+        return stack_models(self.models.values())
 
     @cached_property
     def plans(self) -> Plan:
         """The plans of all models: Q (N, H, S, K), V (N, H, S), policies (N, H, S,
         K)."""
-        return plan(*self.tables)
+        return plan(self.tables.rewards, self.tables.transitions)
 
     @cached_property
     def policy_of(self) -> Ints:
         """The number of each model's policy (N,): models with the same plan have the
         same."""
-        flat = self.plans.policy.reshape(len(self.names), -1)
-        return (
-            np.asarray(np.unique(flat, axis=0, return_inverse=True)[1])
-            .reshape(-1)
-            .astype(np.int64)
-        )
+        rows = self.plans.policy.reshape(len(self.names), -1)
+        _, row_numbers = np.unique(rows, axis=0, return_inverse=True)
+        numbers = np.asarray(row_numbers).reshape(-1)
+        return numbers.astype(np.int64)
 
     @property
     def n_policies(self) -> int:
-        """G, how many distinct policies the models have."""
+        """G, the number of distinct policies of the models."""
         return int(self.policy_of.max()) + 1
 
     @property
@@ -154,18 +157,23 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def _charging(self) -> GeneralizedThompsonSampling:
-        """What charges models for a reward: Algorithm 1 over advice that comes with the
-        decision."""
-        settings: Any = {"eta": self.eta, "gamma": 0.0, "optimism": self.optimism}
+        """Algorithm 1 over advice that comes with the decision: it charges models for
+        a reward."""
         return GeneralizedThompsonSampling(
-            GivenExperts(self.names), self.loss, prior=self.prior, **settings
+            GivenExperts(self.names),
+            self.loss,
+            prior=self.prior,
+            eta=self.eta,
+            gamma=0.0,
+            optimism=self.optimism,
         )
 
     @cached_property
-    def _played(self) -> Array:
+    def _policies(self) -> Array:
         """The models' policies, and behind them the uniform one (N + 1, H, S, K)."""
-        even = np.full((1, *self.plans.policy.shape[1:]), 1 / self.n_actions)
-        return np.concatenate([self.plans.policy, even])
+        policies = self.plans.policy
+        uniform = np.full((1, *policies.shape[1:]), 1 / self.n_actions)
+        return np.concatenate([policies, uniform])
 
     @cached_property
     def _log_transitions(self) -> Array:
@@ -175,18 +183,21 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     def init(self, shape: tuple[int, ...] = ()) -> EpisodeState:
         """The prior, at the beginning of an episode, with batch axes `shape`."""
-        return self._begin(self._charging.init(shape).log_weights, 0, 0)
+        prior = self._charging.init(shape)
+        return self._begin(prior.log_weights, learnt=0, episodes=0)
 
     def _begin(self, log_weights: Array, learnt: int, episodes: int) -> EpisodeState:
+        """The state at the beginning of an episode."""
         nowhere = np.zeros(log_weights.shape[:-1], dtype=np.int64)
+        members = self._members(log_weights)
         return EpisodeState(
             log_weights,
             learnt,
-            log_weights,
-            self._members(log_weights),
-            nowhere,
-            nowhere,
-            episodes,
+            charged=log_weights,
+            members=members,
+            place=nowhere,
+            action=nowhere,
+            episodes=episodes,
         )
 
     def _members(self, log_weights: Array) -> Members:
@@ -195,13 +206,13 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         shape = log_weights.shape[:-1]
         if self.explore == "uniform" or self.gamma == 0:
             return Members(log_weights, np.full(shape, self.gamma), 0)
-        sharing = np.bincount(self.policy_of)[self.policy_of]
-        mass = (1 - self.gamma) * weights.posterior(log_weights) + self.gamma / (
-            self.n_policies * sharing
-        )
+        models_per_policy = np.bincount(self.policy_of)[self.policy_of]
+        exploring = self.gamma / (self.n_policies * models_per_policy)
+        mass = (1 - self.gamma) * weights.posterior(log_weights) + exploring
         with np.errstate(divide="ignore"):
             logs = np.log(mass)
-        return Members(logs - logs.max(axis=-1, keepdims=True), np.zeros(shape), 0)
+        highest = logs.max(axis=-1, keepdims=True)
+        return Members(logs - highest, np.zeros(shape), 0)
 
     def odds(
         self,
@@ -211,11 +222,11 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Exact propensities given the episode so far; the advice is what models
-        predict of each action's reward."""
+        """Exact propensities given the episode so far; the advice is the models'
+        predictions of each action's reward."""
         check_eligible(eligible)
         members = state.members
-        place = self.states(context, state.log_weights.shape[:-1])
+        place = self.states(context, state.place.shape)
         q = at(self.plans.q, members.step, place)
         advice = at(self.tables.rewards, members.step, place)
         bonus = self._bonus(members.step, q, eligible)
@@ -224,7 +235,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     def _bonus(self, step: int, q: Array, eligible: Bools | None) -> Array | None:
         """V_i(s_1) (…, N) at the first step, 0 at all others; None without optimism.
 
-        V_i is the best Q_i (…, N, K) of the eligible actions: what a model expects of
+        V_i is the best Q_i (…, N, K) of the eligible actions: a model's prediction for
         an action that cannot be taken is no reason to follow it.
         """
         if not self.optimism:
@@ -235,48 +246,47 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     def update(
         self, state: EpisodeState, decision: Decision, reward: Real
     ) -> EpisodeState:
-        """The state after one step; after the last of an episode, its weights are those
-        of all that was seen."""
-        members, shape = state.members, state.log_weights.shape[:-1]
+        """The state after one step; after the last of an episode, its weights include
+        all steps of the episode."""
+        members = state.members
+        shape = state.place.shape
         place = self.states(decision.context, shape)
-        action = np.broadcast_to(np.asarray(decision.number, dtype=np.int64), shape)
-        charged = self._moved(state, place) if members.step else state.charged
-        charged = self._charging.update(
-            ExpertState(charged, 0, ()), decision, reward
-        ).log_weights
+        charged = state.charged
+        if members.step > 0:
+            charged = self._charge_move(state, place)
+        before = ExpertState(charged, 0, ())
+        charged = self._charging.update(before, decision, reward).log_weights
+        learnt = state.learnt + 1
         if members.step + 1 == self.horizon:
-            return self._begin(charged, state.learnt + 1, state.episodes + 1)
-        members = members.after(
-            at(self.plans.q, members.step, place), action, decision.eligible
-        )
+            return self._begin(charged, learnt, state.episodes + 1)
+        action = self.action_of(decision, shape)
+        q = at(self.plans.q, members.step, place)
         return state._replace(
-            learnt=state.learnt + 1,
+            learnt=learnt,
             charged=charged,
-            members=members,
+            members=members.after(q, action, decision.eligible),
             place=place,
-            action=action.copy(),
+            action=action,
         )
 
     def end(self, state: EpisodeState, context: Context = None) -> EpisodeState:
         """The state after an episode that ended before its last step; it ended in
         `context`, if that is a state."""
-        if not state.members.step:
+        if state.members.step == 0:
             return state
-        shape = state.log_weights.shape[:-1]
-        charged = (
-            state.charged
-            if context is None
-            else self._moved(state, self.states(context, shape))
-        )
+        charged = state.charged
+        if context is not None:
+            charged = self._charge_move(state, self.states(context, state.place.shape))
         return self._begin(charged, state.learnt, state.episodes + 1)
 
-    def _moved(self, state: EpisodeState, place: Ints) -> Array:
+    def _charge_move(self, state: EpisodeState, place: Ints) -> Array:
         """The charged log weights after the move from the last state to `place`: log
         loss of its probability."""
         table = self._log_transitions[:, state.members.step - 1]
-        factors = np.moveaxis(table[:, state.place, state.action, place], 0, -1)
+        # (N, …) to (…, N)
+        logs = np.moveaxis(table[:, state.place, state.action, place], 0, -1)
         try:
-            return weights.reweigh(state.charged, self.eta * factors)
+            return weights.reweigh(state.charged, self.eta * logs)
         except AllExpertsRefuted as error:
             raise AllExpertsRefuted(
                 f"a move to state {place.tolist()!r:.40} has probability zero under "
@@ -287,12 +297,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     def behaviour(self, state: EpisodeState) -> Behaviour:
         """The models' policies and the uniform one, with the probability of each in the
         episode that begins."""
-        members = state.members
-        share = members.uniform[..., None]
-        mass = np.concatenate(
-            [(1 - share) * weights.posterior(members.log_weights), share], axis=-1
-        )
-        return Behaviour(mass, self._played)
+        return Behaviour(state.members.mass(), self._policies)
 
     def posterior(self, state: EpisodeState) -> Array:
         """The weight (…, N) of each model, normalised; it changes with the end of an
@@ -311,23 +316,17 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation:
-        """The models' plans for this step, the weights of those that would have done
-        what was done, and the odds."""
-        odds, members = self.odds(state, context, eligible=eligible), state.members
-        place = self.states(context, state.log_weights.shape[:-1])
+        """The models' plans for this step, the weights of the models that would have
+        acted the same so far, and the odds."""
+        odds = self.odds(state, context, eligible=eligible)
+        place = self.states(context, state.place.shape)
+        members = state.members
         q = at(self.plans.q, members.step, place)
-        ballots = weights.greedy(q, eligible)
-        mask = np.ones(self.n_actions, dtype=np.bool_) if eligible is None else eligible
-        uniform = members.uniform[..., None] * mask / mask.sum(axis=-1, keepdims=True)
-        voting = weights.awake_weights(members.log_weights, ballots)
-        names, arms = self.names, numbered_arms(self.n_actions)
-        return Explanation(
-            names,
-            arms,
-            self.posterior(state),
-            voting,
+        return explain_members(
+            members,
             q,
-            ballots,
-            uniform,
-            odds.propensities,
+            eligible,
+            names=self.names,
+            posterior=self.posterior(state),
+            propensities=odds.propensities,
         )

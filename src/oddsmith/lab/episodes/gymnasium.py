@@ -11,13 +11,13 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.lab.episodes.agent import EpisodeAgent
 from oddsmith.lab.episodes.model import EpisodicModel
 
-__all__ = ["Played", "model_of", "play_episode"]
+__all__ = ["EpisodeOutcome", "model_of", "play_episode"]
 
 
-class Played(NamedTuple):
-    """What an episode came to: its return in the environment's units, and its steps."""
+class EpisodeOutcome(NamedTuple):
+    """The return of an episode in the environment's units, and its steps."""
 
-    earned: float
+    total_reward: float
     steps: int
 
 
@@ -27,7 +27,7 @@ def play_episode(
     *,
     scale: RewardScale | None = None,
     seed: int | None = None,
-) -> Played:
+) -> EpisodeOutcome:
     """One episode of the agent in an environment with numbered states and actions, by
     `reset` and `step`.
 
@@ -36,79 +36,85 @@ def play_episode(
     before the agent's last step goes on there, and earns 0 units. One that is longer is
     cut.
     """
-    n_states, n_actions = _sizes(env)
-    policy, units = agent.policy, RewardScale(0.0, 1.0) if scale is None else scale
-    if (policy.n_states, policy.n_actions) != (n_states + 1, n_actions):
-        want = (
-            f"the environment's {n_states} states and the end, and its {n_actions} "
-            "actions"
-        )
+    sizes = _sizes(env)
+    policy = agent.policy
+    units = RewardScale(0.0, 1.0) if scale is None else scale
+    end = sizes.states
+    if (policy.n_states, policy.n_actions) != (sizes.states + 1, sizes.actions):
         raise InvalidInput(
-            f"policy must have {want}; got {policy.n_states} and {policy.n_actions}"
+            f"policy must have the environment's {sizes.states} states and the end, "
+            f"and its {sizes.actions} actions; got {policy.n_states} and "
+            f"{policy.n_actions}"
         )
     place, _ = env.reset(seed=seed)
-    earned, ended, steps = 0.0, False, 0
+    place = int(place)
+    total_reward = 0.0
+    steps = 0
     agent.begin()
     for _ in range(policy.horizon):
-        decision = agent.decide(n_states if ended else int(place))
-        if ended:
+        decision = agent.decide(place)
+        if place == end:
             agent.observe(units.reward(0.0))
             continue
         place, reward, terminated, truncated, _ = env.step(int(decision.arm))
         agent.observe(units.reward(float(reward)))
-        earned, ended, steps = (
-            earned + float(reward),
-            bool(terminated or truncated),
-            steps + 1,
-        )
-    return Played(earned, steps)
+        place = end if terminated or truncated else int(place)
+        total_reward += float(reward)
+        steps += 1
+    return EpisodeOutcome(total_reward, steps)
 
 
 def model_of(
     env: Any, *, horizon: int, scale: RewardScale | None = None
 ) -> EpisodicModel:
-    """The model of an environment that shows its table, as those of Gymnasium's toy
-    texts do (`env.unwrapped.P`).
+    """The model of an environment that has a table of its moves, as Gymnasium's toy
+    texts have (`env.unwrapped.P`).
 
     P[s][a] is a list of (probability, next state, reward, terminated). A move that ends
     an episode leads to one more state, the last, in which 0 units are earned.
     """
-    n_states, n_actions = _sizes(env)
+    sizes = _sizes(env)
     table = getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         raise InvalidInput(
             "the environment must have a table P of its moves; got one without: "
             "play_episode needs none"
         )
-    units, steps = (
-        RewardScale(0.0, 1.0) if scale is None else scale,
-        whole("horizon", horizon),
-    )
-    rewards, moves = (
-        np.zeros((n_states + 1, n_actions)),
-        np.zeros((n_states + 1, n_actions, n_states + 1)),
-    )
-    rewards[n_states], moves[n_states, :, n_states] = units.reward(0.0), 1.0
-    for place in range(n_states):
-        for action in range(n_actions):
-            for chance, following, reward, ended in table[place][action]:
-                rewards[place, action] += chance * units.reward(float(reward))
-                moves[place, action, n_states if ended else int(following)] += chance
-    return EpisodicModel.stationary(
-        np.clip(rewards, 0, 1), moves / moves.sum(axis=-1, keepdims=True), horizon=steps
-    )
+    whole("horizon", horizon)
+    units = RewardScale(0.0, 1.0) if scale is None else scale
+    end = sizes.states
+    rewards = np.zeros((sizes.states + 1, sizes.actions))
+    moves = np.zeros((sizes.states + 1, sizes.actions, sizes.states + 1))
+    rewards[end] = units.reward(0.0)
+    moves[end, :, end] = 1.0
+    for state in range(sizes.states):
+        for action in range(sizes.actions):
+            for probability, following, reward, is_end in table[state][action]:
+                rewards[state, action] += probability * units.reward(float(reward))
+                moves[state, action, end if is_end else int(following)] += probability
+    means = np.clip(rewards, 0, 1)
+    transitions = moves / moves.sum(axis=-1, keepdims=True)
+    return EpisodicModel.stationary(means, transitions, horizon=horizon)
 
 
-def _sizes(env: Any) -> tuple[int, int]:
-    """The numbers of states and actions of an environment whose spaces are discrete."""
+class _Sizes(NamedTuple):
+    """The numbers of states and actions of an environment."""
+
+    states: int
+    actions: int
+
+
+def _sizes(env: Any) -> _Sizes:
+    """The sizes of an environment whose spaces are discrete."""
     spaces = [
         getattr(env, name, None) for name in ("observation_space", "action_space")
     ]
-    sizes = [getattr(space, "n", None) for space in spaces]
-    if None in sizes or any(getattr(space, "start", 0) != 0 for space in spaces):
+    counts = [getattr(space, "n", None) for space in spaces]
+    if None in counts or any(getattr(space, "start", 0) != 0 for space in spaces):
         got = " and ".join(str(space) for space in spaces)
         raise InvalidInput(
             "the environment must have discrete observations and actions, from 0 on; "
             f"got {got}"
         )
-    return int(sizes[0] or 0), int(sizes[1] or 0)
+    n_states, n_actions = (int(count or 0) for count in counts)
+    return _Sizes(n_states, n_actions)

@@ -1,4 +1,4 @@
-"""EpisodeLog: a table of episodes, with the odds that every action was drawn with."""
+"""EpisodeLog: a table of episodes, with the odds of every draw."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, Bools, finite
+from oddsmith.core.arrays import Array, Bools, Ints, finite
 from oddsmith.core.decision import LEAST_PROPENSITY, Decision
 from oddsmith.core.errors import InvalidInput
 
-__all__ = ["EpisodeLog", "EpisodeStep"]
+__all__ = ["EpisodeLog", "EpisodeStep", "action_odds"]
 
 
 class EpisodeStep(NamedTuple):
@@ -38,15 +38,12 @@ class EpisodeLog:
     propensities: Any
 
     def __post_init__(self) -> None:
-        states, actions = (
-            _wholes(name, getattr(self, name)) for name in ("states", "actions")
-        )
-        rewards, odds = (
-            finite("rewards", self.rewards, ndim=2),
-            finite("propensities", self.propensities, ndim=3),
-        )
-        if not states.shape == actions.shape == rewards.shape == odds.shape[:2]:
-            shapes = [part.shape for part in (states, actions, rewards, odds)]
+        states = _whole_table("states", self.states)
+        actions = _whole_table("actions", self.actions)
+        rewards = finite("rewards", self.rewards, ndim=2)
+        odds = finite("propensities", self.propensities, ndim=3)
+        shapes = [states.shape, actions.shape, rewards.shape, odds.shape]
+        if any(shape[:2] != states.shape for shape in shapes):
             raise InvalidInput(
                 "states, actions, rewards and odds must be of the same episodes and "
                 f"steps; got {shapes}"
@@ -55,36 +52,40 @@ class EpisodeLog:
             raise InvalidInput(
                 f"rewards must be in [0, 1]; got {rewards.min():g} to {rewards.max():g}"
             )
-        if actions.min() < -1 or actions.max() >= odds.shape[2]:
+        n_actions = odds.shape[2]
+        if actions.min() < -1 or actions.max() >= n_actions:
             raise InvalidInput(
-                f"actions must be 0 … {odds.shape[2] - 1}, or -1 after the end; got "
+                f"actions must be 0 … {n_actions - 1}, or -1 after the end; got "
                 f"{actions.max()}"
             )
-        played = actions >= 0
-        if (played[:, 1:] & ~played[:, :-1]).any() or (rewards[~played] != 0).any():
+        is_played = actions >= 0
+        goes_on = is_played[:, 1:] & ~is_played[:, :-1]
+        if goes_on.any() or (rewards[~is_played] != 0).any():
             raise InvalidInput(
                 "an episode must not go on after its end: action -1 and reward 0 from "
                 "there on"
             )
-        for name, part in (
-            ("states", states),
-            ("actions", actions),
-            ("rewards", rewards),
-            ("propensities", odds),
-        ):
-            object.__setattr__(self, name, part)
-        drawn = self.drawn[played]
-        is_odds = (drawn >= LEAST_PROPENSITY) & (drawn <= 1 + 1e-9)
+        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "actions", actions)
+        object.__setattr__(self, "rewards", rewards)
+        object.__setattr__(self, "propensities", odds)
+        self._check_odds()
+
+    def _check_odds(self) -> None:
+        """Refuse odds of steps that are no distribution, or too small to divide by."""
+        odds = self.propensities
+        drawn_odds = self.drawn_odds[self.is_played]
+        is_odds = (drawn_odds >= LEAST_PROPENSITY) & (drawn_odds <= 1 + 1e-9)
         if not is_odds.all() or (odds < 0).any():
             raise InvalidInput(
                 f"odds of drawn actions must be in [{LEAST_PROPENSITY:g}, 1]; got "
-                f"{drawn.min():g} to {drawn.max():g}"
+                f"{drawn_odds.min():g} to {drawn_odds.max():g}"
             )
-        sums = odds.sum(axis=-1)[played]
-        if not (np.abs(sums - 1) <= 1e-6).all():
+        sums = odds.sum(axis=-1)[self.is_played]
+        deviations = np.abs(sums - 1)
+        if not (deviations <= 1e-6).all():
             raise InvalidInput(
-                "odds must sum to 1 at every step; got "
-                f"{sums[np.abs(sums - 1).argmax()]:g}"
+                f"odds must sum to 1 at every step; got {sums[deviations.argmax()]:g}"
             )
 
     @classmethod
@@ -95,25 +96,22 @@ class EpisodeLog:
         `horizon` of them."""
         rows = [list(steps) for steps in episodes]
         if not rows or not all(0 < len(steps) <= horizon for steps in rows):
+            lengths = [len(steps) for steps in rows]
             raise InvalidInput(
-                f"episodes must be lists of 1 to {horizon} steps; got "
-                f"{[len(s) for s in rows][:8]}"
+                f"episodes must be lists of 1 to {horizon} steps; got {lengths[:8]}"
             )
-        shape, n_actions = (len(rows), horizon), len(rows[0][0].decision.propensities)
-        states, actions, rewards = (
-            np.zeros(shape, dtype=np.int64),
-            np.full(shape, -1),
-            np.zeros(shape),
-        )
+        shape = (len(rows), horizon)
+        n_actions = len(rows[0][0].decision.propensities)
+        states = np.zeros(shape, dtype=np.int64)
+        actions = np.full(shape, -1)
+        rewards = np.zeros(shape)
         odds = np.full((*shape, n_actions), 1 / n_actions)
         for e, steps in enumerate(rows):
-            for h, (decision, reward) in enumerate(steps):
-                states[e, h], actions[e, h], rewards[e, h] = (
-                    decision.context,
-                    decision.number,
-                    reward,
-                )
-                odds[e, h] = decision.propensities
+            for h, step in enumerate(steps):
+                states[e, h] = step.decision.context
+                actions[e, h] = step.decision.number
+                rewards[e, h] = step.reward
+                odds[e, h] = step.decision.propensities
         return cls(states, actions, rewards, odds)
 
     def __len__(self) -> int:
@@ -125,25 +123,31 @@ class EpisodeLog:
         return int(self.states.shape[1])
 
     @property
-    def played(self) -> Bools:
+    def is_played(self) -> Bools:
         """Which steps (E, H) were before the end of their episode."""
         return np.asarray(self.actions >= 0)
 
     @property
-    def drawn(self) -> Array:
+    def drawn_odds(self) -> Array:
         """The odds (E, H) of the actions drawn; 1 after the end."""
-        odds = np.take_along_axis(
-            self.propensities, np.maximum(self.actions, 0)[..., None], axis=-1
-        )[..., 0]
-        return np.where(self.played, odds, 1.0)
+        odds = action_odds(self.propensities, self.actions)
+        return np.where(self.is_played, odds, 1.0)
 
 
-def _wholes(name: str, value: object) -> Any:
+def action_odds(propensities: Array, actions: Ints) -> Array:
+    """The odds (E, H) of actions (E, H), from those of all actions (E, H, K); any odds
+    where the action is -1."""
+    index = np.maximum(actions, 0)[..., None]
+    return np.take_along_axis(propensities, index, axis=-1)[..., 0]
+
+
+def _whole_table(name: str, value: object) -> Any:
+    """`value` as whole numbers (E, H)."""
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise InvalidInput(
-            f"{name} must be whole numbers, one row an episode, all of one length; "
+            f"{name} must be whole numbers, one row per episode, all of one length; "
             f"{error}"
         ) from error
     if array.dtype.kind not in "iu" or array.ndim != 2 or not array.size:

@@ -1,7 +1,7 @@
 """EpisodicModel: a world of states and steps as two tables, its best policy, and the
 value of any policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -20,7 +20,7 @@ __all__ = [
     "named_models",
     "plan",
     "policy_values",
-    "stacked",
+    "stack_models",
 ]
 
 
@@ -48,9 +48,11 @@ def plan(rewards: Array, transitions: Array) -> Plan:
     array([[[0., 1.]]])
     """
     q = np.array(rewards, dtype=np.float64)
-    for h in range(q.shape[-3] - 2, -1, -1):
+    horizon = q.shape[-3]
+    for h in reversed(range(horizon - 1)):
         best = q[..., h + 1, :, :].max(axis=-1)
-        q[..., h, :, :] += _expected(transitions[..., h, :, :, :], best)
+        step_transitions = transitions[..., h, :, :, :]
+        q[..., h, :, :] += _expected(step_transitions, best)
     return Plan(q, q.max(axis=-1), weights.greedy(q))
 
 
@@ -58,21 +60,27 @@ def policy_values(rewards: Array, transitions: Array, policies: Array) -> Array:
     """The expected return (…, S) of policies (…, H, S, K) from each state at the first
     step; axes broadcast.
 
+        V(H, s) = Σ_a π(a | H, s) r(H, s, a)
+        V(h, s) = Σ_a π(a | h, s) (r(h, s, a) + Σ_s' P(s' | h, s, a) V(h+1, s'))
+
     >>> policy_values(
     ...     np.array([[[0.2, 0.7]]]), np.ones((1, 1, 2, 1)), np.array([[[0.5, 0.5]]])
     ... ).round(2)
     array([0.45])
     """
+    horizon = rewards.shape[-3]
     value = (policies[..., -1, :, :] * rewards[..., -1, :, :]).sum(axis=-1)
-    for h in range(rewards.shape[-3] - 2, -1, -1):
-        q = rewards[..., h, :, :] + _expected(transitions[..., h, :, :, :], value)
+    for h in reversed(range(horizon - 1)):
+        step_transitions = transitions[..., h, :, :, :]
+        q = rewards[..., h, :, :] + _expected(step_transitions, value)
         value = (policies[..., h, :, :] * q).sum(axis=-1)
     return np.asarray(value)
 
 
 def _expected(transitions: Array, values: Array) -> Array:
     """Σ_s' P(s' | s, a) v(s') (…, S, K)."""
-    return np.asarray(np.matmul(transitions, values[..., None, :, None])[..., 0])
+    columns = values[..., None, :, None]
+    return np.asarray(np.matmul(transitions, columns)[..., 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,33 +100,28 @@ class EpisodicModel:
     transitions: Any
 
     def __post_init__(self) -> None:
-        rewards, transitions = (
-            finite("rewards", self.rewards),
-            finite("transitions", self.transitions),
-        )
+        rewards = finite("rewards", self.rewards)
+        transitions = finite("transitions", self.transitions)
         if rewards.ndim != 3 or not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidInput(
                 "rewards must be means in [0, 1], (steps, states, actions); got shape "
                 f"{rewards.shape}, {rewards.min():g} to {rewards.max():g}"
             )
-        shape = (*rewards.shape, rewards.shape[1])
+        n_states = rewards.shape[1]
+        shape = (*rewards.shape, n_states)
         if transitions.shape != shape:
             raise InvalidInput(
                 f"transitions must be (steps, states, actions, states), {shape} here; "
                 f"got {transitions.shape}"
             )
-        sums = transitions.sum(axis=-1)
-        if (transitions < 0).any() or not (np.abs(sums - 1) <= 1e-9).all():
-            worst = tuple(
-                int(i)
-                for i in np.argwhere(
-                    (np.abs(sums - 1) > 1e-9) | (transitions < 0).any(axis=-1)
-                )[0]
-            )
+        deviations = np.abs(transitions.sum(axis=-1) - 1)
+        is_wrong = (deviations > 1e-9) | (transitions < 0).any(axis=-1)
+        if is_wrong.any():
+            h, state, action = np.argwhere(is_wrong)[0].tolist()
             raise InvalidInput(
                 "transitions must be probabilities that sum to 1; got "
-                f"{transitions[worst].tolist()} at step {worst[0] + 1}, state "
-                f"{worst[1]}, action {worst[2]}"
+                f"{transitions[h, state, action].tolist()} at step {h + 1}, state "
+                f"{state}, action {action}"
             )
         object.__setattr__(self, "rewards", rewards)
         object.__setattr__(self, "transitions", transitions)
@@ -128,13 +131,10 @@ class EpisodicModel:
         """The model with these rewards (S, K) and transitions (S, K, S) at each of
         `horizon` steps."""
         steps = whole("horizon", horizon)
-        r, p = (
-            finite("rewards", rewards, ndim=2),
-            finite("transitions", transitions, ndim=3),
-        )
+        step_rewards = finite("rewards", rewards, ndim=2)
+        step_transitions = finite("transitions", transitions, ndim=3)
         return cls(
-            np.broadcast_to(r, (steps, *r.shape)).copy(),
-            np.broadcast_to(p, (steps, *p.shape)).copy(),
+            np.stack([step_rewards] * steps), np.stack([step_transitions] * steps)
         )
 
     @property
@@ -174,33 +174,33 @@ class Stack(NamedTuple):
 def named_models(models: object) -> dict[str, EpisodicModel]:
     """Models of one shape by name; those of a list are numbered."""
     if isinstance(models, Mapping):
-        found = {str(name): model for name, model in models.items()}
+        by_name = {str(name): model for name, model in models.items()}
     elif isinstance(models, Sequence) and not isinstance(models, str | bytes):
-        found = {f"model {i}": model for i, model in enumerate(models)}
+        by_name = {f"model {i}": model for i, model in enumerate(models)}
     else:
         raise InvalidInput(
             "models must be a list of EpisodicModel, or a dict by name; got "
             f"{type(models).__name__}"
         )
-    check_names("names", list(found), n=len(found))
-    for name, model in found.items():
+    check_names("names", list(by_name), n=len(by_name))
+    first = next(iter(by_name.values()))
+    for name, model in by_name.items():
         if not isinstance(model, EpisodicModel):
             raise InvalidInput(
                 f"models must be EpisodicModel; got {type(model).__name__} for {name!r}"
             )
-    shapes = {name: model.rewards.shape for name, model in found.items()}
-    first = next(iter(shapes.values()))
-    if other := [name for name, shape in shapes.items() if shape != first]:
-        raise InvalidInput(
-            f"models must agree in steps, states and actions, {first}; got "
-            f"{shapes[other[0]]} of {other[0]!r}"
-        )
-    return found
+    for name, model in by_name.items():
+        if model.rewards.shape != first.rewards.shape:
+            raise InvalidInput(
+                "models must agree in steps, states and actions, "
+                f"{first.rewards.shape}; got {model.rewards.shape} of {name!r}"
+            )
+    return by_name
 
 
-def stacked(models: Mapping[str, EpisodicModel]) -> Stack:
+def stack_models(models: Iterable[EpisodicModel]) -> Stack:
     """The tables of all models, one behind the other."""
-    parts = list(models.values())
-    return Stack(
-        np.stack([m.rewards for m in parts]), np.stack([m.transitions for m in parts])
-    )
+    models = list(models)
+    rewards = np.stack([model.rewards for model in models])
+    transitions = np.stack([model.transitions for model in models])
+    return Stack(rewards, transitions)

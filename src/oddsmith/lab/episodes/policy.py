@@ -1,18 +1,21 @@
-"""EpisodicPolicy: what policies for episodes share, and the members of an episode given
-what it has seen."""
+"""EpisodicPolicy: the base of policies for episodes, and the members of an episode
+given its steps so far."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.core import weights
-from oddsmith.core.arrays import Array, Bools, Ints
+from oddsmith.core.arrays import Array, Bools, Ints, Real
 from oddsmith.core.contexts import as_array, short_repr
-from oddsmith.core.decision import Context, State
+from oddsmith.core.decision import Context, Decision, State
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.explanation import Explanation
+from oddsmith.core.names import numbered_arms
 from oddsmith.core.policy import Policy
 
-__all__ = ["Behaviour", "EpisodicPolicy", "Members", "at"]
+__all__ = ["Behaviour", "EpisodicPolicy", "Members", "at", "explain_members"]
 
 
 class Members(NamedTuple):
@@ -31,10 +34,12 @@ class Members(NamedTuple):
     def odds(self, q: Array, eligible: Bools | None = None) -> Array:
         """The odds (…, K) of the next action: policies vote for their best Q (…, N, K),
         the uniform member for all."""
-        # a float is what compiled twins take
-        alike = self.step == 0 or self.uniform.ndim == 0
-        uniform = float(self.uniform.flat[0]) if alike else self.uniform
-        return weights.vote(self.log_weights, q, uniform, eligible)[0]
+        uniform: Real = self.uniform
+        # at the first step all rows have the same share: a float, for compiled twins
+        if self.step == 0 or self.uniform.ndim == 0:
+            uniform = float(self.uniform.flat[0])
+        propensities, _ = weights.vote(self.log_weights, q, uniform, eligible)
+        return propensities
 
     def after(self, q: Array, action: Ints, eligible: Bools | None = None) -> "Members":
         """The members after one more step, in which this action (…) was drawn.
@@ -48,31 +53,41 @@ class Members(NamedTuple):
         array(0.2)
         """
         ballots = weights.greedy(q, eligible)
-        drawn = np.take_along_axis(ballots, action[..., None, None], axis=-1)[..., 0]
+        index = action[..., None, None]
+        likelihoods = np.take_along_axis(ballots, index, axis=-1)[..., 0]
         with np.errstate(divide="ignore"):
-            heavier = self.log_weights + np.log(drawn)
-        top = heavier.max(axis=-1, keepdims=True)
-        heavier = heavier - np.where(np.isfinite(top), top, 0.0)
-        mine = (weights.awake_weights(self.log_weights, ballots) * drawn).sum(axis=-1)
-        blind = self.uniform / (
-            q.shape[-1] if eligible is None else eligible.sum(axis=-1)
-        )
-        total = (1 - self.uniform) * mine + blind
-        # no member would have done it: only a uniform one is left
-        share = np.where(total > 0, blind / np.where(total > 0, total, 1.0), 1.0)
-        return Members(heavier, np.asarray(share), self.step + 1)
+            log_weights = self.log_weights + np.log(likelihoods)
+        top = log_weights.max(axis=-1, keepdims=True)
+        log_weights = log_weights - np.where(np.isfinite(top), top, 0.0)
+        voting = weights.awake_weights(self.log_weights, ballots)
+        by_policies = (1 - self.uniform) * (voting * likelihoods).sum(axis=-1)
+        n_eligible = q.shape[-1] if eligible is None else eligible.sum(axis=-1)
+        by_uniform = self.uniform / n_eligible
+        total = by_policies + by_uniform
+        is_possible = total > 0
+        # an action that no member would have drawn leaves only the uniform one
+        safe_total = np.where(is_possible, total, 1.0)
+        share = np.where(is_possible, by_uniform / safe_total, 1.0)
+        return Members(log_weights, np.asarray(share), self.step + 1)
+
+    def mass(self) -> Array:
+        """The probability (…, N + 1) of each policy and, behind them, of the uniform
+        member."""
+        uniform = self.uniform[..., None]
+        policies = (1 - uniform) * weights.posterior(self.log_weights)
+        return np.concatenate([policies, uniform], axis=-1)
 
 
 class Behaviour(NamedTuple):
-    """What is played from here on, an episode long: policies (…, M, H, S, K), drawn
-    with probability `mass` (…, M)."""
+    """The policies (…, M, H, S, K) of an episode, one of which is drawn with
+    probability `mass` (…, M)."""
 
     mass: Array
     policies: Array
 
 
 class EpisodicPolicy(Policy):
-    """A policy whose contexts are states 0 … S-1, met one after the other, H steps an
+    """A policy whose contexts are states 0 … S-1, met one after the other, H steps per
     episode; name it as base.
 
     `update` comes after every step and before the next `odds`: the odds of a step are
@@ -96,20 +111,22 @@ class EpisodicPolicy(Policy):
     def states(self, context: Context, shape: tuple[int, ...]) -> Ints:
         """The context as states, checked: with batch axes `shape`, or any where that is
         ()."""
-        index = as_array(context)
-        wrong = (
-            index.dtype.kind not in "iu"
-            or index.size == 0
-            or index.min() < 0
-            or index.max() >= self.n_states
-        )
-        if wrong or (shape and index.ndim and index.shape != shape):
+        states = as_array(context)
+        is_whole = states.dtype.kind in "iu" and states.size > 0
+        is_state = is_whole and states.min() >= 0 and states.max() < self.n_states
+        fits = not shape or states.ndim == 0 or states.shape == shape
+        if not is_state or not fits:
             batch = f", of shape {shape}" if shape else ""
             raise InvalidInput(
                 f"context must be a state 0 … {self.n_states - 1}{batch}; got "
                 f"{short_repr(context)}"
             )
-        return np.broadcast_to(index, shape or index.shape).astype(np.int64)
+        return np.broadcast_to(states, shape or states.shape).astype(np.int64)
+
+    def action_of(self, decision: Decision, shape: tuple[int, ...]) -> Ints:
+        """The number of the drawn action, with batch axes `shape`."""
+        number = np.asarray(decision.number, dtype=np.int64)
+        return np.broadcast_to(number, shape).copy()
 
 
 def at(table: Array, step: int, states: Ints) -> Any:
@@ -118,7 +135,35 @@ def at(table: Array, step: int, states: Ints) -> Any:
     rows = table[..., step, :, :]
     if rows.ndim == 3:
         return np.moveaxis(rows[:, states, :], 0, -2)
-    index = np.broadcast_to(
-        states[..., None, None, None], (*rows.shape[:-2], 1, rows.shape[-1])
-    )
+    n_actions = rows.shape[-1]
+    shape = (*rows.shape[:-2], 1, n_actions)
+    index = np.broadcast_to(states[..., None, None, None], shape)
     return np.take_along_axis(rows, index, axis=-2)[..., 0, :]
+
+
+def explain_members(
+    members: Members,
+    q: Array,
+    eligible: Bools | None,
+    *,
+    names: Sequence[str],
+    posterior: Array,
+    propensities: Array,
+) -> Explanation:
+    """The plans of the members, the weights of those that would have acted the same so
+    far, and the odds."""
+    n_actions = q.shape[-1]
+    ballots = weights.greedy(q, eligible)
+    can_act = np.ones(n_actions, dtype=np.bool_) if eligible is None else eligible
+    uniform = members.uniform[..., None] * can_act
+    uniform = uniform / can_act.sum(axis=-1, keepdims=True)
+    return Explanation(
+        names,
+        numbered_arms(n_actions),
+        posterior,
+        weights=weights.awake_weights(members.log_weights, ballots),
+        predictions=q,
+        ballots=ballots,
+        uniform=uniform,
+        propensities=propensities,
+    )

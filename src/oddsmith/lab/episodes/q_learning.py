@@ -15,8 +15,8 @@ __all__ = ["QLearning", "QState"]
 
 
 class QState(NamedTuple):
-    """Q (…, 1, H, S, K) and the visits of each cell, what was learnt, and the last
-    step, still without its target."""
+    """Q (…, 1, H, S, K) and the visits of each cell, the number of rewards learnt, and
+    the last step, still without its target."""
 
     q: Array
     visits: Array
@@ -58,17 +58,18 @@ class QLearning(EpisodicPolicy):
         return self.epsilon > 0
 
     def init(self, shape: tuple[int, ...] = ()) -> QState:
-        """Nothing learnt, with batch axes `shape`."""
+        """No visits yet, with batch axes `shape`."""
         cells = (*shape, 1, self.horizon, self.n_states, self.n_actions)
+        q = np.full(cells, float(self.initial))
         nowhere = np.zeros(shape, dtype=np.int64)
         return QState(
-            np.full(cells, float(self.initial)),
-            np.zeros(cells),
-            0,
-            0,
-            nowhere,
-            nowhere,
-            np.zeros(shape),
+            q=q,
+            visits=np.zeros(cells),
+            learnt=0,
+            step=0,
+            place=nowhere,
+            action=nowhere,
+            reward=np.zeros(shape),
         )
 
     def odds(
@@ -81,41 +82,45 @@ class QLearning(EpisodicPolicy):
     ) -> Odds:
         """The best actions share 1 - ε, all share ε."""
         check_eligible(eligible)
-        q = at(state.q, state.step, self.states(context, state.place.shape))
-        return Odds(
-            mix_uniform(weights.greedy(q, eligible)[..., 0, :], self.epsilon, eligible)
-        )
+        place = self.states(context, state.place.shape)
+        q = at(state.q, state.step, place)
+        best = weights.greedy(q, eligible)[..., 0, :]
+        return Odds(mix_uniform(best, self.epsilon, eligible))
 
     def update(self, state: QState, decision: Decision, reward: Real) -> QState:
         """The step before gets its target from this state; the last of an episode has
         its reward for a target."""
-        place = self.states(decision.context, state.place.shape)
-        action = np.broadcast_to(
-            np.asarray(decision.number, dtype=np.int64), place.shape
-        ).copy()
-        ahead = at(state.q, state.step, place)[..., 0, :].max(axis=-1)
-        state = self._learnt(state, state.reward + ahead) if state.step else state
-        reward = np.broadcast_to(np.asarray(reward, dtype=np.float64), place.shape)
+        shape = state.place.shape
+        place = self.states(decision.context, shape)
+        if state.step > 0:
+            best_ahead = at(state.q, state.step, place)[..., 0, :].max(axis=-1)
+            state = self._learn(state, state.reward + best_ahead)
+        number = np.asarray(reward, dtype=np.float64)
         state = state._replace(
-            learnt=state.learnt + 1, place=place, action=action, reward=reward
+            learnt=state.learnt + 1,
+            step=state.step + 1,
+            place=place,
+            action=self.action_of(decision, shape),
+            reward=np.broadcast_to(number, shape),
         )
-        state = state._replace(step=state.step + 1)
         return state if state.step < self.horizon else self.end(state)
 
     def end(self, state: QState, context: Context = None) -> QState:
         """The state after an episode that ended with the last step: nothing is earned
         behind it."""
-        return (
-            self._learnt(state, state.reward)._replace(step=0) if state.step else state
-        )
+        if state.step == 0:
+            return state
+        return self._learn(state, state.reward)._replace(step=0)
 
-    def _learnt(self, state: QState, target: Array) -> QState:
+    def _learn(self, state: QState, target: Array) -> QState:
         """The state with the last step's Q moved towards its target."""
-        q, visits = state.q.copy(), state.visits.copy()
+        q = state.q.copy()
+        visits = state.visits.copy()
         shape = state.place.shape
+        first_member = np.zeros(shape, dtype=np.int64)
         cell = (
             *np.indices(shape),
-            np.zeros(shape, dtype=np.int64),
+            first_member,
             state.step - 1,
             state.place,
             state.action,
@@ -129,4 +134,5 @@ class QLearning(EpisodicPolicy):
         """The one policy that is played until the episode ends: no step's Q changes
         before it is used."""
         policy = mix_uniform(weights.greedy(state.q), self.epsilon, None)
-        return Behaviour(np.ones((*state.place.shape, 1)), policy)
+        mass = np.ones((*state.place.shape, 1))
+        return Behaviour(mass, policy)

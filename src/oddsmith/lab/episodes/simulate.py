@@ -2,11 +2,11 @@
 exact regret."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, whole
+from oddsmith.core.arrays import Array, Ints, whole
 from oddsmith.core.checks import check_state, odds_fault, policy_name
 from oddsmith.core.decision import State
 from oddsmith.core.draw import draw
@@ -32,17 +32,17 @@ _MOST = 100_000_000  # run-steps of one simulation
 
 @dataclass(frozen=True, eq=False)
 class EpisodeRun:
-    """Regret and return (E, runs) of every episode, and the state at the end; the log
-    of all steps, if it was kept.
+    """Regret and return (E, runs) of every episode, and the state at the end; all
+    steps, after a simulation with keep="log".
 
-    Regret is exact: V(s_1) of the best policy minus the value of what is played from
-    there, never an estimate.
+    Regret is exact: V(s_1) of the best policy minus the value of the policies played
+    from there, never an estimate.
     """
 
     regret: Array
     returns: Array
     state: State = field(repr=False)
-    logs: Any = field(default=None, repr=False)
+    steps: "EpisodeSteps | None" = field(default=None, repr=False)
 
     @property
     def total(self) -> Array:
@@ -61,16 +61,25 @@ class EpisodeRun:
         return mean_and_error(self.total)
 
     def log(self, run: int = 0) -> EpisodeLog:
-        """The episodes of one run as a table, if told to keep="log"."""
-        if self.logs is None:
+        """The episodes of one run as a table, after a simulation with keep="log"."""
+        if self.steps is None:
             raise InvalidInput(
                 'log needs all steps; simulate with keep="log" to keep them'
             )
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
-        states, actions, rewards, odds = (part[:, :, run] for part in self.logs)
-        return EpisodeLog(
-            states.astype(np.int64), actions.astype(np.int64), rewards, odds
+        states, actions, rewards, propensities = (
+            column[:, :, run] for column in self.steps
         )
+        return EpisodeLog(states, actions, rewards, propensities)
+
+
+class EpisodeSteps(NamedTuple):
+    """States, actions and rewards (E, H, runs), and propensities (E, H, runs, K)."""
+
+    states: Ints
+    actions: Ints
+    rewards: Array
+    propensities: Array
 
 
 def simulate_episodes(
@@ -96,55 +105,73 @@ def simulate_episodes(
     >>> run.regret.shape, run.regret[0, 0].round(3)
     ((20, 50), np.float64(0.028))
     """
-    _check(policy, world, (episodes, runs, seed), keep)
-    rngs = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
-    model, state, known = world.model, policy.init((runs,)), _Values(world)
-    regret, returns = np.empty((episodes, runs)), np.zeros((episodes, runs))
-    steps: list[Any] = []
+    _check_models(policy, world)
+    _check_size(episodes, runs, world.model.horizon)
+    check_seed(seed)
+    if keep not in ("", "log"):
+        raise InvalidInput(f'keep must be "" or "log"; got {keep!r}')
+    model = world.model
+    draws_rng = np.random.default_rng([seed, 1])
+    world_rng = np.random.default_rng([seed, 2])
+    state = policy.init((runs,))
+    values_of = _Values(world)
+    regret = np.empty((episodes, runs))
+    returns = np.zeros((episodes, runs))
+    steps = _empty_steps((episodes, model.horizon, runs), model.n_actions, keep)
     checks = StepChecks((runs, model.n_actions), odds_check(policy))
-    earned = np.zeros((model.horizon, runs))
-    visited = np.zeros((model.horizon + 1, runs), dtype=np.int64)
+    # of one episode, for checks at its end
+    rewards = np.zeros((model.horizon, runs))
+    states = np.zeros((model.horizon + 1, runs), dtype=np.int64)
     name = type(world).__name__
     try:
         for k in progress(range(episodes), episodes, "episodes"):
-            place = world.first(runs, rngs[1])
+            place = world.first(runs, world_rng)
             _check_integers(world, place, runs, 0)
-            visited[0] = place
-            played = known.of(policy, policy.behaviour(state))
-            regret[k] = model.plan.values[0, place] - played[np.arange(runs), place]
+            states[0] = place
+            values = values_of(policy, policy.behaviour(state))
+            regret[k] = model.plan.values[0, place] - values[np.arange(runs), place]
             for h in range(model.horizon):
                 odds = policy.odds(state, place)
-                decision = draw(odds, place, rngs[0].random(runs))
+                decision = draw(odds, place, draws_rng.random(runs))
                 checks.add(decision.propensities)
-                reward, following = world.step(h, (place, decision.arm), rngs[1])
+                reward, following = world.step(h, (place, decision.arm), world_rng)
                 check_shape(f"rewards of {name}", reward, (runs,), h + 1)
                 _check_integers(world, following, runs, h + 1)
-                earned[h] = reward
-                visited[h + 1] = following
+                rewards[h] = reward
+                states[h + 1] = following
                 returns[k] += reward
                 state = policy.update(state, decision, reward)
                 if state is None:
                     check_state(policy, state)
-                if keep:
-                    steps.append((place, decision.arm, reward, odds.propensities))
+                if steps is not None:
+                    steps.states[k, h] = place
+                    steps.actions[k, h] = decision.arm
+                    steps.rewards[k, h] = reward
+                    steps.propensities[k, h] = odds.propensities
                 place = following
-            check_rewards_in_range(world, earned)
-            check_states(world, visited, model.n_states)
+            check_rewards_in_range(world, rewards)
+            check_states(world, states, model.n_states)
     except Exception:
         # a value that is wrong is often the cause
         checks.flush()
-        check_rewards_in_range(world, earned)
-        check_states(world, visited, model.n_states)
+        check_rewards_in_range(world, rewards)
+        check_states(world, states, model.n_states)
         raise
     checks.flush()
-    shape = (episodes, model.horizon)
-    columns = [np.stack(column) for column in zip(*steps, strict=True)]
-    logs = (
-        tuple(column.reshape(shape + column.shape[1:]) for column in columns)
-        if keep
-        else None
-    )
-    return EpisodeRun(regret, returns, state, logs)
+    return EpisodeRun(regret, returns, state, steps)
+
+
+def _empty_steps(
+    shape: tuple[int, int, int], n_actions: int, keep: str
+) -> EpisodeSteps | None:
+    """Room for all steps, if they are kept."""
+    if keep != "log":
+        return None
+    states = np.empty(shape, dtype=np.int64)
+    actions = np.empty(shape, dtype=np.int64)
+    rewards = np.empty(shape)
+    propensities = np.empty((*shape, n_actions))
+    return EpisodeSteps(states, actions, rewards, propensities)
 
 
 def _check_integers(world: object, states: Any, runs: int, step: int) -> None:
@@ -158,25 +185,22 @@ def _check_integers(world: object, states: Any, runs: int, step: int) -> None:
 
 
 class _Values:
-    """The value of what is played, from each state; policies that are the same as
-    before are not evaluated again."""
+    """The value of behaviour from each state; policies that are the same as before are
+    not evaluated again."""
 
     def __init__(self, world: EpisodicWorld) -> None:
         self._model = world.model
         self._policies: Array | None = None
         self._values = np.empty(0)
 
-    def of(self, policy: EpisodicPolicy, played: Behaviour) -> Array:
+    def __call__(self, policy: EpisodicPolicy, behaviour: Behaviour) -> Array:
         """Σ_m mass_m V(π_m) (runs, S)."""
-        _check_distributions(policy, "mass", played.mass)
-        if played.policies is not self._policies:
-            _check_distributions(policy, "policies", played.policies)
-        if played.policies is not self._policies:
-            self._policies, self._values = (
-                played.policies,
-                self._model.values(played.policies),
-            )
-        return np.asarray((played.mass[..., None] * self._values).sum(axis=-2))
+        _check_distributions(policy, "mass", behaviour.mass)
+        if behaviour.policies is not self._policies:
+            _check_distributions(policy, "policies", behaviour.policies)
+            self._policies = behaviour.policies
+            self._values = self._model.values(behaviour.policies)
+        return np.asarray((behaviour.mass[..., None] * self._values).sum(axis=-2))
 
 
 def _check_distributions(policy: EpisodicPolicy, what: str, values: Array) -> None:
@@ -189,9 +213,9 @@ def _check_distributions(policy: EpisodicPolicy, what: str, values: Array) -> No
         )
 
 
-def _check(
-    policy: object, world: object, numbers: tuple[int, int, int], keep: object
-) -> None:
+def _check_models(policy: object, world: object) -> None:
+    """Refuse a policy and a world that are not about the same steps, states and
+    actions."""
     if not isinstance(policy, EpisodicPolicy):
         raise InvalidInput(
             f"policy must be one for episodes; got {type(policy).__name__}"
@@ -200,19 +224,19 @@ def _check(
         raise InvalidInput(
             f"world must be an EpisodicWorld; got {type(world).__name__}"
         )
-    model = world.model
-    mine = (policy.horizon, policy.n_states, policy.n_actions)
-    if mine != model.rewards.shape:
+    shape = (policy.horizon, policy.n_states, policy.n_actions)
+    if shape != world.model.rewards.shape:
         raise InvalidInput(
             "policy must have the world's steps, states and actions, "
-            f"{model.rewards.shape}; got {mine}"
+            f"{world.model.rewards.shape}; got {shape}"
         )
-    for what, value in zip(("episodes", "runs"), numbers, strict=False):
-        whole(what, value)
-    if (size := numbers[0] * numbers[1] * model.horizon) > _MOST:
+
+
+def _check_size(episodes: int, runs: int, horizon: int) -> None:
+    whole("episodes", episodes)
+    whole("runs", runs)
+    size = episodes * runs * horizon
+    if size > _MOST:
         raise TooLarge(
             f"episodes · runs · steps must be at most {_MOST:,}; got {size:,}"
         )
-    check_seed(numbers[2])
-    if keep not in ("", "log"):
-        raise InvalidInput(f'keep must be "" or "log"; got {keep!r}')

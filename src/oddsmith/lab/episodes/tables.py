@@ -18,7 +18,7 @@ __all__ = ["EpisodeProblem", "read_episode_policy", "read_episode_problem"]
 
 class EpisodeProblem(NamedTuple):
     """A world, and the models that policies may choose among, the first of them the
-    truth; empty where none are."""
+    truth; no models where the world has only one."""
 
     world: EpisodicWorld
     models: tuple[EpisodicModel, ...]
@@ -38,61 +38,56 @@ def read_episode_problem(keys: Keys) -> EpisodeProblem:
 
 
 def _chain(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """A chain; other models differ in what its high end earns."""
-    shape = {
-        "n_states": keys.whole("states", 3, least=2),
-        "horizon": keys.whole("horizon", 3),
-    }
-    sizes: Any = {**shape, "success": keys.number("success", 0.8, low=0, high=1)}
-    sizes["left"] = keys.number("left", 0.2, low=0, high=1)
+    """A chain; other models differ in the reward of its high end."""
+    n_states = keys.whole("states", 3, least=2)
+    horizon = keys.whole("horizon", 3)
+    success = keys.number("success", 0.8, low=0, high=1)
+    left = keys.number("left", 0.2, low=0, high=1)
+    right = keys.get("right", 0.9)
+    rights = [right, *_others(keys, "others", [0.1])]
     return tuple(
-        chain(**sizes, right=right)
-        for right in (keys.get("right", 0.9), *_others(keys, "others", [0.1]))
+        chain(n_states, horizon=horizon, success=success, left=left, right=right)
+        for right in rights
     )
 
 
 def _riverswim(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """RiverSwim; other models differ in the chance to get up."""
-    sizes: Any = {
-        "n_states": keys.whole("states", 6, least=3),
-        "horizon": keys.whole("horizon", 20),
-    }
-    sizes["small"] = keys.number("small", 0.005, low=0, high=1)
-    ups = (
-        keys.get("up", 0.35),
-        *_others(keys, "others", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4]),
-    )
-    return tuple(riverswim(**sizes, up=up) for up in ups)
+    """RiverSwim; other models differ in the probability to get up."""
+    n_states = keys.whole("states", 6, least=3)
+    horizon = keys.whole("horizon", 20)
+    small = keys.number("small", 0.005, low=0, high=1)
+    up = keys.get("up", 0.35)
+    ups = [up, *_others(keys, "others", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4])]
+    return tuple(riverswim(n_states, horizon=horizon, up=up, small=small) for up in ups)
 
 
 def _random(keys: Keys) -> tuple[EpisodicModel, ...]:
     """Random models of the same size, by seed; the first is the truth."""
-    states, actions = keys.whole("states", 4), keys.whole("actions", 2)
-    horizon, seed = keys.whole("horizon", 3), keys.whole("seed", 0, least=0)
-    count = keys.whole("models", 8)
+    n_states = keys.whole("states", 4)
+    n_actions = keys.whole("actions", 2)
+    horizon = keys.whole("horizon", 3)
+    seed = keys.whole("seed", 0, least=0)
+    n_models = keys.whole("models", 8)
     return tuple(
-        random_model(states, actions, horizon=horizon, seed=seed + i)
-        for i in range(count)
+        random_model(n_states, n_actions, horizon=horizon, seed=seed + i)
+        for i in range(n_models)
     )
 
 
-def _table(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """Rewards (S, K) and transitions (S, K, S) written down; `others` are tables of
+def _own_table(keys: Keys) -> tuple[EpisodicModel, ...]:
+    """Rewards (S, K) and transitions (S, K, S) of the file; `others` are tables of
     further models."""
     horizon = keys.whole("horizon")
-    tables = [Keys(keys.values, "")] + [
-        Keys(other, "others") for other in _others(keys, "others", [], kind=dict)
-    ]
-    for name in ("rewards", "transitions"):
-        keys.get(name)
-    return tuple(
-        EpisodicModel.stationary(
-            table.numbers("rewards", ndim=2),
-            table.numbers("transitions", ndim=3),
-            horizon=horizon,
-        )
-        for table in tables
-    )
+    others = _others(keys, "others", [], kind=dict)
+    models = [_own_model(keys, horizon)]
+    models += [_own_model(Keys(other, "others"), horizon) for other in others]
+    return tuple(models)
+
+
+def _own_model(keys: Keys, horizon: int) -> EpisodicModel:
+    rewards = keys.numbers("rewards", ndim=2)
+    transitions = keys.numbers("transitions", ndim=3)
+    return EpisodicModel.stationary(rewards, transitions, horizon=horizon)
 
 
 def _others(
@@ -100,9 +95,7 @@ def _others(
 ) -> list[Any]:
     """A list of numbers, or of tables, that the other models have."""
     values = keys.get(name, default)
-    if not isinstance(values, list) or not all(
-        isinstance(value, kind) for value in values
-    ):
+    if not isinstance(values, list) or any(not isinstance(v, kind) for v in values):
         what = "tables with rewards and transitions" if kind is dict else "numbers"
         raise InvalidInput(f"{name} must be a list of {what}; got {values!r:.60}")
     return values
@@ -120,9 +113,9 @@ def read_episode_policy(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
 
 
 def _settings(keys: Keys, *names: str) -> dict[str, Any]:
-    """Those of these settings that the table has, as they are."""
-    asked = {name: keys.get(name, None) for name in names}
-    return {name: value for name, value in asked.items() if name in keys.values}
+    """The settings of these names that the table has, as they are."""
+    values = {name: keys.get(name, None) for name in names}
+    return {name: value for name, value in values.items() if name in keys.values}
 
 
 def _posterior_sampling(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
@@ -138,16 +131,16 @@ def _posterior_sampling(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
 
 def _tabular(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
     model = problem.world.model
-    settings = _settings(
-        keys, "draws", "seed", "eta", "gamma", "alpha", "wins", "losses"
-    )
+    names = ("draws", "seed", "eta", "gamma", "alpha", "wins", "losses")
+    settings = _settings(keys, *names)
     return TabularPosteriorSampling(
         model.n_states, model.n_actions, horizon=model.horizon, **settings
     )
 
 
 def _q_learning(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
-    model, settings = problem.world.model, _settings(keys, "epsilon", "initial")
+    model = problem.world.model
+    settings = _settings(keys, "epsilon", "initial")
     return QLearning(model.n_states, model.n_actions, horizon=model.horizon, **settings)
 
 
@@ -155,7 +148,7 @@ _WORLDS: dict[str, Callable[[Keys], tuple[EpisodicModel, ...]]] = {
     "chain": _chain,
     "riverswim": _riverswim,
     "random": _random,
-    "table": _table,
+    "table": _own_table,
 }
 _POLICIES: dict[str, Callable[[Keys, EpisodeProblem], EpisodicPolicy]] = {
     "posterior_sampling": _posterior_sampling,

@@ -10,14 +10,14 @@ from oddsmith.core.arrays import Array, finite
 from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.intervals import Estimate, estimate
 from oddsmith.evaluation.terms import Bets, Extremes, Terms
-from oddsmith.lab.episodes.log import EpisodeLog
+from oddsmith.lab.episodes.log import EpisodeLog, action_odds
 
 __all__ = ["estimate_return", "per_decision", "step_weights"]
 
 
 def step_weights(log: EpisodeLog, target: object) -> Array:
-    """ρ_1 … ρ_h multiplied (E, H): how much likelier the actions up to each step are
-    under the target.
+    """Cumulative importance weights (E, H): the product of ρ_1 … ρ_h, where ρ_h is the
+    target's probability of the action over the logged one.
 
     The target has probabilities (H, S, K), or (S, K) for all steps; after the end of an
     episode the weight stays.
@@ -26,10 +26,8 @@ def step_weights(log: EpisodeLog, target: object) -> Array:
     >>> step_weights(log, [[0.25, 0.75], [0.4, 0.6]])
     array([[1.5 , 0.75]])
     """
-    odds = np.take_along_axis(
-        _target(log, target), np.maximum(log.actions, 0)[..., None], axis=-1
-    )[..., 0]
-    ratios = np.where(log.played, odds / log.drawn, 1.0)
+    odds = action_odds(_target_odds(log, target), log.actions)
+    ratios = np.where(log.is_played, odds / log.drawn_odds, 1.0)
     return np.asarray(np.cumprod(ratios, axis=1))
 
 
@@ -38,31 +36,34 @@ def per_decision(log: EpisodeLog, target: object) -> Terms:
     reward per step, unbiased.
 
     A reward has the weight of the actions up to it alone (Precup, Sutton and Singh
-    2000). The value of an episode is H times that. It holds for any logger whose odds
-    given the episode so far are logged, and could draw all that the target draws; where
-    it could not, the rule `overlap` refuses. A `floor` for intervals that need one is
-    the smallest probability that the logger can give to all actions of an episode
-    together.
+    2000). The value of an episode is H times that. It holds for any logging policy
+    whose odds given the episode so far are logged, and could draw all that the target
+    draws; where it could not, the rule `overlap` refuses. A `floor` for intervals that
+    need one is the smallest probability that the logging policy can give to all actions
+    of an episode together.
 
     >>> log = EpisodeLog([[0, 1]], [[1, 0]], [[0, 1]], [[[0.5, 0.5], [0.8, 0.2]]])
     >>> per_decision(log, [[0.25, 0.75], [0.4, 0.6]]).values
     array([0.375])
     """
-    weights, h = step_weights(log, target), log.horizon
-    gain, loss = (
-        (weights * log.rewards).sum(axis=1) / h,
-        (weights * (1 - log.rewards)).sum(axis=1) / h,
-    )
-    before = np.concatenate([np.ones((len(log), 1)), weights[:, :-1]], axis=1)
-    unsupported = (_target(log, target) * (log.propensities <= 0)).sum(
-        axis=-1
-    ) * log.played
+    horizon = log.horizon
+    weights = step_weights(log, target)
+    gain = (weights * log.rewards).sum(axis=1) / horizon
+    loss = (weights * (1 - log.rewards)).sum(axis=1) / horizon
+    # the target's probability of actions that the log could not draw, by step
+    is_impossible = log.propensities <= 0
+    missing_odds = (_target_odds(log, target) * is_impossible).sum(axis=-1)
+    unsupported = missing_odds * log.is_played
+    ones = np.ones((len(log), 1))
+    earlier_weights = np.concatenate([ones, weights[:, :-1]], axis=1)
+    missing = (earlier_weights * unsupported).sum(axis=1)
+    least = log.drawn_odds.prod(axis=1).min()
     return Terms(
         name="per-decision",
         values=gain,
-        missing=np.asarray((before * unsupported).sum(axis=1)),
+        missing=np.asarray(missing),
         weights=weights[:, -1],
-        least=float(log.drawn.prod(axis=1).min()),
+        least=float(least),
         bets=Bets(gain, loss, 0.0, 1.0),
         extremes=partial(_extremes, weights),
     )
@@ -80,43 +81,42 @@ def estimate_return(
     refusal.
 
     Between 0 and H. The default interval bets on episodes, in their order: it holds for
-    any weights, after any number of episodes, and for loggers that learn.
+    any weights, after any number of episodes, and for logging policies that learn.
 
-    >>> states, actions = np.zeros((400, 1), dtype=int), np.tile([[0], [1]], (200, 1))
+    >>> states = np.zeros((400, 1), dtype=int)
+    >>> actions = np.tile([[0], [1]], (200, 1))
     >>> log = EpisodeLog(states, actions, 1.0 - actions, np.full((400, 1, 2), 0.5))
     >>> print(estimate_return(log, [[0.5, 0.5]]))
     per-decision: 0.5 in [0.4046, 0.5954] (0.95 anytime: at every row at once, for ...
     which may drift)
     """
-    found = estimate(
-        per_decision(log, target), level=level, interval=interval, overrule=overrule
+    terms = per_decision(log, target)
+    per_step = estimate(terms, level=level, interval=interval, overrule=overrule)
+    return per_step._replace(
+        value=log.horizon * per_step.value,
+        low=log.horizon * per_step.low,
+        high=log.horizon * per_step.high,
     )
-    value, low, high = (
-        log.horizon * number for number in (found.value, found.low, found.high)
-    )
-    return found._replace(value=value, low=low, high=high)
 
 
 def _extremes(weights: Array) -> Extremes:
-    """What the drawn episodes would have had with rewards of 1 at every step, and
-    of 0."""
+    """The terms of the drawn episodes if all rewards were 1, and if all were 0."""
     rewarded = weights.mean(axis=1)
     return Extremes(rewarded, np.zeros_like(rewarded), np.ones_like(rewarded))
 
 
-def _target(log: EpisodeLog, target: object) -> Array:
+def _target_odds(log: EpisodeLog, target: object) -> Array:
     """The target's probabilities (E, H, K) in the states of the log."""
     table = finite("target", target)
-    n_actions, shape = (
-        log.propensities.shape[2],
-        "(steps, states, actions), or (states, actions)",
-    )
+    horizon = log.horizon
+    n_actions = log.propensities.shape[2]
     if table.ndim == 2:
-        table = np.broadcast_to(table, (log.horizon, *table.shape))
-    if table.ndim != 3 or table.shape[0] != log.horizon or table.shape[2] != n_actions:
-        want = f"of {log.horizon} steps and {n_actions} actions"
+        table = np.broadcast_to(table, (horizon, *table.shape))
+    if table.ndim != 3 or table.shape[0] != horizon or table.shape[2] != n_actions:
         raise InvalidInput(
-            f"target must be probabilities {shape}, {want}; got shape {table.shape}"
+            "target must be probabilities (steps, states, actions), or (states, "
+            f"actions), of {horizon} steps and {n_actions} actions; got shape "
+            f"{table.shape}"
         )
     if (table < 0).any() or not (np.abs(table.sum(axis=-1) - 1) <= 1e-9).all():
         raise InvalidInput(
@@ -127,4 +127,4 @@ def _target(log: EpisodeLog, target: object) -> Array:
             f"target must have all states of the log, up to {log.states.max()}; got "
             f"{table.shape[1]}"
         )
-    return np.asarray(table[np.arange(log.horizon), log.states])
+    return np.asarray(table[np.arange(horizon), log.states])

@@ -1,5 +1,5 @@
 """EpisodicWorld: a model of states and steps that is the truth; chains, RiverSwim,
-random ones, tables of your own."""
+random models, tables of your own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,10 @@ from oddsmith.lab.episodes.model import EpisodicModel
 from oddsmith.lab.worlds.world import Bernoulli, Noise
 
 __all__ = ["EpisodicWorld", "chain", "random_model", "riverswim"]
+
+# actions of chain and riverswim
+_LEFT = 0
+_RIGHT = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,31 +41,34 @@ class EpisodicWorld:
             raise InvalidInput(
                 f"model must be an EpisodicModel; got {type(self.model).__name__}"
             )
-        n = self.model.n_states
+        n_states = self.model.n_states
         if np.ndim(self.start) == 0:
-            whole("start", self.start, low=0, high=n - 1)
+            whole("start", self.start, low=0, high=n_states - 1)
         else:
-            object.__setattr__(
-                self, "start", simplex("start", self.start, n=n, over="states")
-            )
+            start = simplex("start", self.start, n=n_states, over="states")
+            object.__setattr__(self, "start", start)
 
     def first(self, runs: int, rng: np.random.Generator) -> Ints:
         """The first states of `runs` episodes (runs,)."""
         if np.ndim(self.start) == 0:
             return np.full(runs, int(self.start), dtype=np.int64)
-        return rng.choice(self.model.n_states, size=runs, p=self.start).astype(np.int64)
+        states = rng.choice(self.model.n_states, size=runs, p=self.start)
+        return states.astype(np.int64)
 
     def step(
         self, step: int, taken: tuple[Ints, Ints], rng: np.random.Generator
     ) -> tuple[Array, Ints]:
         """Rewards and next states (runs,) of the states and actions `taken` at a step,
         counted from 0."""
-        places, actions = taken
-        scatter = Bernoulli() if self.noise is None else self.noise
-        rewards = scatter(self.model.rewards[step, places, actions], rng)
-        cumulative = self.model.transitions[step, places, actions].cumsum(axis=-1)
-        beyond = cumulative > rng.random(len(places))[:, None] * cumulative[:, -1:]
-        return rewards, beyond.argmax(axis=-1).astype(np.int64)
+        states, actions = taken
+        noise = Bernoulli() if self.noise is None else self.noise
+        rewards = noise(self.model.rewards[step, states, actions], rng)
+        moves = self.model.transitions[step, states, actions]
+        cumulative = moves.cumsum(axis=-1)
+        # the total differs from 1 by rounding
+        thresholds = rng.random(len(states))[:, None] * cumulative[:, -1:]
+        following = (cumulative > thresholds).argmax(axis=-1)
+        return rewards, following.astype(np.int64)
 
 
 def chain(
@@ -83,16 +90,15 @@ def chain(
     """
     whole("n_states", n_states, low=2)
     number("success", success, low=0, high=1)
-    rewards, moves = np.zeros((n_states, 2)), np.zeros((n_states, 2, n_states))
-    rewards[0, 0], rewards[-1, 1] = (
-        number("left", left, low=0, high=1),
-        number("right", right, low=0, high=1),
-    )
-    for s in range(n_states):
-        last = s == n_states - 1
-        moves[s, 0, max(s - 1, 0)] = 1.0
-        moves[s, 1, s if last else s + 1] += success
-        moves[s, 1, s - 1 if last else s] += 1 - success
+    rewards = np.zeros((n_states, 2))
+    rewards[0, _LEFT] = number("left", left, low=0, high=1)
+    rewards[-1, _RIGHT] = number("right", right, low=0, high=1)
+    moves = _moves_left(n_states)
+    for s in range(n_states - 1):
+        moves[s, _RIGHT, s + 1] += success
+        moves[s, _RIGHT, s] += 1 - success
+    moves[-1, _RIGHT, -1] = success
+    moves[-1, _RIGHT, -2] = 1 - success
     return EpisodicModel.stationary(rewards, moves, horizon=horizon)
 
 
@@ -110,16 +116,24 @@ def riverswim(
     """
     whole("n_states", n_states, low=3)
     number("up", up, low=0, high=0.55)
-    rewards, moves = np.zeros((n_states, 2)), np.zeros((n_states, 2, n_states))
-    rewards[0, 0], rewards[-1, 1] = number("small", small, low=0, high=1), 1.0
-    for s in range(n_states):
-        moves[s, 0, max(s - 1, 0)] = 1.0
+    rewards = np.zeros((n_states, 2))
+    rewards[0, _LEFT] = number("small", small, low=0, high=1)
+    rewards[-1, _RIGHT] = 1.0
+    moves = _moves_left(n_states)
     leaving = 0.6 * up / 0.35
-    moves[0, 1, :2] = 1 - leaving, leaving
+    moves[0, _RIGHT, :2] = [1 - leaving, leaving]
     for s in range(1, n_states - 1):
-        moves[s, 1, s - 1 : s + 2] = 0.05, 0.95 - up, up
-    moves[-1, 1, -2:] = 0.4, 0.6
+        moves[s, _RIGHT, s - 1 : s + 2] = [0.05, 0.95 - up, up]
+    moves[-1, _RIGHT, -2:] = [0.4, 0.6]
     return EpisodicModel.stationary(rewards, moves, horizon=horizon)
+
+
+def _moves_left(n_states: int) -> Array:
+    """Transitions (S, 2, S) in which left goes down for sure, and right nowhere yet."""
+    moves = np.zeros((n_states, 2, n_states))
+    for s in range(n_states):
+        moves[s, _LEFT, max(s - 1, 0)] = 1.0
+    return moves
 
 
 def random_model(
@@ -131,13 +145,12 @@ def random_model(
     >>> random_model(3, 2, horizon=4, seed=1).transitions.shape
     (4, 3, 2, 3)
     """
-    shape = (
-        whole("horizon", horizon),
-        whole("n_states", n_states),
-        whole("n_actions", n_actions),
-    )
-    rng = np.random.default_rng(whole("seed", seed, low=0))
-    return EpisodicModel(
-        np.clip(rng.beta(2, 2, shape), 0.05, 0.95),
-        rng.dirichlet(np.ones(n_states), shape),
-    )
+    whole("horizon", horizon)
+    whole("n_states", n_states)
+    whole("n_actions", n_actions)
+    whole("seed", seed, low=0)
+    shape = (horizon, n_states, n_actions)
+    rng = np.random.default_rng(seed)
+    rewards = np.clip(rng.beta(2, 2, shape), 0.05, 0.95)
+    transitions = rng.dirichlet(np.ones(n_states), shape)
+    return EpisodicModel(rewards, transitions)

@@ -1,4 +1,4 @@
-"""AdaptiveAdversary: sees the policy's state and picks the context that hurts most."""
+"""AdaptiveAdversary: picks the context that costs the policy most in its state."""
 
 from dataclasses import dataclass
 
@@ -40,10 +40,13 @@ class AdaptiveAdversary(World):
     ) -> Context:
         if history is None:
             return self.world.context(step, runs, rng)
-        table = self.world.table
-        everywhere = np.broadcast_to(np.arange(len(table))[:, None], (len(table), runs))
-        odds = history.policy.odds(history.state, everywhere, step=step).propensities
-        regrets = table.max(axis=-1)[:, None] - (odds * table[:, None, :]).sum(axis=-1)
+        means = self.world.table
+        n_contexts = len(means)
+        # every context (X,) in every run (X, runs)
+        contexts = np.broadcast_to(np.arange(n_contexts)[:, None], (n_contexts, runs))
+        odds = history.policy.odds(history.state, contexts, step=step)
+        expected = (odds.propensities * means[:, None, :]).sum(axis=-1)
+        regrets = means.max(axis=-1)[:, None] - expected
         return np.argmax(regrets, axis=0)
 
     def means(self, step: int, context: Context) -> Array:

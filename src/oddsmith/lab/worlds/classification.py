@@ -36,21 +36,22 @@ class ClassificationWorld(World):
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        x, y = finite("X", self.X, ndim=2), np.asarray(self.y)
-        if y.shape != (len(x),) or y.dtype.kind not in "iu" or y.min() < 0:
+        x = finite("X", self.X, ndim=2)
+        y = np.asarray(self.y)
+        n_rows, n_columns = x.shape
+        if y.shape != (n_rows,) or y.dtype.kind not in "iu" or y.min() < 0:
             raise InvalidInput(
-                f"y must be a class 0 … K-1 for each of the {len(x)} rows; got "
+                f"y must be a class 0 … K-1 for each of the {n_rows} rows; got "
                 f"{y.dtype} of shape {y.shape}"
             )
-        if y.max() >= max(len(x), 2):
+        if y.max() >= max(n_rows, 2):
             raise InvalidInput(
                 f"y must be classes 0 … K-1, at most as many as rows; got {y.max()} in "
-                f"{len(x)} rows"
+                f"{n_rows} rows"
             )
         if self.columns:
-            object.__setattr__(
-                self, "columns", check_names("columns", self.columns, n=x.shape[1])
-            )
+            columns = check_names("columns", self.columns, n=n_columns)
+            object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "y", y.astype(np.int64))
 
@@ -69,13 +70,16 @@ class ClassificationWorld(World):
 
     def means(self, step: int, context: Context) -> Array:
         classes = self.y[self.index(step, len(context))]
-        means: Array = (classes[:, None] == np.arange(self.n_arms)).astype(np.float64)
+        is_right = classes[:, None] == np.arange(self.n_arms)
+        means: Array = is_right.astype(np.float64)
         return means
 
     def index(self, step: int, runs: int) -> Ints:
-        """The number of the row that each run meets at this step."""
-        epoch, place = divmod(step - 1, len(self.X))
-        return _orders((self.seed, self.simulation, epoch), runs, len(self.X))[:, place]
+        """The number of each run's row at this step."""
+        n_rows = len(self.X)
+        epoch, place = divmod(step - 1, n_rows)
+        orders = _orders((self.seed, self.simulation, epoch), runs, n_rows)
+        return orders[:, place]
 
     def for_seed(self, seed: int) -> "ClassificationWorld":
         """The same data, in other orders for every seed of a simulation."""
@@ -86,9 +90,8 @@ class ClassificationWorld(World):
 def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Ints:
     """The orders of all runs in one epoch (runs, n); a run's order does not depend on
     how many runs there are."""
-    return np.stack(
-        [
-            np.random.default_rng([*seeds, run]).permutation(n).astype(np.int32)
-            for run in range(runs)
-        ]
-    )
+    orders = []
+    for run in range(runs):
+        rng = np.random.default_rng([*seeds, run])
+        orders.append(rng.permutation(n).astype(np.int32))
+    return np.stack(orders)

@@ -1,4 +1,4 @@
-"""Labelled data as worlds: what scikit-learn ships, any .npz file, and OpenML by
+"""Labelled data as worlds: the data sets of scikit-learn, any .npz file, and OpenML by
 name."""
 
 from pathlib import Path
@@ -17,7 +17,7 @@ _BUNDLED = ("breast_cancer", "digits", "iris", "wine")
 
 
 def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
-    """The world that a word names: digits (bundled with scikit-learn), folder/name.npz,
+    """The world of a name: digits (bundled with scikit-learn), folder/name.npz,
     or openml:name.
 
     >>> dataset("iris").n_arms
@@ -37,10 +37,10 @@ def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
 
 
 def _bundled(name: str, *, seed: int) -> ClassificationWorld:
-    data = getattr(_datasets(), f"load_{name}")()
-    return ClassificationWorld(
-        data.data, data.target, seed, columns=tuple(map(str, data.feature_names))
-    )
+    load = getattr(_datasets(), f"load_{name}")
+    data = load()
+    columns = tuple(str(column) for column in data.feature_names)
+    return ClassificationWorld(data.data, data.target, seed, columns=columns)
 
 
 def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
@@ -70,23 +70,23 @@ def _openml(name: str, *, seed: int) -> ClassificationWorld:
     datasets = _datasets()
     try:
         data = datasets.fetch_openml(name, as_frame=True, parser="liac-arff")
-    # whatever the network or the reader raises becomes one sentence
+    # the network and the reader raise errors of many kinds
     except Exception as error:
         raise InvalidInput(
             f"openml:{name} must be a data set that can be fetched; "
             f"{type(error).__name__}: {error}"
         ) from error
-    classes = data.target.astype("category").cat.codes.to_numpy()
-    return ClassificationWorld(
-        _numbers(data.data), classes, seed, columns=tuple(map(str, data.data.columns))
-    )
+    features = _as_numbers(data.data)
+    classes = _codes(data.target)
+    columns = tuple(str(column) for column in data.data.columns)
+    return ClassificationWorld(features, classes, seed, columns=columns)
 
 
-def _numbers(frame: Any) -> Any:
+def _as_numbers(frame: Any) -> Any:
     """The columns of a data frame as float64 (rows, columns).
 
     >>> import pandas as pd
-    >>> _numbers(
+    >>> _as_numbers(
     ...     pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", None]})
     ... )
     array([[ 1.,  1.],
@@ -97,12 +97,16 @@ def _numbers(frame: Any) -> Any:
     for name in frame.columns:
         column = frame[name]
         if column.dtype.kind in "ifub":
-            columns.append(column.astype(np.float64).fillna(column.median()).to_numpy())
+            numbers = column.astype(np.float64).fillna(column.median()).to_numpy()
         else:
-            columns.append(
-                column.astype("category").cat.codes.to_numpy().astype(np.float64)
-            )
+            numbers = _codes(column).astype(np.float64)
+        columns.append(numbers)
     return np.stack(columns, axis=1)
+
+
+def _codes(column: Any) -> Any:
+    """The number of each row's category; -1 for a missing one."""
+    return column.astype("category").cat.codes.to_numpy()
 
 
 def _datasets() -> ModuleType:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,10 +19,8 @@ class SwitchingWorld(World):
     """`worlds[i]` until step `until[i]` (included), the last of them for ever.
 
     >>> from oddsmith.lab.worlds.tables import TableWorld
-    >>> first, second = (
-    ...     TableWorld(np.array([[0.1, 0.9]])),
-    ...     TableWorld(np.array([[0.9, 0.1]])),
-    ... )
+    >>> first = TableWorld(np.array([[0.1, 0.9]]))
+    >>> second = TableWorld(np.array([[0.9, 0.1]]))
     >>> world = SwitchingWorld([first, second], until=[100])
     >>> world.means(100, np.array([0])), world.means(101, np.array([0]))
     (array([[0.1, 0.9]]), array([[0.9, 0.1]]))
@@ -31,17 +30,13 @@ class SwitchingWorld(World):
     until: Sequence[int]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.worlds, list | tuple) or not isinstance(
-            self.until, list | tuple
-        ):
-            raise InvalidInput(
-                f"worlds and until must be lists; got {self.worlds!r:.40} and "
-                f"{self.until!r:.40}"
-            )
-        if any(
-            isinstance(step, bool) or not isinstance(step, int | np.integer)
-            for step in self.until
-        ):
+        for part in (self.worlds, self.until):
+            if not isinstance(part, list | tuple):
+                raise InvalidInput(
+                    f"worlds and until must be lists; got {self.worlds!r:.40} and "
+                    f"{self.until!r:.40}"
+                )
+        if not all(_is_whole(step) for step in self.until):
             raise InvalidInput(
                 f"until must be whole numbers of steps; got {list(self.until)!r:.60}"
             )
@@ -50,16 +45,11 @@ class SwitchingWorld(World):
                 f"until must have one step fewer than worlds; got {len(self.until)} "
                 f"for {len(self.worlds)}"
             )
-        if any(
-            late <= early
-            for early, late in zip([0, *self.until], self.until, strict=False)
-        ):
+        if any(late <= early for early, late in pairwise([0, *self.until])):
             raise InvalidInput(f"until must increase from 1 on; got {list(self.until)}")
-        if len({world.n_arms for world in self.worlds}) != 1:
-            raise InvalidInput(
-                "worlds must have as many arms; got "
-                f"{[world.n_arms for world in self.worlds]}"
-            )
+        n_arms = [world.n_arms for world in self.worlds]
+        if len(set(n_arms)) != 1:
+            raise InvalidInput(f"worlds must have as many arms; got {n_arms}")
 
     @property
     def n_arms(self) -> int:
@@ -79,9 +69,12 @@ class SwitchingWorld(World):
 
     def for_seed(self, seed: int) -> "SwitchingWorld":
         """The same worlds, each for this seed of a simulation."""
-        return SwitchingWorld(
-            [world.for_seed(seed) for world in self.worlds], self.until
-        )
+        worlds = [world.for_seed(seed) for world in self.worlds]
+        return SwitchingWorld(worlds, self.until)
 
     def _at(self, step: int) -> World:
         return self.worlds[sum(step > last for last in self.until)]
+
+
+def _is_whole(step: object) -> bool:
+    return isinstance(step, int | np.integer) and not isinstance(step, bool)

@@ -14,7 +14,7 @@ __all__ = ["LinearWorld", "LogisticWorld"]
 
 @dataclass(frozen=True, eq=False)
 class LogisticWorld(World):
-    """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, anew at every
+    """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, new at every
     step.
 
     >>> world = LogisticWorld(np.array([3.0, 0.0]), n_arms=2)
@@ -26,7 +26,8 @@ class LogisticWorld(World):
     n_arms: int = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "theta", finite("theta", self.theta, ndim=1))
+        theta = finite("theta", self.theta, ndim=1)
+        object.__setattr__(self, "theta", theta)
         whole("n_arms", self.n_arms)
 
     def context(
@@ -37,8 +38,9 @@ class LogisticWorld(World):
         history: History | None = None,
     ) -> Context:
         """Directions of norm 1, uniform on the sphere (runs, K, d)."""
-        normal = rng.standard_normal((runs, self.n_arms, len(self.theta)))
-        return normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+        vectors = rng.standard_normal((runs, self.n_arms, len(self.theta)))
+        norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+        return vectors / norms
 
     def means(self, step: int, context: Context) -> Array:
         means: Array = 1 / (1 + np.exp(-(context @ self.theta)))
@@ -52,7 +54,8 @@ class LinearWorld(LogisticWorld):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("the norm of theta", float(np.linalg.norm(self.theta)), low=0, high=0.5)
+        norm = float(np.linalg.norm(self.theta))
+        number("the norm of theta", norm, low=0, high=0.5)
 
     def means(self, step: int, context: Context) -> Array:
         means: Array = np.clip(0.5 + context @ self.theta, 0.0, 1.0)

@@ -1,5 +1,5 @@
-"""NewsWorld: articles are born, fade and die; what their features do not explain is
-their own."""
+"""NewsWorld: articles are born, fade and die; each has a popularity that its features
+do not explain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,13 +16,15 @@ from oddsmith.lab.worlds.world import History, World
 __all__ = ["ARTICLE_COLUMNS", "NewsWorld", "VISITOR_COLUMNS"]
 
 VISITOR_COLUMNS = ("x0", "x1", "x2")
-"""What is known of a visitor: independent standard normal numbers."""
+"""Columns of a visitor: independent standard normal numbers."""
 ARTICLE_COLUMNS = ("quality", "z0", "z1", "z2")
-"""What is known of an article, likewise; quality is the decisive one."""
-_INTERCEPT, _QUALITY = -0.5, 1.2
+"""Columns of an article, of the same law; quality is the decisive one."""
+_INTERCEPT = -0.5
+_QUALITY = 1.2
 _SPREAD = {"x": 0.3, "z": 0.4, "xz": 0.5}  # standard deviations of the other weights
 # streams of their own, apart from those of a simulation
-_ARTICLES, _TRUTH = 20160, 20161
+_ARTICLES = 20160
+_TRUTH = 20161
 
 
 class _Weights:
@@ -30,48 +32,58 @@ class _Weights:
     x0 and z0, x1 and z1, …"""
 
     def __init__(self, seed: int) -> None:
-        rng, n = np.random.default_rng([seed, _TRUTH]), len(VISITOR_COLUMNS)
+        rng = np.random.default_rng([seed, _TRUTH])
+        n = len(VISITOR_COLUMNS)
         self.visitor = _SPREAD["x"] * rng.standard_normal(n)
         self.article = np.append(_QUALITY, _SPREAD["z"] * rng.standard_normal(n))
         self.product = _SPREAD["xz"] * rng.standard_normal(n)
 
 
 class _Shelf:
-    """The articles of one run, as far as they were asked for: all ever born, and those
-    that are there at each step."""
+    """The articles of one run up to the last step that was asked for.
+
+    `birth_steps`, `columns` and `popularities` are those of all articles so far;
+    `on_shelf` are the numbers of the articles at each step, the oldest first.
+    """
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.born: list[int] = []
+        self.birth_steps: list[int] = []
         self.columns: list[Array] = []
-        self.own: list[float] = []
-        self.there: list[tuple[int, ...]] = []
+        self.popularities: list[float] = []
+        self.on_shelf: list[tuple[int, ...]] = []
 
     def at(self, step: int, world: "NewsWorld") -> tuple[int, ...]:
-        """The numbers of the articles that are there, the oldest first."""
-        while len(self.there) < step:
-            kept = self._survivors(world) if self.there else []
-            wanted = (
-                len(kept) + int(self.rng.poisson(world.births_per_step))
-                if self.there
-                else world.first
-            )
-            wanted = min(max(wanted, world.low), world.high)
-            self.there.append(
-                (*kept, *(self._birth(world) for _ in range(wanted - len(kept))))
-            )
-        return self.there[step - 1]
+        """The numbers of the articles at this step, the oldest first."""
+        while len(self.on_shelf) < step:
+            self.on_shelf.append(self._next(world))
+        return self.on_shelf[step - 1]
+
+    def _next(self, world: "NewsWorld") -> tuple[int, ...]:
+        """The articles at the next step: those that live on, and new ones."""
+        survivors = []
+        size = world.first
+        if self.on_shelf:
+            survivors = self._survivors(world)
+            size = len(survivors) + int(self.rng.poisson(world.births_per_step))
+        size = min(max(size, world.low), world.high)
+        births = [self._birth(world) for _ in range(size - len(survivors))]
+        return (*survivors, *births)
 
     def _survivors(self, world: "NewsWorld") -> list[int]:
-        there = self.there[-1]
-        stays = self.rng.random(len(there)) >= 1 / world.life
-        return [article for article, stay in zip(there, stays, strict=True) if stay]
+        articles = self.on_shelf[-1]
+        lives_on = self.rng.random(len(articles)) >= 1 / world.life
+        return [
+            article for article, lives in zip(articles, lives_on, strict=True) if lives
+        ]
 
     def _birth(self, world: "NewsWorld") -> int:
-        self.born.append(len(self.there) + 1)
+        number = len(self.birth_steps)
+        self.birth_steps.append(len(self.on_shelf) + 1)
         self.columns.append(self.rng.standard_normal(len(ARTICLE_COLUMNS)))
-        self.own.append(world.popularity * float(self.rng.standard_normal()))
-        return len(self.born) - 1
+        popularity = world.popularity * float(self.rng.standard_normal())
+        self.popularities.append(popularity)
+        return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,15 +128,14 @@ class NewsWorld(World):
             number("births", self.births, low=0, high=MOST_ARMS)
         number("popularity", self.popularity, low=0, high=100)
         whole("seed", self.seed, low=0, high=2**63 - 1)
-        hidden = [self.hide] if isinstance(self.hide, str) else self.hide
-        if not isinstance(hidden, list | tuple) or any(
-            name not in ARTICLE_COLUMNS for name in hidden
-        ):
+        names = [self.hide] if isinstance(self.hide, str) else self.hide
+        is_list = isinstance(names, list | tuple)
+        if not is_list or any(name not in ARTICLE_COLUMNS for name in names):
             raise InvalidInput(
                 f"hide must be names of {', '.join(ARTICLE_COLUMNS)}; got "
                 f"{self.hide!r:.60}"
             )
-        object.__setattr__(self, "hide", tuple(hidden))
+        object.__setattr__(self, "hide", tuple(names))
         object.__setattr__(self, "_truth", _Weights(self.seed))
 
     @property
@@ -134,30 +145,27 @@ class NewsWorld(World):
 
     @property
     def births_per_step(self) -> float:
-        """How many articles are born in a step, on average, where there is room."""
-        return (
-            (self.low + self.high) / (2 * self.life)
-            if self.births is None
-            else self.births
-        )
+        """The mean number of articles that are born in a step, where there is room."""
+        if self.births is not None:
+            return self.births
+        return (self.low + self.high) / (2 * self.life)
 
     @property
     def first(self) -> int:
-        """How many articles there are at the first step."""
+        """The number of articles at the first step."""
         return (self.low + self.high) // 2
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        """The columns of articles that offers show."""
+    def article_columns(self) -> tuple[str, ...]:
+        """The columns of articles in the offers."""
         return tuple(name for name in ARTICLE_COLUMNS if name not in self.hide)
 
     @property
     def weights(self) -> Array:
-        """The true weights of what offers show, without products: of a visitor's
-        columns, then an article's."""
-        return np.concatenate(
-            [self._truth.visitor, self._truth.article[self._places()]]
-        )
+        """The true weights of the columns in the offers, without products: of a
+        visitor's columns, then an article's."""
+        article = self._truth.article[self._places()]
+        return np.concatenate([self._truth.visitor, article])
 
     def context(
         self,
@@ -166,26 +174,34 @@ class NewsWorld(World):
         rng: np.random.Generator,
         history: History | None = None,
     ) -> Context:
-        """An offer for each run: a visitor, and the articles of that run that are
-        there."""
+        """An offer for each run: a visitor, and the articles of that run."""
         visitors = rng.standard_normal((runs, len(VISITOR_COLUMNS)))
         return [self._offer(step, run, visitor) for run, visitor in enumerate(visitors)]
 
     def means(self, step: int, context: Context) -> Array:
         """The mean reward of every arm offered (runs, n_arms), NaN behind the last of
-        them."""
-        truth, means = self._truth, np.full((len(context), self.n_arms), np.nan)
+        them.
+
+            mean_a = 1 / (1 + exp(-score_a))
+            score_a = b + x·v + z_a·(w + (0, p ∘ x)) + popularity_a exp(-age_a / life)
+
+        with the columns x of the visitor and z_a of article a, and the true weights v,
+        w and p of visitors, articles and products.
+        """
+        truth = self._truth
+        means = np.full((len(context), self.n_arms), np.nan)
         for run, offer in enumerate(context):
             shelf = self._shelf(run)
-            there = shelf.at(step, self)
-            columns = np.stack([shelf.columns[article] for article in there])
-            ages = np.array([step - shelf.born[article] for article in there])
-            own = np.array([shelf.own[article] for article in there]) * np.exp(
-                -ages / self.life
-            )
-            weights = truth.article + np.append(0.0, truth.product * offer.context)
-            score = _INTERCEPT + offer.context @ truth.visitor + columns @ weights + own
-            means[run, : len(there)] = 1 / (1 + np.exp(-score))
+            articles = shelf.at(step, self)
+            columns = np.stack([shelf.columns[article] for article in articles])
+            ages = np.array([step - shelf.birth_steps[article] for article in articles])
+            popularity = np.array([shelf.popularities[article] for article in articles])
+            fading = popularity * np.exp(-ages / self.life)
+            products = np.append(0.0, truth.product * offer.context)
+            weights = truth.article + products
+            visitor_score = _INTERCEPT + offer.context @ truth.visitor
+            score = visitor_score + columns @ weights + fading
+            means[run, : len(articles)] = 1 / (1 + np.exp(-score))
         return means
 
     def for_seed(self, seed: int) -> "NewsWorld":
@@ -193,16 +209,17 @@ class NewsWorld(World):
         return replace(self, simulation=seed)
 
     def _offer(self, step: int, run: int, visitor: Array) -> Offer:
-        shelf, places = self._shelf(run), self._places()
-        there = shelf.at(step, self)
-        names = tuple(f"article-{article}" for article in there)
+        shelf = self._shelf(run)
+        places = self._places()
+        articles = shelf.at(step, self)
+        names = tuple(f"article-{article}" for article in articles)
         if not places:
             return Offer(visitor, names)
-        rows = (shelf.columns[article][places] for article in there)
+        rows = [shelf.columns[article][places] for article in articles]
         return Offer(visitor, names, dict(zip(names, rows, strict=True)))
 
     def _places(self) -> list[int]:
-        return [ARTICLE_COLUMNS.index(name) for name in self.shown]
+        return [ARTICLE_COLUMNS.index(name) for name in self.article_columns]
 
     def _shelf(self, run: int) -> _Shelf:
         """The shelf of a run, which does not depend on how many runs there are."""

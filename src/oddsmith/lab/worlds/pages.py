@@ -12,7 +12,9 @@ from oddsmith.core.errors import InvalidInput
 __all__ = ["PageWorld"]
 
 _ITEMS = 20162  # a stream of its own, apart from those of visitors and clicks
-_LIKES, _QUALITY = 1.5, 1.0
+_ITEM_COLUMNS = ("quality", "z0", "z1")
+_LIKES = 1.5
+_QUALITY = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +22,9 @@ class PageWorld:
     """Items with features for the slots of a page; the mean reward of item a in slot j
     is looks[j] · clicks(a).
 
-    A click is logistic in the item's own quality, which is shown, and in how its taste
-    meets the visitor's, two normal numbers each. Rewards of slots depend on nothing but
-    their own item and place, so the best page has the items in the order of their
+    A click is logistic in the item's quality, which is a feature, and in the product of
+    its taste and the visitor's, two normal numbers each. The reward of a slot depends
+    only on its item and place, so the best page has the items in the order of their
     clicks.
 
     >>> world = PageWorld(items=4, looks=(1.0, 0.5))
@@ -50,12 +52,10 @@ class PageWorld:
                 "looks must be shares from 1 down to 0, the first slot's first; got "
                 f"{self.looks!r:.60}"
             )
-        table = np.random.default_rng([self.seed, _ITEMS]).standard_normal(
-            (self.items, 3)
-        )
-        names = ("quality", "z0", "z1")
+        rng = np.random.default_rng([self.seed, _ITEMS])
+        table = rng.standard_normal((self.items, len(_ITEM_COLUMNS)))
         arms = {
-            f"item-{i}": dict(zip(names, row, strict=True))
+            f"item-{i}": dict(zip(_ITEM_COLUMNS, row, strict=True))
             for i, row in enumerate(table.tolist())
         }
         object.__setattr__(self, "_table", table)
@@ -63,27 +63,28 @@ class PageWorld:
 
     def visitor(self, rng: np.random.Generator) -> dict[str, float]:
         """The context of a page: a visitor's taste."""
-        return dict(zip(("x0", "x1"), rng.standard_normal(2).tolist(), strict=True))
+        x0, x1 = rng.standard_normal(2).tolist()
+        return {"x0": x0, "x1": x1}
 
     def clicks(self, visitor: dict[str, float]) -> Array:
-        """The chance (K,) that a visitor who looks at an item clicks it."""
-        taste = self._table[:, 1:] @ [visitor["x0"], visitor["x1"]]
-        clicks: Array = 1 / (
-            1 + np.exp(0.5 - _QUALITY * self._table[:, 0] - _LIKES * taste)
-        )
+        """The probability (K,) that a visitor who looks at an item clicks it."""
+        quality = self._table[:, 0]
+        match = self._table[:, 1:] @ [visitor["x0"], visitor["x1"]]
+        minus_score = 0.5 - _QUALITY * quality - _LIKES * match
+        clicks: Array = 1 / (1 + np.exp(minus_score))
         return clicks
 
-    def earned(self, visitor: dict[str, float], shown: Sequence[str]) -> Array:
-        """The mean rewards (m,) of the slots of a page that shows these items."""
-        places = [int(name.removeprefix("item-")) for name in shown]
-        return np.asarray(self.looks) * self.clicks(visitor)[places]
+    def means(self, visitor: dict[str, float], items: Sequence[str]) -> Array:
+        """The mean rewards (m,) of the slots of a page with these items."""
+        places = [int(name.removeprefix("item-")) for name in items]
+        clicks = self.clicks(visitor)[places]
+        return np.asarray(self.looks) * clicks
 
     def best(self, visitor: dict[str, float]) -> float:
         """The sum over slots of the best page."""
-        return float(
-            np.asarray(self.looks)
-            @ np.sort(self.clicks(visitor))[::-1][: len(self.looks)]
-        )
+        looks = np.asarray(self.looks)
+        most_clicks = np.sort(self.clicks(visitor))[::-1]
+        return float(looks @ most_clicks[: len(looks)])
 
     def uniform(self, visitor: dict[str, float]) -> float:
         """The sum over slots of a page that is filled at random."""

@@ -24,9 +24,8 @@ def random_table(
     >>> random_table(2, 4, 3).shape
     (2, 4, 3)
     """
-    return np.clip(
-        np.random.default_rng(seed).beta(2, 2, (contexts, experts, arms)), 0.05, 0.95
-    )
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.beta(2, 2, (contexts, experts, arms)), 0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,37 +50,17 @@ class TableWorld(World):
 
     def __post_init__(self) -> None:
         table = finite("table", self.table)
-        if (
-            table.ndim != 2
-            or 0 in table.shape
-            or not ((table >= 0) & (table <= 1)).all()
-        ):
+        if table.ndim != 2 or not _are_means(table):
             raise InvalidInput(
                 "table must be mean rewards in [0, 1] of shape (contexts, arms); got "
                 f"shape {table.shape}"
             )
         object.__setattr__(self, "table", table)
         if self.odds is not None:
-            object.__setattr__(
-                self, "odds", simplex("odds", self.odds, n=len(table), over="contexts")
-            )
+            odds = simplex("odds", self.odds, n=len(table), over="contexts")
+            object.__setattr__(self, "odds", odds)
         if self.sequence is not None:
-            try:
-                sequence = np.asarray(self.sequence)
-            except ValueError as error:
-                raise InvalidInput(
-                    f"sequence must be one list of contexts; {error}"
-                ) from error
-            wrong = (
-                sequence.ndim != 1
-                or sequence.size == 0
-                or sequence.dtype.kind not in "iu"
-            )
-            if wrong or sequence.min() < 0 or sequence.max() >= len(table):
-                raise InvalidInput(
-                    f"sequence must be contexts 0 … {len(table) - 1}; got "
-                    f"{self.sequence!r:.60}"
-                )
+            sequence = _check_sequence(self.sequence, len(table))
             object.__setattr__(self, "sequence", sequence)
 
     @property
@@ -110,8 +89,8 @@ class DrawnTruth(World):
     """In every run another expert of `table` (X, N, K) is the truth, drawn from
     `prior`: for Bayes regret.
 
-    Contexts 0 … X-1 are uniform. `truths(runs)` says who is true in which run, the same
-    for one seed.
+    Contexts 0 … X-1 are uniform. `truths(runs)` returns the true expert of each run,
+    the same for one seed.
 
     >>> world = DrawnTruth(np.array([[[0.2, 0.8], [0.6, 0.4]]]), prior=[0.0, 1.0])
     >>> world.means(1, np.array([0, 0]))
@@ -126,21 +105,14 @@ class DrawnTruth(World):
 
     def __post_init__(self) -> None:
         table = finite("table", self.table)
-        if (
-            table.ndim != 3
-            or 0 in table.shape
-            or not ((table >= 0) & (table <= 1)).all()
-        ):
+        if table.ndim != 3 or not _are_means(table):
             raise InvalidInput(
                 "table must be mean rewards in [0, 1], (contexts, experts, arms); got "
                 f"{table.shape}"
             )
+        prior = simplex("prior", self.prior, n=table.shape[1], over="experts")
         object.__setattr__(self, "table", table)
-        object.__setattr__(
-            self,
-            "prior",
-            simplex("prior", self.prior, n=table.shape[1], over="experts"),
-        )
+        object.__setattr__(self, "prior", prior)
 
     @property
     def n_arms(self) -> int:
@@ -149,7 +121,8 @@ class DrawnTruth(World):
     def truths(self, runs: int) -> Any:
         """The number of the true expert in each run."""
         rng = np.random.default_rng([self.seed, self.simulation, _TRUTHS])
-        return rng.choice(self.table.shape[1], size=runs, p=self.prior)
+        n_experts = self.table.shape[1]
+        return rng.choice(n_experts, size=runs, p=self.prior)
 
     def for_seed(self, seed: int) -> "DrawnTruth":
         """The same world, with other truths for every seed of a simulation."""
@@ -165,5 +138,26 @@ class DrawnTruth(World):
         return rng.integers(0, len(self.table), runs)
 
     def means(self, step: int, context: Context) -> Array:
-        means: Array = self.table[context, self.truths(len(context))]
+        truths = self.truths(len(context))
+        means: Array = self.table[context, truths]
         return means
+
+
+def _are_means(table: Array) -> bool:
+    """Whether the numbers are in [0, 1], and there are some."""
+    return table.size > 0 and bool(((table >= 0) & (table <= 1)).all())
+
+
+def _check_sequence(value: Any, n_contexts: int) -> Any:
+    """The sequence as an array of contexts 0 … X-1."""
+    try:
+        sequence = np.asarray(value)
+    except ValueError as error:
+        raise InvalidInput(f"sequence must be one list of contexts; {error}") from error
+    is_list = sequence.ndim == 1 and sequence.size > 0
+    is_wrong = not is_list or sequence.dtype.kind not in "iu"
+    if is_wrong or sequence.min() < 0 or sequence.max() >= n_contexts:
+        raise InvalidInput(
+            f"sequence must be contexts 0 … {n_contexts - 1}; got {value!r:.60}"
+        )
+    return sequence

@@ -1,4 +1,4 @@
-"""World: where contexts and mean rewards come from, so that regret is exact and never
+"""World: the source of contexts and mean rewards, so that regret is exact and never
 estimated."""
 
 from abc import abstractmethod
@@ -16,8 +16,8 @@ __all__ = ["Bernoulli", "Beta", "History", "Noise", "World"]
 
 
 class History(NamedTuple):
-    """What an adversary may look at before it chooses the contexts of a step: the
-    policy and its current state."""
+    """The policy and its current state, which an adversary may use to choose the
+    contexts of a step."""
 
     policy: Policy
     state: State
@@ -33,8 +33,7 @@ class World:
         @property
         @abstractmethod
         def n_arms(self) -> int:
-            """How many arms there are; the most of them, where offers differ in
-            size."""
+            """The number of arms; the largest number, where offers differ in size."""
 
     makes_offers: bool = False
     """Whether arms come with the call: the context of a step is a list with an `Offer`
@@ -66,7 +65,7 @@ class World:
 
 
 class Noise(Protocol):
-    """How a reward scatters around its mean."""
+    """The scatter of a reward around its mean."""
 
     def __call__(self, means: Array, rng: np.random.Generator) -> Array:
         """Rewards in [0, 1] with these means."""
@@ -96,6 +95,10 @@ class Beta:
         number("strength", self.strength, low=0, high=np.inf, open_low=True)
 
     def __call__(self, means: Array, rng: np.random.Generator) -> Array:
-        inside = np.clip(means, 1e-12, 1 - 1e-12)
-        drawn = rng.beta(self.strength * inside, self.strength * (1 - inside))
-        return np.where((means > 0) & (means < 1), drawn, means)
+        inner = np.clip(means, 1e-12, 1 - 1e-12)
+        a = self.strength * inner
+        b = self.strength * (1 - inner)
+        rewards = rng.beta(a, b)
+        # means of 0 and 1 leave no room to scatter
+        has_room = (means > 0) & (means < 1)
+        return np.where(has_room, rewards, means)

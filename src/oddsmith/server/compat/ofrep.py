@@ -15,7 +15,7 @@ from oddsmith.contexts.flat import flat
 from oddsmith.core.errors import InvalidInput, OddsmithError
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.http.access import check_scope
-from oddsmith.server.http.door import Door, DoorAnswer, DoorRefusal, Visit
+from oddsmith.server.http.door import Door, DoorAnswer, DoorRefusal, Visit, bearer_token
 from oddsmith.server.http.keys import Scope
 from oddsmith.server.http.response import JSON, Headers, Refusal, Response
 from oddsmith.server.http.routes import rewards
@@ -37,15 +37,15 @@ __all__ = [
 
 
 class EvaluationRequest(msgspec.Struct):
-    """Whose flag it is, and what is known of them: `targetingKey` is the unit, all else
-    the context of a decision."""
+    """A request for flags: `targetingKey` in `context` is the unit, the rest is the
+    context of the decision."""
 
     context: dict[str, Any] | None = None
 
 
 class Evaluation(DoorAnswer):
-    """A flag's value: that of the arm, which is its variant; `metadata` has the
-    decision's id and its odds, and for `deferred=true` whether it counts already."""
+    """A flag's value: that of the arm, which is its variant. `metadata` has the
+    decision's id and propensity, and for `deferred=true` whether it counts already."""
 
     key: str
     value: Any
@@ -55,7 +55,7 @@ class Evaluation(DoorAnswer):
 
     @property
     def id(self) -> str:
-        """That of the decision."""
+        """The id of the decision."""
         return str(self.metadata["decision_id"])
 
 
@@ -78,66 +78,58 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def evaluate(service: Service, visit: Visit) -> Evaluation:
-    """One flag; its decision counts, also where it was deferred before, unless the
-    query says `deferred=true`."""
-    name, deferred = (
-        visit.parameters["key"],
-        visit.query_fields.get("deferred") == "true",
-    )
+    """Evaluate one flag. Its decision counts, also where it was deferred before, unless
+    the query contains `deferred=true`."""
+    name = visit.parameters["key"]
+    deferred = visit.query_fields.get("deferred") == "true"
     check_scope(visit.key, frozenset({"decide"}), name)
     experiment = service.experiments.get(name)
-    if experiment is None or (why := _no_flag(experiment)):
-        raise NotFound(
-            f"there is no flag {name!r:.80}"
-            + ("" if experiment is None else f": {why}")
-        )
-    answer = await _evaluated(experiment, visit, deferred=deferred)
+    if experiment is None:
+        raise NotFound(f"there is no flag {name!r:.80}")
+    reason = _no_flag(experiment)
+    if reason:
+        raise NotFound(f"there is no flag {name!r:.80}: {reason}")
+    answer = await _evaluation(experiment, visit, deferred=deferred)
     if deferred:
         answer.metadata["counts"] = await _counts(experiment, answer.id)
     return answer
 
 
 async def evaluate_all(service: Service, visit: Visit) -> Response:
-    """All flags that the key may ask for, as deferred decisions; 304 where the caller
-    has this answer already."""
+    """Evaluate all flags of the key, as deferred decisions; 304 where the caller has
+    this answer already."""
     _unit_and_context(visit.message)
-    found = [
-        one
-        for name, one in sorted(service.experiments.items())
-        if visit.key.may("decide", name)
-    ]
-    flags = [one for one in found if not _no_flag(one)]
+    flags: list[Experiment] = []
+    for name, experiment in sorted(service.experiments.items()):
+        if visit.key.may("decide", name) and not _no_flag(experiment):
+            flags.append(experiment)
     if flags:
         service.rates.count_entries(visit.key.name, visit.key.rate, len(flags))
-    body = _encode(
-        Flags(list(await asyncio.gather(*(_entry(one, visit) for one in flags))))
-    )
+    entries = await asyncio.gather(*[_entry(flag, visit) for flag in flags])
+    body = _encode(Flags(list(entries)))
     tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
-    headers = [*JSON, (b"etag", tag.encode()), (b"cache-control", b"private, no-cache")]
-    known = [
-        one.strip().removeprefix("W/")
-        for one in (visit.header(b"if-none-match") or "").split(",")
-    ]
-    return (
-        Response(304, b"", headers[1:])
-        if tag in known or "*" in known
-        else Response(200, body, headers)
-    )
+    headers = [(b"etag", tag.encode()), (b"cache-control", b"private, no-cache")]
+    sent_tags = (visit.header(b"if-none-match") or "").split(",")
+    known = [one.strip().removeprefix("W/") for one in sent_tags]
+    if tag in known or "*" in known:
+        return Response(304, b"", headers)
+    return Response(200, body, [*JSON, *headers])
 
 
 async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
-    """One flag among all, or why there is none: the others stand."""
+    """One flag among all, or its failure, which does not affect the others."""
     try:
-        return await _evaluated(experiment, visit, deferred=True)
+        return await _evaluation(experiment, visit, deferred=True)
     except DoorRefusal as error:
         return Failure(experiment.name, error.code, str(error))
     except OddsmithError as error:
         return Failure(experiment.name, "GENERAL", str(error))
 
 
-async def _evaluated(
+async def _evaluation(
     experiment: Experiment, visit: Visit, *, deferred: bool
 ) -> Evaluation:
+    """The value of a flag, whose decision is on disk."""
     unit, context = _unit_and_context(visit.message)
     experiment.check_restored()
     entry = DecideEntry(context=context, unit=unit, deferred=deferred, odds=False)
@@ -147,21 +139,20 @@ async def _evaluated(
         raise DoorRefusal(400, "INVALID_CONTEXT", str(error)) from error
     if not answer.new and not deferred:
         await _activate(experiment, answer.id, visit.sender)
-    values, facts = (
-        experiment.setup.file.flag_values,
-        {"decision_id": answer.id, "experiment": answer.experiment},
-    )
-    value = values.get(answer.arm, answer.arm)
-    return Evaluation(
-        answer.experiment, value, answer.arm, facts | {"propensity": answer.propensity}
-    )
+    value = experiment.setup.file.flag_values.get(answer.arm, answer.arm)
+    facts: dict[str, str | float | bool] = {
+        "decision_id": answer.id,
+        "experiment": answer.experiment,
+        "propensity": answer.propensity,
+    }
+    return Evaluation(answer.experiment, value, answer.arm, facts)
 
 
 async def _activate(experiment: Experiment, id: str, sender: str) -> None:
-    """The decision counts from now on, if it was deferred and did not."""
+    """Activate a decision that was deferred."""
     if await _counts(experiment, id):
         return
-    # its context is erased: the unit keeps its arm, and it cannot count any more
+    # where its context is erased, it cannot count any more; the unit keeps its arm
     with suppress(InvalidInput):
         await rewards.activate(experiment, Activate(id=id), sender)
 
@@ -169,14 +160,15 @@ async def _activate(experiment: Experiment, id: str, sender: str) -> None:
 async def _counts(experiment: Experiment, id: str) -> bool:
     """Whether a decision was not deferred, or is activated."""
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
-    deferred = any(line.deferred for line in lines)
-    return not deferred or any(line.kind == "activation" for line in lines)
+    if not any(line.deferred for line in lines):
+        return True
+    return any(line.kind == "activation" for line in lines)
 
 
 def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
-    """The unit, and all else that is known, in one flat dict."""
-    given = request.context or {}
-    unit = given.get(_UNIT)
+    """The unit, and the rest of the request's context as one flat dict."""
+    context = dict(request.context or {})
+    unit = context.pop(_UNIT, None)
     if unit is None or unit == "":
         raise DoorRefusal(
             400,
@@ -188,15 +180,14 @@ def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
         raise DoorRefusal(
             400, "INVALID_CONTEXT", f"{_UNIT} must be {allowed}; got {unit!r:.60}"
         )
-    rest = {name: value for name, value in given.items() if name != _UNIT}
     try:
-        return unit, flat(rest)
+        return unit, flat(context)
     except InvalidInput as error:
         raise DoorRefusal(400, "INVALID_CONTEXT", str(error)) from error
 
 
 def _no_flag(experiment: Experiment) -> str:
-    """Why an experiment is no flag; empty if it is one."""
+    """The reason why an experiment is no flag; empty if it is one."""
     if experiment.arms is None:
         return "its arms come with calls"
     if not experiment.settings.sticky:
@@ -204,14 +195,13 @@ def _no_flag(experiment: Experiment) -> str:
             "it is not sticky, so a unit would see another arm each time ([service] "
             "sticky = true)"
         )
-    return (
-        "it is in shadow mode, where an incumbent acts"
-        if experiment.settings.shadow
-        else ""
-    )
+    if experiment.settings.shadow:
+        return "it is in shadow mode, where an incumbent acts"
+    return ""
 
 
-_ROOT, _ALL = "/ofrep/", "/ofrep/v1/evaluate/flags"
+_ROOT = "/ofrep/"
+_ALL = "/ofrep/v1/evaluate/flags"
 _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _ONE_FLAG = Route(
     "POST",
@@ -244,7 +234,7 @@ _OWN = ("TARGETING_KEY_MISSING", "INVALID_CONTEXT")
 
 @dataclass(frozen=True)
 class Ofrep(Door):
-    """The door for OpenFeature's clients; `flag` is the one that a call is about."""
+    """The API for OpenFeature's clients; `flag` is the flag of a call."""
 
     flag: str | None = None
 
@@ -259,45 +249,39 @@ class Ofrep(Door):
         """The route of a path as it was sent, with the flag's `key`."""
         if not raw_path.startswith(_ROOT):
             return None
-        flag = unquote(raw_path[len(_ALL) + 1 :])
-        if raw_path != _ALL and not (raw_path.startswith(f"{_ALL}/") and flag):
+        is_all = raw_path == _ALL
+        flag = unquote(raw_path.removeprefix(f"{_ALL}/"))
+        is_one = raw_path.startswith(f"{_ALL}/") and flag
+        if not is_all and not is_one:
             what = (
                 f"there is no path {raw_path!r:.80}; flags are asked for with POST "
                 f"{_ALL}, or {_ALL}/KEY"
             )
             return self.refusal_response(Refusal(404, "no_path", what), None)
         if method != "POST":
-            response = self.refusal_response(
-                Refusal(405, "method", f"method must be POST; got {method:.20}"), None
-            )
+            refusal = Refusal(405, "method", f"method must be POST; got {method:.20}")
+            response = self.refusal_response(refusal, None)
             return response._replace(headers=[*response.headers, (b"allow", b"POST")])
-        if raw_path == _ALL:
+        if is_all:
             return _ALL_FLAGS._replace(door=self), {}
         return _ONE_FLAG._replace(door=replace(self, flag=flag)), {"key": flag}
 
     def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
-        """The answer that says no: `{"key", "errorCode", "errorDetails"}`, without a
-        key where no flag is meant."""
+        """The error response in OFREP's format, `{"key", "errorCode", "errorDetails"}`;
+        without a key where the call is about all flags."""
         status = _STATUSES.get(refusal.status, refusal.status)
-        code = (
-            refusal.code
-            if refusal.code in _OWN
-            else _CODES.get(refusal.code, "GENERAL")
-        )
-        about = {} if self.flag is None else {"key": self.flag}
-        body = json.dumps(
-            about | {"errorCode": code, "errorDetails": refusal.error}
-        ).encode()
-        return Response(
-            status, body, refusal._replace(status=status).response().headers
-        )
+        code = refusal.code
+        if code not in _OWN:
+            code = _CODES.get(code, "GENERAL")
+        fields: dict[str, str] = {}
+        if self.flag is not None:
+            fields["key"] = self.flag
+        fields["errorCode"] = code
+        fields["errorDetails"] = refusal.error
+        headers = refusal._replace(status=status).response().headers
+        return Response(status, json.dumps(fields).encode(), headers)
 
     def token(self, headers: Headers) -> str:
         """The key in X-API-Key, or behind Bearer in Authorization."""
-        sent = dict(headers)
-        if (key := sent.get(b"x-api-key")) is not None:
-            return key.decode("latin-1").strip()
-        scheme, _, token = (
-            sent.get(b"authorization", b"").decode("latin-1").partition(" ")
-        )
-        return token if scheme.lower() == "bearer" else ""
+        key = dict(headers).get(b"x-api-key")
+        return bearer_token(headers) if key is None else key.decode("latin-1").strip()

@@ -21,7 +21,7 @@ ANYONE = Key("anyone", ("admin",), (), ())
 """The key of every caller where no key is needed; it has no token."""
 
 STRANGER = Key("", (), (), ())
-"""The key of a caller who sent none where others have one; it allows nothing."""
+"""The key of an unauthenticated caller where keys are needed; it allows nothing."""
 
 _NO_KEY = Refusal(
     401,
@@ -37,13 +37,12 @@ class Forbidden(OddsmithError):
 def authorize(
     ring: KeyRing | None, header: str | None, scopes: frozenset[Scope]
 ) -> Key | Refusal:
-    """The key of a request's Authorization header, or the refusal; `ANYONE` without a
-    key ring.
+    """Return the key of a request's Authorization header, or the refusal; `ANYONE`
+    without a key ring.
 
-    Without scopes no key is needed, and what is none is `STRANGER`.
-
-    A key needs one of the scopes, or admin, for some experiment. All of this is known
-    before the body is read; for which experiment it asks is not, see `check_scope`.
+    Without scopes no key is needed, and a request without a valid key has `STRANGER`.
+    With scopes, a key needs one of them, or admin, for some experiment. The experiment
+    is known only once the body is read, see `check_scope`.
 
     >>> authorize(None, None, frozenset({"decide"})).name
     'anyone'
@@ -56,42 +55,40 @@ def authorize(
         return key or STRANGER
     if key is None:
         return _NO_KEY
-    if any(
-        key.may(scope, one) for scope in scopes for one in key.experiments or (None,)
-    ):
-        return key
+    for experiment in key.experiments or (None,):
+        if any(key.may(scope, experiment) for scope in scopes):
+            return key
     return Refusal(
         403,
         "forbidden",
-        f"the key must have the scope {_needed(scopes)}; this one does not",
+        f"the key must have the scope {_scopes_text(scopes)}; this one does not",
     )
 
 
 def check_scope(key: Key, scopes: frozenset[Scope], experiment: str | None) -> None:
-    """Refuses a key that has none of the scopes for this experiment; None is for routes
+    """Refuse a key that has none of the scopes for this experiment; None is for routes
     about all of them at once.
 
     Call this before the experiment is looked up: a key of another experiment must not
     learn whether this one exists.
     """
-    if scopes and not any(key.may(scope, experiment) for scope in scopes):
-        where = (
-            "all experiments"
-            if experiment is None
-            else f"the experiment {experiment!r:.80}"
-        )
-        raise Forbidden(
-            f"the key must have the scope {_needed(scopes)} for {where}; this one does "
-            "not"
-        )
+    if not scopes or any(key.may(scope, experiment) for scope in scopes):
+        return
+    where = "all experiments"
+    if experiment is not None:
+        where = f"the experiment {experiment!r:.80}"
+    raise Forbidden(
+        f"the key must have the scope {_scopes_text(scopes)} for {where}; this one "
+        "does not"
+    )
 
 
-def _needed(scopes: frozenset[Scope]) -> str:
+def _scopes_text(scopes: frozenset[Scope]) -> str:
     return " or ".join([*sorted(scopes - {"admin"}), "admin"])
 
 
 def check_bind(host: str, ring: KeyRing | None) -> None:
-    """Refuses to listen to other machines while no key is in force.
+    """Refuse to listen to other machines while no key is in force.
 
     >>> check_bind("127.0.0.1", None)
     >>> check_bind("0.0.0.0", None)
@@ -99,7 +96,8 @@ def check_bind(host: str, ring: KeyRing | None) -> None:
     oddsmith.core.errors.InvalidInput: host must be 127.0.0.1, ::1 or localhost where
     there are no keys; got '0.0.0.0'
     """
-    if not is_loopback(host) and (ring is None or not ring.live()):
+    has_keys = ring is not None and ring.live()
+    if not is_loopback(host) and not has_keys:
         raise InvalidInput(
             "host must be 127.0.0.1, ::1 or localhost where there are no keys; got "
             f"{host!r:.80}"
@@ -109,13 +107,13 @@ def check_bind(host: str, ring: KeyRing | None) -> None:
 def is_loopback(host: str) -> bool:
     """Whether only this machine is meant: localhost, 127.0.0.0/8 or ::1.
 
-    >>> [
-    ...     is_loopback(host)
-    ...     for host in ("127.0.0.2", "::1", "LOCALHOST", "localhost.example", "")
-    ... ]
+    >>> hosts = ("127.0.0.2", "::1", "LOCALHOST", "localhost.example", "")
+    >>> [is_loopback(host) for host in hosts]
     [True, True, True, False, False]
     """
+    if host.lower() == "localhost":
+        return True
     try:
-        return host.lower() == "localhost" or ip_address(host).is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
         return False

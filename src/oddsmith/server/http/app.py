@@ -150,6 +150,7 @@ class App:
             except TooMany as error:
                 refusal = _refusal_of(error, route, b"")
                 return self._refuse(route, refusal, scope, key.name)
+        limit = None if route.door is None else route.body_bytes
         return RequestHead(
             route,
             parameters,
@@ -157,7 +158,7 @@ class App:
             key=key,
             waits=route.waits,
             headers=scope["headers"],
-            body_bytes=None if route.door is None else route.body_bytes,
+            body_bytes=limit,
             authenticated=key is not STRANGER,
         )
 
@@ -265,6 +266,7 @@ class App:
         duration = time.perf_counter() - start
         seconds.observe(duration)
         if self._access_log is not None:
+            id = answer.id if isinstance(answer, _WITH_ID) else None
             line = AccessLine(
                 route.method,
                 route.path,
@@ -273,7 +275,7 @@ class App:
                 bytes=len(response.body),
                 key=head.key.name,
                 experiment=name,
-                decision=answer.id if isinstance(answer, _WITH_ID) else None,
+                decision=id,
             )
             self._access_log(line)
         return response
@@ -352,7 +354,8 @@ def make_app(
     paths that are not our own.
     """
     service = Service(experiments, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
-    page = PageFiles(page_folder() if dashboard else {}, docs_page(ROUTES))
+    files = page_folder() if dashboard else {}
+    page = PageFiles(files, docs_page(ROUTES))
     app = App(service, page, access_log, doors)
     body_bytes = {route.path: route.body_bytes for route in ROUTES}
     if any(one.arms is None for one in experiments):

@@ -1,5 +1,5 @@
-"""Connections: how many a server has, from where, which one makes room for a new one,
-and when more is read of one."""
+"""Connections: the limits of a server by number and by address, the rule for replacing
+connections, and the flow of one."""
 
 import resource
 from asyncio import Transport
@@ -15,7 +15,8 @@ from oddsmith.server.http.rates import network_of
 
 __all__ = ["Connection", "Connections", "Flow", "room_for_connections"]
 
-_FEWEST, _MOST = 800, 4_000
+_FEWEST = 800
+_MOST = 4_000
 _OTHER_FILES = 4_096  # stores, and what Python has open
 
 
@@ -60,8 +61,8 @@ class Connections:
     _others: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
 
     @property
-    def taken(self) -> int:
-        """How many connections there are."""
+    def n_open(self) -> int:
+        """The number of open connections."""
         return len(self._networks)
 
     @property
@@ -70,15 +71,15 @@ class Connections:
         return max(1, self.most // 4)
 
     def admit(self, one: Connection, address: str) -> bool:
-        """Give a new connection a place, that of another one if need be; False if its
-        address has too many."""
+        """Give a new connection a place, if need be that of another one. Return False
+        if its address has too many."""
         network = network_of(address)
         if self._by_network[network] >= self.each and not self.free(address):
             oldest = self._oldest_of(network)
             if oldest is None:
                 return False
             self._replace(oldest)
-        elif self.taken >= self.most:
+        elif self.n_open >= self.most:
             self._replace(next(iter(self._others)))
         self._networks[one] = network
         self._by_network[network] += 1
@@ -86,8 +87,8 @@ class Connections:
         return True
 
     def recognize(self, one: Connection, *, authenticated: bool) -> bool:
-        """Note whether a request has a key in force, before its body is read; False if
-        all places of authenticated connections are taken."""
+        """Note whether a request has a key in force, before its body is read. Return
+        False if there is no place for another authenticated connection."""
         was_authenticated = one in self._authenticated
         if one not in self._networks or was_authenticated == authenticated:
             return True
@@ -107,7 +108,7 @@ class Connections:
             self._others.move_to_end(one)
 
     def leave(self, one: Connection) -> None:
-        """Take note that a connection has ended; its place is free."""
+        """Free the place of a connection that has ended."""
         network = self._networks.pop(one, None)
         if network is None:
             return
@@ -131,8 +132,8 @@ class Connections:
 
 
 def room_for_connections() -> int:
-    """How many connections a service may have at the process's limit of files: 800 at
-    the usual 1,024, up to 4,000 with a higher limit."""
+    """The number of connections for the process's limit of files: 800 at the usual
+    1,024, up to 4,000 with a higher limit."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return _MOST
@@ -140,15 +141,15 @@ def room_for_connections() -> int:
 
 
 class Flow(FlowControl):
-    """Reads on only when all that has come is parsed: `rest` holds what is not, and one
-    more piece from the socket."""
+    """Reads on only once all received bytes are parsed: `rest` holds the other bytes,
+    and one more piece from the socket."""
 
     def __init__(self, transport: Transport, rest: bytearray) -> None:
         super().__init__(transport)
         self._rest = rest
 
     def resume_reading(self) -> None:
-        """What was asked for is answered, or its body taken."""
+        """The request is answered, or its body is read."""
         if self._rest:
             self.read_paused = False  # the one who parses the last of it reads on
         else:

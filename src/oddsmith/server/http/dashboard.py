@@ -1,5 +1,5 @@
-"""Stores that are looked at: the page and all that can be read, of a store that need
-not be served, nothing written."""
+"""The dashboard of stores, whether or not a service uses them: the page and all routes
+that read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,13 +36,13 @@ from oddsmith.server.statistics import Sums
 from oddsmith.server.store.place import open_reader
 from oddsmith.server.store.protocol import Line, Reading
 
-__all__ = ["Shown", "open_shown", "show_app"]
+__all__ = ["StoreView", "dashboard_app", "open_views"]
 
-_POLL = 1.0  # seconds between two looks at a log that somebody else may be writing
+_POLL = 1.0  # seconds between two looks at a log that a service may be writing
 
 
 class _ReadOnly:
-    """A store without its writing half."""
+    """A store that cannot be written."""
 
     write_trouble = ""
 
@@ -53,23 +53,23 @@ class _ReadOnly:
         return getattr(self._reading, name)
 
 
-class _Counted(NamedTuple):
+class _Count(NamedTuple):
     learnt: int
 
 
 class _Bystander(Policy):
-    """In place of a policy that the store does not tell: it counts rewards, and knows
-    nothing else."""
+    """In place of a policy that the store does not describe: it counts rewards, and
+    learns nothing else."""
 
-    def init(self, shape: tuple[int, ...] = ()) -> _Counted:
-        return _Counted(0)
+    def init(self, shape: tuple[int, ...] = ()) -> _Count:
+        return _Count(0)
 
-    def update(self, state: _Counted, decision: Decision, reward: Any) -> _Counted:
-        return _Counted(state.learnt + 1)
+    def update(self, state: _Count, decision: Decision, reward: Any) -> _Count:
+        return _Count(state.learnt + 1)
 
     def revise(
-        self, state: _Counted, decision: Decision, before: float, reward: float
-    ) -> _Counted:
+        self, state: _Count, decision: Decision, before: float, reward: float
+    ) -> _Count:
         return state
 
 
@@ -78,9 +78,9 @@ def _no_change(policy: Policy, state: Any, _: Line) -> tuple[Policy, Any]:
 
 
 @dataclass(eq=False)
-class Shown(ExperimentSetup):
-    """An experiment that is looked at. `by_file`: with the models of its policy file;
-    else by what its store tells."""
+class StoreView(ExperimentSetup):
+    """A read-only view of an experiment, with the models of its policy file
+    (`by_file`), or from its store alone."""
 
     by_file: bool = False
     writes: ClassVar[bool] = False
@@ -92,79 +92,77 @@ class Shown(ExperimentSetup):
 
     @property
     def change(self) -> Change:
-        """What experts that come or go, and arms that are added, make of policy and
-        state: a judge needs no models."""
+        """The function that applies changes of experts and arms to policy and state: a
+        judge needs no models."""
         if isinstance(self.policy, _Bystander):
             return _no_change
         return super().change if self.by_file else roster_change()
 
     def load_expert(self, name: str) -> None:
-        """Load an expert that joins, where models are asked for."""
+        """Load an expert that joins, where the view has models."""
         if self.by_file:
             super().load_expert(name)
 
     def start_before(self, latest: int) -> FoldState:
-        """The newest state at or before a position, with its sums; of a judge the
-        weights, of a bystander the count."""
+        """The newest state at or before a position, with its sums. A judge has its
+        weights as state, a bystander a count."""
         if self.by_file:
             return super().start_before(latest)
         first = initial_fold(self.store, self.policy, self.policy.init(), Sums)
-        kept = [
+        positions = [
             one.position for one in self.store.snapshots() if one.position <= latest
         ]
-        if not kept:
+        if not positions:
             return first
-        if isinstance(self.policy, _Bystander):
-            start = first._replace(position=kept[-1])
+        is_bystander = isinstance(self.policy, _Bystander)
+        if is_bystander:
+            start = first._replace(position=positions[-1])
         else:
             start = start_before(
                 self.store, self.policy, latest, self.change, is_judge=True
             )
-        if start.position not in kept:
+        if start.position not in positions:
             return first
-        meta = unpack_meta(
-            self.store.content(start.position),
-            f"the snapshot at position {start.position}",
-        )
+        content = self.store.content(start.position)
+        meta = unpack_meta(content, f"the snapshot at position {start.position}")
         sums = sums_at(self.store, start.position, meta.get("sums"), Sums)
-        if isinstance(self.policy, _Bystander) and isinstance(sums, Sums):
-            counted = sum(
-                one.rewarded for one in (*sums.arms.by_name.values(), sums.arms.others)
-            )
-            start = start._replace(state=_Counted(counted))
+        if is_bystander and isinstance(sums, Sums):
+            rewarded = sum(arm.rewarded for arm in sums.arms.by_name.values())
+            count = _Count(rewarded + sums.arms.others.rewarded)
+            start = start._replace(state=count)
         return start._replace(sums=sums, secret=self.store.secret)
 
 
-def open_shown(places: Sequence[str], experiment: str | None = None) -> list[Shown]:
-    """What these places hold: files of stores, databases (`experiment` says which of
-    theirs), or policy files."""
-    shown: list[Shown] = []
+def open_views(places: Sequence[str], experiment: str | None = None) -> list[StoreView]:
+    """Open the experiments of these places: files of stores, databases (`experiment` is
+    the one to open), or policy files."""
+    views: list[StoreView] = []
     try:
         for place in places:
-            shown.append(
-                _by_file(Path(place))
-                if place.endswith(".toml")
-                else _by_store(place, experiment)
-            )
-        names = [one.file.name for one in shown]
-        if twice := [name for name in names if names.count(name) > 1]:
+            if place.endswith(".toml"):
+                views.append(_view_by_file(Path(place)))
+            else:
+                views.append(_view_by_store(place, experiment))
+        names = [view.file.name for view in views]
+        repeated = [name for name in names if names.count(name) > 1]
+        if repeated:
             raise InvalidInput(
                 "stores must be of experiments with names of their own; got "
-                f"{twice[0]!r} twice"
+                f"{repeated[0]!r} twice"
             )
     except BaseException:
-        for one in shown:
-            one.store.close()
+        for view in views:
+            view.store.close()
         raise
-    return shown
+    return views
 
 
-def show_app(shown: Sequence[Shown]) -> Limits:
-    """The ASGI application that shows these experiments to this machine: what can be
-    read, and no more."""
+def dashboard_app(views: Sequence[StoreView]) -> Limits:
+    """The ASGI application that shows these experiments to this machine, read-only."""
     routes = tuple(route for route in ROUTES if route.method == "GET")
-    service = Service(shown, routes)
-    app = App(service, PageFiles(page_folder(), docs_page(routes)))
+    service = Service(views, routes)
+    page = PageFiles(page_folder(), docs_page(routes))
+    app = App(service, page)
     return Limits(
         app,
         service.begin,
@@ -175,59 +173,51 @@ def show_app(shown: Sequence[Shown]) -> Limits:
     )
 
 
-def _by_store(place: str, experiment: str | None) -> Shown:
-    """A store by itself: its judge, if it tells one, needs no models."""
+def _view_by_store(place: str, experiment: str | None) -> StoreView:
+    """The view of a store without its policy file: its judge, if it names one, needs no
+    models."""
     reading = open_reader(place, experiment)
     about = reading.about
+    policy: Policy = _Bystander()
+    kind: dict[str, Any] = {}
+    arms: Arms | None = None
     try:
         scale = RewardScale(*about.get("reward", (0.0, 1.0)))
-        policy = (
-            _Bystander()
-            if about.get("judge") is None
-            else judge_from_json(about["judge"])
-        )
-        arms = None if about.get("arms") is None else Arms(about["arms"])
+        if about.get("judge") is not None:
+            policy = judge_from_json(about["judge"])
+            kind = {"policy": {"kind": "gts"}}
+        if about.get("arms") is not None:
+            arms = Arms(about["arms"])
     except (InvalidInput, TypeError, KeyError) as error:
         reading.close()
         raise BadFile(f"{place} must say what it is about; {error}") from error
-    window, default = about.get("window_s"), about.get("default_reward") or 0.0
-    facts: Any = {
-        "window": window,
-        "default": default,
-        "shadow": bool(about.get("shadow")),
-    }
-    settings = Settings(place, reading.rule, reading.late, **facts)
-    kind = {} if isinstance(policy, _Bystander) else {"policy": {"kind": "gts"}}
+    settings = Settings(
+        place,
+        reading.rule,
+        reading.late,
+        window=about.get("window_s"),
+        default=about.get("default_reward") or 0.0,
+        shadow=bool(about.get("shadow")),
+    )
+    name = str(about.get("experiment"))
     file = PolicyFile(
-        Path(place),
-        str(about.get("experiment")),
-        arms,
-        None,
-        None,
-        policy,
-        scale,
-        None,
-        kind,
-        {},
+        Path(place), name, arms, None, None, policy, scale, None, kind, {}
     )
-    return Shown(
-        file, arms, settings, policy, _read_only(reading), int(about.get("seed", 0)), {}
-    )
+    seed = int(about.get("seed", 0))
+    return StoreView(file, arms, settings, policy, _read_only(reading), seed, {})
 
 
-def _by_file(path: Path) -> Shown:
-    """The store of a policy file, with its models."""
+def _view_by_file(path: Path) -> StoreView:
+    """The view of the store of a policy file, with its models."""
     file = read_policy(path)
     settings = read_settings(file)
     reading = open_reader(settings.store, file.name)
     try:
-        began = reading.about.get("arms")
-        if (
-            began is not None
-            and file.arms is not None
-            and list(file.arms)[: len(began)] == began
-        ):
-            file = read_policy(path, arms=began)  # it may have gained some since
+        first_arms: list[str] = reading.about.get("arms") or []
+        arms = list(file.arms or ())
+        if first_arms and arms[: len(first_arms)] == first_arms:
+            # the file may have gained arms since
+            file = read_policy(path, arms=first_arms)
         policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
         if fingerprint(policy) != reading.fingerprint:
             raise BadFile(
@@ -237,10 +227,15 @@ def _by_file(path: Path) -> Shown:
     except BaseException:
         reading.close()
         raise
-    seed, bench = int(reading.about.get("seed", 0)), dict(file.bench)
-    quiet = replace(settings, erase_after_days=None)
-    return Shown(
-        file, file.arms, quiet, policy, _read_only(reading), seed, bench, by_file=True
+    return StoreView(
+        file,
+        file.arms,
+        replace(settings, erase_after_days=None),
+        policy,
+        _read_only(reading),
+        seed=int(reading.about.get("seed", 0)),
+        bench=dict(file.bench),
+        by_file=True,
     )
 
 

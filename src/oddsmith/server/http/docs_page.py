@@ -2,6 +2,7 @@
 form for each call."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,8 +58,8 @@ _PAGE = """<!doctype html>
 """
 
 
-class _Told(NamedTuple):
-    """What a page says of a route."""
+class _Entry(NamedTuple):
+    """A route, its operation in the OpenAPI document, and the schemas of that."""
 
     route: "Route"
     operation: dict[str, Any]
@@ -67,137 +68,140 @@ class _Told(NamedTuple):
 
 def docs_page(routes: "Sequence[Route]") -> bytes:
     """The page of these routes."""
-    whole = msgspec.json.decode(document(routes))
-    schemas = whole["components"]["schemas"]
-    told = [
-        _Told(route, whole["paths"][route.path][route.method.lower()], schemas)
-        for route in routes
-    ]
-    rows = [(_link(route), escape(route.summary), _scopes(route)) for route in routes]
-    overview = _table(("route", "what it does", "scope of the key"), rows, "All routes")
-    sections = "\n".join(_section(one) for one in told)
-    return _PAGE.format(
-        version=escape(__version__), overview=overview, routes=sections
-    ).encode()
-
-
-def _section(told: _Told) -> str:
-    """All about one route."""
-    route, name = told.route, told.route.name
-    parts = [f'<div class="head"><h2 id="{name}-h"><code>{_place(route)}</code></h2>']
-    parts.append(
-        f'<span class="soft small">{_scopes(route)}</span></div><p '
-        f'class="lead">{escape(route.summary)}</p>'
+    openapi = msgspec.json.decode(document(routes))
+    schemas = openapi["components"]["schemas"]
+    rows: list[Sequence[str]] = []
+    sections: list[str] = []
+    for route in routes:
+        rows.append((_link(route), escape(route.summary), _scopes(route)))
+        operation = openapi["paths"][route.path][route.method.lower()]
+        sections.append(_section(_Entry(route, operation, schemas)))
+    heads = ("route", "what it does", "scope of the key")
+    page = _PAGE.format(
+        version=escape(__version__),
+        overview=_table(heads, rows, "All routes"),
+        routes="\n".join(sections),
     )
+    return page.encode()
+
+
+def _section(entry: _Entry) -> str:
+    """The section about one route."""
+    route = entry.route
+    name = route.name
+    parts = [
+        f'<div class="head"><h2 id="{name}-h"><code>{_title(route)}</code></h2>',
+        f'<span class="soft small">{_scopes(route)}</span></div>',
+        f'<p class="lead">{escape(route.summary)}</p>',
+    ]
     if route.message is not None:
         parts.append(f'<p class="says">{_sentences(route.message)}</p>')
-    taken = _taken(told)
-    if taken:
+    fields = _request_fields(entry)
+    if fields:
         heads = ("field", "what it is", "unless given")
         rows = [
-            (f"<code>{escape(f.name)}</code>", _about(f), escape(f.default))
-            for f in taken
+            (f"<code>{escape(field.name)}</code>", _about(field), escape(field.default))
+            for field in fields
         ]
-        parts.append(f"<h3>It takes</h3>{_table(heads, rows, f'What {name} takes')}")
+        table = _table(heads, rows, f"What {name} takes")
+        parts.append(f"<h3>It takes</h3>{table}")
     parts.append(f"<h3>Example</h3><pre>{_curl(route)}</pre>")
-    parts += [
-        _answer(told, kind)
-        for kind in (route.answer, route.slate_answer)
-        if kind is not None
-    ]
-    refusals = [
-        (status, escape(one["description"]))
-        for status, one in told.operation["responses"].items()
-    ]
-    table = _table(
-        ("status", "meaning"),
-        [row for row in refusals if row[0] != "200"],
-        f"Refusals of {name}",
-    )
-    parts.append(f"<details><summary>Refusals</summary>{table}</details>")
-    parts.append(f"<details><summary>Try it</summary>{_form(told)}</details>")
+    if route.answer is not None:
+        parts.append(_answer(entry, route.answer, "It answers"))
+    if route.slate_answer is not None:
+        parts.append(_answer(entry, route.slate_answer, "With slots it answers"))
+    parts.append(f"<details><summary>Refusals</summary>{_refusals(entry)}</details>")
+    parts.append(f"<details><summary>Try it</summary>{_form(entry)}</details>")
+    content = "".join(parts)
     return (
-        f'    <section id="{name}" aria-labelledby="{name}-h">\n{"".join(parts)}\n'
+        f'    <section id="{name}" aria-labelledby="{name}-h">\n{content}\n'
         "    </section>"
     )
 
 
-def _answer(told: _Told, kind: Any) -> str:
-    """What a route answers, of one kind."""
-    heading = (
-        "With slots it answers" if kind is told.route.slate_answer else "It answers"
-    )
+def _refusals(entry: _Entry) -> str:
+    """The table of the statuses of refusals."""
+    rows: list[tuple[str, str]] = []
+    for status, response in entry.operation["responses"].items():
+        if status != "200":
+            rows.append((status, escape(response["description"])))
+    return _table(("status", "meaning"), rows, f"Refusals of {entry.route.name}")
+
+
+def _answer(entry: _Entry, kind: Any, heading: str) -> str:
+    """The answer of a route, of one kind."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    given = [field._replace(needed=False) for field in fields_of(schema, told.schemas)]
-    cells = [(f"<code>{escape(field.name)}</code>", _about(field)) for field in given]
-    table = _table(
-        ("field", "what it is"), cells, f"{kind.__name__} of {told.route.name}"
-    )
+    rows: list[tuple[str, str]] = []
+    for field in fields_of(schema, entry.schemas):
+        about = _about(field._replace(needed=False))
+        rows.append((f"<code>{escape(field.name)}</code>", about))
+    caption = f"{kind.__name__} of {entry.route.name}"
+    table = _table(("field", "what it is"), rows, caption)
     return f'<h3>{heading}</h3><p class="says">{_sentences(kind)}</p>{table}'
 
 
-def _taken(told: _Told) -> list[Field]:
+def _request_fields(entry: _Entry) -> list[Field]:
     """The fields of a query or of a body."""
-    if told.route.message is None:
+    if entry.route.message is None:
         return []
-    if told.route.method == "GET":
-        parameters = told.operation.get("parameters", ())
+    if entry.route.method == "GET":
+        parameters = entry.operation.get("parameters", ())
         return [
-            Field.of(one["name"], one["schema"], told.schemas, needed=one["required"])
+            Field.of(one["name"], one["schema"], entry.schemas, needed=one["required"])
             for one in parameters
         ]
-    body = told.operation["requestBody"]["content"]["application/json"]["schema"]
-    return fields_of(body, told.schemas)
+    content = entry.operation["requestBody"]["content"]
+    return fields_of(content["application/json"]["schema"], entry.schemas)
 
 
-def _form(told: _Told) -> str:
+def _form(entry: _Entry) -> str:
     """A form that makes the call; a script of ours sends it and shows the answer."""
-    route, name = told.route, told.route.name
-    head = (
-        f'<form class="try" data-method="{route.method}" '
-        f'data-path="{escape(route.path)}">'
-    )
+    route = entry.route
+    name = route.name
+    path = escape(route.path)
+    head = f'<form class="try" data-method="{route.method}" data-path="{path}">'
     if route.method == "POST":
-        body = next(iter(route.examples.values()), {})
-        label = f'<label for="{name}-body">Body</label>'
-        text = escape(json.dumps(body, indent=2))
-        inner = (
-            f'{label}<textarea id="{name}-body" rows="8" '
-            f'spellcheck="false">{text}</textarea>'
-        )
-        inner += (
+        text = escape(json.dumps(_example_body(route), indent=2))
+        inputs = (
+            f'<label for="{name}-body">Body</label>'
+            f'<textarea id="{name}-body" rows="8" spellcheck="false">{text}</textarea>'
             '<p class="small look">This is written into the log of the experiment.</p>'
         )
     else:
-        inner = '<div class="row">' + "".join(_inputs(told)) + "</div>"
-    shown = (
+        inputs = f'<div class="row">{"".join(_inputs(entry))}</div>'
+    answer = (
         '<p class="small" role="status"></p><pre class="answer" tabindex="0" '
         "hidden></pre>"
     )
-    return f"{head}{inner}<button>Send</button></form>{shown}"
+    return f"{head}{inputs}<button>Send</button></form>{answer}"
 
 
-def _inputs(told: _Told) -> Iterator[str]:
+def _example_body(route: "Route") -> object:
+    """The first example of a POST."""
+    return next(iter(route.examples.values()), {})
+
+
+def _inputs(entry: _Entry) -> Iterator[str]:
     """An input, or a list to choose from, for each parameter."""
-    filled = told.route.examples
-    for one in told.operation.get("parameters", ()):
-        name, schema = escape(one["name"]), one["schema"]
-        value = str(filled.get(one["name"], ""))
-        choices = schema.get("enum") or (
-            ["true", "false"] if schema.get("type") == "boolean" else None
-        )
-        if choices is None:
-            hint = escape(words_of(schema, told.schemas))
+    for one in entry.operation.get("parameters", ()):
+        name = escape(one["name"])
+        schema = one["schema"]
+        value = str(entry.route.examples.get(one["name"], ""))
+        choices = schema.get("enum")
+        if schema.get("type") == "boolean":
+            choices = ["true", "false"]
+        if choices:
+            options: list[str] = []
+            for choice in ["", *choices]:
+                selected = " selected" if choice == value else ""
+                options.append(f"<option{selected}>{escape(choice)}</option>")
+            field = f'<select name="{name}">{"".join(options)}</select>'
+        else:
+            hint = escape(words_of(schema, entry.schemas))
             field = (
                 f'<input name="{name}" value="{escape(value)}" placeholder="{hint}" '
                 'spellcheck="false">'
             )
-        else:
-            options = "".join(
-                f"<option{' selected' * (c == value)}>{escape(c)}</option>"
-                for c in ["", *choices]
-            )
-            field = f'<select name="{name}">{options}</select>'
         yield f"<label>{name} {field}</label>"
 
 
@@ -205,63 +209,62 @@ def _curl(route: "Route") -> str:
     """The call as a command, with this service's address and a place for a key."""
     key = " \\\n  -H 'Authorization: Bearer KEY'" if route.scopes else ""
     if route.method == "POST":
-        body = next(iter(route.examples.values()), {})
-        sent = escape(json.dumps(body), quote=False)
+        body = escape(json.dumps(_example_body(route)), quote=False)
         return (
             f"curl {_HOST}{route.path}{key} \\\n  -H 'Content-Type: application/json' "
-            f"-d '{sent}'"
+            f"-d '{body}'"
         )
-    values = dict(route.examples)
     path = route.path
-    for name in [name for name in values if f"{{{name}}}" in path]:
-        path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))
-    query = f"?{urlencode(values)}" if values else ""
-    return f"curl '{_HOST}{escape(path + query)}'{key}"
+    query: dict[str, object] = {}
+    for name, value in route.examples.items():
+        if f"{{{name}}}" in path:
+            path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+        else:
+            query[name] = value
+    if query:
+        path += f"?{urlencode(query)}"
+    return f"curl '{_HOST}{escape(path)}'{key}"
 
 
-def _place(route: "Route") -> str:
+def _title(route: "Route") -> str:
     return escape(f"{route.method} {route.path}")
 
 
 def _link(route: "Route") -> str:
-    return f'<a href="#{route.name}"><code>{_place(route)}</code></a>'
+    return f'<a href="#{route.name}"><code>{_title(route)}</code></a>'
 
 
 def _scopes(route: "Route") -> str:
     if not route.scopes:
         return "no key is needed"
-    return escape(
-        "scope "
-        f"{' or '.join(sorted(route.scopes | {'admin'}, key=lambda one: (one == 'admin', one)))}"
-    )
+    scopes = [*sorted(route.scopes - {"admin"}), "admin"]
+    return escape(f"scope {' or '.join(scopes)}")
 
 
 def _sentences(kind: Any) -> str:
-    """What a type of message says of itself; names in it are code."""
-    parts = escape(" ".join((kind.__doc__ or "").split()), quote=False).split("`")
-    return "".join(
-        f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts)
-    )
+    """The docstring of a type of message; names in it are code."""
+    text = " ".join((kind.__doc__ or "").split())
+    html = escape(text, quote=False)
+    return re.sub("`([^`]*)`", r"<code>\1</code>", html)
 
 
 def _about(field: Field) -> str:
-    needed = " <strong>Needed.</strong>" if field.needed else ""
-    about = (
-        f'<br><span class="soft">{escape(field.about)}</span>' if field.about else ""
-    )
-    return f"{escape(field.kind)}{needed}{about}"
+    """The kind of a field, whether it is needed, and its description."""
+    html = escape(field.kind)
+    if field.needed:
+        html += " <strong>Needed.</strong>"
+    if field.about:
+        html += f'<br><span class="soft">{escape(field.about)}</span>'
+    return html
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
-    """A table of cells that are HTML already; the first is the head of its row."""
+    """A table of cells that are HTML already; the first cell is the head of its row."""
     head = "".join(f'<th scope="col">{one}</th>' for one in heads)
-    body = "".join(
-        (
-            "<tr><th "
-            f'scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in more)}</'
-            "tr>"
-        )
-        for first, *more in rows
-    )
+    lines: list[str] = []
+    for first, *rest in rows:
+        cells = "".join(f"<td>{cell}</td>" for cell in rest)
+        lines.append(f'<tr><th scope="row">{first}</th>{cells}</tr>')
     title = f'<caption class="unseen">{escape(caption)}</caption>'
+    body = "".join(lines)
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,8 +1,7 @@
 """Door: the API of another service, translated to our own calls.
 
-A door has paths, keys and refusals in the shapes of its API; what it asks for is done
-by the handlers of our own routes, with our own messages, so that there is one way into
-the log.
+A door has the paths, keys and error responses of its API. It calls the handlers of our
+own routes with our own messages, so decisions have one way into the log.
 """
 
 from abc import ABC, abstractmethod
@@ -17,31 +16,39 @@ from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import Headers, Refusal, Response
 from oddsmith.server.http.routes.route import Route
 
-__all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit"]
+__all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit", "bearer_token"]
 
 NO_CONTENT = Response(204, b"", [])
 """The answer that has no body."""
 
 
 class DoorRefusal(OddsmithError):
-    """What a door's handler refuses with a status and a code of the door's own."""
+    """A refusal by a door's handler, with a status and a code of the door's API."""
 
     def __init__(self, status: int, code: str, sentence: str) -> None:
-        self.status, self.code = status, code
+        self.status = status
+        self.code = code
         super().__init__(sentence)
 
 
 class DoorAnswer(msgspec.Struct):
-    """An answer about one decision, whose id is noted in the access log."""
+    """A door's answer about one decision, whose id the access log has."""
 
     @property
     @abstractmethod
     def id(self) -> str:
-        """That of the decision."""
+        """The id of the decision."""
+
+
+def bearer_token(headers: Headers) -> str:
+    """The key behind Bearer in Authorization; empty where there is none."""
+    authorization = dict(headers).get(b"authorization", b"").decode("latin-1")
+    scheme, _, token = authorization.partition(" ")
+    return token if scheme.lower() == "bearer" else ""
 
 
 class Visit(NamedTuple):
-    """A call through a door, as its handler is given it beside the experiment (the
+    """A call of a door's route, which its handler gets beside the experiment (the
     service, where the route is `each`).
 
     `parameters` are those of the path, and of the door; `message` is the body as the
@@ -56,25 +63,26 @@ class Visit(NamedTuple):
 
     @property
     def sender(self) -> str:
-        """The name of the key, which goes with every event."""
+        """The name of the key, which every event has."""
         return self.key.name
 
     @property
     def query_fields(self) -> dict[str, str]:
-        """The query by name; of one that is there twice, the last."""
-        return dict(parse_qsl(self.query.decode("latin-1"), keep_blank_values=True))
+        """The fields of the query by name; of a repeated field, the last one."""
+        text = self.query.decode("latin-1")
+        return dict(parse_qsl(text, keep_blank_values=True))
 
     def header(self, name: bytes) -> str | None:
         """The value of a header, by its name in lower case; None where it was not
         sent."""
-        return next(
-            (value.decode("latin-1") for one, value in self.headers if one == name),
-            None,
-        )
+        for header, value in self.headers:
+            if header == name:
+                return value.decode("latin-1")
+        return None
 
 
 class Door(ABC):
-    """What another service's API looks like; its `routes` have it as their `door`."""
+    """The API of another service; its `routes` have it as their `door`."""
 
     routes: Sequence[Route]
 
@@ -82,17 +90,17 @@ class Door(ABC):
     def find(
         self, method: str, raw_path: str, query: bytes
     ) -> tuple[Route, dict[str, str]] | Response | None:
-        """The route of a path as it was sent, and its parameters; a refusal; None for a
-        path that is not this API's.
+        """Return the route of a path as it was sent, and its parameters; a refusal; or
+        None for a path that is not this API's.
 
-        The parameter `experiment` says whose call it is; without it, it is that of the
-        only one, or of the only one that the key is for.
+        The parameter `experiment` names the experiment of the call. Without it, it is
+        the only one, or the only one of the key.
         """
 
     @abstractmethod
     def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
-        """The answer that says no, in the shape of this API."""
+        """The error response in this API's format."""
 
     @abstractmethod
     def token(self, headers: Headers) -> str:
-        """The key that was sent; empty where there is none."""
+        """The key in the headers; empty where there is none."""

@@ -1,4 +1,4 @@
-"""API keys: 256 random bits that are shown once; a file keeps their hashes, scopes,
+"""API keys: tokens of 256 random bits, shown once; a file has their hashes, scopes,
 experiments, ends and rates."""
 
 import logging
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Scope: TypeAlias = Literal["decide", "reward", "read", "admin"]
-"""What a key may do."""
+"""Permissions of a key."""
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
 """All scopes."""
 
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of a token: its SHA-256, and the time from which it is refused, if
+    """The record of a token: its SHA-256, and the time from which it is refused, if
     there is one."""
 
     sha256: _Digest
@@ -79,12 +79,11 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def may(self, scope: Scope, experiment: str | None) -> bool:
         """Whether this key allows `scope` on `experiment`, or on all of them at once
         where that is None."""
-        allowed = scope in self.scopes or "admin" in self.scopes
-        return (
-            self.revoked is None
-            and allowed
-            and (not self.experiments or experiment in self.experiments)
-        )
+        if self.revoked is not None:
+            return False
+        if scope not in self.scopes and "admin" not in self.scopes:
+            return False
+        return not self.experiments or experiment in self.experiments
 
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
@@ -96,39 +95,34 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class KeyRing:
-    """The keys of a file, read again as soon as it changes: a revoked key is refused
-    from the next request on.
+    """The keys of a file that `create` wrote, read again as soon as it changes: a
+    revoked key is refused from the next request on.
 
-    A change that cannot be read is logged once, and the keys read before stay in force.
+    A change that cannot be read is logged once, and the earlier keys stay in force.
     `clock` is in seconds since 1970: a token is refused from its end on, whether or not
     the file changes.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
-        self.path, self._clock = path, clock
-        # before the content: what changes in between is then read again
-        self._stamp = _stamp(path)
-        self._ends = _ends(read_keys(path))
-
-    @classmethod
-    def read(
-        cls, path: str | Path, *, clock: Callable[[], float] = time.time
-    ) -> "KeyRing":
-        """The keys of a file that `create` wrote."""
-        return cls(Path(path), clock)
+    def __init__(
+        self, path: str | Path, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        # before the content: a change in between is then read again
+        self._stamp = _stamp(self.path)
+        self._ends = _ends(read_keys(self.path))
 
     def find(self, token: str) -> Key | None:
-        """The key of this token; None if there is none, it was revoked or it has ended.
+        """Return the key of this token; None if there is none, it was revoked or it has
+        ended.
 
-        A dictionary by hash: how long a look takes may depend on the hash of what was
-        sent, which says nothing of a token that is 256 random bits.
+        A dictionary by hash: its time may depend on the hash of the token that was
+        sent, which reveals nothing about a token of 256 random bits.
         """
         self._read_again()
-        key, end = (
-            self._ends.get(_digest(token), _NO_KEY)
-            if _TOKEN.fullmatch(token)
-            else _NO_KEY
-        )
+        if not _TOKEN.fullmatch(token):
+            return None
+        key, end = self._ends.get(_digest(token), _NO_KEY)
         return key if self._clock() < end else None
 
     def live(self) -> bool:
@@ -138,16 +132,20 @@ class KeyRing:
         return any(now < end for _, end in self._ends.values())
 
     def seconds_left(self, within: float) -> dict[str, float]:
-        """How long keys are still in force that end `within` so many seconds, by name,
-        the soonest first."""
+        """The seconds to the end of keys that end `within` so many seconds, by name;
+        the first to end comes first."""
         self._read_again()
-        now, ends = self._clock(), dict[str, float]()
+        now = self._clock()
+        last_ends: dict[str, float] = {}  # of several tokens of a key
         for key, end in self._ends.values():
             if key is not None and now < end:
-                # of the tokens of a key the last one counts
-                ends[key.name] = max(end, ends.get(key.name, end))
-        soon = sorted((end, name) for name, end in ends.items() if end <= now + within)
-        return {name: end - now for end, name in soon}
+                last_ends[key.name] = max(end, last_ends.get(key.name, end))
+        names = sorted(last_ends, key=lambda name: (last_ends[name], name))
+        return {
+            name: last_ends[name] - now
+            for name in names
+            if last_ends[name] <= now + within
+        }
 
     def _read_again(self) -> None:
         stamp = _stamp(self.path)
@@ -166,15 +164,16 @@ _NO_KEY: tuple[Key | None, float] = (None, -math.inf)
 def _ends(keys: tuple[Key, ...]) -> _Ends:
     """The key of each hash, and the time at which its token ends; revoked keys have
     none."""
-    return {
-        token.sha256: (
-            key,
-            math.inf if token.expires is None else token.expires.timestamp(),
-        )
-        for key in keys
-        if key.revoked is None
-        for token in key.tokens
-    }
+    ends: _Ends = {}
+    for key in keys:
+        if key.revoked is not None:
+            continue
+        for token in key.tokens:
+            end = math.inf
+            if token.expires is not None:
+                end = token.expires.timestamp()
+            ends[token.sha256] = (key, end)
+    return ends
 
 
 def read_keys(path: str | Path) -> tuple[Key, ...]:
@@ -182,7 +181,8 @@ def read_keys(path: str | Path) -> tuple[Key, ...]:
     its owner only."""
     try:
         with open(path, "rb") as file:
-            mode, content = os.fstat(file.fileno()).st_mode, file.read()
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise BadFile(
@@ -199,11 +199,15 @@ def read_keys(path: str | Path) -> tuple[Key, ...]:
         raise BadFile(
             f"{path} must be a file of format {FORMAT!r}; {error!s:.160}"
         ) from error
-    hashes = [token.sha256 for key in keys for token in key.tokens]
-    for what, values in (("name", [key.name for key in keys]), ("sha256", hashes)):
-        if len(set(values)) < len(values):
-            raise BadFile(f"{path} must hold each key once; got the same {what} twice")
+    _check_once(path, "name", [key.name for key in keys])
+    _check_once(path, "sha256", [token.sha256 for key in keys for token in key.tokens])
     return keys
+
+
+def _check_once(path: str | Path, what: str, values: list[str]) -> None:
+    """Refuse a file in which two keys have the same value."""
+    if len(set(values)) < len(values):
+        raise BadFile(f"{path} must hold each key once; got the same {what} twice")
 
 
 def create(
@@ -215,32 +219,36 @@ def create(
     expires: datetime | None = None,
     rate: Rate | None = None,
 ) -> str:
-    """A new key's token, which nothing keeps; its hash is added to the file, which is
-    made if there is none."""
-    for what, text in (("name", name), *(("experiments", one) for one in experiments)):
-        if not _NAME.fullmatch(text):
-            raise InvalidInput(
-                f"{what} must be 1 to 64 of a-z, 0-9, - and _; got {text!r:.80}"
-            )
+    """Add a key to the file, which is made if there is none, and return its token. The
+    file has only the hash of the token."""
+    _check_key_name("name", name)
+    for experiment in experiments:
+        _check_key_name("experiments", experiment)
     if name == "anyone":
         raise InvalidInput(
             "name must not be 'anyone', the sender of calls where there are no keys; "
             "choose another"
         )
     if not scopes or not set(scopes) <= set(ALL_SCOPES):
-        raise InvalidInput(
-            f"scopes must be of {', '.join(ALL_SCOPES)}; got "
-            f"{', '.join(scopes) or 'none':.80}"
-        )
-    token, kept = _new_token(expires)
+        got = ", ".join(scopes) or "none"
+        raise InvalidInput(f"scopes must be of {', '.join(ALL_SCOPES)}; got {got:.80}")
+    token, record = _new_token(expires)
     with _editing(path) as keys:
         if any(key.name == name for key in keys):
             raise InvalidInput(
                 f"name must be new, also among revoked keys; got {name!r}"
             )
-        chosen = tuple(scope for scope in ALL_SCOPES if scope in scopes)
-        keys.append(Key(name, chosen, tuple(sorted(set(experiments))), (kept,), rate))
+        in_order = tuple(scope for scope in ALL_SCOPES if scope in scopes)
+        own = tuple(sorted(set(experiments)))
+        keys.append(Key(name, in_order, own, (record,), rate))
     return token
+
+
+def _check_key_name(what: str, text: str) -> None:
+    if not _NAME.fullmatch(text):
+        raise InvalidInput(
+            f"{what} must be 1 to 64 of a-z, 0-9, - and _; got {text!r:.80}"
+        )
 
 
 def rotate(
@@ -250,10 +258,10 @@ def rotate(
     overlap: timedelta = OVERLAP,
     expires: datetime | None = None,
 ) -> str:
-    """A new token under the name of a key; those before stay in force for `overlap`,
-    but not beyond their own end.
+    """Return a new token for a key. Earlier tokens stay in force for `overlap`, but not
+    beyond their own end.
 
-    The new token lives as long as the last one was to live, unless its end is given.
+    Unless its end is given, the new token has the lifetime of the last one.
     """
     now = _now()
     with _editing(path) as keys:
@@ -267,21 +275,22 @@ def rotate(
         last = key.tokens[-1]
         if expires is None and last.expires is not None:
             expires = now + (last.expires - last.created)
-        token, kept = _new_token(expires)
-        ends = [
-            (one, min(one.expires or now + overlap, now + overlap))
-            for one in key.tokens
-        ]
-        earlier = [
-            msgspec.structs.replace(one, expires=end) for one, end in ends if end > now
-        ]
-        keys[place] = msgspec.structs.replace(key, tokens=(*earlier, kept))
+        token, record = _new_token(expires)
+        tokens: list[Token] = []
+        for earlier in key.tokens:
+            end = now + overlap
+            if earlier.expires is not None:
+                end = min(earlier.expires, end)
+            if end > now:
+                tokens.append(msgspec.structs.replace(earlier, expires=end))
+        tokens.append(record)
+        keys[place] = msgspec.structs.replace(key, tokens=tuple(tokens))
     return token
 
 
 def revoke(path: str | Path, name: str) -> None:
-    """Refuse this key from now on, all its tokens; its name stays in the file. Again:
-    nothing changes."""
+    """Refuse this key from now on, all its tokens; its name stays in the file. A second
+    call changes nothing."""
     with _editing(path) as keys:
         place = _place(keys, name, path)
         if keys[place].revoked is None:
@@ -313,10 +322,9 @@ def _editing(path: str | Path) -> Iterator[list[Key]]:
     import fcntl
 
     path = Path(path).resolve()
+    lock = path.with_name(path.name + ".lock")
     try:
-        handle = os.open(
-            path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600
-        )
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise BadFile(f"cannot write {path}: {error.strerror}") from error
     try:
@@ -333,7 +341,7 @@ _Stamp: TypeAlias = tuple[int, int, int]
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """What differs after a change of a file; None if there is none."""
+    """Facts of a file that differ after a change; None if there is no file."""
     try:
         facts = os.stat(path)
     except OSError:

@@ -64,7 +64,7 @@ def _stay() -> None:
 
 
 def _as_it_is(scope: HttpScope) -> HttpScope:
-    """The head, for an application that reads it itself."""
+    """The head as it is, if the application reads it itself."""
     return scope
 
 
@@ -81,8 +81,8 @@ class Limits:
     `begin` and `end` are awaited at the start and the end of the server; `drain` is
     called when the end is near. `body_bytes` limits the bodies of paths, `body` those
     of all other paths. `target` limits path and query; `headers` and `header_bytes`
-    limit the rest of the head. With `local`, for a service without keys, browsers may
-    call it from its own pages only (`foreign_header`).
+    limit the rest of the head. With `local`, which a service without keys needs,
+    browsers may call it from its own pages only (`foreign_header`).
     """
 
     app: Callable[[Any, bytes], Awaitable[Response]]

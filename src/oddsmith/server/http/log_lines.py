@@ -1,7 +1,7 @@
 """Log lines of the service: time and level in front, or JSON; and the access log.
 
-Neither has what an exception or a library's warning says: those of experts and drivers
-may hold a context. Their type and place are enough to find the line of code.
+Neither has the text of an exception or of a library's warning: those of experts and
+drivers may contain a context. Type and place are enough to find the line of code.
 """
 
 import logging
@@ -43,13 +43,16 @@ class _TextLines(logging.Formatter):
 
 
 class _JsonLines(_TextLines):
+    """One JSON object for each record."""
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": _time(record.created),
             "level": record.levelname,
             "logger": record.name,
+            "message": _words(self, record),
         }
-        return _encode(line | {"message": _words(self, record)}).decode()
+        return _encode(line).decode()
 
 
 class AccessLine(msgspec.Struct):
@@ -70,7 +73,8 @@ def set_up_logging(form: LogFormat) -> None:
     """Log lines of this process go to standard error, unless it has set up logging
     itself."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    formatter = _JsonLines if form == "json" else _TextLines
+    handler.setFormatter(formatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -78,11 +82,11 @@ def set_up_logging(form: LogFormat) -> None:
 
 
 class _OnceEach:
-    """Warnings as log lines, one for each line of code that warns; the words only of
-    the library's own."""
+    """Writes warnings as log lines, one for each line of code that warns. Only the
+    library's own warnings are logged with their text."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[type[Warning], str, int]] = set()
+        self._logged: set[tuple[type[Warning], str, int]] = set()
 
     def __call__(
         self,
@@ -93,61 +97,57 @@ class _OnceEach:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        """What `warnings.showwarning` is called with."""
-        if (category, filename, lineno) in self._told:
+        """Log a warning; the arguments are those of `warnings.showwarning`."""
+        source = (category, filename, lineno)
+        if source in self._logged:
             return
-        self._told.add((category, filename, lineno))
-        words = (
-            f": {message}"
-            if category.__module__.partition(".")[0] == "oddsmith"
-            else ""
-        )
-        place = f"{Path(filename).parent.name}/{Path(filename).name}:{lineno}"
+        self._logged.add(source)
+        package = category.__module__.partition(".")[0]
+        text = f": {message}" if package == "oddsmith" else ""
+        path = Path(filename)
+        place = f"{path.parent.name}/{path.name}:{lineno}"
         _log.warning(
             "%s at %s%s; this line's warnings are told once",
             category.__name__,
             place,
-            words,
+            text,
         )
 
 
 class AccessLog:
-    """Writes lines to the end of a file, which is made anew if it was moved away; `-`
-    is standard output.
+    """Writes lines to the end of a file, which is created again if it was moved away;
+    `-` is standard output.
 
-    Lines that cannot be written are left out, and the log says so once: what is
-    answered does not wait for them.
+    Lines that cannot be written are left out, and the log reports it once. Answers do
+    not wait for them.
     """
 
     def __init__(self, place: str) -> None:
+        handler: logging.Handler
         try:
-            handler = (
-                logging.StreamHandler(sys.stdout)
-                if place == "-"
-                else WatchedFileHandler(Path(place))
-            )
+            if place == "-":
+                handler = logging.StreamHandler(sys.stdout)
+            else:
+                handler = WatchedFileHandler(Path(place))
         except OSError as error:
             got = f"{place!r:.120}, {error.strerror}"
             raise BadFile(
                 f"access-log must be a file that can be written; got {got}"
             ) from error
         handler.handleError = _raise  # type: ignore[method-assign, assignment]
-        self._place, self._handler, self._failing = place, handler, False
+        self._place = place
+        self._handler = handler
+        self._failing = False
 
     def __call__(self, line: AccessLine) -> None:
         """Write one line."""
-        text = _encode(
-            {"time": _time(time.time())} | msgspec.structs.asdict(line)
-        ).decode()
+        fields = {"time": _time(time.time())} | msgspec.structs.asdict(line)
+        text = _encode(fields).decode()
+        record = logging.LogRecord(
+            "oddsmith.access", logging.INFO, "", 0, text, (), None
+        )
         try:
-            self._handler.emit(
-                logging.LogRecord(
-                    "oddsmith.access", logging.INFO, "", 0, text, (), None
-                )
-            )
-            if self._failing:
-                _log.info("the access log %s is written again", self._place)
-            self._failing = False
+            self._handler.emit(record)
         # a full disk, a folder that is gone, an output that was closed
         except (OSError, ValueError) as error:
             if not self._failing:
@@ -157,24 +157,25 @@ class AccessLog:
                     error,
                 )
             self._failing = True
+        else:
+            if self._failing:
+                _log.info("the access log %s is written again", self._place)
+            self._failing = False
 
     def close(self) -> None:
-        """Let go of the file."""
-        with suppress(OSError, ValueError):  # what could not be written, once more
+        """Close the file."""
+        with suppress(OSError, ValueError):  # of lines that could not be written
             self._handler.close()
 
 
 def _raise(_: logging.LogRecord) -> None:
-    """What a handler does with an error: it is the caller's."""
+    """Leave the error of a handler to its caller."""
     raise  # noqa: PLE0704, handlers call this while they handle the error
 
 
 def _time(seconds: float) -> str:
-    return (
-        datetime.fromtimestamp(seconds, UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _words(formatter: logging.Formatter, record: logging.LogRecord) -> str:

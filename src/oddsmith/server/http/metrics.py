@@ -1,16 +1,16 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
-What routes answer is counted by prometheus_client as it happens. All else is looked at
-in a scrape, which reads no store, and written by `families`, one after the other: there
-may be thousands of experiments.
+prometheus_client counts the answers of routes as they are made. All other metrics are
+computed in a scrape, which reads no store, and written by `families` one after the
+other, because there may be thousands of experiments.
 """
 
 import os
 import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -46,19 +46,22 @@ _KEYS = 100  # that have series of their own
 
 
 class Metrics:
-    """Counts of one process; `parts` are what a scrape gets."""
+    """Metrics of one process; a scrape returns its `parts`."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
-        registry = self._registry = CollectorRegistry()
-        names = ("route", "status")
+        registry = CollectorRegistry()
+        self._registry = registry
         self._answers = Counter(
-            "oddsmith_answers", "Answers by route and status.", names, registry=registry
+            "oddsmith_answers",
+            "Answers by route and status.",
+            ("route", "status"),
+            registry=registry,
         )
         self._seconds = Histogram(
             "oddsmith_seconds",
             "Time to answer.",
-            names[:1],
+            ("route",),
             buckets=_BUCKETS,
             registry=registry,
         )
@@ -74,109 +77,100 @@ class Metrics:
         return b"".join(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """The metrics one after the other, so that others may have their turn in
+        """The metrics one after the other, so that other requests have their turn in
         between."""
         yield generate_latest(self._registry)
         for family in self._of_process():
             yield family.text()
-        hold_ups, seen = self._service.hold_ups, list[Seen]()
+        hold_ups = self._service.hold_ups
+        seen: list[Seen] = []
         for one in self._service.experiments.values():
             seen.append(Seen.of(one, vitals_of(one, hold_ups.of(one))))
-            if not len(seen) % _PIECE:
+            if len(seen) % _PIECE == 0:
                 yield b""
         for name, kind, summary, value in BY_EXPERIMENT:
-            samples = (
-                (one.label, number)
-                for one in seen
-                if (number := value(one)) is not None
-            )
+            samples: list[tuple[str, float]] = []
+            for facts in seen:
+                number = value(facts)
+                if number is not None:
+                    samples.append((facts.label, number))
             yield Family(name, kind, summary, samples).text()
         yield decided(seen).text()
         yield expert_failures(seen).text()
         yield sync_seconds(seen).text()
 
     def _of_process(self) -> Iterator[Family]:
-        service, room = self._service, self._service.room
-        versions = {
-            "version": oddsmith.__version__,
-            "python": platform.python_version(),
-        }
-        build = labels(*versions.items(), ("kernels", kernels.name()))
+        """Facts of the process and its connections."""
+        service = self._service
+        room = service.room
+        build = labels(
+            ("version", oddsmith.__version__),
+            ("python", platform.python_version()),
+            ("kernels", kernels.name()),
+        )
         yield Family(
             "oddsmith_build_info", "gauge", "What is running: always 1.", [(build, 1)]
         )
-        yield Family(
-            "oddsmith_stopping",
-            "gauge",
-            "1 from SIGTERM on.",
-            [("", int(service.draining))],
-        )
-        yield Family(
-            "process_threads", "gauge", "Threads of the process.", [("", _threads())]
-        )
-        yield Family(
-            "oddsmith_connections",
-            "gauge",
-            "Open connections.",
-            [("", room.taken)],
-        )
-        yield Family(
-            "oddsmith_connections_limit",
-            "gauge",
-            "The most there may be.",
-            [("", room.most)],
-        )
+        yield _gauge("oddsmith_stopping", "1 from SIGTERM on.", int(service.draining))
+        yield _gauge("process_threads", "Threads of the process.", _threads())
+        yield _gauge("oddsmith_connections", "Open connections.", room.n_open)
+        yield _gauge("oddsmith_connections_limit", "The most there may be.", room.most)
         yield Family(
             "oddsmith_connections_replaced_total",
             "counter",
             "Connections that were closed to make room for new ones.",
             [("", room.replaced)],
         )
-        refused = [
-            (labels(("status", status)), times)
-            for status, times in list(room.refused.items())
-        ]
-        yield Family(
+        yield _by_label(
             "oddsmith_wire_refusals_total",
             "counter",
             "Refused below the application.",
-            refused,
+            "status",
+            room.refused,
         )
-        beyond = [
-            (labels(("key", key)), times)
-            for key, times in list(service.rates.refused.items())
-        ]
-        yield Family(
+        yield _by_label(
             "oddsmith_rate_refusals_total",
             "counter",
             "Calls beyond the rate of a key.",
-            beyond,
+            "key",
+            service.rates.refused,
         )
         left = {} if service.ring is None else service.ring.seconds_left(_SOON)
-        ending = [
-            (labels(("key", key)), seconds)
-            for key, seconds in list(left.items())[:_KEYS]
-        ]
-        yield Family(
+        yield _by_label(
             "oddsmith_key_seconds_left",
             "gauge",
             "Time until a key ends, in its last 14 days.",
-            ending,
+            "key",
+            dict(list(left.items())[:_KEYS]),
         )
-        ages = [
-            (labels(("database", place)), age)
-            for place, age in service.hold_ups.ages().items()
-        ]
-        yield Family(
+        yield _by_label(
             "oddsmith_oldest_transaction_seconds",
             "gauge",
             "Age of a server's oldest transaction.",
-            ages,
+            "database",
+            service.hold_ups.ages(),
         )
+
+
+def _gauge(name: str, summary: str, value: float) -> Family:
+    """A gauge without labels."""
+    return Family(name, "gauge", summary, [("", value)])
+
+
+def _by_label(
+    name: str,
+    kind: Literal["counter", "gauge"],
+    summary: str,
+    label: str,
+    values: Mapping[Any, float],
+) -> Family:
+    """A metric with a value for each value of a label."""
+    samples = [(labels((label, key)), value) for key, value in list(values.items())]
+    return Family(name, kind, summary, samples)
 
 
 def _threads() -> int:
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
-        return threading.active_count()  # those that Python knows
+        return threading.active_count()  # without threads of compiled code

@@ -48,104 +48,114 @@ _LINKS = {
 
 def document(routes: "Sequence[Route]") -> bytes:
     """The document as JSON."""
-    given = (
-        one
-        for route in routes
-        for one in (route.message, route.answer, route.slate_answer)
-    )
-    types = [ErrorAnswer, *(one for one in given if one is not None)]
+    types: list[Any] = [ErrorAnswer]
+    for route in routes:
+        for one in (route.message, route.answer, route.slate_answer):
+            if one is not None:
+                types.append(one)
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
-    ref = dict(zip(types, schemas, strict=True))
+    references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, object]] = {}
     for route in routes:
-        fields = (
-            {}
-            if route.message is None
-            else components[route.message.__name__]["properties"]
-        )
-        paths.setdefault(route.path, {})[route.method.lower()] = _described(
-            route, ref, fields
-        )
-    for route in routes:  # those of queries are described as parameters
-        components.pop(
-            route.message.__name__ if route.method == "GET" and route.message else "",
-            None,
-        )
-    return msgspec.json.encode(
-        {
-            "openapi": "3.1.0",
-            "info": {
-                "title": "oddsmith",
-                "version": __version__,
-                "description": "Decisions with exact odds.",
-            },
-            "paths": paths,
-            "components": {
-                "schemas": components,
-                "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            },
-        }
-    )
+        fields: dict[str, JsonSchema] = {}
+        if route.message is not None:
+            fields = components[route.message.__name__]["properties"]
+        operation = _operation(route, references, fields)
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    for route in routes:  # queries are described as parameters
+        if route.method == "GET" and route.message is not None:
+            components.pop(route.message.__name__, None)
+    whole = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "oddsmith",
+            "version": __version__,
+            "description": "Decisions with exact odds.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.encode(whole)
 
 
-def _described(
-    route: "Route", ref: Mapping[object, JsonSchema], fields: Mapping[str, JsonSchema]
+def _operation(
+    route: "Route",
+    references: Mapping[object, JsonSchema],
+    fields: Mapping[str, JsonSchema],
 ) -> dict[str, object]:
     """One route as an operation; `fields` are the schemas of its message's fields."""
-    responses = {
-        str(status): _answer(_REASONS[status], ref[ErrorAnswer])
-        for status in route.statuses
-    }
+    responses: dict[str, dict[str, object]] = {}
+    for status in route.statuses:
+        responses[str(status)] = _answer(_REASONS[status], references[ErrorAnswer])
     if route.name == "ready":
-        responses["503"] = _answer(_REASONS[503], ref[route.answer])
-    answers = [
-        ref[one] for one in (route.answer, route.slate_answer) if one is not None
-    ]
-    responses["200"] = _answer(
-        route.summary,
-        {"anyOf": answers} if len(answers) > 1 else answers[0] if answers else {},
-    )
+        responses["503"] = _answer(_REASONS[503], references[route.answer])
+    responses["200"] = _success(route, references)
+    operation: dict[str, object] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "responses": dict(sorted(responses.items())),
+    }
+    if route.scopes:
+        operation["security"] = [{"key": []}]
+    if route.method == "GET":
+        operation["parameters"] = [
+            _parameter(name, schema, route.path) for name, schema in fields.items()
+        ]
+        return operation
+    content: dict[str, object] = {"schema": references[route.message]}
+    if route.examples:
+        content["examples"] = {
+            name: {"value": body} for name, body in route.examples.items()
+        }
+    operation["requestBody"] = {
+        "required": True,
+        "content": {"application/json": content},
+    }
+    return operation
+
+
+def _success(
+    route: "Route", references: Mapping[object, JsonSchema]
+) -> dict[str, object]:
+    """The response with status 200."""
     if route.name == "metrics":
-        responses["200"] = {
+        return {
             "description": route.summary,
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
+    answers: list[JsonSchema] = []
+    for one in (route.answer, route.slate_answer):
+        if one is not None:
+            answers.append(references[one])
+    schema: JsonSchema = {}
+    if len(answers) == 1:
+        schema = answers[0]
+    elif answers:
+        schema = {"anyOf": answers}
+    response = _answer(route.summary, schema)
     if route.name == "decide":
-        responses["200"]["links"] = _LINKS
-    described: dict[str, object] = {"operationId": route.name, "summary": route.summary}
-    described["responses"] = dict(sorted(responses.items()))
-    if route.scopes:
-        described["security"] = [{"key": []}]
-    if route.method == "GET":
-        described["parameters"] = [
-            _parameter(name, schema, route.path) for name, schema in fields.items()
-        ]
-    else:
-        content: dict[str, object] = {"schema": ref[route.message]}
-        if route.examples:
-            content["examples"] = {
-                name: {"value": body} for name, body in route.examples.items()
-            }
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": content},
-        }
-    return described
+        response["links"] = _LINKS
+    return response
 
 
 def _parameter(name: str, schema: JsonSchema, path: str) -> dict[str, object]:
     """A field of a query; one that may be left out is never null in a URL."""
-    within = f"{{{name}}}" in path
-    plain = next(
-        (one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema
-    )
+    is_in_path = f"{{{name}}}" in path
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            schema = choice
+            break
+    place = "path" if is_in_path else "query"
     return {
         "name": name,
-        "in": "path" if within else "query",
-        "required": within,
-        "schema": plain,
+        "in": place,
+        "required": is_in_path,
+        "schema": schema,
     }
 
 

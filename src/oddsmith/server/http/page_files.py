@@ -14,8 +14,7 @@ CSP = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What a file of the page may do in a browser: load files of this service, and ask
-it."""
+"""Permissions of the page in a browser: load files of this service, and call it."""
 
 _KINDS = {
     ".html": b"text/html; charset=utf-8",
@@ -23,7 +22,7 @@ _KINDS = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
-_MOVED = {
+_REDIRECTS = {
     "/": "/dashboard/",
     "/dashboard": "/dashboard/",
     "/dashboard/index.html": "/dashboard/",
@@ -38,71 +37,73 @@ class _File(NamedTuple):
 
 
 class PageFiles:
-    """Answers by path, for who has no key as well: files hold no data. Without any,
-    every path is unknown."""
+    """Answers by path, also to clients without a key: files contain no data. Without
+    files, every path is unknown."""
 
     def __init__(self, bodies: Mapping[str, bytes], docs: bytes) -> None:
         """`bodies` are those of the page by name, `index.html` among them; `docs` is
         the API for people."""
-        pages = {
-            f"/dashboard/{'' if name == 'index.html' else name}": (name, body)
-            for name, body in bodies.items()
-        }
-        pages["/docs"] = ("docs.html", docs)
-        self._files = (
-            {path: _file(*one) for path, one in pages.items()} if bodies else {}
-        )
+        self._files: dict[str, _File] = {}
+        for name, body in bodies.items():
+            path = "" if name == "index.html" else name
+            self._files[f"/dashboard/{path}"] = _file(name, body)
+        if bodies:
+            self._files["/docs"] = _file("docs.html", docs)
 
     def answer(
         self, method: str, path: str, headers: Headers, query: bytes = b""
     ) -> Response | None:
-        """The answer for a path, if it is one of the page's; 304 to a browser that has
-        the file.
+        """The response for a path of the page; 304 to a browser that has the file; None
+        for any other path.
 
-        Short ways keep the query, in which a link may name an experiment.
+        Redirects keep the query, in which a link may name an experiment.
         """
         if not self._files:
             return None
-        place, found = _MOVED.get(path), self._files.get(path)
-        if place is None and found is None:
+        target = _REDIRECTS.get(path)
+        file = self._files.get(path)
+        if target is None and file is None:
             return None
         if method != "GET":
             refusal = Refusal(
                 405, "method", f"method of {path!r:.80} must be GET; got {method:.20}"
             )
             return refusal.response((b"allow", b"GET, HEAD"))
-        if found is None:
-            there = str(place).encode() + (b"?" + query if query else b"")
-            return Response(
-                307, b"", [(b"location", there), (b"cache-control", b"no-cache")]
-            )
-        known = b",".join(value for name, value in headers if name == b"if-none-match")
-        tags = {tag.strip().removeprefix(b"W/") for tag in known.split(b",")}
-        return Response(
-            304 if tags & {found.etag, b"*"} else 200, found.body, found.headers
-        )
+        if file is None:
+            location = str(target).encode()
+            if query:
+                location += b"?" + query
+            own = [(b"location", location), (b"cache-control", b"no-cache")]
+            return Response(307, b"", own)
+        tags: set[bytes] = set()
+        for name, value in headers:
+            if name == b"if-none-match":
+                tags |= {tag.strip().removeprefix(b"W/") for tag in value.split(b",")}
+        is_known = file.etag in tags or b"*" in tags
+        status = 304 if is_known else 200
+        return Response(status, file.body, file.headers)
 
 
 def page_folder() -> dict[str, bytes]:
-    """The files of the page by name, of the kinds that a browser is told."""
+    """The files of the page by name, of the kinds that browsers load."""
     folder = files("oddsmith.server") / "dashboard"
-    return {
-        one.name: one.read_bytes()
-        for one in folder.iterdir()
-        if _suffix(one.name) in _KINDS
-    }
+    bodies: dict[str, bytes] = {}
+    for file in folder.iterdir():
+        if _suffix(file.name) in _KINDS:
+            bodies[file.name] = file.read_bytes()
+    return bodies
 
 
 def _file(name: str, body: bytes) -> _File:
-    etag = b'"%s"' % sha256(body).hexdigest().encode()
-    kind = _KINDS[_suffix(name)]
-    own = [
-        (b"content-type", kind),
+    digest = sha256(body).hexdigest()
+    etag = b'"%s"' % digest.encode()
+    headers = [
+        (b"content-type", _KINDS[_suffix(name)]),
         (b"etag", etag),
         (b"cache-control", b"no-cache"),
         (b"content-security-policy", CSP),
     ]
-    return _File(body, etag, own)
+    return _File(body, etag, headers)
 
 
 def _suffix(name: str) -> str:

@@ -1,5 +1,4 @@
-"""Rates: how many calls a second a key may make, counted by buckets that fill with
-time."""
+"""Rates: the largest number of calls per second of a key, counted by token buckets."""
 
 import math
 import re
@@ -18,12 +17,11 @@ __all__ = ["Rate", "Rates", "TooMany", "WrongKeys", "network_of", "read_rate"]
 _RATE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _MOST = 10_000_000
-_ADDRESSES = 10_000  # of which wrong keys are counted; the oldest is forgotten first
+_ADDRESSES = 10_000  # with counts of wrong keys; the oldest is forgotten first
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """So many calls a second in the long run, and `burst` of them at once after a
-    pause."""
+    """Calls per second in the long run, and `burst` calls at once after a pause."""
 
     per_second: Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
     burst: Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -36,8 +34,8 @@ _GUESSES = Rate(0.1, 20)
 
 
 def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
-    """The rate that a text like 100/s, 30/m or 1000/h stands for; its burst is one
-    second's worth unless given.
+    """Return the rate of a text like 100/s, 30/m or 1000/h; its burst is one second's
+    worth unless given.
 
     >>> print(read_rate("100/s"), read_rate("30/m", 10), read_rate(None), sep="; ")
     100/s, burst 100; 0.5/s, burst 10; None
@@ -47,36 +45,40 @@ def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
             raise InvalidInput(f"burst must stand beside rate; got {burst} without")
         return None
     match = _RATE.fullmatch(text)
-    per_second = float(match[1]) / _SECONDS[match[2]] if match else 0.0
+    per_second = 0.0
+    if match is not None:
+        per_second = float(match[1]) / _SECONDS[match[2]]
     if not per_second:
         raise InvalidInput(
             "rate must be a number above 0 of calls by /s, /m or /h, as in 100/s; got "
             f"{text!r:.60}"
         )
-    if burst is not None and not 1 <= burst <= _MOST:
+    if burst is None:
+        burst = max(1, int(per_second))
+    elif not 1 <= burst <= _MOST:
         raise InvalidInput(f"burst must be 1 to {_MOST:,} calls; got {burst}")
-    return Rate(per_second, max(1, int(per_second)) if burst is None else burst)
+    return Rate(per_second, burst)
 
 
 class _Bucket:
-    """Holds up to `burst` calls and gains `per_second`; one batch may overdraw it, and
-    later calls wait for that."""
+    """A token bucket: up to `burst` calls, refilled by `per_second`. One batch may
+    overdraw it; later calls wait for that."""
 
     __slots__ = ("_at", "_left", "rate")
 
     def __init__(self, rate: Rate, now: float) -> None:
-        self.rate, self._left, self._at = rate, float(rate.burst), now
+        self.rate = rate
+        self._left = float(rate.burst)
+        self._at = now
 
     def take(self, calls: int, now: float, least: float) -> float:
-        """0 and the calls are taken, if `least` are there; else the seconds until they
-        are."""
-        left = min(
-            float(self.rate.burst),
-            self._left + max(0.0, now - self._at) * self.rate.per_second,
-        )
-        self._left, self._at = left, now
-        if left < least:
-            return (least - left) / self.rate.per_second
+        """Take the calls and return 0 if `least` are left; else return the seconds
+        until they are."""
+        gain = max(0.0, now - self._at) * self.rate.per_second
+        self._left = min(float(self.rate.burst), self._left + gain)
+        self._at = now
+        if self._left < least:
+            return (least - self._left) / self.rate.per_second
         self._left -= calls
         return 0.0
 
@@ -104,7 +106,8 @@ class Rates:
     def __init__(
         self, default: Rate | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.default, self._clock = default, clock
+        self.default = default
+        self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
         self.refused: Counter[str] = Counter()  # calls, by the name of their key
 
@@ -113,17 +116,20 @@ class Rates:
         self._count(name, rate or self.default, 1, 1.0)
 
     def count_entries(self, name: str, rate: Rate | None, entries: int) -> None:
-        """Count what a batch has beside its first entry, which was counted as the call,
-        or raise TooMany."""
+        """Count the entries of a batch but the first, which was counted as the call, or
+        raise TooMany."""
         self._count(name, rate or self.default, entries - 1, 0.0)
 
     def _count(self, name: str, rate: Rate | None, calls: int, least: float) -> None:
         if rate is None:
             return
-        now, bucket = self._clock(), self._buckets.get(name)
+        now = self._clock()
+        bucket = self._buckets.get(name)
         if bucket is None or bucket.rate != rate:
-            bucket = self._buckets[name] = _Bucket(rate, now)
-        if wait := bucket.take(calls, now, least):
+            bucket = _Bucket(rate, now)
+            self._buckets[name] = bucket
+        wait = bucket.take(calls, now, least)
+        if wait:
             self.refused[name] += 1
             raise TooMany(rate, wait)
 
@@ -139,23 +145,26 @@ class WrongKeys:
     def __init__(
         self, rate: Rate = _GUESSES, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._rate, self._clock = rate, clock
+        self._rate = rate
+        self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def too_many(self, address: str) -> bool:
-        """Count a wrong key from an address; whether there were too many."""
-        place, now = network_of(address), self._clock()
-        bucket = self._buckets.get(place)
+        """Count a wrong key from an address; return whether there were too many."""
+        network = network_of(address)
+        now = self._clock()
+        bucket = self._buckets.get(network)
         if bucket is None:
-            bucket = self._buckets[place] = _Bucket(self._rate, now)
+            bucket = _Bucket(self._rate, now)
+            self._buckets[network] = bucket
             if len(self._buckets) > _ADDRESSES:
                 self._buckets.popitem(last=False)
         return bucket.take(1, now, 1.0) > 0
 
 
 def network_of(address: str) -> str:
-    """What an address is counted as: itself, or of IPv6 its network (/64), for who has
-    one address there has them all.
+    """The unit that an address is counted as: itself, or of IPv6 its network (/64),
+    because the owner of one address there has them all.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6")
     ('192.0.2.7', '20010db800010002')

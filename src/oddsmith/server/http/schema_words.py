@@ -1,7 +1,7 @@
-"""JSON schemas in words: what a value may be, for people."""
+"""JSON schemas in words, for people."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from oddsmith.server.http.openapi import JsonSchema
@@ -16,15 +16,13 @@ _PLAIN = {
     "boolean": "true or false",
     "null": "null",
 }
-_LENGTHS = {
-    "string": ("minLength", "maxLength", "characters"),
-    "array": ("minItems", "maxItems", "entries"),
-}
+_NO_END = 2**63 - 1  # the default of a position that has no end
+_LARGEST_EXACT = 2**53  # larger numbers stand for no limit
 
 
 class Field(NamedTuple):
-    """A field of a message: its name, with those around it, its kind in words, its
-    default, what is said of it."""
+    """A field of a message: its name behind those of the objects around it, its kind in
+    words, its default, its description."""
 
     name: str
     kind: str
@@ -43,23 +41,18 @@ class Field(NamedTuple):
     ) -> "Field":
         """The field of this schema."""
         default = schema.get("default")
-        # no end
-        shown = (
-            ""
-            if default is None or needed or default == 2**63 - 1
-            else json.dumps(default)
-        )
+        has_default = default is not None and default != _NO_END and not needed
         return cls(
             name,
-            words_of(schema, schemas),
-            shown,
-            str(schema.get("description", "")),
-            needed,
+            kind=words_of(schema, schemas),
+            default=json.dumps(default) if has_default else "",
+            about=str(schema.get("description", "")),
+            needed=needed,
         )
 
 
 def fields_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> list[Field]:
-    """The fields of an object, and those within them behind each.
+    """The fields of an object, each followed by the fields inside it.
 
     >>> page = {
     ...     "type": "object",
@@ -73,91 +66,83 @@ def fields_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> list[Fie
 
 
 def _fields(
-    schema: JsonSchema, schemas: Mapping[str, JsonSchema], before: str, deep: int
+    schema: JsonSchema, schemas: Mapping[str, JsonSchema], prefix: str, depth: int
 ) -> Iterator[Field]:
-    whole = _resolved(schema, schemas)
-    needed = set(whole.get("required", ())) if not before else set[str]()
+    whole = _dereference(schema, schemas)
+    required: Collection[str] = () if prefix else whole.get("required", ())
     for name, inner in whole.get("properties", {}).items():
-        yield Field.of(before + name, inner, schemas, needed=name in needed)
-        if deep > 1:
-            for part, mark in _within(inner, schemas):
-                yield from _fields(part, schemas, f"{before}{name}{mark}.", deep - 1)
+        path = prefix + name
+        yield Field.of(path, inner, schemas, needed=name in required)
+        if depth > 1:
+            for part, mark in _parts(inner, schemas):
+                yield from _fields(part, schemas, f"{path}{mark}.", depth - 1)
 
 
-def _within(
+def _parts(
     schema: JsonSchema, schemas: Mapping[str, JsonSchema]
 ) -> Iterator[tuple[JsonSchema, str]]:
-    """The objects with known fields that a value is, or has in it, and how these are
-    written."""
-    whole = _resolved(schema, schemas)
-    for one in whole.get("anyOf", ()):
-        yield from _within(one, schemas)
+    """The objects with known fields that a value is, or contains, and the marks behind
+    their names."""
+    whole = _dereference(schema, schemas)
+    for choice in whole.get("anyOf", ()):
+        yield from _parts(choice, schemas)
     if whole.get("properties"):
         yield whole, ""
     for key, mark in (("items", "[]"), ("additionalProperties", "{}")):
         inner = whole.get(key)
-        if isinstance(inner, dict) and _resolved(inner, schemas).get("properties"):
-            yield _resolved(inner, schemas), mark
+        if isinstance(inner, dict):
+            part = _dereference(inner, schemas)
+            if part.get("properties"):
+                yield part, mark
 
 
 def words_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> str:
-    """What a value may be.
+    """A schema in words.
 
-    >>> words_of(
-    ...     {
-    ...         "anyOf": [
-    ...             {"type": "array", "items": {"type": "string"}},
-    ...             {"type": "null"},
-    ...         ]
-    ...     },
-    ...     {},
-    ... )
+    >>> names = {"type": "array", "items": {"type": "string"}}
+    >>> words_of({"anyOf": [names, {"type": "null"}]}, {})
     'list of text, or null'
     """
-    whole: dict[str, Any] = _resolved(schema, schemas)
+    whole: dict[str, Any] = _dereference(schema, schemas)
     if "anyOf" in whole:
-        return ", or ".join(
-            dict.fromkeys(words_of(one, schemas) for one in whole["anyOf"])
-        )
+        choices = dict.fromkeys(words_of(one, schemas) for one in whole["anyOf"])
+        return ", or ".join(choices)
     if "enum" in whole:
         return " or ".join(json.dumps(one) for one in whole["enum"])
     kind = whole.get("type")
     if kind == "array":
         entries = words_of(whole.get("items", {}), schemas)
-        return f"list of {entries}{_limits(whole, *_LENGTHS['array'])}"
+        return f"list of {entries}{_length(whole, 'minItems', 'maxItems', 'entries')}"
     if kind == "object":
         inner = whole.get("additionalProperties")
-        return (
-            f"object of {words_of(inner, schemas)} by name"
-            if isinstance(inner, dict) and inner
-            else "object"
-        )
+        if isinstance(inner, dict) and inner:
+            return f"object of {words_of(inner, schemas)} by name"
+        return "object"
     if kind == "string":
-        return f"text{_limits(whole, *_LENGTHS['string'])}"
-    low, high = whole.get("minimum"), whole.get("maximum")
-    above, below = whole.get("exclusiveMinimum"), whole.get("exclusiveMaximum")
+        return f"text{_length(whole, 'minLength', 'maxLength', 'characters')}"
     plain = _PLAIN.get(str(kind), "anything")
+    above = whole.get("exclusiveMinimum")
+    below = whole.get("exclusiveMaximum")
     if above is not None and below is not None:
         return f"{plain} between {above:,} and {below:,}"
-    return plain + _range(low, high)
+    return plain + _range(whole.get("minimum"), whole.get("maximum"))
 
 
-def _limits(schema: JsonSchema, least: str, most: str, what: str) -> str:
+def _length(schema: JsonSchema, least: str, most: str, unit: str) -> str:
+    """The allowed length of a text or a list."""
     found = _range(schema.get(least), schema.get(most))
-    return f"{found} {what}" if found else ""
+    return f"{found} {unit}" if found else ""
 
 
 def _range(low: float | None, high: float | None) -> str:
-    if high is not None and high >= 2**53:
-        high = None
-    if low is None and high is None:
-        return ""
-    if high is None:
-        return f", at least {low:,}"
-    return f", at most {high:,}" if low is None else f", {low:,} to {high:,}"
+    """The allowed numbers."""
+    has_high = high is not None and high < _LARGEST_EXACT
+    if low is None:
+        return f", at most {high:,}" if has_high else ""
+    return f", {low:,} to {high:,}" if has_high else f", at least {low:,}"
 
 
-def _resolved(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> JsonSchema:
-    """A schema in place of its name."""
+def _dereference(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> JsonSchema:
+    """The schema that a reference names; a schema without reference is returned."""
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     return schemas.get(name, schema)

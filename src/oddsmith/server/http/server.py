@@ -28,28 +28,30 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way are answered, snapshots kept.
 
-    From SIGTERM on `/readyz` says 503 for `drain_s` seconds, and all else is answered
-    as before: who sends requests here has this time to see it. SIGINT, or a second
-    signal, does not wait.
+    After SIGTERM, `/readyz` answers 503 for `drain_s` seconds, and other requests are
+    answered as before, so that a load balancer can react. SIGINT, or a second signal,
+    does not wait.
     """
     room = room or Connections()
     config = server_config(app, host="", port=0, room=room)
     config.timeout_graceful_shutdown = GRACE_S
-    gc.freeze()  # what is loaded now stays: the collector need not look at it again
-    # a request leaves hundreds of objects, and none of them in circles
+    gc.freeze()  # loaded objects stay: the collector need not look at them again
+    # a request leaves hundreds of objects, none of them in reference cycles
     gc.set_threshold(10_000, 20, 20)
     _Server(config, app, room, drain_s).run(sockets=[door])
 
 
 class _Server(uvicorn.Server):
-    """Ends in order at a signal, and returns to its caller; uvicorn's own sends itself
-    the signal once more."""
+    """Ends in order at a signal, and returns to its caller; uvicorn's server sends
+    itself the signal again."""
 
     def __init__(
         self, config: uvicorn.Config, app: Limits, room: Connections, drain_s: float
     ) -> None:
         super().__init__(config)
-        self._app, self._room, self._drain_s = app, room, drain_s
+        self._app = app
+        self._room = room
+        self._drain_s = drain_s
         self._until = math.inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

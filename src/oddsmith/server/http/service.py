@@ -1,4 +1,4 @@
-"""Service: the experiments of one process, from their restoring to their end."""
+"""Service: the experiments of one process, from the start to the end."""
 
 import asyncio
 import logging
@@ -38,13 +38,13 @@ class Service:
     """Experiments by name, their metrics, the key ring (None: no keys are needed), and
     the table of routes.
 
-    `rate` is that of keys that have none of their own; `room` has the connections of
-    its server.
+    `rate` limits keys that have no rate of their own. `room` has the connections of the
+    server.
     """
 
     def __init__(
         self,
-        opened: Sequence[ExperimentSetup],
+        setups: Sequence[ExperimentSetup],
         routes: "Sequence[Route]",
         *,
         ring: KeyRing | None = None,
@@ -52,81 +52,78 @@ class Service:
         rate: Rate | None = None,
         room: Connections | None = None,
     ) -> None:
-        self._opened, self.routes, self.ring, self._clock = (
-            opened,
-            routes,
-            ring,
-            clock or Clock(),
-        )
-        self.document = document(routes)  # made once: everybody may ask for it
+        self._setups = setups
+        self.routes = routes
+        self.ring = ring
+        self._clock = clock or Clock()
+        self.document = document(
+            routes
+        )  # made once, because every client may ask for it
         self.draining = False
-        self._looking, self._look_again, self._found = (
-            asyncio.Lock(),
-            0.0,
-            dict[str, str](),
-        )
         self.experiments: dict[str, Experiment] = {}
-        self.rates, self.wrong_keys, self.room = (
-            Rates(rate),
-            WrongKeys(),
-            room or Connections(),
-        )
+        self.rates = Rates(rate)
+        self.wrong_keys = WrongKeys()
+        self.room = room or Connections()
         self.hold_ups = HoldUps(self.experiments.values())
         self.store_looks = StoreLooks()
         self.metrics = Metrics(self)
+        self._check_lock = asyncio.Lock()
+        self._next_check = 0.0
+        self._check_result: dict[str, str] = {}
         self._restoring: asyncio.Task[None] | None = None
-        self._long_reads, self._long_polls = LongReads(), LongPolls()
+        self._long_reads = LongReads()
+        self._long_polls = LongPolls()
 
     async def begin(self) -> None:
         """Start restoring all states; `/healthz` answers meanwhile."""
-        shared = self._clock, self._long_reads, Alarms(self._clock), self._long_polls
-        self.experiments |= {
-            one.file.name: Experiment(one, *shared) for one in self._opened
-        }
+        alarms = Alarms(self._clock)
+        for setup in self._setups:
+            self.experiments[setup.file.name] = Experiment(
+                setup, self._clock, self._long_reads, alarms, self._long_polls
+            )
         self._restoring = asyncio.create_task(self._restore_all())
 
     def drain(self) -> None:
-        """From now on `/readyz` says 503, and no call is held open."""
+        """From now on `/readyz` answers 503, and no call is held open."""
         self.draining = True
         self._long_polls.end()
 
     async def seldom(
-        self, look: "Callable[[Service], Awaitable[dict[str, str]]]"
+        self, check: "Callable[[Service], Awaitable[dict[str, str]]]"
     ) -> dict[str, str]:
-        """What a look has found: that of a moment ago, or a new one, for all that ask
-        meanwhile.
+        """Return the result of a check: a recent one, or a new one, which all callers
+        share that ask meanwhile.
 
-        A look is kept for a second, or twenty times as long as it took, but not longer
-        than five seconds.
+        A result is used for a second, or for 20 times as long as the check took, but
+        not for longer than 5 seconds.
         """
-        async with self._looking:
+        async with self._check_lock:
             start = monotonic()
-            if start >= self._look_again:
-                self._found = await look(self)
+            if start >= self._next_check:
+                self._check_result = await check(self)
                 end = monotonic()
-                self._look_again = end + min(max(1.0, 20 * (end - start)), 5.0)
-            return self._found
+                self._next_check = end + min(max(1.0, 20 * (end - start)), 5.0)
+            return self._check_result
 
     async def end(self) -> None:
-        """Keep snapshots, close the stores."""
+        """Save snapshots and close the stores."""
         await self._long_reads.close()
         self.store_looks.close()
         self._long_polls.end()
         if self._restoring is not None:
             self._restoring.cancel()
             await asyncio.gather(self._restoring, return_exceptions=True)
-        await asyncio.gather(
-            *(experiment.end() for experiment in self.experiments.values())
-        )
+        ends = [experiment.end() for experiment in self.experiments.values()]
+        await asyncio.gather(*ends)
 
     async def _restore_all(self) -> None:
-        """Side by side: an experiment that cannot be restored does not delay the
-        others."""
+        """Restore all states side by side: one that fails does not delay the others."""
         # each is restored in one go, while its store is open
         places = asyncio.Semaphore(_AT_ONCE)
-        await asyncio.gather(
-            *(_restore(experiment, places) for experiment in self.experiments.values())
-        )
+        tasks = [
+            _restore(experiment, places) for experiment in self.experiments.values()
+        ]
+        await asyncio.gather(*tasks)
 
 
 async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
@@ -136,11 +133,10 @@ async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
             async with places:
                 await experiment.begin()
         except Exception as error:
-            # others may say what is in a context
+            # texts of other errors may contain a context
             is_ours = isinstance(error, StoreFailed | BadFile)
-            trouble = (
-                f"its state cannot be restored: {error if is_ours else place_of(error)}"
-            )
+            reason = str(error) if is_ours else place_of(error)
+            trouble = f"its state cannot be restored: {reason}"
             if trouble != experiment.follower.trouble:
                 _log.error("experiment %s is not ready: %s", experiment.name, trouble)
             experiment.follower.trouble = trouble

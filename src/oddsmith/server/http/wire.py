@@ -1,5 +1,5 @@
-"""Connections below the application: uvicorn's, with limits on time, and on what is
-held before a head is there."""
+"""Connections below the application: uvicorn's, with limits on time and on the bytes of
+a head."""
 
 import logging
 from asyncio import TimerHandle, Transport
@@ -37,8 +37,8 @@ class Wire(HttpToolsProtocol):
     `message_bytes` a whole request with all that its encoding adds, trailers too. A
     usual request comes in one piece and sets no timer. At most `depth` requests wait
     behind the one that is being answered: the connection is closed after the last of
-    them. Of what is sent, `slow_bytes` must be read in `write_s` seconds: who does not
-    read is dropped. `room` decides who is let in, and who makes room.
+    them. A client that reads fewer than `slow_bytes` of an answer in `write_s` seconds
+    is dropped. `room` decides which connections are admitted, and which make room.
     """
 
     request_s: ClassVar[float] = 10.0
@@ -52,8 +52,11 @@ class Wire(HttpToolsProtocol):
 
     def __init__(self, *args: Any, room: Connections, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._room, self.logger = room, _requests
-        self._in_head, self._taken, self._over = True, 0, False
+        self._room = room
+        self.logger = _requests
+        self._in_head = True
+        self._taken = 0
+        self._over = False
         self._timer: TimerHandle | None = None
         self._stall: TimerHandle | None = None
         self._unsent = 0
@@ -61,7 +64,7 @@ class Wire(HttpToolsProtocol):
         self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """A new connection; its time runs from now, whether or not it sends
+        """Admit a new connection; its time runs from now, whether or not it sends
         anything."""
         super().connection_made(transport)
         self.flow = Flow(transport, self._rest)
@@ -71,11 +74,9 @@ class Wire(HttpToolsProtocol):
             return
         why = (
             f"at most {self._room.each:,} connections of one address are served at a "
-            "time"
+            "time; close some, or raise --connections-each"
         )
-        self._refuse(
-            Refusal(503, "busy", f"{why}; close some, or raise --connections-each")
-        )
+        self._refuse(Refusal(503, "busy", why))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end of a connection."""
@@ -111,11 +112,14 @@ class Wire(HttpToolsProtocol):
             return
         cycle.keep_alive &= (b"connection", b"close") not in response.headers
         head = head_of(response.status, tuple(response.headers), cycle.keep_alive)
-        head = head if response.status == 204 else head % len(response.body)
-        cycle.response_started = cycle.response_complete = True
-        # which have the length of what they leave out
-        is_bare = scope["method"] == "HEAD" or response.status == 304
-        self.transport.write(head if is_bare else head + response.body)
+        if response.status != 204:
+            head = head % len(response.body)
+        cycle.response_started = True
+        cycle.response_complete = True
+        # their length is that of the body that they leave out
+        has_no_body = scope["method"] == "HEAD" or response.status == 304
+        content = head if has_no_body else head + response.body
+        self.transport.write(content)
         cycle.message_event.set()
         self._room.note_answer(self)
         if not cycle.keep_alive:
@@ -131,8 +135,8 @@ class Wire(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """More bytes; of many the first piece now, and the next when others, and what
-        it asked for, had their turn."""
+        """Parse more bytes: of many bytes one piece now, and the next one after other
+        connections had their turn."""
         if self._rest:
             self._rest += data
             return
@@ -145,7 +149,7 @@ class Wire(HttpToolsProtocol):
         self.loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Parse the next piece of what has come."""
+        """Parse the next piece of the received bytes."""
         if self.transport.is_closing() or self._over:
             self._rest.clear()
             return
@@ -166,21 +170,11 @@ class Wire(HttpToolsProtocol):
         if self.transport.is_closing() or self._over:
             return
         if self._in_head and self._taken > self.head_bytes:
-            self._refuse(
-                Refusal(
-                    431,
-                    "headers_too_large",
-                    f"a head must have at most {self.head_bytes:,} bytes",
-                )
-            )
+            why = f"a head must have at most {self.head_bytes:,} bytes"
+            self._refuse(Refusal(431, "headers_too_large", why))
         elif self._taken > self.message_bytes:
-            self._refuse(
-                Refusal(
-                    413,
-                    "too_large",
-                    f"a request must have at most {self.message_bytes:,} bytes",
-                )
-            )
+            why = f"a request must have at most {self.message_bytes:,} bytes"
+            self._refuse(Refusal(413, "too_large", why))
         elif self._timer is None and (self._taken or not self._in_head):
             self._timer = self.loop.call_later(self.request_s, self._late)
 
@@ -191,7 +185,7 @@ class Wire(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is there; what it asks for waits its turn, unless too many do."""
+        """Queue the request of a complete head, unless too many wait."""
         if len(self.pipeline) >= self.depth:
             self.pipeline[0][0].keep_alive = False  # the last one that is answered
             self._over = True
@@ -202,19 +196,20 @@ class Wire(HttpToolsProtocol):
         self.cycle.keep_alive &= not self._room.closing
 
     def on_message_complete(self) -> None:
-        """The request is there; whatever comes now is the next one's head."""
+        """The request is complete; the next bytes belong to the next head."""
         super().on_message_complete()
         self._disarm()
-        self._in_head, self._taken = True, 0
+        self._in_head = True
+        self._taken = 0
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, in our own words."""
+        """Refuse bytes that are not HTTP, in our own words."""
         if self._over:
             return
         self._refuse(Refusal(400, "malformed", "a request must be valid HTTP/1.1"))
 
     def on_response_complete(self) -> None:
-        """An answer was handed over; where it was the last, it must also be read."""
+        """The answer is written; if it was the last one, watch that it is read."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch()
@@ -225,18 +220,18 @@ class Wire(HttpToolsProtocol):
         self._watch()
 
     def pause_writing(self) -> None:
-        """More was sent than the other side takes at once."""
+        """The client does not read as fast as we write."""
         super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
-        """The other side has read on."""
+        """The client has read on."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._read_on()
 
     def _watch(self) -> None:
-        """From now on what was sent must be read."""
+        """From now on the client must read its answers."""
         if self._stall is None:
             self._unsent = self.transport.get_write_buffer_size()
             self._stall = self.loop.call_later(self.write_s, self._stalled)
@@ -256,13 +251,8 @@ class Wire(HttpToolsProtocol):
             self._stall = None
 
     def _late(self) -> None:
-        self._refuse(
-            Refusal(
-                408,
-                "timeout",
-                f"a request must arrive within {self.request_s:g} seconds",
-            )
-        )
+        why = f"a request must arrive within {self.request_s:g} seconds"
+        self._refuse(Refusal(408, "timeout", why))
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -288,22 +278,22 @@ class Wire(HttpToolsProtocol):
 def head_of(
     status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool
 ) -> bytes:
-    """The head of an answer, with a place for the length of its body; one without
-    content (204) has none."""
+    """The head of an answer, with a place for the length of its body; an answer without
+    content (204) has no such place."""
     own = {name for name, _ in headers}
     pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
-    pairs += [] if keep_alive or b"connection" in own else [(b"connection", b"close")]
-    lines = [
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(),
-        *(b": ".join(pair) for pair in pairs),
-    ]
+    if not keep_alive and b"connection" not in own:
+        pairs.append((b"connection", b"close"))
+    first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()
+    lines = [first, *(b": ".join(pair) for pair in pairs)]
+    head = b"\r\n".join(lines)
     if status == 204:
-        return b"\r\n".join(lines) + b"\r\n\r\n"
-    return b"\r\n".join(lines).replace(b"%", b"%%") + b"\r\ncontent-length: %d\r\n\r\n"
+        return head + b"\r\n\r\n"
+    return head.replace(b"%", b"%%") + b"\r\ncontent-length: %d\r\n\r\n"
 
 
 class _Enough(Exception):
-    """Stops the parser: what it has read is as much as is answered."""
+    """Stops the parser: no further request of this connection is answered."""
 
 
 def server_config(
@@ -314,11 +304,8 @@ def server_config(
     room: Connections | None = None,
     wire: type[Wire] = Wire,
 ) -> uvicorn.Config:
-    """How uvicorn serves us: by `Wire`, without websockets, banner or trust in
-    forwarded addresses.
-
-    What is logged is left to the caller.
-    """
+    """The configuration of uvicorn: connections are `Wire`, without websockets, banner
+    or trust in forwarded addresses; logging is left to the caller."""
     protocol: Any = partial(wire, room=room or Connections())
     return uvicorn.Config(
         app,

@@ -46,8 +46,8 @@ _Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=_TEXT)]
 _Key = Annotated[str, Meta(max_length=LONGEST_ID, pattern=_TEXT)]
 _Arm = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
 _FEATURES = (
-    "What is known of the arm: an object, or a list of numbers, of one kind for all "
-    "arms; null for nothing."
+    "The features of the arm: an object, or a list of numbers, of one kind for all "
+    "arms; null for none."
 )
 _Features = Annotated[Any, Meta(description=_FEATURES)]
 _Offered = Annotated[
@@ -61,7 +61,7 @@ _Offered = Annotated[
     ),
 ]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
-# what is no name is not found: 404
+# other texts are no names, and not found: 404
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]
 _AnyId = Annotated[
     str,
@@ -90,8 +90,8 @@ class DecisionQuery(Query):
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One decision of a batch; `odds` says whether those of all arms are answered, as
-    they are up to 100 arms."""
+    """One decision of a batch. With `odds`, the answer has the propensities of all
+    arms; unless given, it has them up to 100 arms."""
 
     context: Any
     arms: _Offered = None
@@ -105,11 +105,11 @@ class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class SlotEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A slot of a page: what is known of it, the arms that it may show, and in shadow
-    mode what the incumbent shows.
+    """A slot of a page: its features, its eligible arms, and in shadow mode the
+    incumbent's arm.
 
-    `features` are joined to the context: an object beside an object, numbers behind
-    numbers.
+    `features` are joined to the context: the fields of two objects, or the numbers of
+    two lists.
     """
 
     name: _Id
@@ -124,8 +124,8 @@ _Slots = Annotated[
     | Annotated[list[SlotEntry], Meta(min_length=1, max_length=MOST_ARMS)],
     Meta(
         description=(
-            "How many arms to draw, for slots that are named by their numbers, or the "
-            "slots: the first is drawn from all arms, each next one from those left. "
+            "The number of arms to draw, for slots that are named by their numbers, or "
+            "the slots: the first is drawn from all arms, the next from the others. "
             "The context is joined by "
             '"slot", the slot\'s number.'
         )
@@ -145,21 +145,17 @@ class Decide(DecideEntry):
     slots: _Slots | None = None
 
     def __len__(self) -> int:
-        """How many decisions are asked for."""
-        return (
-            1
-            if self.slots is None
-            else self.slots
-            if isinstance(self.slots, int)
-            else len(self.slots)
-        )
+        """The number of decisions."""
+        if self.slots is None:
+            return 1
+        return self.slots if isinstance(self.slots, int) else len(self.slots)
 
 
 class DecideBatch(_Body):
-    """Many decisions at once, answered in order; one that fails does not harm the
-    others.
+    """Many decisions at once, answered in order; an entry that fails does not affect
+    the others.
 
-    `arms` are those of all entries that give none of their own. Entries times arms are
+    `arms` are the arms of entries that have none of their own. Entries times arms are
     at most 100,000.
     """
 
@@ -182,13 +178,13 @@ class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     def __post_init__(self) -> None:
         given = {"id": self.id or None, "slate": self.slate, "slot": self.slot}
-        named = [name for name, value in given.items() if value is not None]
-        if named == ["slate", "slot"]:
+        names = [name for name, value in given.items() if value is not None]
+        if names == ["slate", "slot"]:
             self.id = slot_id(str(self.slate), str(self.slot))
-        elif named != ["id"]:
+        elif names != ["id"]:
+            got = " and ".join(names) or "none"
             raise ValueError(
-                "id must be given, or slate and slot in its place; got "
-                f"{' and '.join(named) or 'none'}"
+                f"id must be given, or slate and slot in its place; got {got}"
             )
 
 
@@ -204,7 +200,7 @@ class RewardGiven(RewardEntry):
 
 
 class RewardBatch(_Body):
-    """Many rewards at once, answered in order; one that fails does not harm the
+    """Many rewards at once, answered in order; an entry that fails does not affect the
     others."""
 
     rewards: Annotated[list[RewardEntry], Meta(min_length=1, max_length=MOST)]
@@ -223,7 +219,7 @@ class Correct(_Body):
 
 
 class Activate(_Body):
-    """A deferred decision was shown, or all of a slate."""
+    """Activate a deferred decision, or all decisions of a slate."""
 
     id: _Id | None = None
     slate: _Id | None = None
@@ -239,7 +235,7 @@ class RosterChange(_Body):
 
 
 class _DecisionFacts(msgspec.Struct, kw_only=True):
-    """What every answer about a decision has."""
+    """The fields of every answer about a decision."""
 
     id: str
     experiment: str
@@ -251,10 +247,11 @@ class _DecisionFacts(msgspec.Struct, kw_only=True):
 
 
 class DecisionAnswer(_DecisionFacts, kw_only=True):
-    """A decision that is on disk: the arm, its exact odds, and the position of the
-    state it was made with.
+    """A decision that is on disk. It adds to the event the position in the log.
 
-    `odds` are those of all arms: unless asked for otherwise, up to 100 of them.
+    `propensity` is that of the arm, `odds` those of all arms, up to 100 arms unless the
+    call asks for them. `seen` is the position of the state that decided. In shadow mode
+    `would` is the policy's own arm. Experts in `asleep` made no prediction.
     """
 
     new: bool
@@ -264,8 +261,8 @@ class DecisionAnswer(_DecisionFacts, kw_only=True):
 
 
 class SlotAnswer(DecisionAnswer, kw_only=True):
-    """The decision about a slot, whose number is `slot`; odds are those given the slots
-    before it."""
+    """The decision of a slot, whose number is `slot`; its odds are conditional on the
+    slots before it."""
 
     slot: int
     name: str
@@ -281,15 +278,15 @@ class SlateAnswer(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """What it is called in the access log."""
+        """The id in the access log."""
         return self.slate
 
 
 class EventAnswer(msgspec.Struct):
     """An event that is on disk; `new` is false for one that was there before.
 
-    `parked` is true for a reward or an activation of an id that no decision has yet: it
-    counts once that is made. A mistyped id stays parked for ever.
+    `parked` is true for a reward or an activation whose id no decision has yet. It
+    counts once the decision is made; with a mistyped id it never does.
     """
 
     id: str
@@ -299,7 +296,7 @@ class EventAnswer(msgspec.Struct):
 
 
 class ErrorAnswer(msgspec.Struct):
-    """One sentence about what is wrong, and a word for programs."""
+    """One sentence about the error, and a code for programs."""
 
     error: str
     code: str
@@ -308,13 +305,14 @@ class ErrorAnswer(msgspec.Struct):
     def of(cls, error: BaseException) -> "ErrorAnswer":
         """The answer to an entry of a batch that was refused.
 
-        What is not the entry's fault is raised, and so the whole batch's status: an
-        error that is not ours, and a store that fails, for what was not kept must be
-        sent again.
+        Errors that are not the entry's fault are raised, and set the status of the
+        whole batch: unexpected errors, and a store that fails, because such entries
+        must be sent again.
         """
         if not isinstance(error, OddsmithError) or isinstance(error, StoreFailed):
             raise error
-        return cls(str(error), "conflict" if isinstance(error, Conflict) else "invalid")
+        code = "conflict" if isinstance(error, Conflict) else "invalid"
+        return cls(str(error), code)
 
 
 _ENTRIES = [
@@ -330,12 +328,12 @@ class Results(msgspec.Struct):
 
 
 class DecisionRecord(_DecisionFacts, kw_only=True):
-    """All that the log knows of one decision; with `context_hidden` neither its context
-    nor the features of its offer are shown: they are null.
+    """The record of one decision in the log. With `context_hidden`, context and
+    features are null.
 
-    `features` are null where arms did not come with the call, "erased" where they were.
-    An expert's `predicted` is about the arm that was drawn, `predictions` about all
-    arms: null where it slept, or cannot be asked again.
+    `features` are null where arms did not come with the call, "erased" where they were
+    erased. An expert's `predicted` is its prediction of the drawn arm, `predictions`
+    are those of all arms: null where it slept, or cannot predict again.
     """
 
     odds: dict[str, float]
@@ -356,8 +354,8 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
 
 
 class PosteriorAnswer(msgspec.Struct):
-    """How likely each expert is the one to follow, or what is known of arms, after all
-    events up to a position."""
+    """The posterior over experts, or the estimates of arms, after all events up to a
+    position."""
 
     experiment: str
     position: int

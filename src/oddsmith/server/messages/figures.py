@@ -1,4 +1,4 @@
-"""The messages of what pages show: sums of the log, as types."""
+"""The messages of the dashboard's figures and checks, as types."""
 
 import msgspec
 
@@ -36,7 +36,7 @@ class ArmColumns(msgspec.Struct):
     """Sums of one arm, or of others together, by bucket; rewards in the caller's units.
 
     `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and
-    `weighted_squares` of its square over those that drew the arm and count.
+    `weighted_squares` of its square over decisions that drew the arm and count.
     """
 
     drawn: list[int]
@@ -70,14 +70,15 @@ class SeriesAnswer(msgspec.Struct):
 
 
 class TargetValue(msgspec.Struct):
-    """What a target would have earned a decision, in the caller's units, over `n`
-    decisions that count.
+    """The value of a target: its mean reward per decision in the caller's units, over
+    `n` decisions that count.
 
-    `kind` is "served" (what was done), "uniform" (even odds over eligible arms), "arm"
-    (always this one; of arms that come with calls where it was offered) or, in shadow
-    mode, "policy". `ess` is what `n` is worth. Where an interval cannot be defended,
-    `refused` says why and there are no numbers. Where `is_cut`, the mean of weighted
-    rewards is outside the interval, and `value` is the nearer end.
+    `kind` is "served" (the decisions as they were), "uniform" (uniform random over
+    eligible arms), "arm" (always this arm; for arms that come with calls, where it was
+    offered) or, in shadow mode, "policy". `ess` is the effective sample size. Where an
+    interval cannot be defended, `refused` is the reason and there are no numbers. With
+    `is_cut`, the mean of weighted rewards is outside the interval, and `value` is the
+    nearer end.
     """
 
     name: str
@@ -120,8 +121,8 @@ class ExpertCheck(msgspec.Struct):
     """Whether an expert's predictions are the mean rewards: bets against it, refuted
     from an e-value of 20 on.
 
-    `loss` is the mean over the `n` rewards of decisions that it was asked for, which
-    other experts need not be.
+    `loss` is the mean over the `n` rewards of decisions in which the expert was awake;
+    other experts may have slept there.
     """
 
     expert: str
@@ -132,8 +133,8 @@ class ExpertCheck(msgspec.Struct):
 
 
 class RewardedCheck(msgspec.Struct):
-    """How many decisions are due (their window has closed; without a window: all), and
-    have a reward of their own."""
+    """The number of decisions that are due (their window has closed; without a window:
+    all), and of those with a reward of their own."""
 
     due: int
     rewarded: int
@@ -151,8 +152,8 @@ class OpenWindowsCheck(msgspec.Struct):
 
 
 class GuaranteeCheck(msgspec.Struct):
-    """What the theory promises about the regret after so many steps; nothing where it
-    does not cover the policy."""
+    """The regret bound after these steps; no bound where the theory does not cover the
+    policy."""
 
     covered: bool
     sentence: str
@@ -172,8 +173,8 @@ class SwitchCheck(msgspec.Struct):
 
 
 class ClipCheck(msgspec.Struct):
-    """How many of an expert's last predictions of drawn arms were at an end of its
-    clip, from `low` to `high`."""
+    """The number of an expert's last predictions of drawn arms that were at an end of
+    its clip, from `low` to `high`."""
 
     clipped: int
     n: int
@@ -182,8 +183,8 @@ class ClipCheck(msgspec.Struct):
 
 
 class ChecksAnswer(msgspec.Struct):
-    """Whether all is well: odds, experts, rewards, times, troubles, what the theory
-    promises."""
+    """Health of an experiment: odds, experts, rewards, times, faults, and the regret
+    bound."""
 
     experiment: str
     position: int
@@ -207,7 +208,7 @@ class ChecksAnswer(msgspec.Struct):
 
 
 class HistoryMark(msgspec.Struct):
-    """What happened at a position: "expert added" with a share, "expert retired", "arms
+    """An event at a position: "expert added" with a share, "expert retired", "arms
     added", or a "correction"."""
 
     position: int
@@ -218,11 +219,10 @@ class HistoryMark(msgspec.Struct):
 
 
 class PosteriorHistory(msgspec.Struct):
-    """The weight of each expert on the way, at most 200 points; null where it had not
+    """The weight of each expert over time, at most 200 points; null where it had not
     joined, or is among `others`.
 
-    Of many experts the 50 heaviest are told by name. The last point is the state as it
-    is.
+    The 50 heaviest experts are named. The last point is the current state.
     """
 
     experiment: str

@@ -25,8 +25,8 @@ _POSITION = 2**63 - 1  # the last that a database can hold
 class DecisionsQuery(Query):
     """A page of decisions, the newest first: at most `limit` before a position.
 
-    With `arm` those of one arm; with `reward` those that have none, or some (a default
-    is one). 5,000 decisions are looked at for a page.
+    `arm` selects decisions of one arm, `reward` decisions with or without a reward (a
+    default is one). At most 5,000 decisions are searched for a page.
     """
 
     before: Annotated[int, Meta(ge=0, le=_POSITION)] = _POSITION
@@ -51,8 +51,8 @@ class RewardRange(msgspec.Struct):
 
 
 class ExperimentFacts(msgspec.Struct):
-    """What an experiment is: `arms` is null where they come with calls; `trouble` says
-    why it is not ready."""
+    """Facts of an experiment: `arms` is null where they come with calls; `trouble` is
+    the reason why it is not ready."""
 
     name: str
     arms: list[str] | None
@@ -73,7 +73,7 @@ class Experiments(msgspec.Struct):
     """The experiments that a key may read, the version of the service, and whether it
     has keys.
 
-    `served` is false where stores are only looked at, by `oddsmith dashboard`.
+    `served` is false where `oddsmith dashboard` shows stores without serving them.
     """
 
     experiments: list[ExperimentFacts]
@@ -83,11 +83,10 @@ class Experiments(msgspec.Struct):
 
 
 class ListedDecision(msgspec.Struct):
-    """A decision in a list: when it was made, what was drawn with which odds, and what
-    it counts with.
+    """A decision in a list: its time, its arm with the propensity, and its reward.
 
-    `activated` is null for one that was not deferred. `counts` is null until it counts.
-    `slate` and `slot` are null for one that stands alone.
+    `activated` is null for a decision that was not deferred. `counts` is null until it
+    counts. `slate` and `slot` are null for a single decision.
     """
 
     id: str

@@ -1,5 +1,5 @@
-"""Messages that are not what a route takes, in one sentence: what, got, allowed, what
-to do next."""
+"""Refusals of messages that a route does not take, in one sentence: what, got, allowed,
+what to do next."""
 
 import json
 import re
@@ -65,69 +65,76 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
     reward must be a number; got 'high'
     """
     location = _PLACE.search(error)
-    place = location[1] if location else ""
-    text = error[: location.start()] if location else error
-    types = {
-        field.encode_name: field.type
-        for field in msgspec.structs.fields(_struct_at(message, place))
-    }
+    place = ""
+    text = error
+    if location is not None:
+        place = location[1]
+        text = error[: location.start()]
+    types = _field_types(_struct_at(message, place))
     names = ", ".join(types)
-    where = f"{place.removeprefix('.')}: " if place else ""
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
+    path = place.removeprefix(".")
+    where = f"{path}: " if path else ""
+    missing = re.fullmatch(r"Object missing required field `(.*)`", text)
+    if missing is not None:
         return f"{where}{missing[1]} must be given; got none. Fields: {names}"
-    if unknown := re.fullmatch(
-        r"Object contains unknown field `(.*)`", text, re.DOTALL
-    ):
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
+    if unknown is not None:
         name = unknown[1][:80]
-        return (
-            f"{where}{name} is not a field{hint(name, list(types)) or '.'} Allowed: "
-            f"{names}"
-        )
+        meant = hint(name, list(types)) or "."
+        return f"{where}{name} is not a field{meant} Allowed: {names}"
     if " must be given" in text:  # in our own words
         return f"{where}{text}. Fields: {names}"
-    what, got = place.removeprefix(".") or "the body", _got(body, place)
+    what = path or "the body"
+    got = _got(body, place)
     if text.startswith("Invalid enum value"):
-        return (
-            f"{what} must be "
-            f"{' or '.join(_choices(types[what.rpartition('.')[2]]))}{got}"
-        )
+        field = what.rpartition(".")[2]
+        choices = " or ".join(_choices(types[field]))
+        return f"{what} must be {choices}{got}"
     for form, allowed in _FORMS:
-        if match := re.fullmatch(form, text, re.DOTALL):
+        match = re.fullmatch(form, text, re.DOTALL)
+        if match is not None:
             return f"{what} must be {allowed(match)}{got}"
     return f"{what} is not allowed{got}; {text}"
+
+
+def _field_types(message: Any) -> dict[str, Any]:
+    """The type of each field of a struct."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(message)}
 
 
 def _struct_at(message: Any, place: str) -> Any:
     """The innermost struct on the way to a place."""
     for name, _ in _STEP.findall(place):
-        types = {
-            field.encode_name: field.type for field in msgspec.structs.fields(message)
-        }
-        message = _inside(types.get(name)) or message
+        kind = _field_types(message).get(name)
+        message = _struct_in(kind) or message
     return message
 
 
-def _inside(kind: Any) -> Any:
-    """The struct in a type: itself, or what a list or a choice of types holds; None
-    where there is none."""
+def _struct_in(kind: Any) -> Any:
+    """The struct in a type: the type itself, or one in a list or a union; None where
+    there is none."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
-    return next(
-        (found for one in get_args(kind) if (found := _inside(one)) is not None), None
-    )
+    for part in get_args(kind):
+        found = _struct_in(part)
+        if found is not None:
+            return found
+    return None
 
 
 def _choices(kind: Any) -> list[str]:
-    """The words of a type that allows some, or none of them."""
-    return [
-        word
-        for one in get_args(kind)
-        for word in ([one] if isinstance(one, str) else _choices(one))
-    ]
+    """The words that a type allows."""
+    words: list[str] = []
+    for part in get_args(kind):
+        if isinstance(part, str):
+            words.append(part)
+        else:
+            words += _choices(part)
+    return words
 
 
 def check_keys(body: bytes) -> None:
-    """Refuses JSON in which an object has a key twice: readers differ in which of the
+    """Refuse JSON in which an object has a key twice: readers differ in which of the
     two they believe.
 
     >>> check_keys(b'{"a": [{"b": 1}, {"b": 2}], "b": 3}')
@@ -136,7 +143,8 @@ def check_keys(body: bytes) -> None:
     oddsmith.core.errors.InvalidInput: a key must stand once in an object; got 'hour'
     twice: leave one of them out
     """
-    if b"\\" in body or body.count(b":") != _colons(msgspec.json.decode(body)):
+    has_escapes = b"\\" in body  # in which a colon may hide
+    if has_escapes or body.count(b":") != _colons(msgspec.json.decode(body)):
         json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
 
 
@@ -157,6 +165,7 @@ def _colons(value: Any) -> int:
 
 
 def _once(pairs: list[tuple[str, object]]) -> None:
+    """Refuse an object with a repeated key."""
     names: set[str] = set()
     for name, _ in pairs:
         if name in names:
@@ -179,16 +188,14 @@ def _kinds(names: str) -> str:
 def _ends(sign: str, count: str, *, one: str, many: str) -> str:
     """At least, or at most, so many things.
 
-    >>> (
-    ...     _ends(">=", "1", one="entry", many="entries"),
-    ...     _ends("<=", "1000", one="entry", many="entries"),
-    ... )
-    ('at least 1 entry', 'at most 1,000 entries')
+    >>> _ends(">=", "1", one="entry", many="entries")
+    'at least 1 entry'
+    >>> _ends("<=", "1000", one="entry", many="entries")
+    'at most 1,000 entries'
     """
-    return (
-        f"at {'least' if sign == '>=' else 'most'} {int(count):,} "
-        f"{one if count == '1' else many}"
-    )
+    bound = "at least" if sign == ">=" else "at most"
+    noun = one if count == "1" else many
+    return f"{bound} {int(count):,} {noun}"
 
 
 def _got(body: bytes, place: str) -> str:

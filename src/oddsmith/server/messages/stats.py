@@ -1,4 +1,4 @@
-"""The messages of the routes that tell how it is: counts, positions, health."""
+"""The messages of the routes about counts, positions and health."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ __all__ = ["ArmCount", "Health", "Stats", "StatsQuery", "Vitals"]
 
 class StatsQuery(Query):
     """A question about counts: of the arms, the most drawn ones first, `skip` are left
-    out and `limit` are told."""
+    out and `limit` are listed."""
 
     skip: Annotated[int, Meta(ge=0, le=10_000)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -38,8 +38,8 @@ class Vitals(msgspec.Struct):
 
 
 class ArmCount(msgspec.Struct):
-    """How often an arm was drawn, how many of these decisions count, and their mean
-    reward, in the caller's units."""
+    """The number of decisions that drew an arm, how many of them count, and their mean
+    reward in the caller's units."""
 
     decided: int
     rewarded: int
@@ -49,12 +49,11 @@ class ArmCount(msgspec.Struct):
 class Stats(msgspec.Struct):
     """Counts and positions, for people and dashboards.
 
-    `arms` are what the events up to `position` say, the most drawn ones first: the same
-    on every replica and after every restart. `n_arms` is how many there are to page
-    through; `others` are those that came with calls and were drawn too seldom to be
-    counted by name, all together.
-    `epoch` names the store; it has had this name for the events after position
-    `epoch_after`: not 0 in one that was restored from a backup.
+    `arms` are counted from the events up to `position`, the most drawn arms first: the
+    same on every replica and after every restart. `n_arms` is their number; `others`
+    are arms that came with calls and were drawn too seldom to be counted by name.
+    `epoch` names the store. It has this name for the events after position
+    `epoch_after`, which is not 0 in a store that was restored from a backup.
     """
 
     experiment: str
@@ -74,7 +73,7 @@ class Stats(msgspec.Struct):
 
 
 class Health(msgspec.Struct, omit_defaults=True):
-    """Whether it is well; each experiment's trouble in a sentence, if there is any, and
+    """Health of the service: the reason for each experiment that cannot decide, and
     whether the process stops.
 
     `warnings` are about experiments that decide, and learn late.

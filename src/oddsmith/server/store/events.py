@@ -81,14 +81,14 @@ class OwnDraw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """A decision, the position of the state it was made with, and whether it counts
-    only once it is activated.
+    """A decision as an event of the log. It adds to the `Decision` the id, the time,
+    the sender, and the position of the state that decided (`seen`).
 
-    `votes` (N, K) are the ballots its odds were made from. `shadow` says that an
-    incumbent acted: arm and odds are its; `own` is then what the policy would have
-    done.
-    `unit` keeps its decisions: this one is its `turn`, from 1 on. Decisions with one
-    `slate` were made together, each for a `slot`.
+    `votes` (N, K) are the ballots behind its odds. A `deferred` decision counts only
+    once it is activated. With `shadow` an incumbent acted: arm and odds are the
+    incumbent's, and `own` is the draw of the policy. Decisions of one `unit` are
+    numbered by `turn`, from 1 on; decisions of one `slate` were made together, each for
+    a `slot`.
     """
 
     kind: ClassVar[DecisionKind] = "decision"

@@ -197,11 +197,10 @@ class Line(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Where an event stands; `new` is False for one that was there before; `refused`
-    says why it is not kept.
+    """The answer of a store to an event. It adds the position in the log, or the
+    refusal; `new` is False for an event that was there before.
 
-    `parked` is a reward or an activation whose decision is not in the log yet: it
-    counts once that comes.
+    A `parked` reward or activation counts once its decision is in the log.
     """
 
     position: int

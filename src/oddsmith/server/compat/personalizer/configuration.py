@@ -1,9 +1,9 @@
-"""The service's configuration: what is safe to change goes into the log, and stands
-over the policy file from there on.
+"""The service's configuration. Changes are written into the log, and override the
+policy file from there on.
 
-Reward waits, the default reward, the mode and the retention have effects; what belongs
-to the store (the aggregation of rewards) or to the policy (its exploration) must be as
-it is; all else has none here, is kept, and given back.
+Reward wait, default reward, mode and retention have effects. The aggregation of rewards
+belongs to the store and the exploration to the policy, so they must not change. All
+other fields have no effect; they are stored and returned.
 """
 
 import re
@@ -34,30 +34,28 @@ _UNITS = (86_400.0, 3600.0, 60.0, 1.0)
 
 
 def seconds_of(name: str, text: str) -> float:
-    """The seconds of a duration in either spelling, to the 100 nanoseconds that both
-    can be written with.
+    """The seconds of a duration in either format, to 100 nanoseconds, which both can
+    express.
 
-    >>> [
-    ...     seconds_of("x", text)
-    ...     for text in ("00:10:00", "1.06:00:00", "PT10M", "P1DT6H", "PT0.5S")
-    ... ]
-    [600.0, 108000.0, 600.0, 108000.0, 0.5]
+    >>> seconds_of("x", "00:10:00"), seconds_of("x", "1.06:00:00")
+    (600.0, 108000.0)
+    >>> seconds_of("x", "PT10M"), seconds_of("x", "P1DT6H"), seconds_of("x", "PT0.5S")
+    (600.0, 108000.0, 0.5)
     """
-    match = (_SPAN.fullmatch(text) or _ISO.fullmatch(text)) if len(text) <= 40 else None
+    match = None
+    if len(text) <= 40:
+        match = _SPAN.fullmatch(text) or _ISO.fullmatch(text)
     if match is None:
         raise InvalidInput(
             f"{name} must be a duration such as PT10M or 00:10:00; got {text!r:.60}"
         )
     sign, *parts = match.groups()
-    total = round(
-        sum(
-            float(part) * unit
-            for part, unit in zip(parts, _UNITS, strict=True)
-            if part is not None
-        ),
-        7,
-    )
-    return -total if sign else total
+    total = 0.0
+    for part, unit in zip(parts, _UNITS, strict=True):
+        if part is not None:
+            total += float(part) * unit
+    seconds = round(total, 7)
+    return -seconds if sign else seconds
 
 
 def time_span(seconds: float) -> str:
@@ -67,28 +65,36 @@ def time_span(seconds: float) -> str:
     ('00:10:00', '1.06:00:00.5000000')
     """
     days, hours, minutes, rest = _parts(seconds)
-    fraction = f"{rest % 1:.7f}"[1:] if rest % 1 else ""
-    return (
-        f"{f'{days}.' if days else ''}{hours:02d}:{minutes:02d}:{int(rest):02d}"
-        f"{fraction}"
-    )
+    text = f"{hours:02d}:{minutes:02d}:{int(rest):02d}"
+    if days:
+        text = f"{days}.{text}"
+    fraction = rest % 1
+    if fraction:
+        text += f"{fraction:.7f}"[1:]
+    return text
 
 
 def iso(seconds: float) -> str:
-    """A duration as ISO 8601 has it.
+    """A duration in the format of ISO 8601.
 
     >>> iso(600.0), iso(108_000.0), iso(0.5), iso(1e-7)
     ('PT10M', 'P1DT6H', 'PT0.5S', 'PT0.0000001S')
     """
     days, hours, minutes, rest = _parts(seconds)
-    written = f"{rest:.7f}".rstrip("0").removesuffix(".")
-    texts = ((hours, f"{hours}H"), (minutes, f"{minutes}M"), (rest, f"{written}S"))
-    clock = "".join(text for number, text in texts if number)
-    return (
-        f"P{f'{days}D' if days else ''}{f'T{clock}' if clock else ''}"
-        if days or clock
-        else "PT0S"
-    )
+    clock = ""
+    if hours:
+        clock += f"{hours}H"
+    if minutes:
+        clock += f"{minutes}M"
+    if rest:
+        digits = f"{rest:.7f}".rstrip("0").removesuffix(".")
+        clock += f"{digits}S"
+    text = "P"
+    if days:
+        text += f"{days}D"
+    if clock:
+        text += f"T{clock}"
+    return text if days or clock else "PT0S"
 
 
 def _parts(seconds: float) -> tuple[int, int, int, float]:
@@ -103,7 +109,7 @@ _FOR_EVER = 36_500 * 86_400.0  # seconds: a wait that never ends
 _DAY = 86_400.0
 _EXPORT = 300.0
 _OPTIMIZATION = 28 * _DAY
-_FIRST = ("logMirrorEnabled", "logMirrorSasUri")  # what v1.0 has beside what is needed
+_FIRST_OPTIONAL = ("logMirrorEnabled", "logMirrorSasUri")  # in version 1.0
 _OURS = (
     "rewardWaitTime",
     "defaultReward",
@@ -111,114 +117,115 @@ _OURS = (
     "explorationPercentage",
     "logRetentionDays",
 )
-_APART = (*_OURS, "lastConfigurationEditDate")  # what is not kept as it was said
+_APART = (*_OURS, "lastConfigurationEditDate")  # not written as they were sent
+_CONSTANT = {
+    "rewardAggregation": "the store's",
+    "explorationPercentage": "the policy's: change it in a new policy file",
+}
+"""Fields that must not change, and their owners."""
 _DURATIONS = ("rewardWaitTime", "modelExportFrequency", "autoOptimizationFrequency")
 
 
 async def configuration(experiment: Experiment, visit: Visit) -> dict[str, Any]:
-    """The configuration as it is."""
-    return _spelt(_told(experiment), visit.parameters["version"])
+    """The current configuration."""
+    return _in_version(_fields(experiment), visit.parameters["version"])
 
 
 async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
-    """The configuration as it is from now on; a change is an event in the log, which
+    """Change the configuration, and return it. A change is an event in the log, which
     other replicas follow."""
     # one after the other, each on what the last one left
     async with experiment.changing:
         await experiment.take_settings()
-        before = _told(experiment)
-        after = before | _asked(visit.message)
+        before = _fields(experiment)
+        after = before | _message_fields(visit.message)
         _check(experiment, before, after)
-        changed = [name for name in after if after[name] != before.get(name)]
-        if changed:
+        is_change = any(after[name] != before.get(name) for name in after)
+        if is_change:
             key = request_id(visit) or uuid4().hex
             event = ConfigurationChange(
                 SETTINGS, _value(after), experiment.clock(), key, visit.sender
             )
             await experiment.append(event)
             await experiment.take_settings()
-    return _spelt(_told(experiment), visit.parameters["version"])
+    return _in_version(_fields(experiment), visit.parameters["version"])
 
 
-def _told(experiment: Experiment) -> dict[str, Any]:
+def _fields(experiment: Experiment) -> dict[str, Any]:
     """All fields, durations in seconds."""
-    settings, line = experiment.settings, experiment.change
-    default, said = (
-        round(experiment.scale.value(settings.default), 12),
-        dict[str, Any](),
-    )
+    settings = experiment.settings
+    line = experiment.change
+    default = round(experiment.scale.value(settings.default), 12)
+    caller_fields: dict[str, Any] = {}
     if line is not None:
-        default, said = setting_of(line)["default_reward"], setting_of(line)["said"]
-        said["lastConfigurationEditDate"] = (
-            datetime.fromtimestamp(line.time, UTC).isoformat().replace("+00:00", "Z")
-        )
-    days = settings.erase_after_days
-    told: dict[str, Any] = {
-        "rewardWaitTime": _FOR_EVER if settings.window is None else settings.window,
+        change = setting_of(line)
+        default = change["default_reward"]
+        caller_fields = change["said"]
+        edit_time = datetime.fromtimestamp(line.time, UTC).isoformat()
+        caller_fields["lastConfigurationEditDate"] = edit_time.replace("+00:00", "Z")
+    wait = _FOR_EVER if settings.window is None else settings.window
+    aggregation = "sum" if settings.rule == "sum" else "earliest"
+    mode = "Apprentice" if settings.shadow else "Online"
+    fields: dict[str, Any] = {
+        "rewardWaitTime": wait,
         "defaultReward": default,
-        "rewardAggregation": "sum" if settings.rule == "sum" else "earliest",
+        "rewardAggregation": aggregation,
         "explorationPercentage": _exploration(experiment),
         "modelExportFrequency": _EXPORT,
-        "logRetentionDays": -1
-        if days is None
-        else int(days)
-        if days == int(days)
-        else days,
+        "logRetentionDays": _retention(settings.erase_after_days),
         "logMirrorEnabled": False,
         "logMirrorSasUri": "",
-        "learningMode": "Apprentice" if settings.shadow else "Online",
+        "learningMode": mode,
         "isAutoOptimizationEnabled": False,
         "autoOptimizationFrequency": _OPTIMIZATION,
         "isInferenceExplainabilityEnabled": False,
     }
-    return told | said
+    return fields | caller_fields
+
+
+def _retention(days: float | None) -> float:
+    """The days after which contexts are erased; -1 for never."""
+    if days is None:
+        return -1
+    return int(days) if days == int(days) else days
 
 
 def _exploration(experiment: Experiment) -> float:
     """The share of draws that are uniform; 0 for policies that explore otherwise."""
     inner = gts_inside(experiment.follower.now.policy)
-    return (
-        0.0
-        if inner is None
-        else round(float(inner.gamma_at(max(experiment.steps, 1))), 6)
-    )
+    if inner is None:
+        return 0.0
+    gamma = inner.gamma_at(max(experiment.steps, 1))
+    return round(float(gamma), 6)
 
 
-def _asked(message: ServiceConfiguration) -> dict[str, Any]:
-    """The fields that were sent, durations in seconds; what is left out stays as it
-    is."""
-    asked: dict[str, Any] = {
-        field.encode_name: value
-        for field in msgspec.structs.fields(message)
-        if (value := getattr(message, field.name)) is not None
-    }
+def _message_fields(message: ServiceConfiguration) -> dict[str, Any]:
+    """The fields of a message that are set, durations in seconds."""
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(message):
+        value = getattr(message, field.name)
+        if value is not None:
+            fields[field.encode_name] = value
     for name in _DURATIONS:
-        if name in asked:
-            asked[name] = seconds_of(name, asked[name])
-    if "logMirrorSasUri" in asked:
-        # what follows is a secret
-        asked["logMirrorSasUri"] = asked["logMirrorSasUri"].partition("?")[0]
-    return asked
+        if name in fields:
+            fields[name] = seconds_of(name, fields[name])
+    if "logMirrorSasUri" in fields:
+        # the rest of the address is a secret
+        address, _, _ = fields["logMirrorSasUri"].partition("?")
+        fields["logMirrorSasUri"] = address
+    return fields
 
 
 def _check(
     experiment: Experiment, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    """Refuses what is out of range, or must not change, or not together."""
-    days, wait, default = (
-        after["logRetentionDays"],
-        after["rewardWaitTime"],
-        after["defaultReward"],
-    )
-    for name in ("rewardAggregation", "explorationPercentage"):
-        whose = (
-            "the store's"
-            if name == "rewardAggregation"
-            else "the policy's: change it in a new policy file"
-        )
-        if after[name] != before[name]:
+    """Refuse values that are out of range, must not change, or must not change
+    together."""
+    changes = {name for name in after if after[name] != before.get(name)}
+    for name, owner in _CONSTANT.items():
+        if name in changes:
             raise InvalidInput(
-                f"{name} must stay {before[name]!r}, for it is {whose}; got "
+                f"{name} must stay {before[name]!r}, because it is {owner}; got "
                 f"{after[name]!r:.60}"
             )
     for name in _DURATIONS:
@@ -227,25 +234,23 @@ def _check(
                 f"{name} must be more than 0 and at most {iso(_FOR_EVER)}; got "
                 f"{after[name]:g} s"
             )
-    low, high = experiment.scale.low, experiment.scale.high
+    low = experiment.scale.low
+    high = experiment.scale.high
+    default = after["defaultReward"]
     if not low <= default <= high:
         raise InvalidInput(
             f"defaultReward must be in [{low:g}, {high:g}], the scale of rewards; got "
             f"{default:g}"
         )
-    if not (
-        days == -1
-        or days >= wait / _DAY + 1
-        or (days, wait) == (before["logRetentionDays"], before["rewardWaitTime"])
-    ):
+    days = after["logRetentionDays"]
+    least_days = after["rewardWaitTime"] / _DAY + 1
+    is_other = bool(changes & {"logRetentionDays", "rewardWaitTime"})
+    if is_other and days != -1 and days < least_days:
         raise InvalidInput(
             "logRetentionDays must be -1, or at least a day more than rewardWaitTime, "
-            f"{wait / _DAY + 1:g}; got {days}"
+            f"{least_days:g}; got {days}"
         )
-    rewards = ("rewardWaitTime", "defaultReward")
-    if after["learningMode"] != before["learningMode"] and any(
-        after[name] != before[name] for name in rewards
-    ):
+    if "learningMode" in changes and changes & {"rewardWaitTime", "defaultReward"}:
         raise DoorRefusal(
             400,
             "InvalidLearningModeServiceConfiguration",
@@ -254,29 +259,34 @@ def _check(
         )
 
 
-def _value(after: dict[str, Any]) -> Any:
-    """What the log keeps: settings by our own names, and what was said beside them."""
-    wait, days = after["rewardWaitTime"], after["logRetentionDays"]
+def _value(fields: dict[str, Any]) -> Any:
+    """The value of the event: settings by our own names, and the rest of the fields."""
+    wait = fields["rewardWaitTime"]
+    window = None if wait == _FOR_EVER else wait
+    days = fields["logRetentionDays"]
+    retention = None if days == -1 else days
+    rest = {name: value for name, value in fields.items() if name not in _APART}
     return {
-        "window_s": None if wait == _FOR_EVER else wait,
-        "default_reward": after["defaultReward"],
-        "shadow": after["learningMode"] != "Online",
-        "erase_after_days": None if days == -1 else days,
-        "said": {name: value for name, value in after.items() if name not in _APART},
+        "window_s": window,
+        "default_reward": fields["defaultReward"],
+        "shadow": fields["learningMode"] != "Online",
+        "erase_after_days": retention,
+        "said": rest,
     }
 
 
-def _spelt(told: dict[str, Any], version: str) -> dict[str, Any]:
-    """The configuration as a version has it."""
-    first = version == "v1.0"
-    spell = time_span if first else iso
-    needed = [
-        field.encode_name
-        for field in msgspec.structs.fields(ServiceConfiguration)
-        if field.required
-    ]
-    return {
-        name: spell(value) if name in _DURATIONS else value
-        for name, value in told.items()
-        if not first or name in needed or name in _FIRST
-    }
+def _in_version(fields: dict[str, Any], version: str) -> dict[str, Any]:
+    """The configuration in the format of a version."""
+    format_duration = iso
+    names = set(fields)
+    if version == "v1.0":
+        format_duration = time_span
+        names = {*_FIRST_OPTIONAL}
+        for field in msgspec.structs.fields(ServiceConfiguration):
+            if field.required:
+                names.add(field.encode_name)
+    result: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in names:
+            result[name] = format_duration(value) if name in _DURATIONS else value
+    return result

@@ -1,5 +1,5 @@
-"""Estimates of policies over a log, as Personalizer's evaluations tell them: sums by
-time, a value and its interval.
+"""Estimates of policies over a log, in the format of Personalizer's evaluations: sums
+by time, a value and its interval.
 
 With w = π(a)/p(a) of the drawn action and r its reward in the caller's units, a summary
 has Σ w r, the number of events, Σ w and Σ (w r)². The average reward is Σ w r / Σ w
@@ -53,8 +53,7 @@ _UNKNOWN = (
 
 
 class Candidate(NamedTuple):
-    """A policy that is asked about, by the name that it was given, and what it would
-    do."""
+    """A policy of an evaluation: its name, and the arguments that define it."""
 
     name: str
     arguments: str
@@ -63,67 +62,69 @@ class Candidate(NamedTuple):
 def policy_results(
     log: Log, custom: Sequence[Candidate], scale: RewardScale
 ) -> list[dict[str, Any]]:
-    """The result of what was served, of the caller's own order, of even odds, and of
-    what was asked about."""
-    told = [(source, Candidate(source, word)) for source, word in _SOURCES.items()]
-    told += [("Custom", one) for one in custom]
+    """The results of the served policy, of the caller's own order, of uniform draws,
+    and of the custom policies."""
     seconds = window_of(log)
-    return [
-        {"policySource": source} | _result(log, one, scale, seconds)
-        for source, one in told
-    ]
+    results: list[dict[str, Any]] = []
+    for source, arguments in _SOURCES.items():
+        result = _result(log, Candidate(source, arguments), scale, seconds)
+        results.append({"policySource": source} | result)
+    for one in custom:
+        result = _result(log, one, scale, seconds)
+        results.append({"policySource": "Custom"} | result)
+    return results
 
 
 def window_of(log: Log) -> int:
-    """Seconds of the windows that the log is told by: the shortest of which there are
-    not too many.
+    """The length of the log's windows in seconds: the shortest one with at most 40
+    windows.
 
     >>> from oddsmith.logs.table import Log
     >>> hours = np.array([0, 30], dtype="datetime64[h]")
     >>> window_of(Log(arm=[0, 0], reward=[1, 0], time=hours))
     3600
     """
-    seconds = _seconds(log)
-    span = seconds.max() - seconds.min()
-    return next(
-        (one for one in _WINDOWS if span < (_MOST_WINDOWS - 1) * one), max(_WINDOWS)
-    )
+    times = _seconds(log)
+    span = times.max() - times.min()
+    for length in _WINDOWS:
+        if span < (_MOST_WINDOWS - 1) * length:
+            return length
+    return max(_WINDOWS)
 
 
 def _result(
     log: Log, one: Candidate, scale: RewardScale, seconds: int
 ) -> dict[str, Any]:
-    """What is known of one policy; where it cannot be run, only why."""
-    about: dict[str, Any] = {"name": one.name, "arguments": one.arguments}
+    """The result of one policy; where the log cannot judge it, only the reason."""
+    result: dict[str, Any] = {"name": one.name, "arguments": one.arguments}
     try:
         odds = _odds(log, one.arguments)
     except InvalidInput as error:
-        return about | {"summary": [], "totalSummary": None, "refused": str(error)}
-    window = {"aggregateTimeWindow": _WINDOWS[seconds]}
-    parts = [
-        {"timeStamp": time_text(start)}
-        | window
-        | _summary(log[rows], None if odds is None else odds[rows], scale)
-        for start, rows in _by_window(log, seconds)
-    ]
-    total = (
-        {"timeStamp": time_text(float(_seconds(log).min()))}
-        | window
-        | _summary(log, odds, scale)
-    )
-    return about | {
-        "summary": parts,
-        "totalSummary": total,
-        "refused": total["refused"],
-    }
+        return result | {"summary": [], "totalSummary": None, "refused": str(error)}
+    summaries: list[dict[str, Any]] = []
+    for start, rows in _by_window(log, seconds):
+        own_odds = None if odds is None else odds[rows]
+        summary = _summary(log[rows], own_odds, scale)
+        summaries.append(_head(start, seconds) | summary)
+    first = float(_seconds(log).min())
+    total = _head(first, seconds) | _summary(log, odds, scale)
+    result["summary"] = summaries
+    result["totalSummary"] = total
+    result["refused"] = total["refused"]
+    return result
 
 
-def _odds(log: Log, words: str) -> Array | None:
-    """The odds (T, K) of a policy that the log alone can judge; None for what was
-    served."""
-    if words == "served":
+def _head(start: float, seconds: int) -> dict[str, Any]:
+    """The start and the length of a window."""
+    return {"timeStamp": time_text(start), "aggregateTimeWindow": _WINDOWS[seconds]}
+
+
+def _odds(log: Log, arguments: str) -> Array | None:
+    """The odds (T, K) of a policy that the log alone can judge; None for the served
+    policy."""
+    if arguments == "served":
         return None
-    kind, _, name = words.strip().partition(":")
+    kind, _, name = arguments.strip().partition(":")
     if kind == "arm" and name:
         return arm_target(log, name)
     if name or kind not in _BY_LOG:
@@ -134,37 +135,34 @@ def _odds(log: Log, words: str) -> Array | None:
 def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]:
     """The sums of some rows, and the value with its interval; null, and `refused`,
     where it cannot be defended."""
-    sums: dict[str, Any] = {
-        "ipsEstimatorDenominator": int((~np.isnan(log.reward)).sum())
-    }
+    n_rewards = int((~np.isnan(log.reward)).sum())
+    sums: dict[str, Any] = {"ipsEstimatorDenominator": n_rewards}
     try:
         known = rewarded_rows(log)
-        rows = None if odds is None else rows_of(log, odds)
-        weights = np.ones(len(known)) if rows is None else rows.weights
+        weights = np.ones(len(known))
+        has_sums = True
+        if odds is not None:
+            rows = rows_of(log, odds)
+            weights = rows.weights
+            # too much of the policy's mass is missing: its sums mean nothing
+            has_sums = rows.missing.mean() <= MISSING
         gains = weights * scale.value(known.reward)
-        sums |= {
-            "snipsEstimatorDenominator": float(weights.sum()),
-            "nonZeroProbability": int((weights > 0).sum()),
-        }
-        sums |= {
-            "ipsEstimatorNumerator": float(gains.sum()),
-            "sumOfSquares": float(gains @ gains),
-        }
-        # then these sums say nothing of this policy
-        if rows is not None and rows.missing.mean() > MISSING:
-            sums |= {"ipsEstimatorNumerator": None, "sumOfSquares": None}
-        found = estimate(logged(log) if odds is None else snips(log, odds))
+        sums["snipsEstimatorDenominator"] = float(weights.sum())
+        sums["nonZeroProbability"] = int((weights > 0).sum())
+        sums["ipsEstimatorNumerator"] = float(gains.sum()) if has_sums else None
+        sums["sumOfSquares"] = float(gains @ gains) if has_sums else None
+        terms = logged(log) if odds is None else snips(log, odds)
+        found = estimate(terms)
     except InvalidInput as error:
         return sums | _no_value(str(error))
     if found.refused:
         return sums | _no_value(found.why)
-    value, low, high = (
-        scale.value(end) for end in (found.value, found.low, found.high)
-    )
-    half = max(high - value, value - low)
+    value = scale.value(found.value)
+    low = scale.value(found.low)
+    high = scale.value(found.high)
     return sums | {
         "averageReward": value,
-        "confidenceInterval": half,
+        "confidenceInterval": max(high - value, value - low),
         "low": low,
         "high": high,
         "refused": None,
@@ -185,13 +183,13 @@ def _by_window(log: Log, seconds: int) -> Iterator[tuple[float, Ints]]:
     """The start of each window that has decisions, and its rows."""
     numbers = _seconds(log) // seconds
     order = np.argsort(numbers, kind="stable").astype(np.int64)
-    starts = np.unique(numbers[order], return_index=True)
-    for number, rows in zip(
-        starts[0].tolist(), np.split(order, starts[1][1:]), strict=True
-    ):
+    windows, starts = np.unique(numbers[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    for number, rows in zip(windows.tolist(), parts, strict=True):
         yield number * seconds, rows
 
 
 def _seconds(log: Log) -> Array:
     """The times of decisions in seconds since 1970."""
-    return np.asarray(log.time).astype("datetime64[us]").astype(np.int64) / 1e6
+    microseconds = np.asarray(log.time).astype("datetime64[us]").astype(np.int64)
+    return microseconds / 1e6

@@ -1,7 +1,7 @@
 """The process of an evaluation: an order as JSON on its standard input, the answer on
 its standard output.
 
-It reads the store by itself, and has a low priority: decisions do not wait for it.
+It reads the store itself, and has a low priority: decisions do not wait for it.
 """
 
 import json
@@ -46,68 +46,66 @@ def main() -> None:
     order = json.load(sys.stdin)
     # also where the service is gone
     signal.setitimer(signal.ITIMER_REAL, order["seconds"])
-    _go_last()
+    _lower_priority()
     try:
         with closing(open_reader(order["place"], order["experiment"])) as reading:
-            told = answer(reading, order)
+            result = answer(reading, order)
     except OddsmithError as error:
-        told = {"why": str(error)}
-    print(json.dumps(told, allow_nan=False))
+        result = {"why": str(error)}
+    print(json.dumps(result, allow_nan=False))
 
 
-def _go_last() -> None:
-    """Take what time the service leaves, and be the first to go where memory ends."""
+def _lower_priority() -> None:
+    """Run while the service is idle, and be the first process to end if memory is
+    short."""
     os.nice(_NICE)
-    for file, value in (
-        ("autogroup", str(_NICE)),
-        ("oom_score_adj", "1000"),
-    ):  # sessions are weighed before their processes
+    # sessions are weighed before their processes
+    settings = {"autogroup": _NICE, "oom_score_adj": 1000}
+    for file, value in settings.items():
         with suppress(OSError):
-            Path(f"/proc/self/{file}").write_text(value)
+            Path(f"/proc/self/{file}").write_text(str(value))
 
 
 def answer(reading: Reading, order: dict[str, Any]) -> dict[str, Any]:
-    """The results of an order, with how many decisions they are of."""
+    """The results of an order, and the number of their decisions."""
     log = log_between(reading, order["start"], order["end"])
-    custom = [Candidate(*one) for one in order["policies"]]
-    return {
-        "events": len(log),
-        "policyResults": policy_results(log, custom, RewardScale(*order["reward"])),
-    }
+    custom = [Candidate(name, arguments) for name, arguments in order["policies"]]
+    low, high = order["reward"]
+    results = policy_results(log, custom, RewardScale(low, high))
+    return {"events": len(log), "policyResults": results}
 
 
 def log_between(reading: Reading, start: float, end: float) -> Log:
     """The decisions that were made from `start` to `end`, in seconds since 1970,
-    without what they were about."""
+    without their contexts."""
     parts: list[Log] = []
     cells = 0
-    for part in _parts(reading, np.array([start, end]) * 1e6):
+    for part in _parts(reading, start, end):
         cells += len(part) * part.n_arms
         if cells > CELLS:
-            most = f"{CELLS:,} (decisions times actions)"
             raise InvalidInput(
-                f"an evaluation must be of at most {most}; got more: choose a shorter "
-                "time"
+                f"an evaluation must be of at most {CELLS:,} (decisions times "
+                "actions); got more: choose a shorter time"
             )
         parts.append(part)
     if not parts:
-        times = " to ".join(
-            datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
-            for time in (start, end)
-        )
+        first = datetime.fromtimestamp(start, UTC).isoformat(timespec="seconds")
+        last = datetime.fromtimestamp(end, UTC).isoformat(timespec="seconds")
         raise InvalidInput(
-            f"there must be decisions from startTime to endTime; got none from {times}"
+            "there must be decisions from startTime to endTime; got none from "
+            f"{first} to {last}"
         )
     return Log.concatenated(parts)
 
 
-def _parts(reading: Reading, ends: Any) -> Iterator[Log]:
+def _parts(reading: Reading, start: float, end: float) -> Iterator[Log]:
     """The rows of the store within these times, some thousand at a time."""
-    low, high = ends.astype("datetime64[us]")
+    low, high = (np.array([start, end]) * 1e6).astype("datetime64[us]")
     for batch, _ in log_batches_of(reading):
-        if batch is not None and len(
-            part := batch[(batch.time >= low) & (batch.time <= high)]
-        ):
+        if batch is None:
+            continue
+        part = batch[(batch.time >= low) & (batch.time <= high)]
+        if len(part):
             yield part.without(*_UNUSED)
 
 

@@ -1,9 +1,9 @@
-"""Evaluations: questions about the log, kept in it with their answers, so that replicas
-and restarts know them.
+"""Evaluations: questions about the log. The log contains them and their answers, so
+that replicas and restarts know them.
 
 A question, its answer and its deletion are changes of settings, named by the
-evaluation's id. What has no answer is pending: the process that was asked begins it,
-and after a restart the one that is asked for it.
+evaluation's id. A question without an answer is pending: the process that received it
+begins with it, and after a restart the first process that reads it.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from oddsmith.server.experiment.threads import Busy
 from oddsmith.server.http.door import NO_CONTENT, DoorRefusal, Visit
 from oddsmith.server.http.response import JSON, Response
 from oddsmith.server.store.events import ConfigurationChange
-from oddsmith.server.store.protocol import Line
+from oddsmith.server.store.protocol import Line, Store
 
 __all__ = [
     "apply_evaluation",
@@ -40,9 +40,9 @@ __all__ = [
     "put_evaluation",
 ]
 
-QUESTION, ANSWER, DELETED = (
-    f"personalizer evaluation{what}" for what in ("", " result", " deleted")
-)
+QUESTION = "personalizer evaluation"
+ANSWER = "personalizer evaluation result"
+DELETED = "personalizer evaluation deleted"
 MOST_EVALUATIONS = 100
 _SECONDS = 900.0  # that one may take
 _UNDER_WAY = 10
@@ -50,8 +50,8 @@ _OWN = ("Online", "Baseline", "Random")
 _log = logging.getLogger(__name__)
 
 
-class _Kept(NamedTuple):
-    """An evaluation as the log has it; `answer` is None while it is pending."""
+class _Evaluation(NamedTuple):
+    """An evaluation in the log; `answer` is None while it is pending."""
 
     id: str
     created: float
@@ -60,22 +60,23 @@ class _Kept(NamedTuple):
 
 
 async def create_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Keep a question, and begin with it; a request that is sent again, by its id, is
-    no second one."""
+    """Write a question, and begin with it. A repeated request, by its id, is no second
+    question."""
     return await _create(experiment, visit, request_id(visit) or str(uuid4()))
 
 
 async def put_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Keep a question under the caller's id; the same one again changes nothing."""
-    return await _create(
-        experiment, visit, checked_id("id of an evaluation", visit.parameters["id"])
-    )
+    """Write a question under the caller's id; repeating it changes nothing."""
+    id = checked_id("id of an evaluation", visit.parameters["id"])
+    return await _create(experiment, visit, id)
 
 
 async def evaluations(experiment: Experiment, _: Visit) -> Response:
     """All evaluations, without their results."""
-    found = [_told(one) | {"policyResults": []} for one in await _all(experiment)]
-    return Response(200, json.dumps(found).encode(), JSON)
+    records: list[dict[str, Any]] = []
+    for one in await _all(experiment):
+        records.append(_record(one) | {"policyResults": []})
+    return Response(200, json.dumps(records).encode(), JSON)
 
 
 async def evaluation(experiment: Experiment, visit: Visit) -> Response:
@@ -83,21 +84,20 @@ async def evaluation(experiment: Experiment, visit: Visit) -> Response:
     one = await _one(experiment, visit.parameters["id"])
     if one.answer is None:
         _begin(experiment, one)
-    return Response(200, json.dumps(_told(one)).encode(), JSON)
+    return Response(200, json.dumps(_record(one)).encode(), JSON)
 
 
 async def delete_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Forget an evaluation: from now on there is none of this id."""
+    """Delete an evaluation."""
     one = await _one(experiment, visit.parameters["id"])
     experiment.long_reads.jobs.end((experiment.name, one.id))
-    await experiment.append(
-        ConfigurationChange(DELETED, True, experiment.clock(), one.id, visit.sender)
-    )
+    event = ConfigurationChange(DELETED, True, experiment.clock(), one.id, visit.sender)
+    await experiment.append(event)
     return NO_CONTENT
 
 
 async def apply_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """What is served already may be applied; another policy would be another log."""
+    """Accept the policy that is served; another policy would need another log."""
     contract: ApplyContract = visit.message
     one = await _one(experiment, contract.evaluation_id)
     names = [*_OWN, *(name for name, _ in one.question["policies"])]
@@ -115,122 +115,129 @@ async def apply_evaluation(experiment: Experiment, visit: Visit) -> Response:
 
 async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
     contract: EvaluationContract = visit.message
-    start, end = (
-        seconds_of("startTime", contract.start_time),
-        seconds_of("endTime", contract.end_time),
-    )
+    start = seconds_of("startTime", contract.start_time)
+    end = seconds_of("endTime", contract.end_time)
     if not start < end:
         raise InvalidInput(
             f"startTime must be before endTime; got {contract.start_time} and "
             f"{contract.end_time}"
         )
-    names = [one.name for one in contract.policies]
-    if len(names + list(_OWN)) > len({*names, *_OWN}):
-        twice = f"distinct, and none of {', '.join(_OWN)}"
-        raise DoorRefusal(
-            400,
-            "DuplicateCustomPolicyNames",
-            f"names of policies must be {twice}; got {names!r:.120}",
-        )
-    days = await asyncio.to_thread(date_range, experiment)
-    if days is None or end < days[0] or start > days[1]:
-        there = (
-            "there are none"
-            if days is None
-            else f"they are from {time_text(days[0])} to {time_text(days[1])}"
-        )
-        raise DoorRefusal(
-            400,
-            "NoLogsExistInDateRange",
-            f"there must be decisions from startTime to endTime; {there}",
-        )
+    _check_names([one.name for one in contract.policies])
+    await _check_dates(experiment, start, end)
     known = await _all(experiment)
     if len(known) >= MOST_EVALUATIONS and id not in {one.id for one in known}:
-        most = f"there must be at most {MOST_EVALUATIONS} evaluations"
-        raise InvalidInput(f"{most}; got one more: delete some first")
+        raise InvalidInput(
+            f"there must be at most {MOST_EVALUATIONS} evaluations; got one more: "
+            "delete some first"
+        )
     if len(experiment.long_reads.jobs) >= _UNDER_WAY:
         raise Busy(
             f"at most {_UNDER_WAY} evaluations may be under way; ask again later"
         )
-    question: Any = {"name": contract.name, "startTime": start, "endTime": end}
-    question |= {"policies": [[one.name, one.arguments] for one in contract.policies]}
+    question: dict[str, Any] = {
+        "name": contract.name,
+        "startTime": start,
+        "endTime": end,
+        "policies": [[one.name, one.arguments] for one in contract.policies],
+    }
     event = ConfigurationChange(
         QUESTION, question, experiment.clock(), id, visit.sender
     )
     try:
         await experiment.append(event)
         one = await _one(experiment, id)
-    except (Conflict, DoorRefusal) as error:  # it was asked otherwise, or deleted
+    except (Conflict, DoorRefusal) as error:  # another question, or a deleted one
         raise InvalidInput(
             f"evaluation {id!r:.60} must be as it was asked first, or have another id"
         ) from error
     if one.answer is None:
         _begin(experiment, one)
-    return Response(
-        201,
-        json.dumps(_told(one)).encode(),
-        [*JSON, (b"location", _location(visit, id))],
+    headers = [*JSON, (b"location", _location(visit, id))]
+    return Response(201, json.dumps(_record(one)).encode(), headers)
+
+
+def _check_names(names: list[str]) -> None:
+    """Refuse names of policies that are not distinct."""
+    if len({*names, *_OWN}) < len(names) + len(_OWN):
+        raise DoorRefusal(
+            400,
+            "DuplicateCustomPolicyNames",
+            f"names of policies must be distinct, and none of {', '.join(_OWN)}; got "
+            f"{names!r:.120}",
+        )
+
+
+async def _check_dates(experiment: Experiment, start: float, end: float) -> None:
+    """Refuse a time without decisions."""
+    dates = await asyncio.to_thread(date_range, experiment)
+    found = "there are none"
+    if dates is not None:
+        first, last = dates
+        if start <= last and first <= end:
+            return
+        found = f"they are from {time_text(first)} to {time_text(last)}"
+    raise DoorRefusal(
+        400,
+        "NoLogsExistInDateRange",
+        f"there must be decisions from startTime to endTime; {found}",
     )
 
 
 def _location(visit: Visit, id: str) -> bytes:
-    """Where an evaluation is, by the way that its caller has come."""
-    given, version = visit.parameters.get("experiment"), visit.parameters["version"]
-    words = [
-        given,
-        "personalizer",
-        version if version.startswith("v") else None,
-        "evaluations",
-        id,
-    ]
-    path = "".join("/" + quote(word, safe="") for word in words if word is not None)
-    return (
-        path if version.startswith("v") else f"{path}?api-version={version}"
-    ).encode()
+    """The address of an evaluation, in the version of the caller."""
+    version = visit.parameters["version"]
+    is_in_path = version.startswith("v")
+    words = ["personalizer"]
+    if "experiment" in visit.parameters:
+        words.insert(0, visit.parameters["experiment"])
+    if is_in_path:
+        words.append(version)
+    words += ["evaluations", id]
+    path = "".join("/" + quote(word, safe="") for word in words)
+    if not is_in_path:
+        path += f"?api-version={version}"
+    return path.encode()
 
 
-async def _all(experiment: Experiment) -> list[_Kept]:
-    """The evaluations that there are, the oldest first."""
-
-    def read() -> list[list[Line]]:
-        return [
-            experiment.store.of_setting(setting)
-            for setting in (QUESTION, ANSWER, DELETED)
-        ]
-
-    questions, answers, deleted = await asyncio.to_thread(read)
-    gone, told = (
-        {line.key for line in deleted},
-        {line.key: _value(line) for line in answers},
-    )
-    return [
-        _Kept(q.key, q.time, _value(q), told.get(q.key))
-        for q in questions
-        if q.key not in gone
-    ]
+async def _all(experiment: Experiment) -> list[_Evaluation]:
+    """All evaluations, the oldest first."""
+    return await asyncio.to_thread(_read_all, experiment.store)
 
 
-async def _one(experiment: Experiment, id: str) -> _Kept:
-    found = next((one for one in await _all(experiment) if one.id == id), None)
-    if found is None:
-        raise DoorRefusal(
-            404, "EvaluationNotFound", f"there is no evaluation {id!r:.60}"
-        )
+def _read_all(store: Store) -> list[_Evaluation]:
+    questions = store.of_setting(QUESTION)
+    answers = {line.key: _value(line) for line in store.of_setting(ANSWER)}
+    deleted = {line.key for line in store.of_setting(DELETED)}
+    found: list[_Evaluation] = []
+    for line in questions:
+        if line.key not in deleted:
+            answer = answers.get(line.key)
+            found.append(_Evaluation(line.key, line.time, _value(line), answer))
     return found
+
+
+async def _one(experiment: Experiment, id: str) -> _Evaluation:
+    for one in await _all(experiment):
+        if one.id == id:
+            return one
+    raise DoorRefusal(404, "EvaluationNotFound", f"there is no evaluation {id!r:.60}")
 
 
 def _value(line: Line) -> Any:
     return json.loads(line.body or "{}").get("value")
 
 
-def _told(one: _Kept) -> dict[str, Any]:
-    """An evaluation as programs read it; `why` and `events` are ours."""
+def _record(one: _Evaluation) -> dict[str, Any]:
+    """An evaluation for programs; `why` and `events` are our own fields."""
+    question = one.question
     answer = one.answer or {"status": "pending"}
+    start = time_text(question["startTime"])
+    end = time_text(question["endTime"])
     return {
         "id": one.id,
-        "name": one.question["name"],
-        "startTime": time_text(one.question["startTime"]),
-        "endTime": time_text(one.question["endTime"]),
+        "name": question["name"],
+        "startTime": start,
+        "endTime": end,
         "jobId": one.id,
         "status": answer["status"],
         "policyResults": answer.get("policyResults", []),
@@ -242,52 +249,53 @@ def _told(one: _Kept) -> dict[str, Any]:
     }
 
 
-def _begin(experiment: Experiment, one: _Kept) -> None:
-    """Begin with a question, unless it is under way here, or too many are: then it is
-    pending until it is asked for."""
+def _begin(experiment: Experiment, one: _Evaluation) -> None:
+    """Begin with a question, unless this process does so already. If too many are under
+    way, it is pending until it is read again."""
     jobs = experiment.long_reads.jobs
     if len(jobs) < _UNDER_WAY:
         jobs.begin((experiment.name, one.id), partial(_answer, experiment, one))
 
 
-async def _answer(experiment: Experiment, one: _Kept) -> None:
-    """Answer a question, and keep the answer; of two replicas that did, the first one's
+async def _answer(experiment: Experiment, one: _Evaluation) -> None:
+    """Answer a question, and write the answer. If two replicas do so, the first answer
     stays."""
-    question = one.question
-    order = {
-        "place": experiment.settings.store,
-        "experiment": experiment.name,
-        "seconds": _SECONDS,
-    }
-    order |= {
-        "reward": [experiment.scale.low, experiment.scale.high],
-        "policies": question["policies"],
-    }
-    order |= {"start": question["startTime"], "end": question["endTime"]}
+    answer = await _result(experiment, one.question)
+    event = ConfigurationChange(ANSWER, answer, experiment.clock(), one.id)
     try:
-        printed = experiment.long_reads.jobs.printed(
-            evaluation_process.__name__, json.dumps(order).encode(), _SECONDS
-        )
-        answer = json.loads(await printed)
-        answer["status"] = "failed" if "why" in answer else "completed"
-    except TimeoutError:
-        answer = {
-            "status": "timeout",
-            "why": f"it took more than {_SECONDS:g} seconds: choose a shorter time",
-        }
-    except OddsmithError as error:
-        answer = {"status": "failed", "why": str(error)}
-    try:
-        await experiment.append(
-            ConfigurationChange(ANSWER, answer, experiment.clock(), one.id)
-        )
+        await experiment.append(event)
     except Conflict:
         _log.info(
             "evaluation %s of %s was answered by another process, too",
             one.id,
             experiment.name,
         )
-    except StoreFailed as error:  # who asks for it begins anew
+    except StoreFailed as error:  # it begins again when it is read
         _log.warning(
             "evaluation %s of %s could not be kept: %s", one.id, experiment.name, error
         )
+
+
+async def _result(experiment: Experiment, question: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a process of its own, or the reason why there is none."""
+    order = {
+        "place": experiment.settings.store,
+        "experiment": experiment.name,
+        "seconds": _SECONDS,
+        "reward": [experiment.scale.low, experiment.scale.high],
+        "policies": question["policies"],
+        "start": question["startTime"],
+        "end": question["endTime"],
+    }
+    try:
+        output = await experiment.long_reads.jobs.printed(
+            evaluation_process.__name__, json.dumps(order).encode(), _SECONDS
+        )
+    except TimeoutError:
+        why = f"it took more than {_SECONDS:g} seconds: choose a shorter time"
+        return {"status": "timeout", "why": why}
+    except OddsmithError as error:
+        return {"status": "failed", "why": str(error)}
+    answer: dict[str, Any] = json.loads(output)
+    answer["status"] = "failed" if "why" in answer else "completed"
+    return answer

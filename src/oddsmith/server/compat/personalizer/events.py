@@ -1,4 +1,4 @@
-"""Reward and activate: what became of an event."""
+"""Reward and activation of an event."""
 
 from uuid import uuid4
 
@@ -14,14 +14,14 @@ __all__ = ["activate", "part_key", "reward"]
 
 
 async def reward(experiment: Experiment, visit: Visit) -> Response:
-    """Keep a reward; where the first one counts, a later one is passed over."""
-    id, key = visit.parameters["event"], part_key(experiment, visit)
+    """Write a reward; where the first one counts, a later one is ignored."""
+    message = RewardGiven(
+        id=visit.parameters["event"],
+        reward=visit.message.value,
+        key=part_key(experiment, visit),
+    )
     try:
-        await rewards.reward(
-            experiment,
-            RewardGiven(id=id, reward=visit.message.value, key=key),
-            visit.sender,
-        )
+        await rewards.reward(experiment, message, visit.sender)
     except Conflict:
         if experiment.settings.rule == "sum":
             raise
@@ -29,16 +29,15 @@ async def reward(experiment: Experiment, visit: Visit) -> Response:
 
 
 async def activate(experiment: Experiment, visit: Visit) -> Response:
-    """An event that was deferred counts from now on."""
-    await rewards.activate(
-        experiment, Activate(id=visit.parameters["event"]), visit.sender
-    )
+    """Activate a deferred event."""
+    message = Activate(id=visit.parameters["event"])
+    await rewards.activate(experiment, message, visit.sender)
     return NO_CONTENT
 
 
 def part_key(experiment: Experiment, visit: Visit) -> str:
-    """What tells the parts of a sum apart: the id of the request, so that one that is
-    sent again counts once."""
+    """The key of a part of a summed reward: the id of the request, so that a repeated
+    request counts once."""
     if experiment.settings.rule != "sum":
         return ""
     return request_id(visit) or uuid4().hex

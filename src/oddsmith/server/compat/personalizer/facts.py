@@ -1,11 +1,11 @@
-"""Policy, model, logs and status: what may be read of an experiment, and what cannot be
-set from outside.
+"""Policy, model, logs and status of an experiment, for reading.
 
-A policy is its file, and a model is the fold of the log: who could set either could not
-prove a decision any more.
+The policy is that of the policy file, and the model is the fold of the log. They cannot
+be set, because decisions could not be proved any more.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from oddsmith.files.state import pack
@@ -13,6 +13,7 @@ from oddsmith.server.compat.personalizer.times import time_text
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.door import NO_CONTENT, DoorRefusal, Visit
 from oddsmith.server.http.response import Response
+from oddsmith.server.store.protocol import Line, Store
 
 __all__ = [
     "date_range",
@@ -29,44 +30,40 @@ __all__ = [
 ]
 
 _PAGE = 1000
-_NEVER = 0.0  # while nothing was learnt, the model is as old as time
+_NEVER = 0.0  # the times of a model that has learnt nothing
 
 
 async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """The policy by its kind, and the fingerprint that snapshots and exports name it
-    by."""
-    kind, arms = experiment.setup.file.kind, experiment.arms
-    offered = "arms of the call" if arms is None else f"{len(arms)} arms"
-    return {
-        "name": kind,
-        "arguments": (
-            f"kind {kind}, fingerprint {experiment.store.fingerprint}, {offered}"
-        ),
-    }
+    """The kind of the policy, and its fingerprint, which snapshots and exports have."""
+    kind = experiment.setup.file.kind
+    fingerprint = experiment.store.fingerprint
+    arms = "arms of the call"
+    if experiment.arms is not None:
+        arms = f"{len(experiment.arms)} arms"
+    arguments = f"kind {kind}, fingerprint {fingerprint}, {arms}"
+    return {"name": kind, "arguments": arguments}
 
 
 async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
-    """The policy as it is: that of the file is the default."""
+    """The policy as it is: the default is that of the policy file."""
     return await policy(experiment, visit)
 
 
 async def fixed_policy(experiment: Experiment, _: Visit) -> Response:
-    """Refuses another policy."""
-    raise fixed(
-        "the policy",
-        f"change {experiment.setup.file.path.name}, and begin a new store",
-    )
+    """Refuse another policy."""
+    name = experiment.setup.file.path.name
+    raise fixed("the policy", f"change {name}, and begin a new store")
 
 
 async def fixed_model(_: Experiment, __: Visit) -> Response:
-    """Refuses another model, and none."""
+    """Refuse another model, and the deletion of the model."""
     raise fixed(
         "the model", "begin a new store, for which `start` in [service] names a state"
     )
 
 
 def fixed(what: str, instead: str) -> DoorRefusal:
-    """The refusal of what cannot be set from outside."""
+    """The refusal to set what the log and the policy file define."""
     return DoorRefusal(
         403,
         "InvalidApiAccess",
@@ -86,36 +83,34 @@ async def model(experiment: Experiment, _: Visit) -> Response:
 
 
 async def model_properties(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """When the log began, and when the last event came that the model knows."""
-    times = await asyncio.to_thread(
-        _learnt, experiment, experiment.follower.now.position
-    )
-    return {
-        name: time_text(time)
-        for name, time in zip(("creationTime", "lastModifiedTime"), times, strict=True)
-    }
+    """The times of the log's first event, and of the last event in the state."""
+    store = experiment.store
+    position = experiment.follower.now.position
+    first, last = await asyncio.to_thread(_end_times, store, position)
+    return {"creationTime": time_text(first), "lastModifiedTime": time_text(last)}
 
 
 async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
-    """When the first and the last decision were made."""
-    found = await asyncio.to_thread(date_range, experiment)
-    if found is None:
+    """The times of the first and the last decision."""
+    dates = await asyncio.to_thread(date_range, experiment)
+    if dates is None:
         raise DoorRefusal(404, "LogsPropertiesNotFound", "there are no logs yet")
-    return {"dateRange": {"from": time_text(found[0]), "to": time_text(found[1])}}
+    first, last = dates
+    return {"dateRange": {"from": time_text(first), "to": time_text(last)}}
 
 
 async def delete_logs(experiment: Experiment, _: Visit) -> Response:
-    """Erase the contexts of all decisions whose window is closed: those of others are
-    still to be learnt from.
+    """Erase the contexts of all decisions whose window is closed: the policy still
+    learns from the others.
 
-    A window without an end keeps none of them: else nothing could be erased, ever.
+    If the window has no end, all contexts are erased.
     """
     await experiment.erase(experiment.settings.window or 0.0)
     return NO_CONTENT
 
 
 async def status(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """That the key is right, and the experiment decides."""
+    """The key is valid, and the experiment decides."""
     return {
         "service": "oddsmith",
         "apiStatus": "Valid",
@@ -128,24 +123,30 @@ def date_range(experiment: Experiment) -> tuple[float, float] | None:
     none."""
     store = experiment.store
     head = store.head()
-    first = next(
-        (line.time for line in store.lines(0, head) if line.kind == "decision"), None
-    )
+    first = _decision_time(store.lines(0, head))
     if first is None:
         return None
     before = head + 1
     while True:
         lines = store.lines_back(before, _PAGE)
-        last = next((line.time for line in lines if line.kind == "decision"), None)
+        last = _decision_time(lines)
         if last is not None:
             return first, last
         before = lines[-1].position
 
 
-def _learnt(experiment: Experiment, position: int) -> tuple[float, float]:
-    """The times of the first event, and of the one at a position."""
-    first = next((line.time for line in experiment.store.lines(0, position)), _NEVER)
-    last = next(
-        (line.time for line in experiment.store.lines_back(position + 1, 1)), _NEVER
-    )
-    return first, last
+def _decision_time(lines: Iterable[Line]) -> float | None:
+    """The time of the first decision among these lines."""
+    for line in lines:
+        if line.kind == "decision":
+            return line.time
+    return None
+
+
+def _end_times(store: Store, position: int) -> tuple[float, float]:
+    """The times of the first event, and of the event at a position."""
+    first = next(iter(store.lines(0, position)), None)
+    last = next(iter(store.lines_back(position + 1, 1)), None)
+    if first is None or last is None:
+        return _NEVER, _NEVER
+    return first.time, last.time

@@ -2,9 +2,9 @@
 reason why it is none.
 
 A log is dsjson by tags (`logs/dsjson.py`), years of it from many versions of a service:
-one broken line must not cost the others. What is no event is never passed over in
-silence. Rewards outside of the scale are no broken lines, but a wrong scale: without
-them a history would be one without its failures, so they stop the reading.
+a broken line must not cost the others, and every line that is no event is reported.
+Rewards outside of the scale mean a wrong scale, not a broken line. Without them the
+history would lack its failures, so they raise.
 """
 
 import json
@@ -26,6 +26,7 @@ from oddsmith.core.names import count_of
 from oddsmith.logs.dsjson import looks_like, rows_of_event
 from oddsmith.logs.files import path_of
 from oddsmith.logs.slot_events import are_slots
+from oddsmith.server.store.events import LONGEST_ID, is_id
 
 __all__ = [
     "PersonalizerEvent",
@@ -48,7 +49,6 @@ UNREAD: dict[UnreadKind, str] = {
 """Why a line is no event, in words."""
 
 _LONGEST = 2**24  # bytes of a line; 50 actions with 40 features are some 50 kB
-_LONGEST_ID = 256
 
 
 class PersonalizerEvent(NamedTuple):
@@ -96,12 +96,17 @@ class RewardsOutside(InvalidInput):
         super().__init__(sentence)
 
 
-class _NotRead(Exception):
+class _NotAnEvent(Exception):
     """A line is no event."""
 
     def __init__(self, kind: UnreadKind, why: str) -> None:
-        self.kind, self.why = kind, why
+        self.kind: UnreadKind = kind
+        self.why = why
         super().__init__(why)
+
+
+def _broken(why: str) -> _NotAnEvent:
+    return _NotAnEvent("broken", why)
 
 
 def events(
@@ -110,28 +115,37 @@ def events(
     """The lines of these files, in their order; rewards in the units of `scale`. Memory
     does not grow with the log.
 
-    The slots of an event follow each other.
-    An EventId that comes again is refused: the first one counts. The first reward
-    outside of the scale raises.
+    The slots of an event follow each other. A repeated EventId is refused: the first
+    one counts. The first reward outside of the scale raises.
     """
     return _events([path_of(path) for path in paths], scale)
 
 
 def check_rewards(paths: Sequence[Path | str], scale: RewardScale) -> None:
-    """Raises `RewardsOutside` if an event in these files has a reward outside of the
+    """Raise `RewardsOutside` if an event in these files has a reward outside of the
     scale; no other line is refused.
 
-    Only what events cost is looked at, so this takes a small part of the time of
-    reading them, and no memory.
+    It reads only the costs of events, so it takes a small part of the time of reading
+    the events, and no memory.
     """
-    first, count, low, high = "", 0, scale.low, scale.high
+    first = ""
+    count = 0
+    low = scale.low
+    high = scale.high
     for path in [path_of(path) for path in paths]:
         for number, content in _lines(path):
-            if values := _outside(content, scale):
-                first = first or f"{path}, line {number}: {_must(values[0], scale)}"
-                count, low, high = count + 1, min(low, *values), max(high, *values)
+            rewards = _rewards_outside(content, scale)
+            if not rewards:
+                continue
+            if not first:
+                first = f"{path}, line {number}: {_reward_rule(rewards[0], scale)}"
+            count += 1
+            low = min(low, *rewards)
+            high = max(high, *rewards)
     if count:
-        more = f" (and so in {count_of(count - 1, 'line')} more)" if count > 1 else ""
+        more = ""
+        if count > 1:
+            more = f" (and so in {count_of(count - 1, 'line')} more)"
         raise RewardsOutside(first + more, _units(low, high))
 
 
@@ -141,72 +155,84 @@ def _events(
     with closing(_Ids()) as known:
         for path in files:
             for number, content in _lines(path):
-                yield from _read(str(path), number, content, scale, known)
+                yield from _events_of_line(str(path), number, content, scale, known)
 
 
-def _read(
+def _events_of_line(
     file: str, number: int, content: bytes, scale: RewardScale, known: "_Ids"
 ) -> Sequence[PersonalizerEvent | Unread]:
+    """The events of a line: one for each slot; or the reason why there is none."""
     try:
-        found, id = _found(_object(content))
-        if (first := known.first(id, file, number)) is not None:
-            raise _NotRead("repeat", f"EventId {id!r:.60} was there before, in {first}")
-    except _NotRead as error:
+        event = _object(content)
+        decisions = _decisions(event)
+        id = _id(event)
+        earlier = known.first(id, file, number)
+        if earlier is not None:
+            raise _NotAnEvent(
+                "repeat", f"EventId {id!r:.60} was there before, in {earlier}"
+            )
+    except _NotAnEvent as error:
         return [Unread(file, number, error.kind, error.why)]
     except BrokenLog as error:
         return [Unread(file, number, "broken", f"{error.column} {error.rule}")]
     except InvalidInput as error:
         return [Unread(file, number, "broken", str(error))]
-    if values := _beyond(found, scale):
-        units = _units(min(scale.low, *values), max(scale.high, *values))
-        raise RewardsOutside(f"{file}, line {number}: {_must(values[0], scale)}", units)
-    rewards = [
-        None if one["reward"] is None else scale.reward(one["reward"]) for one in found
-    ]
-    return [
-        PersonalizerEvent(file, number, **one | {"reward": r})
-        for one, r in zip(found, rewards, strict=True)
-    ]
+    rewards = _outside(decisions, scale)
+    if rewards:
+        units = _units(min(scale.low, *rewards), max(scale.high, *rewards))
+        rule = _reward_rule(rewards[0], scale)
+        raise RewardsOutside(f"{file}, line {number}: {rule}", units)
+    found: list[PersonalizerEvent] = []
+    for decision in decisions:
+        reward = decision.pop("reward")
+        if reward is not None:
+            reward = scale.reward(reward)
+        found.append(PersonalizerEvent(file, number, reward=reward, **decision))
+    return found
 
 
-def _outside(content: bytes, scale: RewardScale) -> list[float]:
+def _rewards_outside(content: bytes, scale: RewardScale) -> list[float]:
     """The rewards of a line that are outside of the scale, if it is an event."""
     try:
         event = _object(content)
         outcomes = event.get("_outcomes")
-        parts = (event, *outcomes) if isinstance(outcomes, list) else (event,)
-        costs = [one.get("_label_cost") for one in parts if isinstance(one, dict)]
-        if all(
-            scale.low <= -cost <= scale.high
-            for cost in costs
-            if isinstance(cost, int | float)
-        ):
+        parts = [event, *outcomes] if isinstance(outcomes, list) else [event]
+        if all(_is_within(part, scale) for part in parts):
             return []
-        return _beyond(_found(event)[0], scale)
-    except (_NotRead, InvalidInput):
+        return _outside(_decisions(event), scale)
+    except (_NotAnEvent, InvalidInput):
         return []
 
 
-def _beyond(found: list[dict[str, Any]], scale: RewardScale) -> list[float]:
+def _is_within(part: object, scale: RewardScale) -> bool:
+    """Whether the cost of an event or a slot, if it has one, is in the scale."""
+    cost = part.get("_label_cost") if isinstance(part, dict) else None
+    return not isinstance(cost, int | float) or scale.low <= -cost <= scale.high
+
+
+def _outside(decisions: list[dict[str, Any]], scale: RewardScale) -> list[float]:
+    """The rewards that are outside of the scale."""
+    rewards = [decision["reward"] for decision in decisions]
     return [
-        r
-        for one in found
-        if (r := one["reward"]) is not None and not scale.low <= r <= scale.high
+        reward
+        for reward in rewards
+        if reward is not None and not scale.low <= reward <= scale.high
     ]
 
 
-def _must(value: float, scale: RewardScale) -> str:
+def _reward_rule(value: float, scale: RewardScale) -> str:
     return f"the reward must be in [{scale.low:g}, {scale.high:g}]; got {value:g}"
 
 
 def _units(low: float, high: float) -> RewardScale:
-    """Personalizer's own units where they do, else those that were seen."""
-    return RewardScale(low, high) if low < -1 or high > 1 else RewardScale(-1.0, 1.0)
+    """Personalizer's own units if they contain these rewards, else units that do."""
+    if low < -1 or high > 1:
+        return RewardScale(low, high)
+    return RewardScale(-1.0, 1.0)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, numbered from 1; of one that is too long, as much as shows
-    that."""
+    """The lines of a file, numbered from 1; a line that is too long is cut."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -222,21 +248,19 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _object(content: bytes) -> dict[str, Any]:
     """The JSON object in a line."""
     if len(content) > _LONGEST:
-        raise _NotRead("broken", f"must have at most {_LONGEST:,} bytes; it has more")
+        raise _broken(f"must have at most {_LONGEST:,} bytes; it has more")
     try:
         text = content.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise _NotRead("broken", f"must be UTF-8; {error!s:.100}") from error
+        raise _broken(f"must be UTF-8; {error!s:.100}") from error
     if not text:
-        raise _NotRead("empty", "it is empty")
+        raise _NotAnEvent("empty", "it is empty")
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise _NotRead("broken", f"must be a JSON object; {error!s:.100}") from error
+        raise _broken(f"must be a JSON object; {error!s:.100}") from error
     if not isinstance(value, dict):
-        raise _NotRead(
-            "broken", f"must be a JSON object; it is a {type(value).__name__}"
-        )
+        raise _broken(f"must be a JSON object; it is a {type(value).__name__}")
     return value
 
 
@@ -244,120 +268,107 @@ def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
-def _found(event: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """What an event says of each of its decisions, by the names of `PersonalizerEvent`,
-    and its id."""
+def _decisions(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """The decisions of an event, as fields of `PersonalizerEvent`."""
     if not looks_like(event):
         if "RewardValue" in event or ("EventId" in event and "v" in event):
-            raise _NotRead(
-                "observation",
-                f"a reward for {event.get('EventId')!r:.60}, without its decision",
+            id = event.get("EventId")
+            raise _NotAnEvent(
+                "observation", f"a reward for {id!r:.60}, without its decision"
             )
-        raise _NotRead(
-            "broken", f"must be a decision, with c and a; got keys {list(event)[:6]}"
-        )
+        raise _broken(f"must be a decision, with c and a; got keys {list(event)[:6]}")
     if event.get("_skipLearn"):
-        raise _NotRead(
+        raise _NotAnEvent(
             "skipped", "_skipLearn: it was never activated, or is not what was shown"
         )
-    pdrop, id = _share(event.get("pdrop")), _id(event)
-    plain = {
+    shared: dict[str, Any] = {"pdrop": _share(event.get("pdrop"))}
+    id = _id(event)
+    own = {
         key: value for key, value in event.items() if key not in ("pdrop", "oddsmith")
     }
-    rows, time = rows_of_event(plain), _time(event)
+    rows = rows_of_event(own)
+    shared["time"] = _time(event)
     if not are_slots(event):
-        listed = np.isin(np.arange(1, len(rows[0]["eligible"]) + 1), event.get("a", ()))
-        rows = [rows[0] | {"eligible": listed, "decision_id": id}]
-    arms = _arms(rows[0])
-    return [arms | _decision(row) | {"time": time, "pdrop": pdrop} for row in rows], id
+        row = rows[0]
+        numbers = np.arange(1, len(row["eligible"]) + 1)
+        eligible = np.isin(numbers, event.get("a", ()))
+        rows = [row | {"eligible": eligible, "decision_id": id}]
+    shared |= _arms(rows[0])
+    return [shared | _decision(row) for row in rows]
 
 
 def _arms(row: dict[str, Any]) -> dict[str, Any]:
-    """The names of the actions, and what is known of them."""
+    """The names of the actions, and their features."""
     if "offered" not in row:
-        raise _NotRead(
-            "broken", "c must have a _tag for each action, which is its name; got none"
-        )
+        raise _broken("c must have a _tag for each action, which is its name; got none")
     names = offered(None, row["offered"]).arms
     features = dict(zip(names, row["features"].values(), strict=True))
-    return {"arms": names, "features": features if any(features.values()) else None}
+    has_features = any(features.values())
+    return {"arms": names, "features": features if has_features else None}
 
 
 def _decision(row: dict[str, Any]) -> dict[str, Any]:
-    """What is said of one decision."""
-    if row.get("propensities") is None:
-        raise _NotRead("broken", "p must be there: the odds of all actions; got none")
-    p = row["propensities"][row["arm"]]
-    if not p >= LEAST_PROPENSITY:
-        raise _NotRead(
-            "broken",
+    """The fields of one decision."""
+    odds = row.get("propensities")
+    if odds is None:
+        raise _broken("p must be there: the odds of all actions; got none")
+    propensity = odds[row["arm"]]
+    if not propensity >= LEAST_PROPENSITY:
+        raise _broken(
             f"p must be at least {LEAST_PROPENSITY:g} for the action that was drawn; "
-            f"got {p:g}",
+            f"got {propensity:g}"
         )
-    drawn = {
-        "arm": row["arm"],
-        "odds": np.asarray(row["propensities"]),
-        "eligible": row["eligible"],
-    }
-    place = {
+    return {
         "id": row["decision_id"],
+        "context": row["context"],
+        "eligible": row["eligible"],
+        "arm": row["arm"],
+        "odds": np.asarray(odds),
+        "reward": row["reward"],
         "slate": row.get("slate"),
         "slot": row.get("slot"),
     }
-    return drawn | place | {"context": row["context"], "reward": row["reward"]}
 
 
 def _id(event: dict[str, Any]) -> str:
     id = event.get("EventId")
     text = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
-    if (
-        not isinstance(text, str)
-        or not 1 <= len(text) <= _LONGEST_ID
-        or any(_unstorable(one) for one in text)
-    ):
-        allowed = f"1 to {_LONGEST_ID} characters, without NUL and lone surrogates"
-        raise _NotRead("broken", f"EventId must be text of {allowed}; got {id!r:.60}")
-    return text
-
-
-def _unstorable(character: str) -> bool:
-    return character == "\0" or "\ud800" <= character <= "\udfff"
+    if not is_id(text):
+        allowed = f"1 to {LONGEST_ID} characters, without NUL and lone surrogates"
+        raise _broken(f"EventId must be text of {allowed}; got {id!r:.60}")
+    return str(text)
 
 
 def _time(event: dict[str, Any]) -> datetime:
     """The event's time, in UTC."""
     text = event.get("Timestamp")
     try:
-        moment = datetime.fromisoformat(text if isinstance(text, str) else "")
-        return (
-            moment.replace(tzinfo=UTC)
-            if moment.tzinfo is None
-            else moment.astimezone(UTC)
-        )
+        if not isinstance(text, str):
+            raise ValueError("it is no text")
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise _NotRead(
-            "broken",
-            f"Timestamp must be a time like 2021-04-07T16:40:25Z; got {text!r:.60}",
+        raise _broken(
+            f"Timestamp must be a time like 2021-04-07T16:40:25Z; got {text!r:.60}"
         ) from error
 
 
-def _share(pdrop: object) -> float:
+def _share(pdrop: Any) -> float:
+    """The share of events that were dropped."""
     if pdrop is None:
         return 0.0
-    if (
-        isinstance(pdrop, bool)
-        or not isinstance(pdrop, int | float)
-        or not 0 <= pdrop < 1
-    ):
-        raise _NotRead(
-            "broken",
-            f"pdrop must be a share of events, from 0 to below 1; got {pdrop!r:.60}",
+    is_number = isinstance(pdrop, int | float) and not isinstance(pdrop, bool)
+    if not is_number or not 0 <= pdrop < 1:
+        raise _broken(
+            f"pdrop must be a share of events, from 0 to below 1; got {pdrop!r:.60}"
         )
     return float(pdrop)
 
 
 class _Ids:
-    """The ids that were seen and where, in a temporary file that ends with it."""
+    """The ids so far and their places, in a temporary file."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
@@ -371,17 +382,17 @@ class _Ids:
         self._connection.execute("begin")
 
     def first(self, id: str, file: str, line: int) -> str | None:
-        """Where an id was before; None for a new one."""
+        """The place where an id was before; None for a new id."""
+        place = f"{file}, line {line}"
         new = self._connection.execute(
-            "insert or ignore into ids values (?, ?)", (id, f"{file}, line {line}")
+            "insert or ignore into ids values (?, ?)", (id, place)
         )
         if new.rowcount:
             return None
-        row = self._connection.execute(
-            "select place from ids where id = ?", (id,)
-        ).fetchone()
-        return str(row[0])
+        rows = self._connection.execute("select place from ids where id = ?", (id,))
+        (earlier,) = rows.fetchone()
+        return str(earlier)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Delete the file."""
         self._connection.close()

@@ -1,11 +1,12 @@
-"""Events of another service as a log of ours, and a report of what was read and what
-was not."""
+"""Events of another service as a log of ours, and a report of lines that were read and
+lines that were not."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,19 +30,32 @@ __all__ = ["ImportReport", "by_line", "log_of_events", "to_parquet"]
 _ROWS = 1000  # decisions held at once: each may have 50 arms with 40 features
 _NAMED = 1000  # lines that are kept for the report; a file takes all of them
 _COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
-"""What is counted, and not named in the text."""
+"""Kinds of lines that are counted, and not named in the text."""
+_COLUMNS = {
+    "propensities": "odds",
+    "eligible": "eligible",
+    "context": "context",
+    "time": "time",
+    "decision_id": "id",
+    "offered": "arms",
+    "features": "features",
+    "slate": "slate",
+    "slot": "slot",
+}
+"""Columns of a log, and the fields of events that they have."""
 _COUNTS = ("lines", "read", "decisions", "rewarded", "known", "unlearnt", "dropped")
 
 
 @dataclass
 class ImportReport:
-    """What became of the lines of a log. Of `read` events some have several slots,
-    which are `decisions` of their own, and so many decisions are `rewarded`; `known`
-    events were in the store before, rewards that are `unlearnt` are in it and the
-    policy would not take them; `dropped` events are read, where others like them were
-    dropped, with shares from `least` to `most`; `unread` counts lines that are no
-    events by kind, and `named` has the first of them. `sink` takes a line of JSON for
-    each.
+    """Counts of the lines of a log.
+
+    `read` events have one or several `decisions`, one for each slot; `rewarded`
+    decisions have a reward. `known` events were in the store before. The policy refused
+    `unlearnt` rewards, which are in the store. `dropped` events come from a sample,
+    whose shares of dropped events are from `least` to `most`. `unread` counts lines
+    that are no events by kind, and `named` has the first of them; `sink` gets a line of
+    JSON for each.
     """
 
     lines: int = 0
@@ -65,21 +79,20 @@ class ImportReport:
         for one in progress(found, None, "lines"):
             if isinstance(one, Unread):
                 self.lines += 1
-                self.miss(one)
+                self.note_unread(one)
                 continue
             self.decisions += 1
             self.rewarded += one.reward is not None
-            if (one.slot or 1) == 1:
+            is_first_slot = one.slot is None or one.slot == 1
+            if is_first_slot:
                 self.lines += 1
                 self.read += 1
                 self.dropped += one.pdrop > 0
-            self.least, self.most = (
-                min(self.least, one.pdrop),
-                max(self.most, one.pdrop),
-            )
+            self.least = min(self.least, one.pdrop)
+            self.most = max(self.most, one.pdrop)
             yield one
 
-    def miss(self, one: Unread) -> None:
+    def note_unread(self, one: Unread) -> None:
         """Count and name a line that is no event."""
         self.unread[one.kind] += 1
         if one.kind not in _COUNTED and len(self.named) < _NAMED:
@@ -88,63 +101,54 @@ class ImportReport:
             self.sink.write(json.dumps(one._asdict()) + "\n")
 
     def refuse(
-        self, line: Sequence[PersonalizerEvent], why: str, kind: UnreadKind = "broken"
+        self, slots: Sequence[PersonalizerEvent], why: str, kind: UnreadKind = "broken"
     ) -> None:
-        """Name an event that was read, with all its slots, and could not be kept."""
+        """Name an event, with all its slots, that was read and not imported."""
+        first = slots[0]
         self.read -= 1
-        self.decisions -= len(line)
-        self.rewarded -= sum(one.reward is not None for one in line)
-        self.dropped -= line[0].pdrop > 0
-        self.miss(Unread(line[0].file, line[0].line, kind, why))
+        self.decisions -= len(slots)
+        self.rewarded -= sum(one.reward is not None for one in slots)
+        self.dropped -= first.pdrop > 0
+        self.note_unread(Unread(first.file, first.line, kind, why))
 
     def sentences(self, most: int = 20) -> list[str]:
-        """What was not read, for people: counts, what dropping means, and the first
-        lines by number."""
-        told = [
-            f"{count_of(n, 'line')} {UNREAD[kind]}"
-            for kind in UNREAD
-            if (n := self.unread[kind])
-        ]
+        """The lines that were not read, for people: counts, the effect of dropped
+        events, and the first lines by number."""
+        sentences: list[str] = []
+        for kind, words in UNREAD.items():
+            if self.unread[kind]:
+                sentences.append(f"{count_of(self.unread[kind], 'line')} {words}")
         if self.dropped:
-            shares = (
-                f"{self.most:g}"
-                if self.least == self.most
-                else f"{self.least:g} to {self.most:g}"
-            )
-            told.append(
+            shares = f"{self.least:g} to {self.most:g}"
+            if self.least == self.most:
+                shares = f"{self.most:g}"
+            sentences.append(
                 f"{count_of(self.dropped, 'event')} of a sample (pdrop {shares}): odds "
-                "are exact, for what was dropped did not depend on rewards; nothing "
+                "are exact, because dropping did not depend on rewards; nothing "
                 "is weighed, and values are means over the events that were kept"
             )
-        told += [str(one) for one in self.named[:most]]
-        if (
-            more := sum(self.unread[kind] for kind in UNREAD if kind not in _COUNTED)
-            - most
-        ) > 0:
-            told.append(f"and {more:,} more: --report FILE names them all")
-        return told
+        sentences += [str(one) for one in self.named[:most]]
+        n_named = sum(self.unread[kind] for kind in UNREAD if kind not in _COUNTED)
+        if n_named > most:
+            sentences.append(
+                f"and {n_named - most:,} more: --report FILE names them all"
+            )
+        return sentences
 
     def record(self) -> dict[str, object]:
-        """The same for programs."""
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        pdrop = [self.least, self.most] if self.read else None
-        unread = {kind: self.unread[kind] for kind in UNREAD}
-        return {
-            **counts,
-            "pdrop": pdrop,
-            "unread": unread,
-            "named": [one._asdict() for one in self.named],
-        }
+        """The report for programs."""
+        record: dict[str, object] = {name: getattr(self, name) for name in _COUNTS}
+        record["pdrop"] = [self.least, self.most] if self.read else None
+        record["unread"] = {kind: self.unread[kind] for kind in UNREAD}
+        record["named"] = [one._asdict() for one in self.named]
+        return record
 
 
 def to_parquet(
     found: Iterable[PersonalizerEvent | Unread], path: Path, report: ImportReport
 ) -> None:
-    """Write events as a Parquet log, in bounded memory: all of them or, where it is
-    stopped, nothing.
-
-    Without any event nothing is written: `report.read` is then 0.
-    """
+    """Write events as a Parquet log, in bounded memory. If it is stopped, or there are
+    no events (`report.read` is 0), no file is written."""
     try:
         write_log(_logs(report.events(found), report), path, format="parquet")
     except RewardsOutside:
@@ -158,32 +162,39 @@ def _logs(events: Iterator[PersonalizerEvent], report: ImportReport) -> Iterator
     """Logs of some events each; an event that breaks a rule of logs is named, and left
     out with all its slots."""
     lines = by_line(events)
-    while some := _taken(lines):
+    while True:
+        batch = _next_batch(lines)
+        if not batch:
+            return
         try:
-            yield log_of_events([one for line in some for one in line])
+            yield log_of_events([one for line in batch for one in line])
         except InvalidInput:
-            if kept := [
-                one for line in some if _keeps_rules(line, report) for one in line
-            ]:
-                yield log_of_events(kept)
+            valid: list[PersonalizerEvent] = []
+            for line in batch:
+                if _keeps_rules(line, report):
+                    valid += line
+            if valid:
+                yield log_of_events(valid)
 
 
 def by_line(events: Iterable[PersonalizerEvent]) -> Iterator[list[PersonalizerEvent]]:
     """The decisions of each event: one, or one for each of its slots."""
-    return (
-        list(line) for _, line in groupby(events, key=lambda one: (one.file, one.line))
-    )
+    for _, line in groupby(events, key=attrgetter("file", "line")):
+        yield list(line)
 
 
-def _taken(lines: Iterator[list[PersonalizerEvent]]) -> list[list[PersonalizerEvent]]:
-    """The next events, of so many decisions in all that they fit into memory."""
-    some, decisions = [], 0
+def _next_batch(
+    lines: Iterator[list[PersonalizerEvent]],
+) -> list[list[PersonalizerEvent]]:
+    """The next events, as many as fit into memory."""
+    batch: list[list[PersonalizerEvent]] = []
+    decisions = 0
     for line in lines:
-        some.append(line)
+        batch.append(line)
         decisions += len(line)
         if decisions >= _ROWS:
             break
-    return some
+    return batch
 
 
 def _keeps_rules(line: list[PersonalizerEvent], report: ImportReport) -> bool:
@@ -196,21 +207,12 @@ def _keeps_rules(line: list[PersonalizerEvent], report: ImportReport) -> bool:
 
 
 def log_of_events(events: list[PersonalizerEvent]) -> Log:
-    """The log of some events: always the same columns, whatever some of them lack."""
+    """The log of some events, with the same columns for any events."""
+    rewards = [np.nan if one.reward is None else one.reward for one in events]
     columns: dict[str, Any] = {
         "arm": np.array([one.arm for one in events], dtype=np.int64),
-        "reward": np.array(
-            [np.nan if one.reward is None else one.reward for one in events],
-            dtype=np.float64,
-        ),
-        "propensities": [one.odds for one in events],
-        "eligible": [one.eligible for one in events],
-        "context": [one.context for one in events],
-        "time": [one.time for one in events],
-        "decision_id": [one.id for one in events],
-        "offered": [one.arms for one in events],
-        "features": [one.features for one in events],
-        "slate": [one.slate for one in events],
-        "slot": [one.slot for one in events],
+        "reward": np.array(rewards, dtype=np.float64),
     }
+    for column, name in _COLUMNS.items():
+        columns[column] = [getattr(one, name) for one in events]
     return Log(**columns)

@@ -1,4 +1,4 @@
-"""The messages of evaluations as types; fields that are not known are passed over."""
+"""The messages of evaluations as types; unknown fields are ignored."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -21,12 +21,12 @@ __all__ = [
     "PageSlot",
     "PolicyContract",
     "RankAnswer",
+    "RankEntry",
     "RankRequest",
-    "Ranked",
     "RewardRequest",
     "ServiceConfiguration",
+    "SlotAction",
     "SlotReward",
-    "SlotShown",
     "checked_id",
     "event_id",
     "request_id",
@@ -38,14 +38,14 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class PolicyContract(msgspec.Struct):
-    """A policy by its name, and the arguments that say what it does."""
+    """A policy by its name, and its arguments."""
 
     name: Name
     arguments: Annotated[str, Meta(max_length=1024)]
 
 
 class EvaluationContract(msgspec.Struct, rename="camel"):
-    """What is asked: which policies, over which time."""
+    """A question: the policies, and the time."""
 
     name: Name
     start_time: str
@@ -55,7 +55,7 @@ class EvaluationContract(msgspec.Struct, rename="camel"):
 
 
 class ApplyContract(msgspec.Struct, rename="camel"):
-    """A policy of an evaluation that is to be the one that decides."""
+    """A policy of an evaluation that should decide from now on."""
 
     evaluation_id: str
     policy_name: str
@@ -67,15 +67,14 @@ Features: TypeAlias = list[dict[str, Any]]
 
 
 class Action(msgspec.Struct):
-    """An action and what is known of it."""
+    """An action and its features."""
 
     id: Id
     features: Features
 
 
 class RankRequest(msgspec.Struct, rename="camel"):
-    """What to choose from, in the order in which the program would show it by
-    itself."""
+    """The actions, in the order in which the program would show them by itself."""
 
     actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
     context_features: Features | None = None
@@ -84,7 +83,7 @@ class RankRequest(msgspec.Struct, rename="camel"):
     defer_activation: bool | None = None
 
 
-class Ranked(msgspec.Struct):
+class RankEntry(msgspec.Struct):
     """An action and its exact odds."""
 
     id: str
@@ -94,18 +93,18 @@ class Ranked(msgspec.Struct):
 class RankAnswer(DoorAnswer, rename="camel"):
     """The ranking, and the action to show."""
 
-    ranking: list[Ranked]
+    ranking: list[RankEntry]
     event_id: str
     reward_action_id: str
 
     @property
     def id(self) -> str:
-        """That of the event."""
+        """The id of the event."""
         return self.event_id
 
 
 class PageSlot(msgspec.Struct, rename="camel"):
-    """A slot of a page, and the action that the program would show there by itself."""
+    """A slot of a page, and the action that the program would show there."""
 
     id: Id
     baseline_action: Id
@@ -114,7 +113,7 @@ class PageSlot(msgspec.Struct, rename="camel"):
 
 
 class MultiSlotRequest(msgspec.Struct, rename="camel"):
-    """What to choose from for several slots, the most important one first."""
+    """The actions for several slots; the most important slot comes first."""
 
     actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
     slots: Annotated[list[PageSlot], Meta(min_length=1, max_length=MOST_ACTIONS)]
@@ -123,7 +122,7 @@ class MultiSlotRequest(msgspec.Struct, rename="camel"):
     defer_activation: bool | None = None
 
 
-class SlotShown(msgspec.Struct, rename="camel"):
+class SlotAction(msgspec.Struct, rename="camel"):
     """A slot and the action to show in it."""
 
     id: str
@@ -131,14 +130,14 @@ class SlotShown(msgspec.Struct, rename="camel"):
 
 
 class MultiSlotAnswer(DoorAnswer, rename="camel"):
-    """What to show in each slot."""
+    """The action to show in each slot."""
 
-    slots: list[SlotShown]
+    slots: list[SlotAction]
     event_id: str
 
     @property
     def id(self) -> str:
-        """That of the event."""
+        """The id of the event."""
         return self.event_id
 
 
@@ -162,8 +161,8 @@ class RewardRequest(msgspec.Struct):
 
 
 class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
-    """The configuration of a service, whole; what is null or left out of the rest stays
-    as it is."""
+    """The whole configuration of a service. Optional fields that are null or absent
+    stay as they are."""
 
     reward_wait_time: str
     default_reward: Annotated[float, Meta(ge=-1, le=1)]
@@ -186,7 +185,7 @@ def text_of(id: Id) -> str:
 
 
 def checked_id(what: str, given: Id) -> str:
-    """An id as text; one that cannot be kept is refused."""
+    """An id as text; an id that cannot be stored is refused."""
     id = text_of(given)
     if not is_id(id):
         raise InvalidInput(
@@ -197,13 +196,13 @@ def checked_id(what: str, given: Id) -> str:
 
 
 def request_id(visit: Visit) -> str | None:
-    """The id of the request, by which one that is sent again is known; None where there
-    is none that can be kept."""
+    """The id of the request, by which a repeated request is known; None where there is
+    none that can be stored."""
     sent = visit.header(b"x-ms-client-request-id")
     return sent if is_id(sent) else None
 
 
 def event_id(given: Id | None, visit: Visit) -> str | None:
-    """The id of an event: as it is given, or that of the request, so that one that is
-    sent again is no second event."""
+    """The id of an event, or that of the request, so that a repeated request is no
+    second event."""
     return request_id(visit) if given is None else checked_id("eventId", given)

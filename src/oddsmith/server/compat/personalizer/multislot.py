@@ -1,5 +1,4 @@
-"""Multi-slot calls: a slate, one slot after the other; rewards by slot; activation of
-all slots at once."""
+"""Multi-slot calls: slates, rewards by slot, and the activation of all slots."""
 
 from collections.abc import Sequence
 
@@ -10,7 +9,7 @@ from oddsmith.server.compat.personalizer.messages import (
     MultiSlotRequest,
     MultiSlotRewards,
     PageSlot,
-    SlotShown,
+    SlotAction,
     checked_id,
     event_id,
     text_of,
@@ -35,7 +34,7 @@ __all__ = ["activate_slots", "rank_slots", "reward_slots"]
 
 
 async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
-    """An action for each slot; no action stands in two of them."""
+    """Draw an action for each slot; no action is in two slots."""
     request: MultiSlotRequest = visit.message
     arms = offer_of(request.actions)
     if len(request.slots) > len(arms):
@@ -45,37 +44,32 @@ async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
         )
     slots = [_slot(experiment, slot, arms) for slot in request.slots]
     _check_baselines(request.slots)
-    answer = await decide_slate(
-        experiment,
-        Decide(
-            context=flat_features(request.context_features or [], "contextFeatures"),
-            arms=arms,
-            id=event_id(request.event_id, visit),
-            deferred=bool(request.defer_activation),
-            slots=slots,
-            odds=True,
-        ),
-        visit.sender,
+    message = Decide(
+        context=flat_features(request.context_features or [], "contextFeatures"),
+        arms=arms,
+        id=event_id(request.event_id, visit),
+        deferred=bool(request.defer_activation),
+        slots=slots,
+        odds=True,
     )
-    for shown, slot in () if answer.new else zip(answer.slots, slots, strict=True):
-        odds = shown.odds if isinstance(shown.odds, dict) else {}
-        check_same(
-            experiment,
-            answer.slate,
-            odds=odds,
-            arms=arms,
-            eligible=slot.eligible or arms,
-        )
-    return MultiSlotAnswer(
-        [SlotShown(one.name, one.arm) for one in answer.slots], answer.slate
-    )
+    answer = await decide_slate(experiment, message, visit.sender)
+    if not answer.new:
+        for decision, slot in zip(answer.slots, slots, strict=True):
+            odds = decision.odds if isinstance(decision.odds, dict) else {}
+            eligible = slot.eligible or arms
+            check_same(
+                experiment, answer.slate, odds=odds, arms=arms, eligible=eligible
+            )
+    slot_actions = [SlotAction(one.name, one.arm) for one in answer.slots]
+    return MultiSlotAnswer(slot_actions, answer.slate)
 
 
 async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
-    """Keep rewards of some slots; others may follow, and those that never do get the
+    """Write rewards of some slots; others may follow, and slots without one get the
     default."""
     message: MultiSlotRewards = visit.message
-    low, high = experiment.scale.low, experiment.scale.high
+    low = experiment.scale.low
+    high = experiment.scale.high
     for one in message.reward:  # all of them, or none
         slot = checked_id("slotId", one.slot_id)
         if not low <= one.value <= high:
@@ -83,46 +77,46 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
                 f"value of slot {slot!r:.60} must be in [{low:g}, {high:g}]; got "
                 f"{one.value:g}"
             )
-    slate, key = (
-        checked_id("eventId", visit.parameters["event"]),
-        part_key(experiment, visit),
-    )
-    rewards = [
-        RewardEntry(
+    slate = checked_id("eventId", visit.parameters["event"])
+    key = part_key(experiment, visit)
+    rewards: list[RewardEntry] = []
+    for place, one in enumerate(message.reward):
+        entry = RewardEntry(
             slate=slate,
             slot=text_of(one.slot_id),
             reward=one.value,
             key=key and f"{place} {key}"[:LONGEST_ID],
         )
-        for place, one in enumerate(message.reward)
-    ]
-    for refusal in (await slot_refusals(experiment, rewards)).values():
+        rewards.append(entry)
+    refusals = await slot_refusals(experiment, rewards)
+    for refusal in refusals.values():
         raise refusal
     results = await reward_batch(experiment, RewardBatch(rewards=rewards), visit.sender)
+    is_sum = experiment.settings.rule == "sum"
     for result in results.results:
-        is_repeat = (
-            isinstance(result, ErrorAnswer)
-            and result.code == "conflict"
-            and experiment.settings.rule != "sum"
-        )
-        if isinstance(result, ErrorAnswer) and not is_repeat:
-            raise InvalidInput(result.error)
+        if isinstance(result, ErrorAnswer):
+            is_repeat = result.code == "conflict" and not is_sum
+            if not is_repeat:
+                raise InvalidInput(result.error)
     return NO_CONTENT
 
 
 async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
-    """All slots of an event count from now on."""
-    # what no rank can have would be waited for for ever
+    """Activate all slots of an event."""
+    # an id that no event can have would stay parked for ever
     slate = checked_id("eventId", visit.parameters["event"])
     await activate(experiment, Activate(slate=slate), visit.sender)
     return NO_CONTENT
 
 
 def _slot(experiment: Experiment, slot: PageSlot, arms: dict[str, object]) -> SlotEntry:
-    """A slot as our own; its baseline is the incumbent's action, where one acts."""
-    name, baseline = text_of(slot.id), text_of(slot.baseline_action)
+    """A slot in our own format; in shadow mode its baseline is the incumbent's
+    action."""
+    name = text_of(slot.id)
+    baseline = text_of(slot.baseline_action)
     excluded = {text_of(one) for one in slot.excluded_actions or ()}
-    if unknown := sorted(excluded - arms.keys()):
+    unknown = sorted(excluded - arms.keys())
+    if unknown:
         raise InvalidInput(
             f"excludedActions of slot {name!r:.60} must be actions; got "
             f"{unknown[0]!r:.60}"
@@ -133,20 +127,24 @@ def _slot(experiment: Experiment, slot: PageSlot, arms: dict[str, object]) -> Sl
             f"baselineAction of slot {name!r:.60} must be an action; got "
             f"{baseline!r:.60}, which is {why}"
         )
+    features: dict[str, object] | None = None
+    if slot.features:
+        features = flat_features(slot.features, f"features of slot {name!r:.60}")
+    eligible: list[str] | None = None
+    if excluded:
+        eligible = [arm for arm in arms if arm not in excluded]
+    incumbent = baseline if experiment.settings.shadow else None
     return SlotEntry(
-        name=name,
-        features=flat_features(slot.features, f"features of slot {name!r:.60}")
-        if slot.features
-        else None,
-        eligible=[arm for arm in arms if arm not in excluded] if excluded else None,
-        incumbent=baseline if experiment.settings.shadow else None,
+        name=name, features=features, eligible=eligible, incumbent=incumbent
     )
 
 
 def _check_baselines(slots: Sequence[PageSlot]) -> None:
+    """Refuse two slots with the same baseline action."""
     names = [text_of(slot.baseline_action) for slot in slots]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InvalidInput(
-            f"baselineAction must be another one in each slot; got {twice[0]!r:.60} "
-            "twice"
-        )
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(
+                f"baselineAction must be another one in each slot; got {name!r:.60} "
+                "twice"
+            )

@@ -1,5 +1,5 @@
-"""Features in the lists of objects that Personalizer's programs send, as one flat dict
-of words and numbers."""
+"""Rank calls: features as one flat dict of words and numbers, the decision, and the
+ranking."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.server.compat.personalizer.messages import (
     Action,
     RankAnswer,
-    Ranked,
+    RankEntry,
     RankRequest,
     event_id,
     text_of,
@@ -28,51 +28,57 @@ _PLAIN = frozenset((str, int, float, bool, _NONE))
 def flat_features(
     objects: list[dict[str, Any]], where: str, *, needed: bool = False
 ) -> dict[str, Any]:
-    """The features as `flat` makes them; a refusal says `where` they are.
+    """The features as one flat dict, as `flat` makes it; refusals name `where`.
 
-    Names must not be empty, and lists hold numbers only. `needed`: at least one must be
-    there that is not null.
+    Names must not be empty, and lists contain numbers only. If features are `needed`,
+    one of them must not be null.
 
-    >>> flat_features(
-    ...     [{"user": {"age": 31, "spent": [2.5, 0]}}, {"hour": 9, "_tag": "x"}],
-    ...     "contextFeatures",
-    ... )
+    >>> user = {"user": {"age": 31, "spent": [2.5, 0]}}
+    >>> flat_features([user, {"hour": 9, "_tag": "x"}], "contextFeatures")
     {'user.age': 31, 'user.spent.0': 2.5, 'user.spent.1': 0, 'hour': 9}
     """
     record: dict[str, Any] = {}
-    size, kinds = 0, set[type]()
+    n_fields = 0
+    kinds: set[type] = set()
     for one in objects:  # mostly one, of words and numbers
-        size += len(one)
+        n_fields += len(one)
         kinds.update(map(type, one.values()))
         record = record | one if record else one
+    is_flat = len(record) == n_fields and kinds <= _PLAIN
     names = "\n".join(("", *record, ""))
-    if len(record) < size or not kinds <= _PLAIN or "\n_" in names or "\n\n" in names:
+    if not is_flat or "\n_" in names or "\n\n" in names:
         record = flat(objects)
         _check(objects, where)
-        # names that begin with _ are features, too
-        kinds = set(map(type, record.values())) or (kinds and {str})
+        if record:
+            kinds = set(map(type, record.values()))
+        elif kinds:
+            kinds = {str}  # names that begin with _ are features, too
     if needed and not kinds - {_NONE}:
         raise InvalidInput(f"{where} must be at least one that is not null; got none")
     return record
 
 
-def _check(inner: Any, where: str) -> None:
-    """Refuses names that are empty, and lists of something else than numbers; `flat`
-    has seen how deep they are."""
-    for one in inner if isinstance(inner, list) else [inner]:
+def _check(features: Any, where: str) -> None:
+    """Refuse empty names, and lists of other values than numbers; `flat` has checked
+    the depth."""
+    objects = features if isinstance(features, list) else [features]
+    for one in objects:
         for name, value in one.items():
             if not name:
                 raise InvalidInput(f"{where} must have names; got an empty one")
             if isinstance(value, dict):
                 _check(value, where)
-            elif isinstance(value, list) and not all(
-                type(entry) in (int, float) for entry in value
-            ):
-                odd = next(entry for entry in value if type(entry) not in (int, float))
-                raise InvalidInput(
-                    f"{where}: a list must hold numbers only, as that of {name!r:.60}; "
-                    f"got {odd!r:.60}"
-                )
+            elif isinstance(value, list):
+                _check_numbers(name, value, where)
+
+
+def _check_numbers(name: str, values: list[object], where: str) -> None:
+    for value in values:
+        if type(value) not in (int, float):
+            raise InvalidInput(
+                f"{where}: a list must hold numbers only, as that of {name!r:.60}; "
+                f"got {value!r:.60}"
+            )
 
 
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
@@ -86,25 +92,23 @@ async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
             f"excludedActions must leave at least one action; got all {len(arms)} of "
             "them"
         )
-    answer = await decide(
-        experiment,
-        DecideEntry(
-            context=flat_features(request.context_features or [], "contextFeatures"),
-            arms=arms,
-            id=event_id(request.event_id, visit),
-            eligible=eligible if len(eligible) < len(arms) else None,
-            deferred=bool(request.defer_activation),
-            incumbent=eligible[0] if experiment.settings.shadow else None,
-            odds=True,
-        ),
-        visit.sender,
+    restriction = eligible if len(eligible) < len(arms) else None
+    incumbent = eligible[0] if experiment.settings.shadow else None
+    entry = DecideEntry(
+        context=flat_features(request.context_features or [], "contextFeatures"),
+        arms=arms,
+        id=event_id(request.event_id, visit),
+        eligible=restriction,
+        deferred=bool(request.defer_activation),
+        incumbent=incumbent,
+        odds=True,
     )
+    answer = await decide(experiment, entry, visit.sender)
     odds = answer.odds if isinstance(answer.odds, dict) else {}
     if not answer.new:
         check_same(experiment, answer.id, odds=odds, arms=arms, eligible=eligible)
-    return RankAnswer(
-        ranking_of(odds, list(arms), excluded, answer.arm), answer.id, answer.arm
-    )
+    ranking = ranking_of(odds, list(arms), excluded, answer.arm)
+    return RankAnswer(ranking, answer.id, answer.arm)
 
 
 def offer_of(actions: Sequence[Action]) -> dict[str, object]:
@@ -128,16 +132,18 @@ def check_same(
     arms: Mapping[str, object],
     eligible: Collection[str],
 ) -> None:
-    """Refuses an event that was ranked before among other actions, by the odds of its
+    """Refuse an event that was ranked before among other actions, by the odds of its
     first answer."""
-    others = (
-        odds.keys() ^ arms.keys()
-        if experiment.arms is None
-        else arms.keys() - odds.keys()
-    )
-    if others or any(share and arm not in eligible for arm, share in odds.items()):
-        had = f"eventId {event!r} was ranked before with other actions"
-        raise InvalidInput(f"{had}; send the same ones, or another eventId")
+    if experiment.arms is None:
+        has_others = odds.keys() != arms.keys()
+    else:
+        has_others = not arms.keys() <= odds.keys()
+    drawable = {arm for arm, share in odds.items() if share}
+    if has_others or not drawable <= set(eligible):
+        raise InvalidInput(
+            f"eventId {event!r} was ranked before with other actions; send the same "
+            "ones, or another eventId"
+        )
 
 
 def ranking_of(
@@ -145,25 +151,22 @@ def ranking_of(
     arms: Sequence[str],
     excluded: Collection[str],
     drawn: str,
-) -> list[Ranked]:
-    """Actions that are excluded at their places with probability 0; in the others the
-    drawn one, then by odds.
+) -> list[RankEntry]:
+    """The ranking: first the drawn action, then the others by odds. Excluded actions
+    stay at their places, with probability 0.
 
-    >>> [
-    ...     one.id
-    ...     for one in ranking_of(
-    ...         {"a": 0.0, "b": 0.7, "c": 0.1, "d": 0.2}, "abcd", {"a"}, "c"
-    ...     )
-    ... ]
+    >>> odds = {"a": 0.0, "b": 0.7, "c": 0.1, "d": 0.2}
+    >>> [one.id for one in ranking_of(odds, "abcd", {"a"}, "c")]
     ['a', 'c', 'b', 'd']
     """
-    free = iter(
-        sorted(
-            (arm for arm in arms if arm not in excluded),
-            key=lambda arm: (arm != drawn, -odds[arm]),
-        )
-    )
-    return [
-        Ranked(arm, 0.0) if arm in excluded else Ranked(one := next(free), odds[one])
-        for arm in arms
-    ]
+    free = [arm for arm in arms if arm not in excluded]
+    free.sort(key=lambda arm: (arm != drawn, -odds[arm]))
+    next_free = iter(free)
+    ranking: list[RankEntry] = []
+    for arm in arms:
+        if arm in excluded:
+            ranking.append(RankEntry(arm, 0.0))
+        else:
+            name = next(next_free)
+            ranking.append(RankEntry(name, odds[name]))
+    return ranking

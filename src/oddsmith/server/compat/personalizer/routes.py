@@ -1,17 +1,17 @@
-"""The routes of Personalizer's API: since which version, and with which code a wrong
-call is refused.
+"""The routes of Personalizer's API, with their first version and the code of their
+refusals.
 
 A new route is one entry here and one function, which takes the experiment and a
 `Visit`.
 """
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from oddsmith.server.compat.personalizer import configuration as c
 from oddsmith.server.compat.personalizer import evaluations as v
 from oddsmith.server.compat.personalizer import events as e
 from oddsmith.server.compat.personalizer import facts as f
-from oddsmith.server.compat.personalizer import messages as em
 from oddsmith.server.compat.personalizer import messages as m
 from oddsmith.server.compat.personalizer import multislot as s
 from oddsmith.server.compat.personalizer import rank as r
@@ -34,38 +34,42 @@ _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _REWARD: frozenset[Scope] = frozenset({"reward"})
 _READ: frozenset[Scope] = frozenset({"read"})
 _ADMIN: frozenset[Scope] = frozenset({"admin"})
-_ASK = {
-    "scopes": _ADMIN,
-    "message": em.EvaluationContract,
-    "code": "InvalidEvaluationContract",
-}
 _EVALUATION = "/evaluations/{id}"
 
 
 class Way(NamedTuple):
-    """A route, the number of the first version that has it, and the code of what is
-    wrong with a call."""
+    """A route, the number of the first version that has it, and the code of refused
+    calls."""
 
     since: int
     code: str
     route: Route
 
 
-def _way(method: str, path: str, handler: object, summary: str, **more: object) -> Way:
+def _way(
+    method: str,
+    path: str,
+    handler: Callable[..., Awaitable[Any]],
+    summary: str,
+    *,
+    since: int = 0,
+    code: str = "BadRequest",
+    scopes: frozenset[Scope],
+    message: Any = None,
+    status: int = 200,
+) -> Way:
     """A way whose bodies may be as long as an offer."""
-    since, code = more.pop("since", 0), more.pop("code", "BadRequest")
-    return Way(
-        since,  # type: ignore[arg-type]
-        code,  # type: ignore[arg-type]
-        Route(
-            method,
-            f"/personalizer{path}",
-            handler,  # type: ignore[arg-type]
-            summary,
-            body_bytes=OFFER_BYTES,
-            **more,  # type: ignore[arg-type]
-        ),
+    route = Route(
+        method,
+        f"/personalizer{path}",
+        handler,
+        summary,
+        scopes,
+        message,
+        body_bytes=OFFER_BYTES,
+        status=status,
     )
+    return Way(since, code, route)
 
 
 TABLE: tuple[Way, ...] = (
@@ -157,7 +161,7 @@ TABLE: tuple[Way, ...] = (
         v.apply_evaluation,
         "Refused, but for what is served.",
         scopes=_ADMIN,
-        message=em.ApplyContract,
+        message=m.ApplyContract,
         code="InvalidPolicyConfiguration",
         since=1,
     ),
@@ -179,9 +183,25 @@ TABLE: tuple[Way, ...] = (
         scopes=_DECIDE | _REWARD | _READ,
     ),
     _way("GET", "/evaluations", v.evaluations, "All evaluations.", scopes=_READ),
-    _way("POST", "/evaluations", v.create_evaluation, "Ask about policies.", **_ASK),
+    _way(
+        "POST",
+        "/evaluations",
+        v.create_evaluation,
+        "Ask about policies.",
+        scopes=_ADMIN,
+        message=m.EvaluationContract,
+        code="InvalidEvaluationContract",
+    ),
     _way("GET", _EVALUATION, v.evaluation, "One evaluation.", scopes=_READ),
-    _way("PUT", _EVALUATION, v.put_evaluation, "Ask about policies.", **_ASK),
+    _way(
+        "PUT",
+        _EVALUATION,
+        v.put_evaluation,
+        "Ask about policies.",
+        scopes=_ADMIN,
+        message=m.EvaluationContract,
+        code="InvalidEvaluationContract",
+    ),
     _way(
         "DELETE",
         _EVALUATION,

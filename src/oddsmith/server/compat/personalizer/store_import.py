@@ -1,19 +1,19 @@
-"""The history of another service in a store: its decisions are an incumbent's, with its
-odds, and our policy learns.
+"""Import the history of another service into a store: its decisions are those of an
+incumbent, with its odds, and our policy learns.
 
-Events go in by groups. For each one the policy is asked, by the state of that moment,
-what it would have done, as for any incumbent; then the group is written with its
-rewards, in one commit, and learnt. So the log can be verified, the state is its fold,
-and a service that is started on the store goes on from there. Ids make it resumable:
-what a store has is passed over, and groups are made of what it has not, so that a run
-that was stopped and its next one leave the same log as one run does.
+Events are written in groups. For each event the policy draws an arm by the state of
+that moment, as beside any incumbent. Then the group is written with its rewards in one
+commit, and learnt. So the log can be verified, the state is its fold, and a service can
+continue from the store. An import can be resumed: events that the store has are passed
+over, and groups consist of new events, so that a stopped run and its next run leave the
+same log as a single run.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -41,26 +41,29 @@ from oddsmith.server.store.protocol import Line
 __all__ = ["GROUP", "SENDER", "to_store"]
 
 GROUP = 50
-"""Events that are decided by one state and written with one commit."""
+"""The number of events that one state decides and one commit writes."""
 SENDER = "import"
-"""Who sent the events of a history."""
+"""The sender of imported events."""
 
 
 def to_store(
     found: Iterable[PersonalizerEvent | Unread],
-    opened: ExperimentSetup,
+    setup: ExperimentSetup,
     report: ImportReport,
 ) -> None:
-    """Write events into the store of an experiment, and keep a snapshot of what was
-    learnt from them."""
-    if opened.settings.rule != "first":
+    """Write events into the store of an experiment, and save a snapshot of the state
+    that has learnt them."""
+    if setup.settings.rule != "first":
         raise InvalidInput(
             'service.reward_rule must be "first" for an import: its rewards are '
             "complete already"
         )
-    importer = _Importer(opened, report)
-    new = importer.new(by_line(report.events(found)))
-    while group := list(islice(new, GROUP)):
+    importer = _Importer(setup, report)
+    new_events = importer.new_events(by_line(report.events(found)))
+    while True:
+        group = list(islice(new_events, GROUP))
+        if not group:
+            break
         importer.write(group)
     importer.save()
 
@@ -72,72 +75,71 @@ _Slots: TypeAlias = Sequence[PersonalizerEvent]
 class _Importer:
     """A store, the state of what it has, and the report."""
 
-    def __init__(self, opened: ExperimentSetup, report: ImportReport) -> None:
-        self._opened, self._store, self._report = opened, opened.store, report
+    def __init__(self, setup: ExperimentSetup, report: ImportReport) -> None:
+        self._setup = setup
+        self._store = setup.store
+        self._report = report
         self._folded: FoldState = restore(
-            self._store, opened.policy, change=opened.change, statistics=Sums
+            self._store, setup.policy, change=setup.change, statistics=Sums
         )
         self._arms = served_arms(self._store, self._folded.position)
         self._steps = self._store.tally().get("decision", 0)
-        self._uniform = Uniforms(opened.seed)
+        self._uniform = Uniforms(setup.seed)
         self._unsaved = 0
 
-    def new(self, events: Iterator[_Slots]) -> Iterator[_Slots]:
-        """The events that the store does not have; those that it has otherwise are
-        named."""
-        while some := list(islice(events, GROUP)):
-            lines: dict[str, list[Line]] = {}
-            for line in self._store.history(
-                [one.id for slots in some for one in slots], EVERYTHING
-            ):
-                lines.setdefault(line.id, []).append(line)
-            for slots in some:
-                if not any(
-                    line.kind == "decision"
-                    for one in slots
-                    for line in lines.get(one.id, ())
-                ):
-                    yield slots
-                elif why := next(
-                    (
-                        why
-                        for one in slots
-                        if (why := _differs(one, lines.get(one.id, ())))
-                    ),
-                    "",
-                ):
-                    self._report.refuse(slots, why, "repeat")
+    def new_events(self, events: Iterator[_Slots]) -> Iterator[_Slots]:
+        """The events that the store does not have. Events that differ from those in the
+        store are named."""
+        while True:
+            group = list(islice(events, GROUP))
+            if not group:
+                return
+            ids = [one.id for slots in group for one in slots]
+            history: dict[str, list[Line]] = {id: [] for id in ids}
+            for line in self._store.history(ids, EVERYTHING):
+                history[line.id].append(line)
+            for slots in group:
+                is_known = any(_decision_line(history[one.id]) for one in slots)
+                if is_known:
+                    self._pass_over(slots, history)
                 else:
-                    self._report.known += 1
-                    unrewarded = [
-                        one
-                        for one in slots
-                        if not any(line.kind == "reward" for line in lines[one.id])
-                    ]
-                    if late := [
-                        _reward(one) for one in unrewarded if one.reward is not None
-                    ]:
-                        self._append(late)
+                    yield slots
+
+    def _pass_over(self, slots: _Slots, history: Mapping[str, Sequence[Line]]) -> None:
+        """Count an event that the store has, or name it if it differs; write rewards
+        that the store does not have."""
+        for one in slots:
+            difference = _difference(one, history[one.id])
+            if difference:
+                self._report.refuse(slots, difference, "repeat")
+                return
+        self._report.known += 1
+        rewards: list[Event] = []
+        for one in slots:
+            is_rewarded = any(line.kind == "reward" for line in history[one.id])
+            if one.reward is not None and not is_rewarded:
+                rewards.append(_reward(one))
+        if rewards:
+            self._append(rewards)
 
     def write(self, group: Sequence[_Slots]) -> None:
         """Decide, write and learn some events, each with all its slots or not at
         all."""
         now = now_of(self._folded, self._arms)
-        made: list[Event] = []
+        decisions: list[Event] = []
         rewards: list[Event] = []
         for slots in group:
-            before = self._steps
+            steps = self._steps
             try:
-                made += [self._made(now, one) for one in slots]
+                decisions += [self._decide(now, one) for one in slots]
             except InvalidInput as error:
-                self._steps = before
-                self._report.refuse(
-                    slots, f"{self._opened.file.path} cannot take it: {error}"
-                )
+                self._steps = steps
+                why = f"{self._setup.file.path} cannot take it: {error}"
+                self._report.refuse(slots, why)
                 continue
             rewards += [_reward(one) for one in slots if one.reward is not None]
-        if made:
-            self._append([*made, *rewards])
+        if decisions:
+            self._append([*decisions, *rewards])
             self._learn()
 
     def _append(self, events: Sequence[Event]) -> None:
@@ -147,105 +149,111 @@ class _Importer:
 
     def _learn(self) -> None:
         """Bring the state to the end of the log."""
-        opened = self._opened
-        self._folded = advance(
+        setup = self._setup
+        folded = advance(
             self._store,
-            opened.policy,
+            setup.policy,
             self._folded,
-            change=opened.change,
+            change=setup.change,
             statistics=Sums,
         )
-        self._report.unlearnt += len(self._folded.refused)
-        self._folded = self._folded._replace(refused=())
-        if self._unsaved >= self._opened.settings.snapshot_every:
+        self._report.unlearnt += len(folded.refused)
+        self._folded = folded._replace(refused=())
+        if self._unsaved >= setup.settings.snapshot_every:
             self.save()
 
     def save(self) -> None:
-        """Keep a snapshot, where there is something new to keep."""
+        """Save a snapshot, if there are new rewards."""
         if self._unsaved:
             self._unsaved = 0
             self._learn()
             save_snapshot(self._store, self._folded, time.time())
 
-    def _made(self, now: Now, one: PersonalizerEvent) -> DecisionMade:
-        """The event of a decision: the incumbent's arm and odds, and what the policy
-        would have done."""
+    def _decide(self, now: Now, one: PersonalizerEvent) -> DecisionMade:
+        """The event of a decision: the incumbent's arm and odds, and the draw of the
+        policy beside it."""
         check_json(one.context)
         check_json(one.features, "arms")
-        eligible = (
-            None
-            if one.eligible.all()
-            else [one.arms[place] for place in np.flatnonzero(one.eligible)]
-        )
-        call = call_of(
-            now.policy, now.arms, one.context, one.features or list(one.arms), eligible
-        )
-        names = call.names if isinstance(call.names, Arms) else OfferedArms(call.names)
-        call = replace(call, names=names)
-        ours, votes = _asked(now, call, self._steps + 1)
+        eligible = None
+        if not one.eligible.all():
+            eligible = [one.arms[place] for place in np.flatnonzero(one.eligible)]
+        arms = one.features or list(one.arms)
+        call = call_of(now.policy, now.arms, one.context, arms, eligible)
+        names = call.names
+        if not isinstance(names, Arms):
+            names = OfferedArms(names)
+            call = replace(call, names=names)
+        ours, votes = _policy_odds(now, call, self._steps + 1)
         self._steps += 1
-        check_odds(now.policy, ours, eligible=call.mask, step=self._steps)
+        step = self._steps
+        check_odds(now.policy, ours, eligible=call.mask, step=step)
         odds = np.zeros(len(names))
-        odds[[names.number(name, "action") for name in one.arms]] = one.odds
-        arm = names.number(one.arms[one.arm], "action")
-        drawn = draw(
-            ours,
-            one.context,
-            self._uniform(one.id),
-            eligible=call.mask,
-            step=self._steps,
+        places = [names.number(name, "action") for name in one.arms]
+        odds[places] = one.odds
+        uniform = self._uniform(one.id)
+        drawn = draw(ours, one.context, uniform, eligible=call.mask, step=step)
+        decision = by_incumbent(
+            now.policy, drawn, ours=ours, arm=places[one.arm], odds=odds
         )
-        own = OwnDraw(drawn.arm, ours.propensities)
-        decision = call.named(
-            by_incumbent(now.policy, drawn, ours=ours, arm=arm, odds=odds)
-        )
-        facts: Any = {"votes": votes, "shadow": True, "sender": SENDER, "own": own}
-        place: Any = {"slate": one.slate, "slot": one.slot}
         return DecisionMade(
-            one.id, decision, now.position, one.time.timestamp(), **facts, **place
+            one.id,
+            call.named(decision),
+            seen=now.position,
+            time=one.time.timestamp(),
+            votes=votes,
+            shadow=True,
+            sender=SENDER,
+            slate=one.slate,
+            slot=one.slot,
+            own=OwnDraw(drawn.arm, ours.propensities),
         )
 
 
-def _asked(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
-    """The policy's odds, and the votes they were made from."""
+def _policy_odds(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
+    """The policy's odds, and the votes behind them."""
+    question = call.question
+    eligible = call.mask
     if now.advise is None or now.weigh is None:
-        return now.policy.odds(
-            now.state, call.question, eligible=call.mask, step=step
-        ), None
-    advice = now.advise(now.state.experts, call.question, call.mask)
-    offer = call.question if isinstance(call.question, Offer) else None
+        odds = now.policy.odds(now.state, question, eligible=eligible, step=step)
+        return odds, None
+    advice = now.advise(now.state.experts, question, eligible)
+    offer = question if isinstance(question, Offer) else None
     if now.cast is not None:
-        advice = now.cast(advice, eligible=call.mask, offer=offer)
-    return now.weigh(
-        now.state, advice, eligible=call.mask, step=step, offer=offer
-    ), advice[1]
+        advice = now.cast(advice, eligible=eligible, offer=offer)
+    _, votes = advice
+    odds = now.weigh(now.state, advice, eligible=eligible, step=step, offer=offer)
+    return odds, votes
 
 
 def _reward(one: PersonalizerEvent) -> Reward:
-    """The event of a reward, of which there is one."""
+    """The event of a reward that is known."""
     return Reward(one.id, one.reward or 0.0, one.time.timestamp(), sender=SENDER)
 
 
-def _differs(one: PersonalizerEvent, lines: Sequence[Line]) -> str:
-    """How an event differs from what the store has under its id; empty if it does
-    not."""
-    made = next((line for line in lines if line.kind == "decision"), None)
-    what = (
-        f"EventId {one.id!r:.60}"
-        if one.slate is None
-        else f"EventId {one.slate!r:.60}, slot {one.slot},"
-    )
+def _decision_line(lines: Sequence[Line]) -> Line | None:
+    """The line of the decision among the lines of its id."""
+    for line in lines:
+        if line.kind == "decision":
+            return line
+    return None
+
+
+def _difference(one: PersonalizerEvent, lines: Sequence[Line]) -> str:
+    """The difference between an event and the store under its id; empty if there is
+    none."""
+    made = _decision_line(lines)
     if made is None:
         return f"EventId {one.slate!r:.60} is in the store with other slots"
-    if made.arm != one.arms[one.arm]:
+    what = f"EventId {one.id!r:.60}"
+    if one.slate is not None:
+        what = f"EventId {one.slate!r:.60}, slot {one.slot},"
+    arm = one.arms[one.arm]
+    if made.arm != arm:
+        return f"{what} is in the store with the arm {made.arm!r:.60}; got {arm!r:.60}"
+    rewards = [line.value for line in lines if line.kind == "reward"]
+    if rewards and rewards[0] != one.reward:
         return (
-            f"{what} is in the store with the arm {made.arm!r:.60}; got "
-            f"{one.arms[one.arm]!r:.60}"
-        )
-    kept = next((line.value for line in lines if line.kind == "reward"), one.reward)
-    if kept != one.reward:
-        return (
-            f"{what} is in the store with the reward {kept!r} in [0, 1]; got "
+            f"{what} is in the store with the reward {rewards[0]!r} in [0, 1]; got "
             f"{one.reward!r}"
         )
     return ""

@@ -6,42 +6,38 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["seconds_of", "time_text"]
 
-_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0  # of the years 1 to 9999
+_FIRST = -62_135_596_800.0  # the start of the year 1
+_LAST = 253_402_300_799.0  # the end of the year 9999
 
 
 def time_text(seconds: float) -> str:
-    """A time in seconds since 1970 as text; before the year 1 or after 9999 the end of
-    these.
+    """A time in seconds since 1970 as text, at most the ends of the years 1 to 9999.
 
     >>> time_text(1.5)
     '1970-01-01T00:00:01.500Z'
     """
-    return (
-        datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    moment = datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_of(what: str, text: str) -> float:
-    """The seconds since 1970 that a text says; without a zone it is UTC.
+    """The seconds since 1970 of a time as text; without a zone it is UTC.
 
-    Ends of time, as programs have them for "always", stay within the years that
+    Ends of time, which programs send for "always", stay within the years that
     `time_text` can write.
 
-    >>> (
-    ...     seconds_of("startTime", "1970-01-01T00:01:00.5000000Z"),
-    ...     seconds_of("startTime", "1970-01-01T01:00:00+01:00"),
-    ... )
-    (60.5, 0.0)
+    >>> seconds_of("startTime", "1970-01-01T00:01:00.5000000Z")
+    60.5
+    >>> seconds_of("startTime", "1970-01-01T01:00:00+01:00")
+    0.0
     >>> time_text(seconds_of("endTime", "9999-12-31T23:59:59.9999999Z"))
     '9999-12-31T23:59:59.000Z'
     """
     try:
         time = datetime.fromisoformat(text.strip())
-        seconds = (
-            time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        ).timestamp()
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        seconds = time.timestamp()
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
             f"{what} must be a time like 2026-11-16T21:00:00Z; got {text!r:.60}"

@@ -1,8 +1,9 @@
-"""Whether an experiment is well: its odds, experts, rewards and troubles, by sums that
-are folded beside its state."""
+"""Routes of health checks: odds, experts, rewards and faults of an experiment, from the
+sums that are folded beside its state."""
 
 from collections.abc import Collection, Sequence
 
+from oddsmith.core.experts import Experts
 from oddsmith.core.names import count_of as counted_things
 from oddsmith.core.prediction_clip import ClipCount
 from oddsmith.evaluation.draws import ALARM, Standing
@@ -25,144 +26,165 @@ from oddsmith.server.statistics import Sums
 
 __all__ = ["ROUTES", "checks"]
 
-_CALIBRATED = 50  # experts that are told, the heaviest first
-_COMPARED = 0.5  # of the rewards of the expert asked most
+_NAMED_EXPERTS = 50  # the heaviest ones
+_COMPARED = 0.5  # share of the rewards of the expert with most of them
 _ALPHA = 0.05
 _DECISIVE = 0.0001
 
 
 async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
-    """Whether all is well."""
-    hold_up = await hold_up_of(experiment) if experiment.settings.shared else None
+    """Whether the experiment is healthy."""
+    settings = experiment.settings
+    hold_up = await hold_up_of(experiment) if settings.shared else None
     # a state that is written in place is read between two updates
     async with experiment.follower.learning:
-        follower, weights = experiment.follower, experiment.weights()
-        sums, now = follower.sums, follower.now
+        follower = experiment.follower
+        sums = follower.sums
+        now = follower.now
+        weights = experiment.weights()
         choices = choices_sentence(experiment)
-        advice = experiment.advice_of(now.policy)
-        clips = last_clips(advice, now.policy, now.state)
-    found, calibrated = sums.checks, _calibration(sums, weights)
-    retired = (
-        ()
-        if now.policy.bank is None
-        else set(weights) - set(active_experts(now.policy))
-    )
-    failures = now.experts.failures() if isinstance(now.experts, Guarded) else {}
+        clips = last_clips(experiment.advice_of(now.policy), now.policy, now.state)
+    found = sums.checks
+    calibration = _calibration(sums, weights)
+    retired: set[str] = set()
+    if now.policy.bank is not None:
+        retired = set(weights) - set(active_experts(now.policy))
     return f.ChecksAnswer(
         experiment.name,
         now.position,
-        _served(found.bets.summary()),
-        calibrated,
-        _calibration_sentence(calibrated, found.counted, retired),
-        choices,
-        _rewarded(sums, experiment.settings.window),
-        open_windows(sums, experiment.settings),
-        found.last_decision,
-        found.last_reward,
-        found.last_learnt,
-        follower.trouble,
-        experiment.store.write_trouble,
-        warning_of(experiment, hold_up),
-        {
-            name: total
-            for name, kinds in failures.items()
-            if (total := sum(kinds.values()))
-        },
-        promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
-        switch_of(sums, experiment.scale) if experiment.settings.shadow else None,
-        {one.expert: f.ClipCheck(one.clipped, one.n, *one.clip) for one in clips},
-        _clipped_sentence(clips),
+        served_as_logged=_served_check(found.bets.summary()),
+        calibration=calibration,
+        calibration_sentence=_calibration_sentence(calibration, found.counted, retired),
+        choices_sentence=choices,
+        rewarded=_reward_check(sums, settings.window),
+        open_windows=open_windows(sums, settings),
+        last_decision_t=found.last_decision,
+        last_reward_t=found.last_reward,
+        last_learnt_t=found.last_learnt,
+        trouble=follower.trouble,
+        store_trouble=experiment.store.write_trouble,
+        warning=warning_of(experiment, hold_up),
+        asleep=_failure_counts(now.experts),
+        guarantee=promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
+        switch=switch_of(sums, experiment.scale) if settings.shadow else None,
+        clipped={one.expert: _clip_check(one) for one in clips},
+        clipped_sentence=_clipped_sentence(clips),
     )
 
 
-def _served(standing: Standing) -> f.ServedCheck:
-    n, e_value, p_value, suspect, strength, clears_in = standing
+def _failure_counts(bank: Experts | None) -> dict[str, int]:
+    """The number of failures of each expert that failed."""
+    counts: dict[str, int] = {}
+    if isinstance(bank, Guarded):
+        for name, kinds in bank.failures().items():
+            total = sum(kinds.values())
+            if total:
+                counts[name] = total
+    return counts
+
+
+def _clip_check(one: ClipCount) -> f.ClipCheck:
+    low, high = one.clip
+    return f.ClipCheck(one.clipped, one.n, low, high)
+
+
+def _served_check(standing: Standing) -> f.ServedCheck:
+    """Whether arms follow the logged odds, in a word and a sentence."""
+    n = standing.n
+    p_value = standing.p_value
     if not n:
         return f.ServedCheck(0, 1.0, 1.0, "well", "No decision was shown yet.")
-    shown = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
+    p_text = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
     if p_value > ALARM:
+        word = "well"
         sentence = (
-            f"Nothing in {n:,} decisions says that arms do not follow the logged odds "
-            f"({shown}; an alarm needs {ALARM:g})."
+            f"{n:,} decisions give no evidence against the logged odds ({p_text}; an "
+            f"alarm needs {ALARM:g})."
         )
-        return f.ServedCheck(n, e_value, p_value, "well", sentence)
-    word = "broken" if p_value <= _DECISIVE else "look"
-    claim = (
-        "Arms do not follow"
-        if word == "broken"
-        else "There is evidence that arms do not follow"
-    )
-    often = f" in about {strength:.0%} of decisions" if strength < 0.9 else ""
-    sentence = (
-        f"{claim} the logged odds ({shown}): it looks as if {suspect}{often}. The "
-        f"alarm ends after {clears_in:,} more decisions without such evidence."
-    )
-    return f.ServedCheck(n, e_value, p_value, word, sentence)
+    else:
+        word = "look"
+        claim = "There is evidence that arms do not follow"
+        if p_value <= _DECISIVE:
+            word = "broken"
+            claim = "Arms do not follow"
+        often = ""
+        if standing.strength < 0.9:
+            often = f" in about {standing.strength:.0%} of decisions"
+        sentence = (
+            f"{claim} the logged odds ({p_text}): it looks as if "
+            f"{standing.suspect}{often}. The alarm ends after {standing.clears_in:,} "
+            "more decisions without such evidence."
+        )
+    return f.ServedCheck(n, standing.e_value, p_value, word, sentence)
 
 
 def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
-    """What the rewards say about each expert, the heaviest first."""
-    told = sorted(
-        sums.checks.calibration.results(), key=lambda one: -weights.get(one.expert, 0.0)
+    """Whether the rewards refute each expert's predictions; the heaviest experts come
+    first."""
+    results = sorted(
+        sums.checks.calibration.results(),
+        key=lambda one: -weights.get(one.expert, 0.0),
     )
-    return [
-        f.ExpertCheck(*one, one.e_value >= 1 / _ALPHA) for one in told[:_CALIBRATED]
-    ]
+    found: list[f.ExpertCheck] = []
+    for one in results[:_NAMED_EXPERTS]:
+        is_refuted = one.e_value >= 1 / _ALPHA
+        check = f.ExpertCheck(one.expert, one.loss, one.n, one.e_value, is_refuted)
+        found.append(check)
+    return found
 
 
 def _clipped_sentence(clips: Sequence[ClipCount]) -> str:
-    """What the experts with clipped predictions are, and what to do; empty if there are
-    none."""
+    """The experts with clipped predictions, and what to do; empty if there are none."""
     if not clips:
         return ""
-    first = str(clips[0])
-    more = counted_things(len(clips) - 1, "other expert", "is are")
-    rest = f" {more} clipped, too." if len(clips) > 1 else ""
-    return f"Of the last predictions of drawn arms, {first}{rest}"
+    rest = ""
+    if len(clips) > 1:
+        others = counted_things(len(clips) - 1, "other expert", "is are")
+        rest = f" {others} clipped, too."
+    return f"Of the last predictions of drawn arms, {clips[0]}{rest}"
 
 
 def _calibration_sentence(
-    told: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()
+    found: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()
 ) -> str:
     """How many experts are refuted, and whether the one of least mean loss is.
 
-    Losses over other rewards cannot be compared, but sleeping now and then must not
-    hide the best expert: those asked for at least half as many rewards as the one asked
-    most are compared, and the others are counted. Retired experts are not compared with
-    those that act.
+    Losses over different rewards cannot be compared, but sleeping now and then must not
+    hide the best expert. So the experts with at least half as many rewards as the most
+    frequent one are compared, and the others are counted. Retired experts are not
+    compared with active ones.
     """
-    if not told:
+    if not found:
         return "No expert has been scored yet."
-    acting = [one for one in told if one.expert not in retired] or told
-    most = max(one.n for one in acting)
-    compared = [one for one in acting if one.n >= _COMPARED * most]
+    n_refuted = sum(one.refuted for one in found)
+    experts = "expert predicts" if len(found) == 1 else "experts predict"
+    active = [one for one in found if one.expert not in retired] or found
+    most = max(one.n for one in active)
+    compared = [one for one in active if one.n >= _COMPARED * most]
     best = min(compared, key=lambda one: one.loss)
-    experts = "expert predicts" if len(told) == 1 else "experts predict"
     over = f" over {best.n:,} of {most:,}" if best.n < most else ""
     fate = "is refuted" if best.refuted else "is consistent with the rewards"
-    seldom = counted_things(len(acting) - len(compared), "expert", "was were")
-    rest = (
-        f"; {seldom} asked for less than half as many, too few to compare"
-        if len(compared) < len(acting)
-        else ""
-    )
+    rest = ""
+    n_others = len(active) - len(compared)
+    if n_others:
+        others = counted_things(n_others, "expert", "was were")
+        rest = f"; {others} asked for less than half as many, too few to compare"
     return (
-        f"{sum(one.refuted for one in told)} of {len(told)} {experts} other means than "
-        f"{counted:,} rewards have (each at level {_ALPHA:g}); the best, {best.expert} "
-        f"with mean loss {best.loss:.4g}{over}, {fate}{rest}."
+        f"{n_refuted} of {len(found)} {experts} other means than {counted:,} rewards "
+        f"have (each at level {_ALPHA:g}); the best, {best.expert} with mean loss "
+        f"{best.loss:.4g}{over}, {fate}{rest}."
     )
 
 
-def _rewarded(sums: Sums, window: float | None) -> f.RewardedCheck:
-    """Of the decisions whose window had closed by the last event, how many have a
-    reward of their own."""
+def _reward_check(sums: Sums, window: float | None) -> f.RewardedCheck:
+    """The decisions whose window had closed by the last event, and how many of them
+    have a reward of their own."""
     found = sums.checks
-    still = young(sums, window)
-    due, rewarded = (
-        found.shown - still.shown,
-        found.counted - found.defaults - still.rewarded,
-    )
-    return f.RewardedCheck(due, rewarded, rewarded / due if due > 0 else None)
+    recent = young(sums, window)
+    due = found.shown - recent.shown
+    rewarded = found.counted - found.defaults - recent.rewarded
+    share = rewarded / due if due > 0 else None
+    return f.RewardedCheck(due, rewarded, share)
 
 
 ROUTES = (

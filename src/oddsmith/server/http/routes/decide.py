@@ -44,7 +44,10 @@ async def decide_batch(
     for entry in message.decisions:
         if entry.arms is None:
             entry.arms = message.arms
-        n_arms += len(experiment.arms or () if entry.arms is None else entry.arms)
+        if entry.arms is not None:
+            n_arms += len(entry.arms)
+        elif experiment.arms is not None:
+            n_arms += len(experiment.arms)
     if n_arms > ENTRY_ARMS:
         raise InvalidInput(
             f"a batch must have at most {ENTRY_ARMS:,} arms in all its entries; got "

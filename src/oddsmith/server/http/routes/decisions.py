@@ -1,19 +1,17 @@
-"""Routes of decisions that were made: a page of them, and one with all that the log
-knows of it."""
+"""Routes that read decisions: a page of them, and the record of one."""
 
 import asyncio
 from functools import partial
 from math import isnan
 from typing import Any, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import OddsmithError
-from oddsmith.core.exact_json import encode
+from oddsmith.core.exact_json import Json, encode
 from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.core.weights import awake_weights
 from oddsmith.experts.guard.guard import Guarded
@@ -34,28 +32,32 @@ from oddsmith.server.store.slates import asked_as_decision
 
 __all__ = ["ROUTES", "decision", "decisions", "record_of"]
 
-CLOSE = 1e-9  # predictions that differ by more are others
+CLOSE = 1e-9  # predictions that differ by more are different
 
 
 async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Decisions:
     """A page of decisions, the newest first."""
     rewarded = None if query.reward == "any" else query.reward == "some"
-    wanted = PageQuery(query.before, query.limit, query.arm, rewarded)
-    run = experiment.long_reads.run if wanted.chooses else asyncio.to_thread
-    return await run(partial(_listed, experiment, wanted))
+    page_query = PageQuery(query.before, query.limit, query.arm, rewarded)
+    read = partial(_read_page, experiment, page_query)
+    if page_query.chooses:
+        return await experiment.long_reads.run(read)
+    return await asyncio.to_thread(read)
 
 
 async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.DecisionRecord:
     """The record of one decision."""
-    read = partial(record_of, experiment, query.id, query.explain)
-    run = experiment.long_reads.run if query.explain else asyncio.to_thread
-    # to SQLite, what follows a NUL is not there
-    record = await run(read) if is_id(query.id) else None
+    record = None
+    slots: list[Line] = []
+    if is_id(query.id):  # to SQLite, a text ends at a NUL
+        read = partial(record_of, experiment, query.id, query.explain)
+        run = experiment.long_reads.run if query.explain else asyncio.to_thread
+        record = await run(read)
+        if record is None:
+            slots = await asyncio.to_thread(experiment.store.of_slate, query.id)
+    if slots:
+        raise asked_as_decision(query.id, [line.id for line in slots])
     if record is None:
-        if is_id(query.id) and (
-            slots := await asyncio.to_thread(experiment.store.of_slate, query.id)
-        ):
-            raise asked_as_decision(query.id, [line.id for line in slots])
         raise NotFound(
             f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}"
         )
@@ -65,35 +67,44 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
     return record
 
 
-def _listed(experiment: Experiment, wanted: PageQuery) -> lm.Decisions:
+def _read_page(experiment: Experiment, query: PageQuery) -> lm.Decisions:
     head = experiment.store.head()
-    page = page_of(experiment.store, head, wanted)
-    rows = [_row(experiment, one) for one in page.decisions]
+    page = page_of(experiment.store, head, query)
+    rows = [_listed_decision(experiment, entry) for entry in page.decisions]
     return lm.Decisions(experiment.name, head, rows, page.before, page.searched)
 
 
-def _row(experiment: Experiment, one: ListEntry) -> lm.ListedDecision:
-    line, account, draw = one
+def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecision:
+    line = entry.line
+    account = entry.account
+    draw = entry.draw
+    activated = account.shown if line.deferred else None
+    # the unit is a part of what is hidden
+    unit = draw.unit if experiment.settings.show_contexts else None
     return lm.ListedDecision(
         line.id,
         line.position,
         line.time,
         str(line.arm),
         draw.propensity,
-        None if isnan(account.value) else experiment.scale.value(account.value),
+        _reward_in_units(experiment, account),
         _counts(account),
         draw.shadow,
-        bool(line.deferred),
-        account.shown if line.deferred else None,
-        # who it is for is part of what is hidden
-        draw.unit if experiment.settings.show_contexts else None,
-        draw.slate,
-        draw.slot,
+        deferred=bool(line.deferred),
+        activated=activated,
+        unit=unit,
+        slate=draw.slate,
+        slot=draw.slot,
     )
 
 
+def _reward_in_units(experiment: Experiment, account: Account) -> float | None:
+    """The reward of a decision in the caller's units; None until there is one."""
+    return None if isnan(account.value) else experiment.scale.value(account.value)
+
+
 def _counts(account: Account) -> Literal["reward", "default", "correction"] | None:
-    """What a decision counts with; None until it does."""
+    """The kind of the value that a decision counts with; None until it counts."""
     if not account.settled:
         return None
     if account.correction is not None:
@@ -102,8 +113,8 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
-    """All that the log knows of a decision; with `explain`, the state it was made with
-    is folded again."""
+    """The record of a decision in the log. With `explain`, the state that it was made
+    with is folded again."""
     store = experiment.store
     lines = store.history([id], EVERYTHING)
     made = next((line for line in lines if line.kind == "decision"), None)
@@ -112,53 +123,56 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     account = Account(store.rule, store.late, store.zero)
     for line in lines:
         account.take(line)
-    decision, evidence = (
-        store.decisions([made.position])[0],
-        store.evidence([made.position])[0],
-    )
+    (decision,) = store.decisions([made.position])
+    (evidence,) = store.evidence([made.position])
     (draw,) = store.summaries([made.position])
-    context, eligible, votes = decision.context, decision.eligible, evidence.votes
-    arms, hidden = experiment.names_of(decision), not experiment.settings.show_contexts
-    names = (
-        None
-        if eligible is None
-        else [arm for arm, free in zip(arms, eligible, strict=True) if free]
-    )
-    explained = None
-    if explain and votes is not None:
-        explained = _explained(experiment, decision, votes, made)
-    features: Any = decision.features
-    if isinstance(features, Erased):
-        features = "erased"
-    elif features is not None:
-        features = None if hidden else encode(dict(features))
-    return DecisionRecord(
+    arms = experiment.names_of(decision)
+    odds = decision.propensities.tolist()
+    eligible = None
+    if decision.eligible is not None:
+        pairs = zip(arms, decision.eligible, strict=True)
+        eligible = [arm for arm, is_free in pairs if is_free]
+    is_hidden = not experiment.settings.show_contexts
+    context = None if is_hidden else _readable(decision.context)
+    record = DecisionRecord(
         id=made.id,
         experiment=experiment.name,
         arm=decision.arm,
         propensity=decision.propensity,
-        odds=dict(zip(arms, decision.propensities.tolist(), strict=True)),
+        odds=dict(zip(arms, odds, strict=True)),
         step=decision.step,
         position=made.position,
         seen=made.seen or 0,
-        context=None
-        if hidden
-        else "erased"
-        if isinstance(context, Erased)
-        else encode(context),
-        context_hidden=hidden,
-        eligible=names,
+        context=context,
+        context_hidden=is_hidden,
+        eligible=eligible,
         shadow=evidence.shadow,
         deferred=bool(made.deferred),
-        reward=None if isnan(account.value) else experiment.scale.value(account.value),
+        reward=_reward_in_units(experiment, account),
         counts_since=account.settled or None,
         slate=draw.slate,
         slot=draw.slot,
         events=[_event(experiment, line) for line in lines],
-        features=features,
-        experts=msgspec.UNSET if explained is None else explained.experts,
-        notes=msgspec.UNSET if explained is None else explained.notes,
+        features=_features(decision, is_hidden=is_hidden),
     )
+    if explain and evidence.votes is not None:
+        explanation = _explain(experiment, decision, evidence.votes, made)
+        record.experts = explanation.experts
+        record.notes = explanation.notes
+    return record
+
+
+def _readable(value: object) -> Json:
+    """A context, or features, as JSON; "erased" where they were erased."""
+    return "erased" if isinstance(value, Erased) else encode(value)
+
+
+def _features(decision: Decision, *, is_hidden: bool) -> Json:
+    """The features of the offer; "erased" also where they would be hidden."""
+    features: Any = decision.features
+    if features is None or isinstance(features, Erased):
+        return None if features is None else "erased"
+    return None if is_hidden else encode(dict(features))
 
 
 def _event(experiment: Experiment, line: Line) -> dict[str, object]:
@@ -173,80 +187,78 @@ def _event(experiment: Experiment, line: Line) -> dict[str, object]:
     }
 
 
-class _Explained(NamedTuple):
+class _Explanation(NamedTuple):
     """Each expert's part in a decision, the heaviest first, and notes about them."""
 
     experts: list[dict[str, object]]
     notes: list[str]
 
 
-def _explained(
+def _explain(
     experiment: Experiment, decision: Decision, votes: Array, made: Line
-) -> _Explained:
+) -> _Explanation:
     """Each expert's vote, its weight in the vote, and its predictions."""
     folded = restore_judge(experiment.store, experiment.setup.policy, made.seen or 0)
-    judged = None if folded is None else gts_inside(folded.policy)
-    if folded is None or judged is None:
-        return _Explained([], [])  # votes are kept of policies that weigh them
-    names = judged.experts.names
+    judge = None if folded is None else gts_inside(folded.policy)
+    if folded is None or judge is None:
+        return _Explanation([], [])  # votes are kept of policies that weigh them
+    names = judge.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
-    advice = np.full(len(names), np.nan) if decision.advice is None else decision.advice
+    advice = decision.advice
+    if advice is None:
+        advice = np.full(len(names), np.nan)
     arms = experiment.names_of(decision)
-    again = _asked_again(experiment, decision, made)
+    predictions = _predict_again(experiment, decision, made)
     rows: list[dict[str, object]] = []
     for i in np.argsort(-weights, kind="stable").tolist():
-        chosen = {
-            arm: float(part)
-            for arm, part in zip(arms, votes[i], strict=True)
-            if part > 0
-        }
-        row = {
+        by_arm = dict(zip(arms, votes[i].tolist(), strict=True))
+        row: dict[str, object] = {
             "expert": names[i],
             "weight": float(weights[i]),
-            "votes": chosen,
+            "votes": {arm: vote for arm, vote in by_arm.items() if vote > 0},
             "predicted": _number_or_none(advice[i]),
             "predictions": None,
         }
-        if again is not None and not np.isnan(advice[i]):
-            row["predictions"] = {
-                arm: _number_or_none(mean)
-                for arm, mean in zip(arms, again.predictions[i], strict=True)
-            }
+        if predictions is not None and not np.isnan(advice[i]):
+            means = [_number_or_none(mean) for mean in predictions.values[i]]
+            row["predictions"] = dict(zip(arms, means, strict=True))
         rows.append(row)
-    return _Explained(rows, [] if again is None else again.notes)
+    notes = [] if predictions is None else predictions.notes
+    return _Explanation(rows, notes)
 
 
-class _AskedAgain(NamedTuple):
+class _Predictions(NamedTuple):
     """What the experts predict of all arms (N, K), by the state of a decision."""
 
-    predictions: Array
+    values: Array
     notes: list[str]
 
 
-def _asked_again(
+def _predict_again(
     experiment: Experiment, decision: Decision, made: Line
-) -> _AskedAgain | None:
-    """What the experts say when they are asked again about a decision, by its state;
-    None where its context was erased, or an expert gives another number than it gave.
+) -> _Predictions | None:
+    """The experts' predictions for a decision, by its state.
 
-    Experts that learn are folded to that state.
+    None where its context was erased, or where an expert now predicts another number of
+    the drawn arm. Experts that learn are folded to that state.
     """
     if isinstance(decision.context, Erased) or isinstance(decision.features, Erased):
         return None
-    opened = experiment.setup
+    setup = experiment.setup
+    seen = made.seen or 0
     try:
         folded = restore(
-            experiment.store, opened.policy, until=made.seen or 0, change=opened.change
+            experiment.store, setup.policy, until=seen, change=setup.change
         )
         bank = gts_inside(folded.policy).experts  # type: ignore[union-attr]
         # without a limit of time; what is known of a store alone fails, and sleeps
         inner = bank.experts if isinstance(bank, Guarded) else bank
         patient = Guarded(inner, arms=bank.arms)
-        own = folded.state.experts
+        own_state = folded.state.experts
         question = decision.question
         if decision.arms is None:
             question = single(question)
-        predictions = patient.predict(own, question)
+        predictions = patient.predict(own_state, question)
     except OddsmithError:  # a store that fails, contexts that are gone, an expert
         return None
     drawn = predictions[:, decision.number]
@@ -254,9 +266,8 @@ def _asked_again(
     is_same = np.isnan(recorded) | (np.abs(drawn - recorded) <= CLOSE)
     if not is_same.all():
         return None
-    return _AskedAgain(
-        predictions, [str(one) for one in clip_counts(bank, own, predictions)]
-    )
+    notes = [str(count) for count in clip_counts(bank, own_state, predictions)]
+    return _Predictions(predictions, notes)
 
 
 def _number_or_none(value: float) -> float | None:

@@ -166,7 +166,8 @@ def new_id(experiment: Experiment) -> str:
     """Return an id for the decision or the slate of the current step; ids sort by
     time."""
     milliseconds = int(experiment.clock() * 1000)
-    return f"{milliseconds:011x}{experiment.mark}{experiment.steps & 0xFFFF:04x}"
+    last_digits = experiment.steps & 0xFFFF
+    return f"{milliseconds:011x}{experiment.mark}{last_digits:04x}"
 
 
 def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
@@ -274,9 +275,10 @@ async def answer_new(
         answer.would = new.arms[event.own.would]
     if new.asleep:
         answer.asleep = new.asleep
-    has_arms = experiment.follower.now.arms is not None
     # arms of calls are counted together: there may be any number of them
-    experiment.decided[answer.arm if has_arms else OTHERS] += 1
+    has_arms = experiment.follower.now.arms is not None
+    label = answer.arm if has_arms else OTHERS
+    experiment.decided[label] += 1
     return answer
 
 
@@ -378,7 +380,7 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
         )
     if message.id is not None and sticky:
         raise InvalidInput(
-            "id must be left out, for a unit's decision has its own; got "
+            "id must be left out, because a unit's decision has its own; got "
             f"{message.id!r}"
         )
 
@@ -398,7 +400,7 @@ async def _decide_for_unit(
         new = await make(experiment, message, None, sender)
         event = replace(new.event, unit=message.unit, turn=len(lines) + 1)
         (receipt,) = await experiment.writer.append([event])
-        if receipt.new:  # else another request was faster, for the same unit
+        if receipt.new:  # else another request of the unit was faster
             return await answer_new(experiment, new, receipt)
 
 

@@ -1,5 +1,4 @@
-"""Routes of experts: joining and retiring, and the weight of each, now and on the
-way."""
+"""Routes of experts: joining and retiring, the posterior, and its history."""
 
 import asyncio
 import logging
@@ -10,16 +9,16 @@ from oddsmith.core.names import hint
 from oddsmith.policies.roster import active_experts
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.experiment.threads import Busy
-from oddsmith.server.http.routes.rewards import kept
+from oddsmith.server.http.routes.rewards import event_answer
 from oddsmith.server.http.routes.route import ADMIN, CHANGES, READ, Route
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
 from oddsmith.server.statistics import Sums
 from oddsmith.server.statistics.history import MOST_NAMED, Point, point_of
 from oddsmith.server.store.events import ExpertChange
-from oddsmith.server.store.protocol import line_of
+from oddsmith.server.store.protocol import Line, line_of
 
-__all__ = ["ROUTES", "experts", "known", "posterior", "posterior_history"]
+__all__ = ["ROUTES", "experts", "posterior", "posterior_history", "wait_for_state"]
 
 _log = logging.getLogger(__name__)
 _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
@@ -28,7 +27,7 @@ _PATIENCE = 10.0  # seconds that a change of experts waits for the state to know
 async def experts(
     experiment: Experiment, message: m.RosterChange, sender: str
 ) -> m.EventAnswer:
-    """An expert joins or retires: answered once the state knows it."""
+    """Add or retire an expert; answer once the state knows it."""
     if (message.share is None) == (message.change == "added"):
         got = "none" if message.share is None else f"{message.share:g}"
         raise InvalidInput(
@@ -37,36 +36,32 @@ async def experts(
     event = ExpertChange(
         message.expert,
         message.change,
-        experiment.clock(),
-        message.key,
-        message.share,
-        sender,
+        time=experiment.clock(),
+        key=message.key,
+        share=message.share,
+        sender=sender,
     )
-    line = line_of(event)
     # one after the other, each on the state that the last one left
     async with experiment.changing:
-        if not any(
-            earlier[1:4] == line[1:4]
-            for earlier in await asyncio.to_thread(experiment.store.changes)
-        ):
-            await known(experiment, await asyncio.to_thread(experiment.store.head))
+        if not await _is_stored(experiment, line_of(event)):
+            head = await asyncio.to_thread(experiment.store.head)
+            await wait_for_state(experiment, head)
             await _check_change(experiment, message)
             now = experiment.follower.now
             # what cannot be folded must not get into the log
-            experiment.setup.change(now.policy, now.state, line)
+            experiment.setup.change(now.policy, now.state, line_of(event))
         receipt = await experiment.append(event)
-        await known(experiment, receipt.position)
-    if receipt.new and (
-        message.expert in active_experts(experiment.follower.now.policy)
-    ) != (message.change == "added"):
-        raise Conflict(
-            f"expert {message.expert!r} was changed by another request meanwhile: this "
-            "one has no effect"
-        )
+        await wait_for_state(experiment, receipt.position)
     if receipt.new:
-        share = (
-            "" if message.share is None else f" with {message.share:g} of the weight"
-        )
+        is_active = message.expert in active_experts(experiment.follower.now.policy)
+        if is_active != (message.change == "added"):
+            raise Conflict(
+                f"expert {message.expert!r} was changed by another request meanwhile: "
+                "this one has no effect"
+            )
+        share = ""
+        if message.share is not None:
+            share = f" with {message.share:g} of the weight"
         _log.info(
             "experiment %s: expert %s is %s%s",
             experiment.name,
@@ -74,25 +69,34 @@ async def experts(
             message.change,
             share,
         )
-    return kept(message.expert, receipt)
+    return event_answer(message.expert, receipt)
+
+
+async def _is_stored(experiment: Experiment, line: Line) -> bool:
+    """Whether the log has this change of an expert."""
+    for earlier in await asyncio.to_thread(experiment.store.changes):
+        is_same_kind = earlier.kind == line.kind and earlier.id == line.id
+        if is_same_kind and earlier.key == line.key:
+            return True
+    return False
 
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
-    """How likely each expert is the one to follow, or what is known of arms."""
+    """The posterior over experts, or the estimates of arms."""
     # a state that is written in place is read between two updates
     async with experiment.follower.learning:
-        now, by_name = experiment.follower.now, experiment.posterior()
-    retired = (
-        []
-        if now.policy.bank is None
-        else [name for name in by_name if name not in active_experts(now.policy)]
-    )
+        now = experiment.follower.now
+        by_name = experiment.posterior()
+    retired: list[str] = []
+    if now.policy.bank is not None:
+        active = active_experts(now.policy)
+        retired = [name for name in by_name if name not in active]
     return m.PosteriorAnswer(
         experiment.name, now.position, now.state.learnt, by_name, retired
     )
 
 
-async def known(
+async def wait_for_state(
     experiment: Experiment, position: int, patience: float = _PATIENCE
 ) -> None:
     """Wait until the state knows all events up to a position."""
@@ -108,30 +112,33 @@ async def known(
 
 
 async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:
-    """The weight of each expert on the way."""
+    """The weight of each expert over time."""
     # a state that is written in place is read between two updates
     async with experiment.follower.learning:
-        sums, now, weights = (
-            experiment.follower.sums,
-            experiment.follower.now,
-            experiment.weights(),
-        )
+        sums = experiment.follower.sums
+        now = experiment.follower.now
+        weights = experiment.weights()
     points = _points(sums, now.position, weights)
     names = _heaviest(points)
-    rest = [_left(point, names) for point in points]
+    rest = [_other_weight(point, names) for point in points]
+    has_others = any(weight is not None for weight in rest)
+    marks = [
+        f.HistoryMark(mark.position, mark.time, mark.kind, mark.name, mark.share)
+        for mark in sums.history.marks
+    ]
     return f.PosteriorHistory(
         experiment.name,
         now.position,
-        [point.position for point in points],
-        [point.time for point in points],
-        {name: [point.weights.get(name) for point in points] for name in names},
-        rest if any(one is not None for one in rest) else None,
-        [f.HistoryMark(*mark) for mark in sums.history.marks],
+        positions=[point.position for point in points],
+        t=[point.time for point in points],
+        experts={name: [point.weights.get(name) for point in points] for name in names},
+        others=rest if has_others else None,
+        marks=marks,
     )
 
 
 def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Point]:
-    """The points on the way, and the state as it is."""
+    """The points of the history, and the current state."""
     points = sums.history.points
     if not points or points[-1].position == position:
         return points
@@ -139,59 +146,61 @@ def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Poi
 
 
 def _heaviest(points: list[Point]) -> list[str]:
-    """The experts that are, or were, heaviest: by the last weight, then by the
-    largest."""
-    top: dict[str, tuple[float, float]] = {}
+    """The heaviest experts: by the last weight, then by the largest one."""
+    largest: dict[str, float] = {}
     for point in points:
         for name, weight in point.weights.items():
-            top[name] = 0.0, max(weight, top.get(name, (0.0, 0.0))[1])
-    for name, weight in (points[-1].weights if points else {}).items():
-        top[name] = weight, top[name][1]
-    return sorted(top, key=lambda name: (-top[name][0], -top[name][1]))[:MOST_NAMED]
+            largest[name] = max(weight, largest.get(name, 0.0))
+    last = points[-1].weights if points else {}
+
+    def rank(name: str) -> tuple[float, float]:
+        return -last.get(name, 0.0), -largest[name]
+
+    return sorted(largest, key=rank)[:MOST_NAMED]
 
 
-def _left(point: Point, names: list[str]) -> float | None:
-    """The weight of all experts but these; None where there are no others."""
+def _other_weight(point: Point, names: list[str]) -> float | None:
+    """The weight of all other experts; None where there are no others."""
     rest = [weight for name, weight in point.weights.items() if name not in names]
-    rest += [] if point.others is None else [point.others]
+    if point.others is not None:
+        rest.append(point.others)
     return sum(rest) if rest else None
 
 
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:
-    """Refuses what would have no effect: adding an expert twice, retiring one that is
-    not there, or the last one."""
-    weights, there = (
-        experiment.weights(),
-        active_experts(experiment.follower.now.policy),
-    )
+    """Refuse a change without effect: an expert that is added twice or retired twice,
+    an unknown one, and the last one."""
+    expert = message.expert
+    known_experts = experiment.weights()
+    active = active_experts(experiment.follower.now.policy)
     if message.change == "retired":
-        if message.expert not in weights:
-            meant = hint(message.expert, weights)
+        if expert not in known_experts:
+            meant = hint(expert, known_experts)
             raise InvalidInput(
-                f"expert must be one of {list(weights)[:8]}; got "
-                f"{message.expert!r:.60}{meant}"
+                f"expert must be one of {list(known_experts)[:8]}; got {expert!r:.60}"
+                f"{meant}"
             )
-        if message.expert not in there:
+        if expert not in active:
             raise Conflict(
-                f"expert must be there to be retired; got {message.expert!r}, which is "
-                "not"
+                f"expert must be there to be retired; got {expert!r}, which is not"
             )
-        if len(there) == 1:
-            raise Conflict(f"expert must not be the last one; got {message.expert!r}")
+        if len(active) == 1:
+            raise Conflict(f"expert must not be the last one; got {expert!r}")
         return
-    if message.expert in there:
+    if expert in active:
         raise Conflict(
-            f"expert must not be there yet, or retire first; got {message.expert!r}, "
-            "which is there"
+            f"expert must not be there yet, or retire first; got {expert!r}, which is "
+            "there"
         )
-    if message.expert not in weights:
+    if expert not in known_experts:
         await asyncio.to_thread(experiment.setup.reread)
-        if message.expert not in experiment.setup.bench:
-            bench = ", ".join(experiment.setup.bench) or "which is empty"
-            meant = hint(message.expert, experiment.setup.bench)
+        bench = experiment.setup.bench
+        if expert not in bench:
+            names = ", ".join(bench) or "which is empty"
+            meant = hint(expert, bench)
             raise InvalidInput(
-                f"expert must be on the policy file's bench, {bench}; got "
-                f"{message.expert!r:.60}{meant}"
+                f"expert must be on the policy file's bench, {names}; got "
+                f"{expert!r:.60}{meant}"
             )
 
 

@@ -1,5 +1,4 @@
-"""What pages show of an experiment: answers made from the sums that are folded beside
-its state."""
+"""Routes of the dashboard's figures: sums by time, and the values of targets."""
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.server.experiment.experiment import Experiment
@@ -12,120 +11,145 @@ from oddsmith.server.statistics.values import POLICY, SERVED, UNIFORM, Value
 
 __all__ = ["ROUTES", "series", "values"]
 
-_TOLD = 20  # arms by name
+_NAMED_ARMS = 20
 _LEVEL = 0.95
 _EMPTY: Row = [0.0] * 7
 
 
 async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer:
     """Sums by time, in all and by arm."""
-    sums, position = experiment.follower.sums, experiment.follower.now.position
+    sums = experiment.follower.sums
+    position = experiment.follower.now.position
     width, buckets = sums.series.buckets(query.range, sums.named)
-    numbers = (
-        range(min(buckets), (sums.series.newest or 0) * 10 // round(width) + 1)
-        if buckets
-        else range(0)
-    )
+    numbers = range(0)
+    if buckets:
+        newest = (sums.series.newest or 0) * 10 // round(width)
+        numbers = range(min(buckets), newest + 1)
     rows = [buckets.get(number) or Bucket() for number in numbers]
     names = _most_drawn(rows)
+    arms: dict[str, f.ArmColumns] = {}
+    for name in names:
+        arms[name] = _columns([bucket.arms.get(name, _EMPTY) for bucket in rows])
     rest = [_others(bucket, names) for bucket in rows]
+    has_others = any(row is not _EMPTY for row in rest)
     return f.SeriesAnswer(
         experiment.name,
         position,
         query.range,
         width,
-        [number * width for number in numbers],
-        [int(bucket.counts[0]) for bucket in rows],
-        [int(bucket.counts[1]) for bucket in rows],
-        [int(bucket.counts[2]) for bucket in rows],
-        [bucket.counts[3] for bucket in rows],
-        {
-            name: _columns([bucket.arms.get(name, _EMPTY) for bucket in rows])
-            for name in names
-        },
-        _columns(rest) if any(row is not _EMPTY for row in rest) else None,
+        t=[number * width for number in numbers],
+        decisions=[int(bucket.counts[0]) for bucket in rows],
+        rewards=[int(bucket.counts[1]) for bucket in rows],
+        defaults=[int(bucket.counts[2]) for bucket in rows],
+        reward_sum=[bucket.counts[3] for bucket in rows],
+        arms=arms,
+        others=_columns(rest) if has_others else None,
     )
 
 
 def _most_drawn(rows: list[Bucket]) -> list[str]:
-    """The arms that were drawn most, these first; of equals by name."""
+    """The arms that were drawn most, in this order; equals are sorted by name."""
     drawn: dict[str, float] = {}
     for bucket in rows:
         for name, row in bucket.arms.items():
             drawn[name] = drawn.get(name, 0.0) + row[1]
-    return sorted(drawn, key=lambda name: (-drawn[name], name))[:_TOLD]
+    return sorted(drawn, key=lambda name: (-drawn[name], name))[:_NAMED_ARMS]
 
 
 def _others(bucket: Bucket, names: list[str]) -> Row:
-    """The sums of all arms but these."""
+    """The sums of all other arms."""
     rest = [row for name, row in bucket.arms.items() if name not in names]
-    rest += [] if bucket.others is None else [bucket.others]
-    return [sum(column) for column in zip(*rest, strict=True)] if rest else _EMPTY
+    if bucket.others is not None:
+        rest.append(bucket.others)
+    if not rest:
+        return _EMPTY
+    return [sum(column) for column in zip(*rest, strict=True)]
 
 
 def _columns(rows: list[Row]) -> f.ArmColumns:
-    _, drawn, odds, rewarded, *sums = map(list, zip(*rows, strict=True))
-    return f.ArmColumns(list(map(int, drawn)), odds, list(map(int, rewarded)), *sums)
+    """The sums of one arm by bucket."""
+    _, drawn, odds, rewarded, rewards, weighted, squares = zip(*rows, strict=True)
+    return f.ArmColumns(
+        drawn=[int(count) for count in drawn],
+        odds_sum=list(odds),
+        rewarded=[int(count) for count in rewarded],
+        reward_sum=list(rewards),
+        weighted_sum=list(weighted),
+        weighted_squares=list(squares),
+    )
 
 
 async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
-    """What was served is worth, and what else would have been."""
-    sums, position = experiment.follower.sums, experiment.follower.now.position
-    found = list(sums.values.estimates(sums.named, _LEVEL, shadow=sums.shadow))
-    told = [_told(one, experiment.scale) for one in found]
-    still = open_windows(sums, experiment.settings)
-    sentence = (
-        f"{_worth(told)} {still.sentence}" if still.word != "well" else _worth(told)
+    """The value of the served decisions, and of other targets."""
+    sums = experiment.follower.sums
+    position = experiment.follower.now.position
+    estimates = sums.values.estimates(sums.named, _LEVEL, shadow=sums.shadow)
+    targets = [_target_value(one, experiment.scale) for one in estimates]
+    sentence = _values_sentence(targets)
+    windows = open_windows(sums, experiment.settings)
+    if windows.word != "well":
+        sentence = f"{sentence} {windows.sentence}"
+    return f.ValuesAnswer(
+        experiment.name, position, _LEVEL, "anytime", targets, sentence
     )
-    return f.ValuesAnswer(experiment.name, position, _LEVEL, "anytime", told, sentence)
 
 
-def _told(one: Value, scale: RewardScale) -> f.TargetValue:
+def _target_value(one: Value, scale: RewardScale) -> f.TargetValue:
     """A value in the caller's units."""
-    value, low, high = (
-        None if number is None else scale.value(number)
-        for number in (one.value, one.low, one.high)
-    )
+
+    def in_units(number: float | None) -> float | None:
+        return None if number is None else scale.value(number)
+
     return f.TargetValue(
-        one.name, one.kind, value, low, high, one.n, one.ess, one.refused, one.is_cut
+        one.name,
+        one.kind,
+        value=in_units(one.value),
+        low=in_units(one.low),
+        high=in_units(one.high),
+        n=one.n,
+        ess=one.ess,
+        refused=one.refused,
+        is_cut=one.is_cut,
     )
 
 
-def _worth(told: list[f.TargetValue]) -> str:
-    """One sentence on what it is worth, or why that is not known yet."""
-    by_kind = {one.kind: one for one in told}
-    served, ours = by_kind[SERVED], by_kind.get(POLICY)
+def _values_sentence(targets: list[f.TargetValue]) -> str:
+    """One sentence that compares the values, or why they are not known yet."""
+    by_kind = {one.kind: one for one in targets}
+    served = by_kind[SERVED]
     if served.refused is not None:
         return f"Nothing can be said yet: {served.refused}."
     first = (
-        f"What was served earned {_shown(served)} a decision, over {served.n:,} "
+        f"What was served earned {_interval(served)} a decision, over {served.n:,} "
         "decisions"
     )
-    other, what = (
-        (ours, "the policy in its place")
-        if ours is not None
-        else (by_kind[UNIFORM], "even odds")
-    )
+    if POLICY in by_kind:
+        other = by_kind[POLICY]
+        what = "the policy in its place"
+    else:
+        other = by_kind[UNIFORM]
+        what = "even odds"
     if other.refused is not None:
         return (
             f"{first}; what {what} would have earned cannot be told: {other.refused}."
         )
-    second = f"{first}; {what} would have earned {_shown(other)}"
-    if _above(served, other):
+    second = f"{first}; {what} would have earned {_interval(other)}"
+    if _is_above(served, other):
         return f"{second}: less."
-    return (
-        f"{second}: more."
-        if _above(other, served)
-        else f"{second}: that they differ cannot be told yet."
-    )
+    if _is_above(other, served):
+        return f"{second}: more."
+    return f"{second}: that they differ cannot be told yet."
 
 
-def _shown(one: f.TargetValue) -> str:
-    outside = "; the mean of weighted rewards is outside" if one.is_cut else ""
-    return f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g}{outside})"
+def _interval(one: f.TargetValue) -> str:
+    """A value with its interval."""
+    text = f"{one.low:.4g} to {one.high:.4g}"
+    if one.is_cut:
+        text = f"{text}; the mean of weighted rewards is outside"
+    return f"{one.value:.4g} ({text})"
 
 
-def _above(one: f.TargetValue, other: f.TargetValue) -> bool:
+def _is_above(one: f.TargetValue, other: f.TargetValue) -> bool:
     return one.low is not None and other.high is not None and one.low > other.high
 
 

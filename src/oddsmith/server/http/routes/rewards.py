@@ -1,5 +1,6 @@
-"""Routes of rewards: a reward, many of them, corrections, and decisions that were
-shown."""
+"""Routes of rewards: one reward, a batch, corrections and activations."""
+
+from collections.abc import Iterator
 
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import Experiment
@@ -18,65 +19,65 @@ from oddsmith.server.store.events import Activation, Correction, Reward
 from oddsmith.server.store.protocol import Receipt
 from oddsmith.server.store.slates import OfSlate
 
-__all__ = ["ROUTES", "activate", "correct", "kept", "reward", "reward_batch"]
+__all__ = ["ROUTES", "activate", "correct", "event_answer", "reward", "reward_batch"]
 
 
 async def reward(
     experiment: Experiment, message: m.RewardGiven, sender: str
 ) -> m.EventAnswer:
-    """Keep a reward."""
+    """Write a reward."""
     event = _reward(experiment, message, sender)
-    for refusal in (await slot_refusals(experiment, [message])).values():
+    refusals = await slot_refusals(experiment, [message])
+    for refusal in refusals.values():
         raise refusal
-    return await _about_decision(experiment, event)
+    return await _append(experiment, event)
 
 
 async def reward_batch(
     experiment: Experiment, message: m.RewardBatch, sender: str
 ) -> m.Results:
-    """Keep many rewards; each entry is answered for itself."""
-    events: list[Reward | InvalidInput] = []
+    """Write many rewards with one commit; each entry is answered by itself."""
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
     refusals = await slot_refusals(experiment, message.rewards)
-    for place, one in enumerate(message.rewards):
+    events: list[Reward | InvalidInput] = []
+    for place, entry in enumerate(message.rewards):
         try:
-            _check_in_reach(one.id, lost)
-            event = _reward(experiment, one, sender)
+            _check_in_reach(entry.id, lost)
+            event = _reward(experiment, entry, sender)
             events.append(refusals.get(place, event))
         except InvalidInput as error:
             events.append(error)
-    good = [event for event in events if isinstance(event, Reward)]
-    receipts = iter(await experiment.writer.append(good) if good else ())
-    return m.Results(
-        [
-            await _entry(experiment, one, next(receipts))
-            if isinstance(one, Reward)
-            else m.ErrorAnswer.of(one)
-            for one in events
-        ]
-    )
+    rewards = [event for event in events if isinstance(event, Reward)]
+    receipts: Iterator[Receipt] = iter(())
+    if rewards:
+        receipts = iter(await experiment.writer.append(rewards))
+    results: list[m.EventAnswer | m.ErrorAnswer] = []
+    for one in events:
+        if isinstance(one, Reward):
+            results.append(await _entry_answer(experiment, one, next(receipts)))
+        else:
+            results.append(m.ErrorAnswer.of(one))
+    return m.Results(results)
 
 
 async def activate(
     experiment: Experiment, message: m.Activate, sender: str
 ) -> m.EventAnswer:
-    """A deferred decision was shown, or all of a slate."""
+    """Activate a deferred decision, or all of a slate."""
     if message.slate is not None and message.id is None:
         return await activate_slate(experiment, message.slate, sender)
     if message.id is None or message.slate is not None:
-        raise InvalidInput(
-            f"id or slate must be given; got {'both' if message.id else 'none'}"
-        )
-    return await _about_decision(
-        experiment, Activation(message.id, experiment.clock(), sender)
-    )
+        got = "both" if message.id else "none"
+        raise InvalidInput(f"id or slate must be given; got {got}")
+    event = Activation(message.id, experiment.clock(), sender)
+    return await _append(experiment, event)
 
 
 async def correct(
     experiment: Experiment, message: m.Correct, sender: str
 ) -> m.EventAnswer:
-    """Keep a correction; the state follows once it is folded anew."""
-    value = _scaled(experiment, message.reward)
+    """Write a correction; the state follows after a refold."""
+    value = _scaled_reward(experiment, message.reward)
     event = Correction(message.id, value, experiment.clock(), message.key, sender)
     try:
         receipt = await experiment.append(event)
@@ -84,7 +85,7 @@ async def correct(
         raise
     except InvalidInput as error:  # there is no reward to correct
         raise Conflict(str(error)) from error
-    return kept(message.id, receipt)
+    return event_answer(message.id, receipt)
 
 
 def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Reward:
@@ -93,17 +94,14 @@ def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Rewa
             "key must be left out where the first reward counts (reward_rule = 'sum' "
             "adds parts up)"
         )
-    return Reward(
-        message.id,
-        _scaled(experiment, message.reward),
-        experiment.clock(),
-        message.key,
-        sender,
-    )
+    value = _scaled_reward(experiment, message.reward)
+    return Reward(message.id, value, experiment.clock(), message.key, sender)
 
 
-def _scaled(experiment: Experiment, reward: float) -> float:
-    low, high = experiment.scale.low, experiment.scale.high
+def _scaled_reward(experiment: Experiment, reward: float) -> float:
+    """A reward in [0, 1], from one in the caller's units."""
+    low = experiment.scale.low
+    high = experiment.scale.high
     if not low <= reward <= high:
         raise InvalidInput(
             f"reward must be in [{low:.12g}, {high:.12g}]; got {reward:.12g}"
@@ -112,7 +110,7 @@ def _scaled(experiment: Experiment, reward: float) -> float:
 
 
 def _check_in_reach(id: str, lost: set[str]) -> None:
-    """What cannot be folded must not get into the log."""
+    """Refuse events that cannot be folded, before they get into the log."""
     if id in lost:
         raise InvalidInput(
             "id must be of a decision whose context experts can learn from; that of "
@@ -120,28 +118,31 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
         )
 
 
-async def _about_decision(
-    experiment: Experiment, event: Reward | Activation
-) -> m.EventAnswer:
-    """Keep what is about a decision, which may come later; a slate is none."""
+async def _append(experiment: Experiment, event: Reward | Activation) -> m.EventAnswer:
+    """Write an event about a decision, which may come later; the id of a slate is
+    refused."""
     _check_in_reach(event.id, await experiment.unlearnable_ids([event.id]))
     try:
-        return kept(event.id, await experiment.append(event))
+        receipt = await experiment.append(event)
     except OfSlate as error:
         raise await with_slots(experiment, error, event.id) from error
+    return event_answer(event.id, receipt)
 
 
-async def _entry(
+async def _entry_answer(
     experiment: Experiment, event: Reward, receipt: Receipt
 ) -> m.EventAnswer | m.ErrorAnswer:
+    """The answer to an entry of a batch."""
     if isinstance(receipt.refused, OfSlate):
-        return m.ErrorAnswer.of(await with_slots(experiment, receipt.refused, event.id))
+        refusal = await with_slots(experiment, receipt.refused, event.id)
+        return m.ErrorAnswer.of(refusal)
     if receipt.refused is not None:
         return m.ErrorAnswer.of(experiment.in_units(receipt.refused))
-    return kept(event.id, receipt)
+    return event_answer(event.id, receipt)
 
 
-def kept(id: str, receipt: Receipt) -> m.EventAnswer:
+def event_answer(id: str, receipt: Receipt) -> m.EventAnswer:
+    """The answer about an event that is on disk."""
     return m.EventAnswer(id, receipt.position, receipt.new, receipt.parked)
 
 

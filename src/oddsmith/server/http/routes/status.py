@@ -15,7 +15,7 @@ from oddsmith.server.experiment.threads import Busy
 from oddsmith.server.http.access import STRANGER
 from oddsmith.server.http.keys import Key
 from oddsmith.server.http.response import JSON, Response
-from oddsmith.server.http.routes.experts import known
+from oddsmith.server.http.routes.experts import wait_for_state
 from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.http.service import Service
 from oddsmith.server.messages import lists as lm
@@ -34,42 +34,44 @@ __all__ = [
     "stats",
 ]
 
-_GLANCE = 0.5  # seconds that a look at counts waits for it
+_GLANCE = 0.5  # seconds that /v1/stats waits for the learner to catch up
+_REASON = 200  # characters of the reason of a failure
+_PROMETHEUS = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 
 
 async def experiments(service: Service, key: Key) -> lm.Experiments:
     """The experiments that a key may read."""
-    readable = [
-        one for name, one in service.experiments.items() if key.may("read", name)
-    ]
-    served = all(one.setup.writes for one in service.experiments.values())
-    return lm.Experiments(
-        [_facts(one) for one in readable], __version__, service.ring is not None, served
-    )
+    facts: list[lm.ExperimentFacts] = []
+    for name, one in service.experiments.items():
+        if key.may("read", name):
+            facts.append(_facts(one))
+    has_keys = service.ring is not None
+    is_served = all(one.setup.writes for one in service.experiments.values())
+    return lm.Experiments(facts, __version__, has_keys, is_served)
 
 
 def _facts(experiment: Experiment) -> lm.ExperimentFacts:
-    settings, scale, follower = (
-        experiment.settings,
-        experiment.scale,
-        experiment.follower,
-    )
-    policy, arms = follower.now.policy, experiment.arms
-    names = [] if policy.bank is None else active_experts(policy)
+    settings = experiment.settings
+    scale = experiment.scale
+    follower = experiment.follower
+    policy = follower.now.policy
+    arms = None if experiment.arms is None else list(experiment.arms)
+    experts = [] if policy.bank is None else active_experts(policy)
+    default = None if settings.window is None else scale.value(settings.default)
     return lm.ExperimentFacts(
         experiment.name,
-        None if arms is None else list(arms),
-        names,
+        arms,
+        experts,
         settings.shadow,
         settings.sticky,
         settings.window,
-        None if settings.window is None else scale.value(settings.default),
+        default,
         lm.RewardRange(scale.low, scale.high),
-        follower.now.state is not None and not follower.trouble,
-        follower.trouble,
-        experiment.store.fingerprint,
-        experiment.setup.file.kind,
-        settings.show_contexts,
+        ready=follower.now.state is not None and not follower.trouble,
+        trouble=follower.trouble,
+        fingerprint=experiment.store.fingerprint,
+        policy=experiment.setup.file.kind,
+        show_contexts=settings.show_contexts,
     )
 
 
@@ -81,101 +83,106 @@ async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
     )
     # its own decisions are there, unless the state is far behind
     with suppress(StoreFailed, Busy):
-        await known(experiment, head, patience=_GLANCE)
-    follower, guard = experiment.follower, experiment.follower.now.experts
+        await wait_for_state(experiment, head, patience=_GLANCE)
+    follower = experiment.follower
     sums = follower.sums
     by_arm = dict.fromkeys(experiment.arms or (), ArmSum()) | sums.arms.by_name
-    # of equals those first drawn
-    ranked = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)
-    arms = {
-        arm: _arm_count(experiment, by_arm[arm])
-        for arm in ranked[query.skip : query.skip + query.limit]
-    }
-    failures = guard.failures() if isinstance(guard, Guarded) else {}
-    reasons = (
-        {name: why[:200] for name, why in guard.reasons().items()}
-        if isinstance(guard, Guarded)
-        else {}
-    )
-    judged: dict[str, dict[str, object]] = {
-        name: {
-            "weight": weight,
-            "failures": failures.get(name, {}),
-            "reason": reasons.get(name),
-        }
-        for name, weight in experiment.weights().items()
-    }
+    # arms with equal counts stay in the order of their first draws
+    ranking = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)
+    page = ranking[query.skip : query.skip + query.limit]
+    epoch, epoch_after = store.epochs[-1]
     return sm.Stats(
         experiment.name,
         head,
         follower.now.position,
-        {str(kind): times for kind, times in events.items()},
-        arms,
-        len(by_arm),
-        _arm_count(experiment, sums.arms.others),
-        judged,
-        follower.refused,
-        follower.snapshot,
-        follower.refolds,
-        *experiment.store.epochs[-1],
-        vitals_of(experiment, hold_up),
+        events={str(kind): count for kind, count in events.items()},
+        arms={arm: _arm_count(experiment, by_arm[arm]) for arm in page},
+        n_arms=len(by_arm),
+        others=_arm_count(experiment, sums.arms.others),
+        experts=_expert_stats(experiment),
+        refused=follower.refused,
+        snapshot=follower.snapshot,
+        refolds=follower.refolds,
+        epoch=epoch,
+        epoch_after=epoch_after,
+        vitals=vitals_of(experiment, hold_up),
     )
 
 
+def _expert_stats(experiment: Experiment) -> dict[str, dict[str, object]]:
+    """The weight, the failures and the reason of the last failure, by expert."""
+    guard = experiment.follower.now.experts
+    failures: dict[str, dict[str, int]] = {}
+    reasons: dict[str, str] = {}
+    if isinstance(guard, Guarded):
+        failures = guard.failures()
+        for name, reason in guard.reasons().items():
+            reasons[name] = reason[:_REASON]
+    experts: dict[str, dict[str, object]] = {}
+    for name, weight in experiment.weights().items():
+        experts[name] = {
+            "weight": weight,
+            "failures": failures.get(name, {}),
+            "reason": reasons.get(name),
+        }
+    return experts
+
+
 def _arm_count(experiment: Experiment, one: ArmSum) -> sm.ArmCount:
-    mean = experiment.scale.value(one.total / one.rewarded) if one.rewarded else None
+    mean = None
+    if one.rewarded:
+        mean = experiment.scale.value(one.total / one.rewarded)
     return sm.ArmCount(one.decided, one.rewarded, mean)
 
 
 async def changes(experiment: Experiment, query: lm.ChangesQuery) -> lm.Changes:
-    """Where log and state are, once the state has moved on; the database is asked once,
-    at the end."""
-    if experiment.follower.now.position <= query.after and query.wait:
-        await experiment.long_polls.wait(
-            partial(experiment.follower.wait_beyond, query.after), query.wait
-        )
-    head, position = (
-        await asyncio.to_thread(experiment.store.head),
-        experiment.follower.now.position,
-    )
+    """The positions of log and state, once the state is beyond `after`; the database is
+    read once, at the end."""
+    follower = experiment.follower
+    if follower.now.position <= query.after and query.wait:
+        beyond = partial(follower.wait_beyond, query.after)
+        await experiment.long_polls.wait(beyond, query.wait)
+    head = await asyncio.to_thread(experiment.store.head)
+    position = follower.now.position
     return lm.Changes(experiment.name, max(head, position), position)
 
 
 async def metrics(service: Service, _: Key) -> Response:
     """Metrics of all experiments."""
     await service.hold_ups.look()
-    parts = []
+    parts: list[bytes] = []
     for part in service.metrics.parts():
         parts.append(part)
         # there may be 2,000 experiments: others have their turn between two metrics
         await asyncio.sleep(0)
-    return Response(
-        200,
-        b"".join(parts),
-        [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")],
-    )
+    return Response(200, b"".join(parts), _PROMETHEUS)
 
 
 async def health(_: Service, __: Key) -> sm.Health:
-    """The process lives, or there would be no answer."""
+    """Healthy: a process that answers lives."""
     return sm.Health(True, {})
 
 
 async def ready(service: Service, key: Key) -> sm.Health | Response:
-    """Whether every experiment can decide; why not, and which, for a key that may read
-    it."""
-    # anybody may ask, as often as they like; who has a key is told what is so now
-    troubles = (
-        await service.seldom(_troubles) if key is STRANGER else await _troubles(service)
-    )
-    told = {
+    """Whether every experiment can decide; for each that the key may read and that
+    cannot, the reason.
+
+    Unauthenticated callers get a cached result; callers with a key get a fresh check.
+    """
+    warnings: dict[str, str] = {}
+    if key is STRANGER:
+        troubles = await service.seldom(_troubles)
+    else:
+        troubles = await _troubles(service)
+        warnings = await _warnings(service, key)
+    readable = {
         name: trouble for name, trouble in troubles.items() if key.may("read", name)
     }
-    warnings = {} if key is STRANGER else await _warnings(service, key)
-    answer = sm.Health(
-        not troubles and not service.draining, told, service.draining, warnings
-    )
-    return answer if answer.ok else Response(503, msgspec.json.encode(answer), JSON)
+    is_ready = not troubles and not service.draining
+    answer = sm.Health(is_ready, readable, service.draining, warnings)
+    if is_ready:
+        return answer
+    return Response(503, msgspec.json.encode(answer), JSON)
 
 
 async def openapi(service: Service, _: Key) -> Response:
@@ -184,21 +191,20 @@ async def openapi(service: Service, _: Key) -> Response:
 
 
 async def _troubles(service: Service) -> dict[str, str]:
-    """What keeps experiments from deciding, by name."""
+    """The reason why an experiment cannot decide, for each that cannot."""
     return await service.store_looks.troubles(service.experiments.values())
 
 
 async def _warnings(service: Service, key: Key) -> dict[str, str]:
-    """What does not keep experiments from deciding, and should not last, by name."""
+    """Faults that do not keep experiments from deciding, and should not last."""
     await service.hold_ups.look()
-    readable = {
-        name: one for name, one in service.experiments.items() if key.may("read", name)
-    }
-    sentences = {
-        name: warning_of(one, service.hold_ups.of(one))
-        for name, one in readable.items()
-    }
-    return {name: warning for name, warning in sentences.items() if warning}
+    warnings: dict[str, str] = {}
+    for name, experiment in service.experiments.items():
+        if key.may("read", name):
+            warning = warning_of(experiment, service.hold_ups.of(experiment))
+            if warning:
+                warnings[name] = warning
+    return warnings
 
 
 ROUTES = (

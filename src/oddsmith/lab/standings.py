@@ -1,0 +1,156 @@
+"""The results of a study: its standings, and the report with tables and figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.files.reports.page import Figure, Section, Table, write
+from oddsmith.files.reports.style import band, legend, panels, svg
+from oddsmith.lab.leaders import leader, regrets
+from oddsmith.lab.run import mean_and_error
+
+__all__ = [
+    "Curve",
+    "PolicyResult",
+    "Standings",
+    "StudyResults",
+    "WorldResults",
+    "of_world",
+]
+
+_Value = TypeVar("_Value")
+
+
+class Standings(NamedTuple):
+    """The leader of each world in a sentence; a picture of regrets for a terminal; and
+    the table of results."""
+
+    sentences: tuple[str, ...]
+    picture: str
+    table: Table
+
+
+class Curve(NamedTuple):
+    """Regret so far at some steps: its mean, and the standard error of the mean."""
+
+    at: Any
+    mean: Array
+    error: Array
+
+    @classmethod
+    def of(cls, at: Ints, regrets: list[Array]) -> "Curve":
+        """The curve of regrets (units,) at each of the steps."""
+        mean, error = np.array([mean_and_error(values) for values in regrets]).T
+        return cls(at, mean, error)
+
+
+class PolicyResult(NamedTuple):
+    """One policy in one world: its regret so far, the regret of each unit at the end,
+    its mean per step in words, and the bound, where the theory has one."""
+
+    curve: Curve
+    totals: Array
+    rate: str
+    bound: float | None
+
+
+class WorldResults(NamedTuple):
+    """All policies in one world, by name, after so many decisions of each run."""
+
+    name: str
+    decisions: int
+    policies: dict[str, PolicyResult]
+
+
+def of_world(
+    world: str, by_world_and_policy: Mapping[tuple[str, str], _Value]
+) -> dict[str, _Value]:
+    """The values of one world, by policy."""
+    return {
+        policy: value
+        for (where, policy), value in by_world_and_policy.items()
+        if where == world
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResults:
+    """Every policy in every world of a study.
+
+    `count` is the length of a run in `axis`, steps or episodes; `runs` is the number of
+    runs of each policy in each world. `unit` names the independent results: runs, or
+    seeds. `rate` is the header of the policies' rates, and `regret` the definition of
+    regret.
+    """
+
+    title: str
+    count: int
+    axis: str
+    runs: int
+    unit: str
+    rate: str
+    regret: str
+    worlds: tuple[WorldResults, ...]
+
+    def write(self, out: Path) -> Standings:
+        """Write out/index.html; return the standings."""
+        rows = []
+        sections = []
+        sentences = []
+        pictures = []
+        for world in self.worlds:
+            policies = world.policies
+            totals = {name: result.totals for name, result in policies.items()}
+            prefix = f"{world.name}: " if len(self.worlds) > 1 else ""
+            sentence = leader(totals, steps=world.decisions, unit=self.unit)
+            sentences.append(f"{prefix}{sentence}.")
+            pictures.append(regrets(totals, prefix))
+            figure = self._draw({name: one.curve for name, one in policies.items()})
+            sections.append(Section(f"World: {world.name}", figures=(figure,)))
+            rows += [_row(world.name, name, one) for name, one in policies.items()]
+        table = Table(
+            ("world", "policy", "regret", "± s.e.", self.rate, "bound"),
+            tuple(rows),
+            f"Regret after {self.count:,} {self.axis}, and what the theory allows",
+        )
+        sections.append(Section("Results", tables=(table,)))
+        sections.append(Section("Details", self._describe(), folded=True))
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / "index.html", self.title, "\n\n".join(sentences), sections)
+        picture = "\n\n".join(picture for picture in pictures if picture)
+        return Standings(tuple(sentences), picture, table)
+
+    def _draw(self, curves: Mapping[str, Curve]) -> Figure:
+        """Regret on log scales, so that one bad policy does not press the others to the
+        ground."""
+        figure, (panel,) = panels()
+        for i, (name, curve) in enumerate(curves.items()):
+            band(panel, curve.at, curve.mean, np.nan_to_num(curve.error), i, name)
+        least = min(float(curve.mean.min()) for curve in curves.values())
+        if least > 0:
+            panel.set(yscale="log", ylim=(least / 1.5, None))
+        panel.set(xscale="log", xlabel=self.axis, ylabel="regret so far (lost rewards)")
+        legend(panel)
+        return Figure(
+            svg(figure),
+            "Mean regret over runs, with two standard errors: lower is better.",
+        )
+
+    def _describe(self) -> str:
+        n_policies = len(self.worlds[0].policies)
+        return (
+            f"{n_policies} policies in {len(self.worlds)} worlds, {self.count:,} "
+            f"{self.axis}, {self.runs:,} runs of each. Regret is exact: {self.regret}."
+        )
+
+
+def _row(world: str, policy: str, result: PolicyResult) -> tuple[str, ...]:
+    """The row of the table of results."""
+    mean, error = mean_and_error(result.totals)
+    error_text = "" if np.isnan(error) else f"{error:.2g}"
+    bound_text = "" if result.bound is None else f"{result.bound:,.0f}"
+    return world, policy, f"{mean:,.2f}", error_text, result.rate, bound_text
