@@ -122,7 +122,7 @@ def test_an_answer_that_is_heard_counts_even_if_its_activation_is_late(
         asked = steps.send(reply)
         assert asked.request.path == "/v1/activate"
         with pytest.raises(StopIteration) as end:
-            steps.send(client._lost(ConnectionError()))
+            steps.send(client._no_reply(ConnectionError()))
         decided = end.value.value
         assert not decided.fallback
         client.reward(decided.id, 1)

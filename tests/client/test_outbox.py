@@ -51,15 +51,15 @@ def fine(path: str, body: Any) -> Reply:
 def test_order_is_kept_and_kinds_go_together() -> None:
     outbox = Outbox()
     for number in range(3):
-        outbox.keep("decision", f"d{number}", entry(f"d{number}"))
-    outbox.keep("activation", "d0", b'{"id":"d0"}')
-    outbox.keep("activation", "d1", b'{"id":"d1"}')
-    outbox.keep("reward", "d0", b'{"id":"d0","reward":1}')
-    outbox.keep("decision", "d3", entry("d3"))
+        outbox.add("decision", f"d{number}", entry(f"d{number}"))
+    outbox.add("activation", "d0", b'{"id":"d0"}')
+    outbox.add("activation", "d1", b'{"id":"d1"}')
+    outbox.add("reward", "d0", b'{"id":"d0","reward":1}')
+    outbox.add("decision", "d3", entry("d3"))
     assert [request.path for request in drive(outbox, fine, chunks=1)] == [
         "/v1/decide/batch"
     ]
-    assert outbox.reported() == Reported(3, 4, 0, 0)
+    assert outbox.counts() == Reported(3, 4, 0, 0)
     assert outbox.holds("d0")
     requests = drive(outbox, fine, experiment='n"ews')
     paths = ["/v1/activate", "/v1/activate", "/v1/reward/batch", "/v1/decide/batch"]
@@ -75,16 +75,16 @@ def test_order_is_kept_and_kinds_go_together() -> None:
 
 def test_without_an_answer_all_stay() -> None:
     outbox = Outbox()
-    outbox.keep("decision", "d", entry("d"))
+    outbox.add("decision", "d", entry("d"))
     for status in (0, 401, 403, 404, 429, 500, 503):
         assert len(drive(outbox, lambda *_, status=status: Reply(status, b"{}"))) == 1
-    assert outbox.reported() == Reported(0, 1, 0, 0)
+    assert outbox.counts() == Reported(0, 1, 0, 0)
     steps = outbox.send(None, PATIENCE)
     next(steps)
     assert drive(outbox, fine) == []  # another thread sends
     steps.close()  # and is stopped
     assert len(drive(outbox, fine)) == 1
-    assert outbox.reported() == Reported(1, 0, 0, 0)
+    assert outbox.counts() == Reported(1, 0, 0, 0)
 
 
 def test_the_oldest_are_dropped_counted_and_told(
@@ -92,18 +92,18 @@ def test_the_oldest_are_dropped_counted_and_told(
 ) -> None:
     outbox = Outbox(most=3)
     for number in range(7):
-        outbox.keep("decision", f"d{number}", entry(f"d{number}"))
-    assert outbox.reported() == Reported(0, 3, 0, 4)
+        outbox.add("decision", f"d{number}", entry(f"d{number}"))
+    assert outbox.counts() == Reported(0, 3, 0, 4)
     assert [outbox.holds(f"d{number}") for number in (3, 4)] == [False, True]
     assert [record.args for record in caplog.records] == [(1,), (2,), (4,)]
     narrow = Outbox(most_bytes=2 * len(entry("d0")))
     for number in range(4):
-        narrow.keep("decision", f"d{number}", entry(f"d{number}"))
-    assert narrow.reported() == Reported(0, 2, 0, 2)
+        narrow.add("decision", f"d{number}", entry(f"d{number}"))
+    assert narrow.counts() == Reported(0, 2, 0, 2)
     drive(narrow, fine)
-    narrow.keep("decision", "d8", entry("d8"))
-    narrow.keep("decision", "d9", entry("d9"))
-    assert narrow.reported() == Reported(2, 2, 0, 2)
+    narrow.add("decision", "d8", entry("d8"))
+    narrow.add("decision", "d9", entry("d9"))
+    assert narrow.counts() == Reported(2, 2, 0, 2)
 
 
 def test_one_that_is_refused_does_not_keep_the_others(
@@ -128,9 +128,9 @@ def test_one_that_is_refused_does_not_keep_the_others(
 
     outbox = Outbox()
     for id in ("d0", "bad", "worse", "d1"):
-        outbox.keep("decision", id, entry(id))
+        outbox.add("decision", id, entry(id))
     assert len(drive(outbox, picky)) == 5
-    assert outbox.reported() == Reported(2, 0, 2, 0)
+    assert outbox.counts() == Reported(2, 0, 2, 0)
     assert "context must be numbers" in caplog.text
     assert "no arm 'a'" in caplog.text
 

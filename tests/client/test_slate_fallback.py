@@ -146,7 +146,7 @@ def test_a_page_that_is_heard_counts_even_if_its_activation_is_late(
         asked = steps.send(near._reply(near._http.request(**near._arguments(attempt))))
         assert asked.request.path == "/v1/activate"
         with pytest.raises(StopIteration) as end:
-            steps.send(client._lost(ConnectionError()))
+            steps.send(client._no_reply(ConnectionError()))
         page = end.value.value
         assert client.reward(slate=page.slate, slot=2, reward=1).position is not None
         assert client.report() == Reported(1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What the service answers, as values, and its refusals as exceptions."""
+"""Answers of the service as named tuples, and its refusals as exceptions."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -89,7 +89,7 @@ class DecisionEvent(NamedTuple):
 
 
 class ExpertPart(NamedTuple):
-    """What an expert had to do with a decision: its weight, its vote by arm, and its
+    """The part of an expert in a decision: its weight, its vote by arm, and its
     predictions, from 0 to 1.
 
     `predicted` is about the arm that was drawn, None where the expert slept;
@@ -104,9 +104,9 @@ class ExpertPart(NamedTuple):
 
 
 class RecordedDecision(NamedTuple):
-    """All that the log has of a decision.
+    """The log's record of a decision.
 
-    `reward` is what it counts with, from position `counts_since` on; None until then.
+    `reward` is the value that counts, from position `counts_since` on; None until then.
     `context` and `features` of the offer are "erased" where they were, and None where
     the service does not show them (`context_hidden`). With `explain` there are
     `experts`, the heaviest first, `notes` about their predictions, and a sentence about
@@ -138,7 +138,7 @@ class RecordedDecision(NamedTuple):
 
 
 class PosteriorWeights(NamedTuple):
-    """How likely each expert is the one to follow, or what is known of arms
+    """The posterior weight of each expert, or the posterior of arms
     (`Agent.posterior`), up to a position."""
 
     experiment: str
@@ -155,9 +155,8 @@ def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
     >>> one_of(StoredEvent, {"id": "a", "position": 3, "new": True, "later": "more"})
     StoredEvent(id='a', position=3, new=True, parked=False)
     """
-    return kind(
-        **{name: answer[name] for name in kind.__annotations__ if name in answer}
-    )
+    names = [name for name in kind.__annotations__ if name in answer]
+    return kind(**{name: answer[name] for name in names})
 
 
 def read_record(answer: Mapping[str, Any]) -> RecordedDecision:
@@ -175,18 +174,19 @@ def read_batch(
 ) -> list[T | OddsmithError]:
     """The entries in order; one that was refused is an exception, returned and not
     raised."""
-    return [
-        _entry_refused(entry) if "error" in entry else one_of(kind, entry)
-        for entry in answer["results"]
-    ]
+    entries: list[T | OddsmithError] = []
+    for entry in answer["results"]:
+        if "error" in entry:
+            entries.append(_entry_error(entry))
+        else:
+            entries.append(one_of(kind, entry))
+    return entries
 
 
 def read_slate(answer: Mapping[str, Any]) -> ServedSlate:
     """The answer about a slate."""
-    return one_of(
-        ServedSlate,
-        {**answer, "slots": [one_of(ServedDecision, slot) for slot in answer["slots"]]},
-    )
+    slots = [one_of(ServedDecision, slot) for slot in answer["slots"]]
+    return one_of(ServedSlate, {**answer, "slots": slots})
 
 
 def refusal(status: int, body: bytes) -> OddsmithError:
@@ -196,24 +196,24 @@ def refusal(status: int, body: bytes) -> OddsmithError:
     >>> refusal(409, b'{"error": "reward must be as before", "code": "conflict"}')
     Conflict('reward must be as before')
     """
-    sentence, code = f"the service answered {status}", ""
+    sentence = f"the service answered {status}"
+    code = ""
     try:
         answer = json.loads(body)
-        if "errorDetails" in answer:  # as flags have it
+        if "errorDetails" in answer:  # an answer about a flag
             answer = {"error": answer["errorDetails"], "code": answer["errorCode"]}
-        sentence, code = str(answer["error"]), str(answer["code"])
+        own_sentence = str(answer["error"])
+        code = str(answer["code"])
+        sentence = own_sentence
     except (ValueError, KeyError, TypeError):
         pass  # a proxy answers in another form
     if status == 409:
         return Conflict(sentence)
-    return (
-        InvalidInput(sentence)
-        if status in (400, 422)
-        else ServiceError(sentence, status, code)
-    )
+    if status in (400, 422):
+        return InvalidInput(sentence)
+    return ServiceError(sentence, status, code)
 
 
-def _entry_refused(entry: Mapping[str, object]) -> OddsmithError:
-    return (Conflict if entry.get("code") == "conflict" else InvalidInput)(
-        str(entry["error"])
-    )
+def _entry_error(entry: Mapping[str, object]) -> OddsmithError:
+    kind = Conflict if entry.get("code") == "conflict" else InvalidInput
+    return kind(str(entry["error"]))

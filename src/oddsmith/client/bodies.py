@@ -1,4 +1,4 @@
-"""What a client sends, as JSON has it: contexts, arms, entries of batches, bodies."""
+"""JSON of requests: contexts, arms, entries of batches, bodies."""
 
 import json
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = [
     "context_json",
+    "encode_body",
     "entry_of",
-    "given",
     "offered_json",
     "reward_entry",
     "slots_json",
-    "written",
+    "without_none",
 ]
 
 _USUAL = frozenset((str, int, bool, type(None)))
 
 
-def given(fields: Mapping[str, object]) -> dict[str, object]:
-    """The fields that were given; a context may be null."""
+def without_none(fields: Mapping[str, object]) -> dict[str, object]:
+    """The fields without None; a context may be null."""
     return {
         name: value
         for name, value in fields.items()
@@ -34,16 +34,14 @@ def given(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def offered_json(arms: object) -> object:
-    """Arms of a call as JSON has them: names with their features, or names alone."""
+    """Arms of a call for JSON: names with their features, or names alone."""
     if arms is None:
         return None
     offer = offered(None, arms)
     features = offer.features
-    return (
-        list(offer.arms)
-        if features is None
-        else {arm: _features_json(arm, features[arm]) for arm in offer.arms}
-    )
+    if features is None:
+        return list(offer.arms)
+    return {arm: _features_json(arm, features[arm]) for arm in offer.arms}
 
 
 def _features_json(arm: str, features: object) -> object:
@@ -54,14 +52,14 @@ def _features_json(arm: str, features: object) -> object:
 
 
 def slots_json(slots: object) -> object:
-    """Slots as JSON has them: how many, or a dict for each."""
+    """Slots for JSON: their number, or a dict for each."""
     if isinstance(slots, list | tuple):
         return [_slot(slot) for slot in slots]
     return slots
 
 
 def context_json(context: object) -> object:
-    """A context or an arm's features as JSON has them, None where a value is missing.
+    """A context or an arm's features for JSON, None where a value is missing.
 
     >>> context_json({"age": float("nan"), "sizes": np.array([1.5, np.nan])})
     {'age': None, 'sizes': [1.5, None]}
@@ -72,41 +70,38 @@ def context_json(context: object) -> object:
             "one of its rows"
         )
     try:
-        return _known(one(context))
+        return _values_json(one(context))
     except RecursionError as error:
         raise InvalidInput(
             "context must not hold itself, or dicts and lists in each other without end"
         ) from error
 
 
-def _known(value: object, name: str = "") -> object:
+def _values_json(value: object, name: str = "") -> object:
     """A value and those within it, None where one is missing; `name` is that of the
     innermost key."""
     if type(value) in _USUAL:
         return value
     if isinstance(value, Mapping):
-        return {key: _known(inner, str(key)) for key, inner in value.items()}
+        return {key: _values_json(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(inner, name) for inner in value]
+        return [_values_json(inner, name) for inner in value]
     if isinstance(value, np.ndarray):
-        return _known(value.tolist(), name)
-    found = simple(plain(value))
-    if isinstance(found, date | time | timedelta):
-        give = (
-            "give what matters of it as a number or a word, such as its hour or its "
-            "age in days"
-        )
-        where = f"{name!r:.60} must" if name else "values must"
+        return _values_json(value.tolist(), name)
+    plain_value = simple(plain(value))
+    if isinstance(plain_value, date | time | timedelta):
+        what = f"{name!r:.60}" if name else "values"
         raise InvalidInput(
-            f"{where} be text, a number, True, False or None; got a "
-            f"{type(value).__name__}: {give}"
+            f"{what} must be text, a number, True, False or None; got a "
+            f"{type(value).__name__}: give what matters of it as a number or a word, "
+            "such as its hour or its age in days"
         )
-    return found
+    return plain_value
 
 
 def _slot(slot: object) -> dict[str, object]:
-    """A `Slot`, or a dict with its name and what else the service takes of it, such as
-    its incumbent."""
+    """A `Slot`, or a dict with its name and other fields of a slot, such as its
+    incumbent."""
     if isinstance(slot, Slot):
         slot = {"name": slot.name, "features": slot.features, "eligible": slot.eligible}
     if not isinstance(slot, Mapping):
@@ -114,35 +109,32 @@ def _slot(slot: object) -> dict[str, object]:
             "slots must be a whole number, or a list of Slot(name) or dicts; got "
             f"{short_repr(slot)} in it"
         )
-    known = {str(name): _known(one(value)) for name, value in slot.items()}
-    return {name: value for name, value in known.items() if value is not None}
+    fields = {str(name): _values_json(one(value)) for name, value in slot.items()}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
-    """An entry of a batch, with the fields that were given."""
+    """An entry of a batch, without fields that are None."""
     if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
-        raise InvalidInput(
-            f"{what} must be dicts with {' and '.join(needed)}; got {entry!r:.60}"
-        )
-    return given(entry)
+        names = " and ".join(needed)
+        raise InvalidInput(f"{what} must be dicts with {names}; got {entry!r:.60}")
+    return without_none(entry)
 
 
 def reward_entry(entry: object) -> dict[str, object]:
     """An entry of a batch of rewards: by the id of a decision, or by slate and slot."""
-    by_slot = isinstance(entry, Mapping) and "slate" in entry
-    return entry_of(
-        "rewards",
-        entry,
-        *(("slate", "slot", "reward") if by_slot else ("id", "reward")),
-    )
+    if isinstance(entry, Mapping) and "slate" in entry:
+        return entry_of("rewards", entry, "slate", "slot", "reward")
+    return entry_of("rewards", entry, "id", "reward")
 
 
-def written(fields: Mapping[str, object]) -> bytes:
-    """The body in JSON, which has no word for what is not a finite number."""
+def encode_body(fields: Mapping[str, object]) -> bytes:
+    """The body in JSON; refuse numbers that are not finite."""
     try:
-        return json.dumps(
+        text = json.dumps(
             fields, default=_plain, allow_nan=False, separators=(",", ":")
-        ).encode()
+        )
+        return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"what is sent must be JSON with finite numbers; {error}"

@@ -1,4 +1,4 @@
-"""Every call of the service: what is sent for it, and how its answer is read."""
+"""Every call of the service: its request, and how its answer is read."""
 
 import secrets
 import time
@@ -23,10 +23,10 @@ from oddsmith.client.answers import (
 from oddsmith.client.bodies import (
     context_json,
     entry_of,
-    given,
     offered_json,
     reward_entry,
     slots_json,
+    without_none,
 )
 from oddsmith.client.delivery import Sending
 from oddsmith.client.fallback import read_fallback, read_slate_fallback
@@ -36,7 +36,7 @@ from oddsmith.core.errors import InvalidInput, OddsmithError
 
 __all__ = ["Calls", "new_id"]
 
-_LOOK = 0.1  # seconds between two looks at whether it is ready
+_LOOK = 0.1  # seconds between two questions whether the service is ready
 
 
 def new_id() -> str:
@@ -67,7 +67,7 @@ class Calls(Sending):
 
         `arms` are those of this call: a dict of name to features, a list of names, or a
         data frame with a row for each, named by its column `arm` or, in pandas, by its
-        index. What is missing in contexts and features, None, NaN or NA, is sent as
+        index. Missing values in contexts and features, None, NaN or NA, are sent as
         null. `odds` asks for those of all arms, which come by themselves up to 100
         arms. `eligible` restricts the arms. `unit` is the user, or another unit, of a
         sticky experiment. A `deferred` decision counts once it is activated. In shadow
@@ -77,20 +77,18 @@ class Calls(Sending):
         an id of its own: send rewards with the `id` of the answer.
         """
         # a unit's decision has an id of its own
-        own = new_id() if unit is None else None
+        own_id = new_id() if unit is None else None
         fields = {
-            "id": id or own,
+            "id": id or own_id,
             "context": context_json(context),
             "eligible": eligible,
             "unit": unit,
             "odds": odds,
-        }
-        fields |= {
             "deferred": deferred or None,
             "incumbent": incumbent,
             "incumbent_odds": incumbent_odds,
+            "arms": offered_json(arms),
         }
-        fields |= {"arms": offered_json(arms)}
         allowed = fields["arms"] if eligible is None else eligible
         if fallback is None:
             return self._post("/v1/decide", fields, ServedDecision)
@@ -99,14 +97,16 @@ class Calls(Sending):
                 "fallback must be left out where an incumbent acts: its arm is what is "
                 "shown"
             )
-        _check_unheard(id, deferred)
-        shown = read_fallback(fallback, allowed)  # type: ignore[arg-type]
-        return self._heard_or(
-            self._asked(fields, partial(one_of, ServedDecision)),
-            lambda: self._fall_back(shown, fields, new_id()),
-            self.answers.find(ServedDecision, id, allowed),  # type: ignore[arg-type]
+        _check_id_is_free(id, deferred)
+        choice = read_fallback(fallback, allowed)  # type: ignore[arg-type]
+        steps = self._ask_deferred(fields, partial(one_of, ServedDecision))
+        earlier = self.answers.find(ServedDecision, id, allowed)  # type: ignore[arg-type]
+        return self._answer_or_fallback(
+            steps,
+            lambda: self._fall_back(choice, fields, new_id()),
+            earlier,
             id,
-            None if deferred else lambda one: {"id": one.id},
+            None if deferred else lambda decision: {"id": decision.id},
         )
 
     def decide_slate(
@@ -135,23 +135,23 @@ class Calls(Sending):
             "context": context_json(context),
             "eligible": eligible,
             "odds": odds,
-        }
-        fields |= {
             "arms": offered_json(arms),
             "slots": slots_json(slots),
             "deferred": deferred or None,
         }
         allowed = fields["arms"] if eligible is None else eligible
         if fallback is None:
-            return self._send("/v1/decide", given(fields), read_slate)
-        _check_unheard(id, deferred)
-        shown = read_slate_fallback(fallback, fields["slots"], allowed)  # type: ignore[arg-type]
-        return self._heard_or(
-            self._asked(fields, read_slate),
-            lambda: self._fall_back_slate(shown, fields, new_id()),
-            self.answers.find(ServedSlate, id, allowed),  # type: ignore[arg-type]
+            return self._send("/v1/decide", without_none(fields), read_slate)
+        _check_id_is_free(id, deferred)
+        choices = read_slate_fallback(fallback, fields["slots"], allowed)  # type: ignore[arg-type]
+        steps = self._ask_deferred(fields, read_slate)
+        earlier = self.answers.find(ServedSlate, id, allowed)  # type: ignore[arg-type]
+        return self._answer_or_fallback(
+            steps,
+            lambda: self._fall_back_slate(choices, fields, new_id()),
+            earlier,
             id,
-            None if deferred else lambda one: {"slate": one.slate},
+            None if deferred else lambda slate: {"slate": slate.slate},
         )
 
     def decide_batch(
@@ -165,23 +165,13 @@ class Calls(Sending):
         An entry that is refused is an exception in the list, returned and not raised:
         the others stand.
         """
-        plain = [entry_of("decisions", entry, "context") for entry in decisions]
-        plain = [entry | {"context": context_json(entry["context"])} for entry in plain]
-        plain = [
-            entry | {"arms": offered_json(entry["arms"])} if "arms" in entry else entry
-            for entry in plain
-        ]
-        entries = [
-            entry if "unit" in entry else {"id": new_id()} | entry for entry in plain
-        ]
-        for_all: dict[str, object] = (
-            {} if arms is None else {"arms": offered_json(arms)}
-        )
-        return self._send(
-            "/v1/decide/batch",
-            {"decisions": entries} | for_all,
-            partial(read_batch, ServedDecision),
-        )
+        fields: dict[str, object] = {
+            "decisions": [_decision_entry(entry) for entry in decisions]
+        }
+        if arms is not None:
+            fields["arms"] = offered_json(arms)
+        read = partial(read_batch, ServedDecision)
+        return self._send("/v1/decide/batch", fields, read)
 
     def reward(
         self,
@@ -206,16 +196,12 @@ class Calls(Sending):
             "reward": reward,
             "key": key or None,
         }
-        about = (
-            slot_id(slate, str(slot))
-            if id is None and slate is not None and slot is not None
-            else id
-        )
-        return (
-            self._post("/v1/reward", fields, StoredEvent)
-            if about is None
-            else self._about("reward", about, fields)
-        )
+        decision_id = id
+        if id is None and slate is not None and slot is not None:
+            decision_id = slot_id(slate, str(slot))
+        if decision_id is None:
+            return self._post("/v1/reward", fields, StoredEvent)
+        return self._about("reward", decision_id, fields)
 
     def reward_batch(
         self, rewards: Iterable[Mapping[str, object]]
@@ -227,20 +213,16 @@ class Calls(Sending):
         the others stand.
         """
         entries = [reward_entry(entry) for entry in rewards]
-        return self._send(
-            "/v1/reward/batch", {"rewards": entries}, partial(read_batch, StoredEvent)
-        )
+        read = partial(read_batch, StoredEvent)
+        return self._send("/v1/reward/batch", {"rewards": entries}, read)
 
     def correct(
         self, id: str, reward: float, *, key: str | None = None
     ) -> Steps[StoredEvent]:
         """Another value in place of a decision's reward, any number of times; `key`
         names this correction."""
-        return self._post(
-            "/v1/correct",
-            {"id": id, "reward": reward, "key": key or new_id()},
-            StoredEvent,
-        )
+        fields = {"id": id, "reward": reward, "key": key or new_id()}
+        return self._post("/v1/correct", fields, StoredEvent)
 
     def activate(self, id: str) -> Steps[StoredEvent]:
         """A deferred decision was shown: from now on it counts."""
@@ -254,8 +236,8 @@ class Calls(Sending):
         """Report the fallback decisions that are not in the log yet, with their rewards
         and activations.
 
-        Every call that is answered does some of it, and `close` the rest. What cannot
-        be sent now stays here.
+        Every call that is answered does some of it, and `close` the rest. Entries that
+        cannot be sent now stay here.
         """
         return self._report()
 
@@ -277,11 +259,8 @@ class Calls(Sending):
     ) -> Steps[StoredEvent]:
         """Retire an expert; the others share its weight in proportion. `key` names the
         change."""
-        return self._post(
-            "/v1/experts",
-            {"expert": expert, "change": "retired", "key": key or new_id()},
-            StoredEvent,
-        )
+        fields = {"expert": expert, "change": "retired", "key": key or new_id()}
+        return self._post("/v1/experts", fields, StoredEvent)
 
     def experiments(self) -> Steps[dict[str, Any]]:
         """The experiments that the key may read, whether each is ready, and the version
@@ -309,22 +288,18 @@ class Calls(Sending):
         """The positions of log and state, once the state is beyond `after`, or after
         `wait` seconds, at most 25."""
         # a try has half of it
-        longer = replace(self.patience, timeout=self.patience.timeout + 2 * wait)
-        query = {"experiment": self.experiment, "after": after, "wait": wait}
-        words = {name: str(value) for name, value in query.items() if value is not None}
-        return persist(Request("GET", "/v1/changes", None, words), dict, longer)
+        timeout = self.patience.timeout + 2 * wait
+        patience = replace(self.patience, timeout=timeout)
+        return self._get("/v1/changes", dict, patience, after=after, wait=wait)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[RecordedDecision]:
-        """All that the log has of a decision; with `explain`, experts' votes, weights
-        and predictions, and if they choose well."""
-        return self._get(
-            f"/v1/decisions/{quote(id, safe='')}",
-            read_record,
-            explain="true" if explain else None,
-        )
+        """The log's record of a decision; with `explain`, experts' votes, weights and
+        predictions, and the value of their choices."""
+        path = f"/v1/decisions/{quote(id, safe='')}"
+        return self._get(path, read_record, explain="true" if explain else None)
 
     def posterior(self) -> Steps[PosteriorWeights]:
-        """How likely each expert is the one to follow."""
+        """The posterior weight of each expert."""
         return self._get("/v1/posterior", partial(one_of, PosteriorWeights))
 
     def stats(self, *, skip: int = 0, limit: int = 100) -> Steps[dict[str, Any]]:
@@ -340,26 +315,28 @@ class Calls(Sending):
         return self._get("/v1/series", dict, range=range)
 
     def posterior_history(self) -> Steps[dict[str, Any]]:
-        """The weight of each expert on the way, at most 200 points, and what happened
-        to experts, arms and rewards."""
+        """The weight of each expert so far, at most 200 points, and the changes of
+        experts, arms and rewards."""
         return self._get("/v1/posterior/history", dict)
 
     def values(self) -> Steps[dict[str, Any]]:
-        """What was served is worth, and what each arm, even odds and in shadow mode the
-        policy would have been."""
+        """Estimated values: of the decisions served, of each arm, of uniform random
+        arms, and in shadow mode of the policy."""
         return self._get("/v1/values", dict)
 
     def checks(self) -> Steps[dict[str, Any]]:
-        """Whether all is well: odds, experts, rewards, troubles, the guarantee, and in
-        shadow mode when to switch."""
+        """Health checks: odds, experts, rewards, troubles, the guarantee, and in shadow
+        mode when to switch."""
         return self._get("/v1/checks", dict)
 
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
         """Whether the service can decide; while it cannot, ask again for up to `wait`
         seconds."""
-        end, pause = self.patience.clock() + wait, 0.0
+        end = self.patience.clock() + wait
+        request = Request("GET", "/readyz")
+        pause = 0.0
         while True:
-            reply = yield Try(Request("GET", "/readyz"), pause, self.patience.timeout)
+            reply = yield Try(request, pause, self.patience.timeout)
             if reply.status == 200:
                 return True
             pause = _LOOK
@@ -367,8 +344,19 @@ class Calls(Sending):
                 return False
 
 
-def _check_unheard(id: str | None, deferred: bool) -> None:
-    # what the service has for this id may be another arm: it must not be activated
+def _decision_entry(entry: object) -> dict[str, object]:
+    """An entry of a batch of decisions, with an id unless it has one or a unit."""
+    fields = entry_of("decisions", entry, "context")
+    fields["context"] = context_json(fields["context"])
+    if "arms" in fields:
+        fields["arms"] = offered_json(fields["arms"])
+    if "unit" in fields:
+        return fields
+    return {"id": new_id()} | fields
+
+
+def _check_id_is_free(id: str | None, deferred: bool) -> None:
+    # the service may have another arm for this id, which must not be activated
     if id is not None and deferred:
         raise InvalidInput(
             "id must be left out where a deferred decision has a fallback; got "

@@ -38,8 +38,7 @@ _IDLE = 4.0
 
 
 class _Base:
-    """What both clients are made of: addresses, the key, calls, and the way to
-    httpx."""
+    """The parts of both clients: addresses, the key, calls, and the way to httpx."""
 
     _kind: ClassVar[str]
 
@@ -53,58 +52,54 @@ class _Base:
         retries: int | None = None,
     ) -> None:
         httpx = import_extra("httpx", f"{type(self).__name__} needs", "client")
-        tries = None if retries is None else whole("retries", retries, low=0, high=100)
-        patience = Patience(
-            number("timeout", timeout, low=0, high=86_400, open_low=True), tries
-        )
+        if retries is not None:
+            whole("retries", retries, low=0, high=100)
+        seconds = number("timeout", timeout, low=0, high=86_400, open_low=True)
         self.url = _checked_url(url)
-        self._calls = Calls(experiment, patience)
-        self._failed = httpx.RequestError
-        self._http: Any = getattr(httpx, self._kind)(
-            base_url=self.url,
-            headers=_headers(key),
-            limits=httpx.Limits(keepalive_expiry=_IDLE),
-        )
+        self._calls = Calls(experiment, Patience(seconds, retries))
+        self._request_error = httpx.RequestError
+        make = getattr(httpx, self._kind)
+        limits = httpx.Limits(keepalive_expiry=_IDLE)
+        self._http: Any = make(base_url=self.url, headers=_headers(key), limits=limits)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"  # keys have no place in logs
 
     @staticmethod
     def _arguments(attempt: Try) -> dict[str, Any]:
-        method, path, body, query = attempt.request
+        request = attempt.request
         return {
-            "method": method,
-            "url": path,
-            "content": body,
-            "params": query,
+            "method": request.method,
+            "url": request.path,
+            "content": request.body,
+            "params": request.query,
             "timeout": attempt.timeout,
         }
 
     @staticmethod
     def _reply(response: "Response") -> Reply:
-        return Reply(
-            response.status_code, response.content, response.headers.get("retry-after")
-        )
+        retry_after = response.headers.get("retry-after")
+        return Reply(response.status_code, response.content, retry_after)
 
     @staticmethod
-    def _tell(reported: Reported) -> None:
+    def _warn(reported: Reported) -> None:
         if reported.waiting:
             _log.warning(
                 "%d fallback decisions, rewards or activations could not be reported",
                 reported.waiting,
             )
 
-    def _lost(self, error: Exception) -> Reply:
-        return Reply(0, f"{self.url}, {type(error).__name__} {error}".strip().encode())
+    def _no_reply(self, error: Exception) -> Reply:
+        reason = f"{self.url}, {type(error).__name__} {error}".strip()
+        return Reply(0, reason.encode())
 
 
 def _like(build: Callable[..., Any], method: Any) -> Any:
-    """`method` with the name, the words and the arguments of the call it makes."""
+    """`method` with the name, the docstring and the arguments of the call it makes."""
     method = wraps(build)(method)
-    shown = signature(build)
-    method.__signature__ = shown.replace(
-        return_annotation=get_args(shown.return_annotation)[-1]
-    )
+    steps_signature = signature(build)
+    answer_type = get_args(steps_signature.return_annotation)[-1]
+    method.__signature__ = steps_signature.replace(return_annotation=answer_type)
     return method
 
 
@@ -175,10 +170,11 @@ class Client(_Base):
             attempt = next(steps)
             while True:
                 time.sleep(attempt.pause)
+                arguments = self._arguments(attempt)
                 try:
-                    reply = self._reply(self._http.request(**self._arguments(attempt)))
-                except self._failed as error:
-                    reply = self._lost(error)
+                    reply = self._reply(self._http.request(**arguments))
+                except self._request_error as error:
+                    reply = self._no_reply(error)
                 attempt = steps.send(reply)
         except StopIteration as end:
             answer: T = end.value
@@ -187,7 +183,7 @@ class Client(_Base):
     def close(self) -> None:
         """Report fallback decisions that wait, and let go of the connections."""
         if self._calls.outbox:
-            self._tell(self.report())
+            self._warn(self.report())
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -237,12 +233,11 @@ class AsyncClient(_Base):
             attempt = next(steps)
             while True:
                 await sleep(attempt.pause)
+                arguments = self._arguments(attempt)
                 try:
-                    reply = self._reply(
-                        await self._http.request(**self._arguments(attempt))
-                    )
-                except self._failed as error:
-                    reply = self._lost(error)
+                    reply = self._reply(await self._http.request(**arguments))
+                except self._request_error as error:
+                    reply = self._no_reply(error)
                 attempt = steps.send(reply)
         except StopIteration as end:
             answer: T = end.value
@@ -251,7 +246,7 @@ class AsyncClient(_Base):
     async def close(self) -> None:
         """Report fallback decisions that wait, and let go of the connections."""
         if self._calls.outbox:
-            self._tell(await self.report())
+            self._warn(await self.report())
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -262,25 +257,24 @@ class AsyncClient(_Base):
 
 
 def _checked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        good = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-        )
-        good = good and not (
-            parts.query or parts.fragment or parts.username or parts.password
-        )
-    except (ValueError, AttributeError, TypeError):
-        good = False
-    if not good:
-        shown = str(url).rpartition("@")[2]  # a password must not be read in a log
+    if not _is_service_url(url):
+        public = str(url).rpartition("@")[2]  # a password must not be read in a log
         raise InvalidInput(
             "url must be like http://127.0.0.1:8000, without a user or a query; got "
-            f"{shown!r:.80}"
+            f"{public!r:.80}"
         )
     return url.rstrip("/")
+
+
+def _is_service_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port != 0
+    except (ValueError, AttributeError, TypeError):
+        return False
+    if parts.query or parts.fragment or parts.username or parts.password:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port
 
 
 def _headers(key: str | None) -> dict[str, str]:

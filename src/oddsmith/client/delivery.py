@@ -1,4 +1,4 @@
-"""How calls go out: behind what waits to be reported, and with a fallback where the
+"""Sending calls: behind the entries of the outbox, and with a fallback where the
 service does not answer."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from oddsmith.agent.slate import slot_id
 from oddsmith.client.answers import ServedDecision, ServedSlate, StoredEvent, one_of
-from oddsmith.client.bodies import given, written
+from oddsmith.client.bodies import encode_body, without_none
 from oddsmith.client.fallback import DOWN, Fallback, FirstAnswers, is_fallback
 from oddsmith.client.outbox import Kind, Outbox, Reported
 from oddsmith.client.tries import Patience, Request, Steps, persist
@@ -26,15 +26,15 @@ _SOON = 4
 
 @dataclass(frozen=True)
 class Sending:
-    """What every call needs: the experiment, how long it is tried, and what waits to be
-    reported."""
+    """The parts of every call: the experiment, the time for its tries, the outbox, and
+    the first answers."""
 
     experiment: str | None
     patience: Patience
     outbox: Outbox = field(default_factory=Outbox)
     answers: FirstAnswers = field(default_factory=FirstAnswers)
 
-    def _heard_or(
+    def _answer_or_fallback(
         self,
         steps: Steps[A],
         fall_back: Callable[[], A],
@@ -64,27 +64,29 @@ class Sending:
         self.answers.add(id, answer)
         if activation is None or (id is not None and not answer.new):
             return answer
-        left = max(1e-3, end - self.patience.clock())
-        yield from self.activate_now(activation(answer), left)
+        timeout = max(1e-3, end - self.patience.clock())
+        yield from self.activate_now(activation(answer), timeout)
         return answer
 
     def activate_now(self, about: Mapping[str, object], timeout: float) -> Steps[None]:
-        """Activate a decision that is shown now; what cannot be sent waits."""
+        """Activate a decision that is shown now; without an answer the activation
+        waits in the outbox."""
         patience = replace(self.patience, timeout=timeout)
+        request = self._request("/v1/activate", about)
         try:
-            yield from persist(self._request("/v1/activate", about), dict, patience)
+            yield from persist(request, dict, patience)
         except ServiceError:
             id = str(about.get("id", about.get("slate")))
-            self.outbox.keep("activation", id, written(about))
+            self.outbox.add("activation", id, encode_body(about))
 
     def _fall_back(
         self, fallback: Fallback, fields: Mapping[str, object], id: str
     ) -> ServedDecision:
-        """The decision that was made here, under a new id, to be reported."""
+        """The client's own decision, under a new id, to be reported."""
         report = {**fields, "id": id, "unit": None, "odds": False}
         report |= {"incumbent": fallback.arm, "incumbent_odds": fallback.odds}
-        self.outbox.keep("decision", id, written(given(report)))
-        return self._served(id, fallback)
+        self.outbox.add("decision", id, encode_body(without_none(report)))
+        return self._own_decision(id, fallback)
 
     def _fall_back_slate(
         self,
@@ -92,48 +94,46 @@ class Sending:
         fields: Mapping[str, object],
         id: str,
     ) -> ServedSlate:
-        """The slate that was made here, to be reported with an incumbent in each
-        slot."""
-        listed = [
-            slot | {"incumbent": arm, "incumbent_odds": odds}
-            for slot, (arm, odds) in slots
-        ]
-        names = [str(slot["name"]) for slot, _ in slots]
-        ids = [slot_id(id, name) for name in names]
-        self.outbox.keep(
+        """The client's own slate, to be reported with an incumbent in each slot."""
+        entries = []
+        decisions = []
+        for number, (slot, fallback) in enumerate(slots, 1):
+            acting = {"incumbent": fallback.arm, "incumbent_odds": fallback.odds}
+            entries.append(slot | acting)
+            name = str(slot["name"])
+            decision = self._own_decision(slot_id(id, name), fallback)
+            decisions.append(decision._replace(slot=number, name=name))
+        report = {**fields, "id": id, "slots": entries, "odds": False}
+        self.outbox.add(
             "slate",
             id,
-            written(given({**fields, "id": id, "slots": listed, "odds": False})),
-            parts=ids,
+            encode_body(without_none(report)),
+            parts=[decision.id for decision in decisions],
         )
-        named = zip(ids, names, slots, strict=True)
-        served = [
-            self._served(one, shown, slot=n, name=name)
-            for n, (one, name, (_, shown)) in enumerate(named, 1)
-        ]
-        return ServedSlate(id, self.experiment or "", served, new=True)
+        return ServedSlate(id, self.experiment or "", decisions, new=True)
 
-    def _served(self, id: str, fallback: Fallback, **slot: Any) -> ServedDecision:
-        arm, odds = fallback
-        facts: Any = {
-            "step": None,
-            "position": None,
-            "seen": None,
-            "new": True,
-            "odds": odds,
-            "fallback": True,
-        }
+    def _own_decision(self, id: str, fallback: Fallback) -> ServedDecision:
         return ServedDecision(
-            id, self.experiment or "", arm, odds[arm], **facts, **slot
+            id,
+            self.experiment or "",
+            fallback.arm,
+            propensity=fallback.odds[fallback.arm],
+            step=None,
+            position=None,
+            seen=None,
+            new=True,
+            odds=fallback.odds,
+            fallback=True,
         )
 
     def _about(
         self, kind: Kind, id: str, fields: Mapping[str, object]
     ) -> Steps[StoredEvent]:
-        """Send what is about a decision; where that is a fallback which is not reported
-        yet, behind it."""
+        """Send an event of a decision; if that is a fallback which is not reported yet,
+        send it behind the fallback."""
         route = "/v1/reward" if kind == "reward" else "/v1/activate"
-        entry, steps = written(given(fields)), self._post(route, fields, StoredEvent)
+        entry = encode_body(without_none(fields))
+        steps = self._post(route, fields, StoredEvent)
         if not self.outbox.holds(id):
             return steps
         return self._behind(kind, id, entry, steps)
@@ -144,29 +144,28 @@ class Sending:
         yield from self._report()
         if not self.outbox.holds(id):
             return (yield from steps)
-        self.outbox.keep(kind, id, entry)
+        self.outbox.add(kind, id, entry)
         return StoredEvent(id, None, True, parked=True)
 
     def _report(self) -> Steps[Reported]:
         yield from self.outbox.send(self.experiment, self.patience)
-        return self.outbox.reported()
+        return self.outbox.counts()
 
-    def _asked(
+    def _ask_deferred(
         self, fields: Mapping[str, object], read: Callable[[Any], T]
     ) -> Steps[T]:
         """A decision that has a fallback: deferred until its answer is here, soon given
         up where nothing listens."""
-        soon = (
-            replace(self.patience, retries=_SOON)
-            if self.patience.retries is None
-            else self.patience
-        )
-        return self._send("/v1/decide", given({**fields, "deferred": True}), read, soon)
+        patience = self.patience
+        if patience.retries is None:
+            patience = replace(patience, retries=_SOON)
+        deferred = without_none({**fields, "deferred": True})
+        return self._send("/v1/decide", deferred, read, patience)
 
     def _post(
         self, path: str, fields: Mapping[str, object], answer: Callable[..., T]
     ) -> Steps[T]:
-        return self._send(path, given(fields), partial(one_of, answer))
+        return self._send(path, without_none(fields), partial(one_of, answer))
 
     def _send(
         self,
@@ -175,18 +174,19 @@ class Sending:
         read: Callable[[Any], T],
         patience: Patience | None = None,
     ) -> Steps[T]:
-        steps = persist(self._request(path, fields), read, patience or self.patience)
+        request = self._request(path, fields)
+        steps = persist(request, read, patience or self.patience)
         return self.then_report(steps)
 
     def _request(self, path: str, fields: Mapping[str, object]) -> Request:
-        about: dict[str, object] = (
-            {} if self.experiment is None else {"experiment": self.experiment}
-        )
-        return Request("POST", path, written(about | dict(fields)))
+        about: dict[str, object] = {}
+        if self.experiment is not None:
+            about["experiment"] = self.experiment
+        return Request("POST", path, encode_body(about | dict(fields)))
 
     def then_report(self, steps: Steps[T]) -> Steps[T]:
-        """A call, and after its answer a part of what is to be reported: one request,
-        tried once."""
+        """A call, and after its answer a part of the outbox: one request, tried
+        once."""
         waits = bool(self.outbox)
         answer = yield from steps
         if waits:
@@ -194,7 +194,14 @@ class Sending:
             yield from self.outbox.send(self.experiment, hasty, chunks=1)
         return answer
 
-    def _get(self, path: str, read: Callable[[Any], T], **asked: object) -> Steps[T]:
-        query = {"experiment": self.experiment} | asked
+    def _get(
+        self,
+        path: str,
+        read: Callable[[Any], T],
+        patience: Patience | None = None,
+        **parameters: object,
+    ) -> Steps[T]:
+        query = {"experiment": self.experiment} | parameters
         words = {name: str(value) for name, value in query.items() if value is not None}
-        return persist(Request("GET", path, None, words), read, self.patience)
+        request = Request("GET", path, None, words)
+        return persist(request, read, patience or self.patience)

@@ -1,12 +1,12 @@
-"""Fallback: the arm, or the arms of a page, that the caller shows where the service
-does not answer."""
+"""Fallback: the arm, or the arms of a page, that the caller uses if the service does
+not answer."""
 
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from math import isclose
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from oddsmith.agent.slate import Slot, slots_of
 from oddsmith.client.answers import ServedDecision, ServedSlate
@@ -41,9 +41,9 @@ class FirstAnswers:
     """The first answers for ids of the caller's, the last 1,000 of them.
 
     The same id again gets the first answer. After a fallback the service is not asked:
-    rewards that were sent for this id meanwhile may be those of the fallback. A
-    decision that was shown is shown again where the service does not answer. Safe to
-    use from threads.
+    rewards that were sent for this id meanwhile may be those of the fallback. If the
+    service does not answer, an earlier decision for the id is used again. Safe to use
+    from threads.
     """
 
     def __init__(self) -> None:
@@ -89,8 +89,8 @@ def _decisions(answer: ServedDecision | ServedSlate) -> list[ServedDecision]:
 def read_fallback(
     fallback: str | Mapping[str, float], allowed: Collection[str] | None
 ) -> Fallback:
-    """The arm named, with odds 1; or one drawn from odds, which are kept. Other arms
-    than those allowed are refused.
+    """The arm named, with odds 1; or one drawn from odds. Refuse arms that are not
+    allowed.
 
     >>> read_fallback("sports", ["sports", "tech"])
     Fallback(arm='sports', odds={'sports': 1.0})
@@ -98,7 +98,7 @@ def read_fallback(
     named = {fallback: 1.0} if isinstance(fallback, str) else fallback
     odds = _odds_of(named, "an arm, or a dict of arms to their odds")
     _check_allowed([arm for arm, share in odds.items() if share], allowed)
-    return _drawn(odds)
+    return _draw(odds)
 
 
 def read_slate_fallback(
@@ -106,41 +106,39 @@ def read_slate_fallback(
     slots: object,
     allowed: Collection[str] | None,
 ) -> list[tuple[dict[str, object], Fallback]]:
-    """Each slot, as it is sent, with the arm named for it; or with one drawn from odds,
-    among the arms that are left.
+    """Each slot of the request, with the arm named for it; or with one drawn from odds,
+    among the remaining arms.
 
     >>> read_slate_fallback(["tech", "sports"], 2, None)[1]
     ({'name': '2'}, Fallback(arm='sports', odds={'sports': 1.0}))
     """
-    sent: list[dict[str, object]] = (
+    entries: list[dict[str, object]] = (
         slots
         if isinstance(slots, list)
-        else [{"name": one.name} for one in slots_of(slots)]
+        else [{"name": slot.name} for slot in slots_of(slots)]
     )
-    slots_of([Slot(slot.get("name")) for slot in sent])  # type: ignore[arg-type]
-    if any("incumbent" in slot for slot in sent):
+    slots_of([Slot(entry.get("name")) for entry in entries])  # type: ignore[arg-type]
+    if any("incumbent" in entry for entry in entries):
         raise InvalidInput(
             "fallback must be left out where an incumbent acts: its arms are what is "
             "shown"
         )
-    shown = (
-        _in_order(fallback, sent)
-        if isinstance(fallback, Mapping)
-        else _listed(fallback, len(sent))
-    )
-    for slot, (arm, odds) in zip(sent, shown, strict=True):
-        _check_allowed(odds, allowed)
-        _check_allowed([arm], slot.get("eligible"))  # type: ignore[arg-type]
-    return list(zip(sent, shown, strict=True))
+    if isinstance(fallback, Mapping):
+        fallbacks = _draw_in_order(fallback, entries)
+    else:
+        fallbacks = _by_slot(fallback, len(entries))
+    pairs = list(zip(entries, fallbacks, strict=True))
+    for entry, choice in pairs:
+        _check_allowed(choice.odds, allowed)
+        _check_allowed([choice.arm], entry.get("eligible"))  # type: ignore[arg-type]
+    return pairs
 
 
-def _listed(fallback: Sequence[str], slots: int) -> list[Fallback]:
-    arms = (
-        []
-        if isinstance(fallback, str | bytes) or not isinstance(fallback, Sequence)
-        else list(fallback)
-    )
-    if len(arms) != slots or not all(isinstance(arm, str) and arm for arm in arms):
+def _by_slot(fallback: object, slots: int) -> list[Fallback]:
+    """The arm of each slot, from a list of names."""
+    is_list = isinstance(fallback, Sequence) and not isinstance(fallback, str | bytes)
+    arms: list[Any] = list(fallback) if is_list else []  # type: ignore[call-overload]
+    if len(arms) != slots or not all(_is_arm(arm) for arm in arms):
         raise InvalidInput(
             f"fallback must be a list with an arm for each of the {slots} slots; got "
             f"{fallback!r:.60}"
@@ -152,61 +150,61 @@ def _listed(fallback: Sequence[str], slots: int) -> list[Fallback]:
     return [Fallback(arm, {arm: 1.0}) for arm in arms]
 
 
-def _in_order(
+def _is_arm(name: object) -> bool:
+    return isinstance(name, str) and name != ""
+
+
+def _draw_in_order(
     fallback: Mapping[str, float], slots: Sequence[Mapping[str, object]]
 ) -> list[Fallback]:
-    """An arm for each slot, from those that are left, in proportion to their odds."""
-    given = _odds_of(fallback, "a list of arms, or a dict of arms to their odds")
-    left, shown = (
-        {arm: share for arm, share in given.items() if share},
-        list[Fallback](),
-    )
-    if len(left) < len(slots):
+    """An arm for each slot, from the remaining ones, in proportion to their odds."""
+    odds = _odds_of(fallback, "a list of arms, or a dict of arms to their odds")
+    remaining = {arm: share for arm, share in odds.items() if share}
+    if len(remaining) < len(slots):
         raise InvalidInput(
             f"fallback must have odds for at least {len(slots)} arms, one a slot; got "
-            f"{len(left)}"
+            f"{len(remaining)}"
         )
     if any("eligible" in slot for slot in slots):
         raise InvalidInput(
             "fallback must be a list with an arm for each slot where a slot has "
             "eligible arms; got odds"
         )
+    fallbacks = []
     for _ in slots:
-        total = sum(left.values())
-        shown.append(_drawn({arm: share / total for arm, share in left.items()}))
-        del left[shown[-1].arm]
-    return shown
+        total = sum(remaining.values())
+        choice = _draw({arm: share / total for arm, share in remaining.items()})
+        fallbacks.append(choice)
+        del remaining[choice.arm]
+    return fallbacks
 
 
-def _drawn(odds: dict[str, float]) -> Fallback:
-    return Fallback(
-        secrets.SystemRandom().choices(list(odds), list(odds.values()))[0], odds
-    )
+def _draw(odds: dict[str, float]) -> Fallback:
+    random = secrets.SystemRandom()
+    (arm,) = random.choices(list(odds), list(odds.values()))
+    return Fallback(arm, odds)
 
 
-def _odds_of(given: object, allowed: str) -> dict[str, float]:
-    if (
-        not isinstance(given, Mapping)
-        or not given
-        or not all(isinstance(arm, str) and arm for arm in given)
-    ):
-        raise InvalidInput(f"fallback must be {allowed}; got {given!r:.60}")
+def _odds_of(value: object, allowed: str) -> dict[str, float]:
+    """The value as odds by arm."""
+    is_dict = isinstance(value, Mapping) and len(value) > 0
+    if not is_dict or not all(_is_arm(arm) for arm in value):  # type: ignore[attr-defined]
+        raise InvalidInput(f"fallback must be {allowed}; got {value!r:.60}")
     odds = {
         arm: number(f"fallback {arm!r:.40}", share, low=0, high=1)
-        for arm, share in given.items()
+        for arm, share in value.items()  # type: ignore[attr-defined]
     }
-    if not isclose(total := sum(odds.values()), 1.0, rel_tol=0, abs_tol=1e-9):
+    total = sum(odds.values())
+    if not isclose(total, 1.0, rel_tol=0, abs_tol=1e-9):
         raise InvalidInput(f"odds of fallback must sum to 1; got {total:.6g}")
     return odds
 
 
 def _check_allowed(arms: Collection[str], allowed: Collection[str] | None) -> None:
-    if (
-        strange := []
-        if allowed is None
-        else [arm for arm in arms if arm not in allowed]
-    ):
-        raise InvalidInput(
-            "fallback must be an arm of this call, eligible in it; got "
-            f"{strange[0]!r:.60}"
-        )
+    if allowed is None:
+        return
+    for arm in arms:
+        if arm not in allowed:
+            raise InvalidInput(
+                f"fallback must be an arm of this call, eligible in it; got {arm!r:.60}"
+            )

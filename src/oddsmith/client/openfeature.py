@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from oddsmith.client.bodies import written
+from oddsmith.client.bodies import encode_body
 from oddsmith.client.calls import Calls
 from oddsmith.client.clients import Client
 from oddsmith.client.tries import Request, persist
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_UNITS = 10_000  # whose decisions are remembered
+_UNITS = 10_000  # the most units whose decisions are remembered
 
 
 def _sdk(module: str) -> Any:
@@ -44,11 +44,11 @@ def _sdk(module: str) -> Any:
 
 try:
     _Provider = _sdk("provider").AbstractProvider
-except MissingExtra:  # which is said where one is made
+except MissingExtra:  # making a provider raises it again
     _Provider = object
 
 
-class _Shown(NamedTuple):
+class _FlagDecision(NamedTuple):
     """A flag's decision of a unit, and whether it counts already."""
 
     experiment: str
@@ -86,13 +86,16 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
                 f"events must be a set of names; got {events!r:.60}: give "
                 f"{{{events!r:.60}}}"
             )
-        self._errors, self._answers = _sdk("exception"), _sdk("flag_evaluation")
+        self._errors = _sdk("exception")
+        self._answers = _sdk("flag_evaluation")
         super().__init__()
         self._client = Client(url, key=key, timeout=timeout, retries=retries)
-        self._deferred, self._exposures = deferred, frozenset(exposures)
+        self._deferred = deferred
+        self._exposures = frozenset(exposures)
         self._events = None if events is None else frozenset(events) | self._exposures
         # by unit and flag; None after the default of the program
-        self._shown: OrderedDict[str, dict[str, _Shown | None]] = OrderedDict()
+        self._decisions: OrderedDict[str, dict[str, _FlagDecision | None]]
+        self._decisions = OrderedDict()
         self._lock = threading.Lock()
 
     def get_metadata(self) -> Any:
@@ -154,145 +157,140 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         evaluation_context: "EvaluationContext | None" = None,
         tracking_event_details: "TrackingEventDetails | None" = None,
     ) -> None:
-        """Send the reward, or the exposure, of the decisions that the unit was given;
-        what fails is a line in the log.
+        """Send the reward, or the exposure, of the unit's decisions; a failure is a
+        line in the log.
 
-        A unit that was not given one here, but in another process, is looked up where
-        `flag` is named: it keeps its decision. That must count already: whether it was
-        shown is known to the other process only.
+        A unit whose decision was made in another process is looked up where `flag` is
+        named: it keeps its decision. That must count already, because only the other
+        process knows whether it was shown.
         """
         if self._events is not None and tracking_event_name not in self._events:
             return
-        more = (
-            {} if tracking_event_details is None else tracking_event_details.attributes
-        )
-        value = None if tracking_event_details is None else tracking_event_details.value
-        reward = (
-            None
-            if tracking_event_name in self._exposures
-            else 1.0
-            if value is None
-            else value
-        )
+        attributes: Mapping[str, Any] = {}
+        reward = 1.0
+        if tracking_event_details is not None:
+            attributes = tracking_event_details.attributes
+            if tracking_event_details.value is not None:
+                reward = tracking_event_details.value
+        is_exposure = tracking_event_name in self._exposures
         try:
             unit = self._unit_of(evaluation_context)
-            for shown in self._meant(unit, evaluation_context, more.get("flag")):
-                self._send(unit, shown, reward, str(more.get("key", "")))
-        # of a visitor's purchase nothing may be lost for this
+            flag = attributes.get("flag")
+            key = str(attributes.get("key", ""))
+            for decision in self._decisions_of(unit, evaluation_context, flag):
+                self._send(unit, decision, None if is_exposure else reward, key)
+        # tracking must not stop a visitor's purchase
         except Exception as error:
             _log.warning(
                 "event %r could not be tracked: %s", tracking_event_name, error
             )
 
-    def _send(self, unit: str, shown: _Shown, reward: float | None, key: str) -> None:
-        calls = Calls(shown.experiment, self._client._calls.patience)
-        if not shown.counts:
-            self._client._drive(calls.activate(shown.id))
-            self._remember(unit, shown.experiment, shown._replace(counts=True))
+    def _send(
+        self, unit: str, decision: _FlagDecision, reward: float | None, key: str
+    ) -> None:
+        calls = Calls(decision.experiment, self._client._calls.patience)
+        if not decision.counts:
+            self._client._drive(calls.activate(decision.id))
+            counting = decision._replace(counts=True)
+            self._remember(unit, decision.experiment, counting)
         if reward is not None:
-            self._client._drive(calls.reward(shown.id, reward, key=key))
+            self._client._drive(calls.reward(decision.id, reward, key=key))
 
-    def _meant(
+    def _decisions_of(
         self, unit: str, context: "EvaluationContext | None", flag: object
-    ) -> list[_Shown]:
+    ) -> list[_FlagDecision]:
         """The decisions of the unit that an event is about."""
         with self._lock:
-            by_flag = dict(self._shown.get(unit, {}))
+            by_flag = dict(self._decisions.get(unit, {}))
         if flag is None and by_flag:
-            return [shown for shown in by_flag.values() if shown is not None]
+            return [decision for decision in by_flag.values() if decision is not None]
         if not isinstance(flag, str):
             raise InvalidInput(
                 f"unit {unit!r:.60} was given no flag here; name it: "
                 "details.add('flag', …)"
             )
-        shown = by_flag[flag] if flag in by_flag else self._look_up(flag, context)
-        if shown is None:
+        decision = by_flag[flag] if flag in by_flag else self._look_up(flag, context)
+        if decision is None:
             raise InvalidInput(
                 f"unit {unit!r:.60} was last given the default of flag {flag!r:.60}, "
                 "which is not an arm of the service"
             )
-        return [shown]
+        return [decision]
 
-    def _look_up(self, flag: str, context: "EvaluationContext | None") -> _Shown:
-        """The decision of a unit that another process was given."""
-        facts = self._asked(flag, context)["metadata"]
-        if not facts["counts"]:  # perhaps its answer was lost
+    def _look_up(self, flag: str, context: "EvaluationContext | None") -> _FlagDecision:
+        """The decision of a unit that another process asked for."""
+        answer = self._ask(flag, context)
+        decision = _decision_in(answer)
+        if not decision.counts:  # perhaps its answer was lost
             raise InvalidInput(
                 f"unit {self._unit_of(context)!r:.60} was never given flag "
                 f"{flag!r:.60}, or its exposure was not tracked where it was"
             )
-        return _Shown(facts["experiment"], facts["decision_id"], True)
+        return decision
 
     def _resolve(
         self, flag: str, context: "EvaluationContext | None", kind: Any
     ) -> Any:
         unit = self._unit_of(context)
         try:
-            answer, shown = self._evaluate(flag, context, kind)
+            answer = self._evaluate(flag, context, kind)
+            decision = _decision_in(answer)
+            if not self._deferred:
+                decision = self._activate(decision)
         except Exception:  # the SDK then shows the default
             self._remember(unit, flag, None)
             raise
-        self._remember(unit, flag, shown)
-        facts = {
-            name: value
-            for name, value in answer["metadata"].items()
-            if name != "counts"
-        }
-        reason = self._answers.Reason(answer["reason"])
+        self._remember(unit, flag, decision)
+        metadata = dict(answer["metadata"])
+        metadata.pop("counts", None)
         return self._answers.FlagResolutionDetails(
             value=answer["value"],
-            reason=reason,
+            reason=self._answers.Reason(answer["reason"]),
             variant=answer["variant"],
-            flag_metadata=facts,
+            flag_metadata=metadata,
         )
 
     def _evaluate(
         self, flag: str, context: "EvaluationContext | None", kind: Any
-    ) -> tuple[dict[str, Any], _Shown]:
-        """The answer about a flag, with a value of this kind, and its decision."""
+    ) -> dict[str, Any]:
+        """The answer about a flag, with a value of this kind."""
         try:
-            answer = self._asked(flag, context)
+            answer = self._ask(flag, context)
         except InvalidInput as error:
             raise self._errors.InvalidContextError(str(error)) from error
         except ServiceError as error:
-            wrong = (
-                self._errors.FlagNotFoundError
-                if error.status == 404
-                else self._errors.GeneralError
-            )
-            raise wrong(str(error)) from error
+            if error.status == 404:
+                raise self._errors.FlagNotFoundError(str(error)) from error
+            raise self._errors.GeneralError(str(error)) from error
         except OddsmithError as error:
             raise self._errors.GeneralError(str(error)) from error
         value = answer["value"]
         if kind is float and type(value) is int:
-            value = answer["value"] = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            value = float(value)
+            answer["value"] = value
+        is_wrong_bool = kind is int and isinstance(value, bool)
+        if not isinstance(value, kind) or is_wrong_bool:
             raise self._errors.TypeMismatchError(
                 f"flag {flag!r:.60} has values like {value!r:.60}"
             )
-        facts = answer["metadata"]
-        shown = _Shown(facts["experiment"], facts["decision_id"], facts["counts"])
-        return answer, shown if self._deferred else self._activated(shown)
+        return answer
 
-    def _activated(self, shown: _Shown) -> _Shown:
+    def _activate(self, decision: _FlagDecision) -> _FlagDecision:
         """The decision, which counts: its value is here, and will be shown."""
-        if not shown.counts:
+        if not decision.counts:
             calls = self._client._calls
-            about = {"experiment": shown.experiment, "id": shown.id}
+            about = {"experiment": decision.experiment, "id": decision.id}
             # its context is erased: the unit keeps its arm, which cannot count any more
             with suppress(InvalidInput):
                 self._client._drive(calls.activate_now(about, calls.patience.timeout))
-        return shown._replace(counts=True)
+        return decision._replace(counts=True)
 
-    def _asked(self, flag: str, context: "EvaluationContext | None") -> dict[str, Any]:
+    def _ask(self, flag: str, context: "EvaluationContext | None") -> dict[str, Any]:
         """The service's answer about a flag, whose decision is deferred: an answer that
         is lost is not shown."""
-        body = written(
-            {
-                "context": _flat_context(context)
-                | {"targetingKey": self._unit_of(context)}
-            }
-        )
+        attributes = _flat_context(context)
+        attributes["targetingKey"] = self._unit_of(context)
+        body = encode_body({"context": attributes})
         path = f"/ofrep/v1/evaluate/flags/{quote(flag, safe='')}"
         request = Request("POST", path, body, {"deferred": "true"})
         calls = self._client._calls
@@ -303,22 +301,32 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         """The unit, which an evaluation and an event must have."""
         unit = None if context is None else context.targeting_key
         if not unit:
-            what = "targeting_key must be given: it is the unit that keeps its arm"
-            raise self._errors.TargetingKeyMissingError(what)
+            raise self._errors.TargetingKeyMissingError(
+                "targeting_key must be given: it is the unit that keeps its arm"
+            )
         return str(unit)
 
-    def _remember(self, unit: str, flag: str, shown: _Shown | None) -> None:
+    def _remember(self, unit: str, flag: str, decision: _FlagDecision | None) -> None:
         with self._lock:
-            self._shown.setdefault(unit, {})[flag] = shown
-            self._shown.move_to_end(unit)
-            if len(self._shown) > _UNITS:
-                self._shown.popitem(last=False)
+            self._decisions.setdefault(unit, {})[flag] = decision
+            self._decisions.move_to_end(unit)
+            if len(self._decisions) > _UNITS:
+                self._decisions.popitem(last=False)
+
+
+def _decision_in(answer: Mapping[str, Any]) -> _FlagDecision:
+    metadata = answer["metadata"]
+    return _FlagDecision(
+        metadata["experiment"], metadata["decision_id"], metadata["counts"]
+    )
 
 
 def _flat_context(context: "EvaluationContext | None") -> dict[str, Any]:
     """The attributes in one flat dict; times as text."""
-    given = {} if context is None else flat(dict(context.attributes))
-    return {
-        name: one.isoformat() if isinstance(one, datetime) else one
-        for name, one in given.items()
-    }
+    if context is None:
+        return {}
+    attributes = dict(flat(dict(context.attributes)))
+    for name, value in attributes.items():
+        if isinstance(value, datetime):
+            attributes[name] = value.isoformat()
+    return attributes

@@ -1,8 +1,8 @@
-"""What a client owes the service: decisions that it made itself while there was no
-answer, and what belongs to them.
+"""The outbox of a client: its own decisions while the service did not answer, with
+their rewards and activations.
 
 They are kept in memory, in order, and sent once the service answers again. No network,
-no sleep, no thread: as in `tries`, a generator yields what is to be sent.
+no sleep, no thread: as in `tries`, a generator yields the requests.
 """
 
 import json
@@ -18,22 +18,36 @@ __all__ = ["Kind", "Outbox", "Reported"]
 
 _log = logging.getLogger(__name__)
 Kind: TypeAlias = Literal["decision", "slate", "reward", "activation"]
+
+
+class _Route(NamedTuple):
+    """The path for a kind of entry, and the name of the list in its body; no name where
+    a request has one entry."""
+
+    path: str
+    list_name: str
+
+
 _ROUTES = {
-    "decision": ("/v1/decide/batch", "decisions"),
-    "slate": ("/v1/decide", ""),
-    "reward": ("/v1/reward/batch", "rewards"),
-    "activation": ("/v1/activate", ""),
+    "decision": _Route("/v1/decide/batch", "decisions"),
+    "slate": _Route("/v1/decide", ""),
+    "reward": _Route("/v1/reward/batch", "rewards"),
+    "activation": _Route("/v1/activate", ""),
 }
-_MOST, _MOST_BYTES = 10_000, 64 << 20  # that are kept
-_CHUNK, _CHUNK_BYTES = 100, 500_000  # that are sent with one request
+# the most entries and bytes of an outbox
+_MOST = 10_000
+_MOST_BYTES = 64 << 20
+# the most entries and bytes of a request
+_CHUNK = 100
+_CHUNK_BYTES = 500_000
 
 
 class Reported(NamedTuple):
-    """What became of fallback decisions, their rewards and activations since the client
-    was made.
+    """Counts of fallback decisions, their rewards and activations since the client was
+    made.
 
-    `sent` are in the log and `waiting` are kept here; `refused` ones the service would
-    not have, and `dropped` ones were the oldest when there was no room for more:
+    `sent` are in the log and `waiting` are in the outbox. The service refused the
+    `refused` ones, and `dropped` ones were the oldest when there was no room for more:
     neither is in the log.
     """
 
@@ -43,10 +57,12 @@ class Reported(NamedTuple):
     dropped: int
 
 
-class _Kept(NamedTuple):
+class _Entry(NamedTuple):
+    """An entry of the outbox; `parts` are the ids of a slate's decisions."""
+
     kind: Kind
     id: str
-    entry: bytes
+    body: bytes
     parts: Sequence[str] = ()
 
 
@@ -55,27 +71,32 @@ class Outbox:
     safe to use from threads."""
 
     def __init__(self, most: int = _MOST, most_bytes: int = _MOST_BYTES) -> None:
-        self._most, self._most_bytes = most, most_bytes
+        self._most = most
+        self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._kept: dict[int, _Kept] = {}
-        self._bytes = self._last = self._sent = self._refused = self._dropped = 0
+        self._entries: dict[int, _Entry] = {}
+        self._bytes = 0
+        self._last = 0
+        self._sent = 0
+        self._refused = 0
+        self._dropped = 0
         self._sending = False
 
     def __bool__(self) -> bool:
-        return bool(self._kept)
+        return bool(self._entries)
 
-    def keep(
-        self, kind: Kind, id: str, entry: bytes, *, parts: Sequence[str] = ()
+    def add(
+        self, kind: Kind, id: str, body: bytes, *, parts: Sequence[str] = ()
     ) -> None:
         """Keep the JSON of an entry, behind all others; `parts` are the ids of a
         slate's decisions."""
         with self._lock:
             self._last += 1
-            self._kept[self._last] = _Kept(kind, id, entry, parts)
-            self._bytes += len(entry)
-            while len(self._kept) > self._most or self._bytes > self._most_bytes:
-                gone = self._kept.pop(next(iter(self._kept)))
-                self._bytes -= len(gone.entry)
+            self._entries[self._last] = _Entry(kind, id, body, parts)
+            self._bytes += len(body)
+            while len(self._entries) > self._most or self._bytes > self._most_bytes:
+                oldest = self._entries.pop(next(iter(self._entries)))
+                self._bytes -= len(oldest.body)
                 self._dropped += 1
                 # the first, and each time that it has doubled
                 if self._dropped.bit_count() == 1:
@@ -86,19 +107,21 @@ class Outbox:
                     )
 
     def holds(self, id: str) -> bool:
-        """Whether something about this decision waits here."""
+        """Whether an entry about this decision waits here."""
         with self._lock:
-            return any(id == one.id or id in one.parts for one in self._kept.values())
+            entries = self._entries.values()
+            return any(id == entry.id or id in entry.parts for entry in entries)
 
-    def reported(self) -> Reported:
-        """What became of all that was kept."""
+    def counts(self) -> Reported:
+        """Counts of all entries so far."""
         with self._lock:
-            return Reported(self._sent, len(self._kept), self._refused, self._dropped)
+            waiting = len(self._entries)
+            return Reported(self._sent, waiting, self._refused, self._dropped)
 
     def send(
         self, experiment: str | None, patience: Patience, *, chunks: int | None = None
     ) -> Steps[None]:
-        """Send what is kept, in so many requests at most, until there is nothing or no
+        """Send the entries, in so many requests at most, until there is nothing or no
         answer.
 
         One thread does this at a time; another finds nothing to do.
@@ -116,62 +139,65 @@ class Outbox:
         finally:
             self._sending = False
 
-    def _chunk(self) -> dict[int, _Kept]:
-        """The oldest of one kind that go with one request."""
+    def _chunk(self) -> dict[int, _Entry]:
+        """The oldest entries of one kind, for one request."""
         with self._lock:
-            chunk: dict[int, _Kept] = {}
+            chunk: dict[int, _Entry] = {}
             size = 0
-            for number, one in self._kept.items():
-                size += len(one.entry)
-                full = (
-                    len(chunk) == (_CHUNK if _ROUTES[one.kind][1] else 1)
-                    or size > _CHUNK_BYTES
-                )
-                if chunk and (full or one.kind != next(iter(chunk.values())).kind):
+            first_kind = None
+            for number, entry in self._entries.items():
+                size += len(entry.body)
+                most = _CHUNK if _ROUTES[entry.kind].list_name else 1
+                is_full = len(chunk) == most or size > _CHUNK_BYTES
+                if chunk and (is_full or entry.kind != first_kind):
                     break
-                chunk[number] = one
+                first_kind = entry.kind
+                chunk[number] = entry
             return chunk
 
     def _send(
-        self, chunk: dict[int, _Kept], experiment: str | None, patience: Patience
+        self, chunk: dict[int, _Entry], experiment: str | None, patience: Patience
     ) -> Steps[None]:
         """Send one chunk; where it is refused as a whole, each entry by itself."""
         entries = list(chunk.values())
+        request = _request(entries, experiment)
         try:
-            answer = yield from persist(_request(entries, experiment), dict, patience)
+            answer = yield from persist(request, dict, patience)
             results = answer.get("results", [answer])
         except (InvalidInput, Conflict, ServiceError) as error:
             if isinstance(error, ServiceError) and error.status != 413:
                 raise
             if len(chunk) > 1:
-                for number, one in chunk.items():
-                    yield from self._send({number: one}, experiment, patience)
+                for number, entry in chunk.items():
+                    yield from self._send({number: entry}, experiment, patience)
                 return
             results = [{"error": str(error)}]
-        for number, one, result in zip(chunk, entries, results, strict=True):
-            self._settle(number, one, result)
+        for number, entry, result in zip(chunk, entries, results, strict=True):
+            self._settle(number, entry, result)
 
-    def _settle(self, number: int, one: _Kept, result: dict[str, Any]) -> None:
-        """An entry has its answer: it is in the log, or will not be."""
+    def _settle(self, number: int, entry: _Entry, result: dict[str, Any]) -> None:
+        """Remove an entry that has its answer: it is in the log, or will not be."""
         why = result.get("error", "")
         if why:
             _log.warning(
-                "the %s of fallback %r is not in the log: %s", one.kind, one.id, why
+                "the %s of fallback %r is not in the log: %s", entry.kind, entry.id, why
             )
         with self._lock:
-            if self._kept.pop(number, None) is not None:
-                self._bytes -= len(one.entry)
+            if self._entries.pop(number, None) is not None:
+                self._bytes -= len(entry.body)
             self._refused += bool(why)
             self._sent += not why
 
 
-def _request(entries: Sequence[_Kept], experiment: str | None) -> Request:
-    path, name = _ROUTES[entries[0].kind]
-    about = (
-        b""
-        if experiment is None
-        else b'"experiment":' + json.dumps(experiment).encode()
-    )
-    listed = b",".join(one.entry for one in entries)
-    inner = b'"%s":[%s]' % (name.encode(), listed) if name else listed[1:-1]
-    return Request("POST", path, b"{" + b",".join(filter(None, (about, inner))) + b"}")
+def _request(entries: Sequence[_Entry], experiment: str | None) -> Request:
+    """The request for entries of one kind, whose bodies are JSON already."""
+    route = _ROUTES[entries[0].kind]
+    bodies = b",".join(entry.body for entry in entries)
+    fields = []
+    if experiment is not None:
+        fields.append(b'"experiment":' + json.dumps(experiment).encode())
+    if route.list_name:
+        fields.append(b'"%s":[%s]' % (route.list_name.encode(), bodies))
+    else:
+        fields.append(bodies[1:-1])  # the fields of the only entry
+    return Request("POST", route.path, b"{" + b",".join(fields) + b"}")

@@ -30,11 +30,12 @@ _HALF = (
     "the first try has half of it, and a batch takes as long as its decisions one by "
     "one"
 )
-_FIRST, _LONGEST = 0.1, 2.0  # seconds before the second try, doubling up to
+_FIRST = 0.1  # seconds before the second try, doubling up to
+_LONGEST = 2.0
 
 
 class Request(NamedTuple):
-    """What is sent."""
+    """A request to the service."""
 
     method: str
     path: str
@@ -52,7 +53,7 @@ class Try(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back; where nothing did, the status is 0 and the body is the reason."""
+    """The service's reply; without one the status is 0 and the body is the reason."""
 
     status: int
     body: bytes
@@ -69,7 +70,7 @@ def _chance() -> float:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long and how often a call is tried: `retries` of None are as many as fit into
+    """The time and number of tries of a call: `retries` of None are as many as fit into
     `timeout`.
 
     `clock` and `chance` (uniform in [0, 1)) may be set by tests.
@@ -82,16 +83,16 @@ class Patience:
 
     def pause(self, tries: int, retry_after: str | None = None) -> float:
         """Seconds before the next try: twice as long each time, half of it by chance,
-        after what the service asks for.
+        after the pause that the service asks for.
 
         >>> patience = Patience(5.0, 4, chance=lambda: 0.0)
         >>> [patience.pause(tries) for tries in (1, 2, 3, 9)], patience.pause(1, "3")
         ([0.05, 0.1, 0.2, 1.0], 3.05)
         """
-        return (
-            _seconds(retry_after)
-            + min(_LONGEST, _FIRST * 2.0 ** (tries - 1)) * (1 + self.chance()) / 2
-        )
+        doubling = _FIRST * 2.0 ** (tries - 1)
+        longest = min(_LONGEST, doubling)
+        by_chance = longest * (1 + self.chance()) / 2
+        return _seconds(retry_after) + by_chance
 
 
 def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> Steps[T]:
@@ -104,31 +105,33 @@ def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> S
     pause = 0.0
     most = inf if patience.retries is None else patience.retries + 1
     for tries in count(1):
-        left = end - patience.clock() - pause
-        reply = yield Try(request, pause, left if tries >= most else left / 2)
+        is_last = tries >= most
+        timeout = end - patience.clock() - pause
+        if not is_last:
+            timeout /= 2
+        reply = yield Try(request, pause, timeout)
         if reply.status == 200:
-            return _read(reply, read)
+            return _read_answer(reply, read)
         pause = patience.pause(tries, reply.retry_after)
-        if (
-            tries >= most
-            or reply.status not in AGAIN
-            or patience.clock() + pause >= end
-        ):
+        if is_last or reply.status not in AGAIN:
+            break
+        if patience.clock() + pause >= end:
             break
     if reply.status:
         raise refusal(reply.status, reply.body)
+    raise _no_answer(tries, reply, patience)
+
+
+def _no_answer(tries: int, reply: Reply, patience: Patience) -> ServiceError:
+    """The error of a call without an answer."""
+    times = "1 try" if tries == 1 else f"{tries} tries"
     why = reply.body.decode()
-    longer = (
-        f"; give a timeout above {patience.timeout:g} s: {_HALF}"
-        if "ReadTimeout" in why
-        else ""
-    )
-    raise ServiceError(
-        f"no answer after {tries} {'try' if tries == 1 else 'tries'}: {why}{longer}"
-    )
+    if "ReadTimeout" in why:
+        why += f"; give a timeout above {patience.timeout:g} s: {_HALF}"
+    return ServiceError(f"no answer after {times}: {why}")
 
 
-def _read(reply: Reply, read: Callable[[Any], T]) -> T:
+def _read_answer(reply: Reply, read: Callable[[Any], T]) -> T:
     try:
         return read(json.loads(reply.body))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -156,6 +159,7 @@ def _seconds(retry_after: str | None) -> float:
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+        date = parsedate_to_datetime(retry_after)
+        return max(0.0, date.timestamp() - time.time())
     except ValueError:
         return 0.0

@@ -11,7 +11,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.exact_json import encode
 from oddsmith.server.fold.accounts import Account, Count
 from oddsmith.server.store.changes import arms_at
-from oddsmith.server.store.protocol import Erased, Line, Reading
+from oddsmith.server.store.protocol import Erased, Line, Reading, decision_line
 from oddsmith.server.store.slates import asked_as_decision
 
 __all__ = ["Happening", "Story", "story_of"]
@@ -132,7 +132,7 @@ def story_of(reading: Reading, id: str) -> Story:
     account, happenings = Account(reading.rule, reading.late, reading.zero), []
     for line in lines:
         happenings.append(_happening(account, line, scale))
-    made = next((line for line in lines if line.kind == "decision"), None)
+    made = decision_line(lines)
     if made is None:
         return Story(id, name, tuple(happenings))
     (decision,), (evidence,) = (

@@ -28,7 +28,7 @@ from oddsmith.server.fold.accounts import Account
 from oddsmith.server.store.changes import setting_of
 from oddsmith.server.store.events import SETTINGS, Event
 from oddsmith.server.store.postgres.reader import PostgresReader
-from oddsmith.server.store.protocol import Erased, Line, Receipt, Store
+from oddsmith.server.store.protocol import Erased, Line, Receipt, Store, decision_line
 from oddsmith.server.store.rows import AnotherValue
 
 __all__ = ["DrawnAdvice", "EVERYTHING", "Experiment", "OTHERS"]
@@ -199,7 +199,7 @@ class Experiment:
     def find(self, id: str) -> tuple[Line, Decision] | None:
         """The line of a decision and the decision, or None."""
         lines = self.store.history([id], EVERYTHING)
-        made = next((line for line in lines if line.kind == "decision"), None)
+        made = decision_line(lines)
         return (
             None if made is None else (made, self.store.decisions([made.position])[0])
         )

@@ -1,7 +1,7 @@
 """The Store protocol: what any place for events must promise, and the light lines it is
 read by."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, get_args
 
@@ -44,6 +44,7 @@ __all__ = [
     "Snapshot",
     "Store",
     "Window",
+    "decision_line",
     "line_of",
 ]
 
@@ -194,6 +195,14 @@ class Line(NamedTuple):
         """Whether the arithmetic changed, so that the state is folded again from the
         first event."""
         return (self.kind, self.id) == ("configuration", KERNELS)
+
+
+def decision_line(lines: Iterable[Line]) -> Line | None:
+    """The first decision among these lines; None where there is none."""
+    for line in lines:
+        if line.kind == "decision":
+            return line
+    return None
 
 
 class Receipt(NamedTuple):

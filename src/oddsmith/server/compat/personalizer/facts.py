@@ -5,7 +5,6 @@ be set, because decisions could not be proved any more.
 """
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
 from oddsmith.files.state import pack
@@ -13,7 +12,7 @@ from oddsmith.server.compat.personalizer.times import time_text
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.door import NO_CONTENT, DoorRefusal, Visit
 from oddsmith.server.http.response import Response
-from oddsmith.server.store.protocol import Line, Store
+from oddsmith.server.store.protocol import Store, decision_line
 
 __all__ = [
     "date_range",
@@ -123,24 +122,16 @@ def date_range(experiment: Experiment) -> tuple[float, float] | None:
     none."""
     store = experiment.store
     head = store.head()
-    first = _decision_time(store.lines(0, head))
+    first = decision_line(store.lines(0, head))
     if first is None:
         return None
     before = head + 1
     while True:
         lines = store.lines_back(before, _PAGE)
-        last = _decision_time(lines)
+        last = decision_line(lines)
         if last is not None:
-            return first, last
+            return first.time, last.time
         before = lines[-1].position
-
-
-def _decision_time(lines: Iterable[Line]) -> float | None:
-    """The time of the first decision among these lines."""
-    for line in lines:
-        if line.kind == "decision":
-            return line.time
-    return None
 
 
 def _end_times(store: Store, position: int) -> tuple[float, float]:

@@ -36,7 +36,7 @@ from oddsmith.server.fold.fold import FoldState, advance, restore, save_snapshot
 from oddsmith.server.http.routes.incumbents import by_incumbent
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.events import DecisionMade, Event, OwnDraw, Reward
-from oddsmith.server.store.protocol import Line
+from oddsmith.server.store.protocol import Line, decision_line
 
 __all__ = ["GROUP", "SENDER", "to_store"]
 
@@ -99,7 +99,7 @@ class _Importer:
             for line in self._store.history(ids, EVERYTHING):
                 history[line.id].append(line)
             for slots in group:
-                is_known = any(_decision_line(history[one.id]) for one in slots)
+                is_known = any(decision_line(history[one.id]) for one in slots)
                 if is_known:
                     self._pass_over(slots, history)
                 else:
@@ -230,18 +230,10 @@ def _reward(one: PersonalizerEvent) -> Reward:
     return Reward(one.id, one.reward or 0.0, one.time.timestamp(), sender=SENDER)
 
 
-def _decision_line(lines: Sequence[Line]) -> Line | None:
-    """The line of the decision among the lines of its id."""
-    for line in lines:
-        if line.kind == "decision":
-            return line
-    return None
-
-
 def _difference(one: PersonalizerEvent, lines: Sequence[Line]) -> str:
     """The difference between an event and the store under its id; empty if there is
     none."""
-    made = _decision_line(lines)
+    made = decision_line(lines)
     if made is None:
         return f"EventId {one.slate!r:.60} is in the store with other slots"
     what = f"EventId {one.id!r:.60}"

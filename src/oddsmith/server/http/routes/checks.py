@@ -192,7 +192,7 @@ ROUTES = (
         "GET",
         "/v1/checks",
         checks,
-        "Whether all is well.",
+        "Health checks of an experiment.",
         READ,
         m.Query,
         f.ChecksAnswer,

@@ -130,7 +130,7 @@ ROUTES = (
         "POST",
         "/v1/decide/batch",
         decide_batch,
-        "Draw arms.",
+        "Draw arms for many decisions.",
         DECIDE,
         DecideBatch,
         Results,

@@ -27,7 +27,7 @@ from oddsmith.server.messages import lists as lm
 from oddsmith.server.messages.calls import DecisionRecord
 from oddsmith.server.monitor.choice import choices_sentence
 from oddsmith.server.store.events import is_id
-from oddsmith.server.store.protocol import Erased, Line
+from oddsmith.server.store.protocol import Erased, Line, decision_line
 from oddsmith.server.store.slates import asked_as_decision
 
 __all__ = ["ROUTES", "decision", "decisions", "record_of"]
@@ -117,7 +117,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     with is folded again."""
     store = experiment.store
     lines = store.history([id], EVERYTHING)
-    made = next((line for line in lines if line.kind == "decision"), None)
+    made = decision_line(lines)
     if made is None:
         return None
     account = Account(store.rule, store.late, store.zero)

@@ -168,7 +168,7 @@ ROUTES = (
         "GET",
         "/v1/values",
         values,
-        "What it is worth, and what else would be.",
+        "Values of the served decisions and of other targets.",
         READ,
         m.Query,
         f.ValuesAnswer,
