@@ -64,6 +64,11 @@ class Decision(NamedTuple):
     number where `arm` is a name. Where arms came with the call, `arms` are the names
     offered, and `features` what was known of all of them, or of the drawn one, by name.
     `advisers` are the experts and versions whose advice it is, where an agent made it.
+
+    An experiment with a control adds the `control`'s odds (…, K), the share of the
+    `holdout`, and by unit the `group` that decided, "policy" or "control", and the
+    `unit`.
+
     Leading axes are batch axes. A decision goes through JSON and comes back equal, to
     the last bit; two decisions are equal when their JSON is.
 
@@ -85,6 +90,10 @@ class Decision(NamedTuple):
     arms: Any = None
     features: Any = None
     advisers: tuple[str, ...] | None = None
+    control: Array | None = None
+    holdout: Any = None
+    group: Any = None
+    unit: Any = None
 
     @property
     def question(self) -> Any:
@@ -184,6 +193,9 @@ class Decision(NamedTuple):
             arm=_to_list(self.arm),
             index=_to_list(self.index),
             advisers=advisers,
+            holdout=_to_list(self.holdout),
+            group=_to_list(self.group),
+            unit=_to_list(self.unit),
         )
         decisions = []
         for row in range(n):
@@ -244,8 +256,8 @@ def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
     Different numbers of arms are padded: odds with 0, eligible arms with False. Where
     some parts have masks, all get one. `log_weights` are absent where no expert slept,
-    and then never read: NaN stands for them. Any other column must be in all parts or
-    in none.
+    and then never read: NaN stands for them. What an experiment adds is absent where
+    some parts lack it. Any other column must be in all parts or in none.
 
     >>> parts = [
     ...     {"propensities": np.array([1.0])},
@@ -266,6 +278,8 @@ def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     for name, values in columns.items():
         n_missing = sum(value is None for value in values)
         is_mixed = 0 < n_missing < len(values)
+        if is_mixed and name in _OF_THE_EXPERIMENT:
+            continue  # learning does not need them
         if is_mixed and name not in _OF_THE_CALLER:
             raise InvalidInput(
                 f"decisions must all have {name}, or none of them; got a mixture"
@@ -287,8 +301,12 @@ def _align_arms(columns: dict[str, list[Any]], n_parts: int) -> None:
     pairs = zip(masks, odds, strict=True)
     columns["eligible"] = [_mask(mask, value) for mask, value in pairs]
     if len(widths) > 1:
-        for name in ("eligible", "propensities"):
-            columns[name] = [_pad_arms(value, max(widths)) for value in columns[name]]
+        for name in ("eligible", "propensities", "control"):
+            values = columns.get(name, missing)
+            columns[name] = [
+                None if value is None else _pad_arms(value, max(widths))
+                for value in values
+            ]
 
 
 def _fill_log_weights(columns: dict[str, list[Any]]) -> None:
@@ -314,10 +332,8 @@ def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
     return np.broadcast_to(eligible, propensities.shape).copy()
 
 
-def _pad_arms(values: Array | None, n_arms: int) -> Array | None:
+def _pad_arms(values: Array, n_arms: int) -> Array:
     """Values (…, K) with 0 for further arms."""
-    if values is None:
-        return None
     more = n_arms - values.shape[-1]
     no_padding = [(0, 0)] * (values.ndim - 1)
     return np.pad(values, [*no_padding, (0, more)])
@@ -342,6 +358,7 @@ def _to_names(value: Any) -> Any:
 _FIRST_FIELDS = ("step", "context", "eligible", "arm", "propensities")
 _REQUIRED = {"arm", "propensities"}
 _OF_THE_CALLER = ("context", "features")
+_OF_THE_EXPERIMENT = ("control", "holdout", "group", "unit")
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "context": encode,
     "features": encode,
@@ -349,6 +366,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "advice": encode_floats,
     "bonus": encode_floats,
     "log_weights": encode_floats,
+    "control": encode_floats,
 }
 _READ: dict[str, Callable[[Any], Any]] = {
     "context": decode,
@@ -357,6 +375,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "advice": decode_floats,
     "bonus": decode_floats,
     "log_weights": decode_floats,
+    "control": decode_floats,
     "arms": _to_names,
     "advisers": tuple,
 }

@@ -386,7 +386,7 @@ class Log:
 _NAMES = ("arms", "experts")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
 # of a decision: they have other names here, or none
-_DECISIONS_OWN = ("index", "arms", "advisers")
+_DECISIONS_OWN = ("index", "arms", "advisers", "control", "holdout", "group", "unit")
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 # absence means all arms, no expert slept, nothing known, decided alone
 

@@ -1,0 +1,192 @@
+"""Metrics: named amounts that a decision brings besides its reward."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Literal, TypeAlias
+
+from oddsmith.core.arrays import Array, finite, number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
+
+__all__ = ["METRIC_NAME", "REWARD", "Metric", "MetricRole", "check_amounts"]
+
+MetricRole: TypeAlias = Literal["primary", "secondary", "guardrail"]
+METRIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""What a metric may be called."""
+REWARD = "reward"
+"""The reward as a metric: it is always there, and primary unless another metric is."""
+_ROLES: tuple[MetricRole, ...] = ("primary", "secondary", "guardrail")
+_LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of an experiment, in its own unit.
+
+    Amounts are in [low, high]; what is outside is refused. `cap` C evaluates min(y, C)
+    in place of y: the mean of amounts without an upper end has no confidence interval.
+    `default` counts where no amount came until `window_s` seconds after the decision.
+
+    `better` is the direction of improvement. A guardrail has a `limit`: the largest
+    harm that is accepted, relative to the control's value (0.1 is 10 %), or absolute
+    where `is_absolute`. `action` says what a breach does. `matters` is the smallest
+    lift worth having. A `ratio` metric is the sum of one metric over that of another.
+
+    >>> revenue = Metric("revenue", role="primary", display_unit="EUR", cap=250.0)
+    >>> revenue.scaled(375.0), revenue.scaled(50.0)
+    (1.0, 0.2)
+    """
+
+    name: str
+    role: MetricRole = "secondary"
+    better: Literal["higher", "lower"] = "higher"
+    display_unit: str = ""
+    low: float = 0.0
+    high: float = inf
+    cap: float | None = None
+    default: float | None = None
+    window_s: float | None = None
+    limit: float | None = None
+    is_absolute: bool = False
+    action: Literal["pause", "pause_arm"] | None = None
+    matters: float | None = None
+    ratio: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if not METRIC_NAME.fullmatch(self.name):
+            raise InvalidInput(
+                "metric must be named by 1 to 64 of a-z, 0-9 and _, a letter first; "
+                f"got {self.name!r:.60}"
+            )
+        self._check_choice("role", self.role, _ROLES)
+        self._check_choice("better", self.better, ("higher", "lower"))
+        self._check_choice("action", self.action, (None, "pause", "pause_arm"))
+        self._check_range()
+        if self.window_s is not None:
+            number(self._of("window_s"), self.window_s, low=1e-3, high=1e10)
+        if self.matters is not None:
+            number(self._of("matters"), self.matters, low=0, high=1e6, open_low=True)
+        self._check_guardrail()
+
+    def _check_range(self) -> None:
+        low = number(self._of("low"), self.low, low=-_LARGEST, high=_LARGEST)
+        if not (self.high == inf or isfinite(self.high)) or self.high <= low:
+            raise InvalidInput(
+                f"{self._of('high')} must be above low, {low:g}; got {self.high!r}"
+            )
+        if self.cap is not None:
+            cap = number(self._of("cap"), self.cap, low=low, high=_LARGEST)
+            if not low < cap <= self.high:
+                raise InvalidInput(
+                    f"{self._of('cap')} must be above low, {low:g}, and at most high, "
+                    f"{self.high:g}; got {cap:g}"
+                )
+        if self.default is not None and not low <= self.default <= self.high:
+            raise InvalidInput(
+                f"{self._of('default')} must be in [{low:g}, {self.high:g}]; got "
+                f"{self.default!r}"
+            )
+
+    def _check_guardrail(self) -> None:
+        is_guardrail = self.role == "guardrail"
+        if is_guardrail and self.limit is None:
+            raise InvalidInput(
+                f"{self._of('limit')} must be given for a guardrail, such as 0.1; got "
+                "none"
+            )
+        if self.limit is not None:
+            number(self._of("limit"), self.limit, low=-_LARGEST, high=_LARGEST)
+        if not is_guardrail and (self.limit is not None or self.action is not None):
+            raise InvalidInput(
+                f'{self._of("role")} must be "guardrail" where limit or action are '
+                f"given; got {self.role!r}"
+            )
+        if self.ratio is not None and self.role == "primary":
+            raise InvalidInput(
+                f"{self._of('role')} must be secondary or guardrail for a ratio; got "
+                "primary"
+            )
+
+    def _check_choice(
+        self, what: str, given: object, allowed: tuple[object, ...]
+    ) -> None:
+        if given not in allowed:
+            words = [str(one) for one in allowed if one is not None]
+            near = hint(given, words) if isinstance(given, str) else ""
+            raise InvalidInput(
+                f"{self._of(what)} must be one of {', '.join(words)}; got "
+                f"{given!r:.60}{near}"
+            )
+
+    def _of(self, key: str) -> str:
+        return f"metrics.{self.name}.{key}"
+
+    @property
+    def top(self) -> float:
+        """The largest value that is evaluated: the cap, or the upper end."""
+        return self.high if self.cap is None else self.cap
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether evaluated values have an upper end, which intervals need."""
+        return isfinite(self.top)
+
+    def check(self, amount: object) -> float:
+        """An amount as a float; refused where it is no number in [low, high]."""
+        value = number(f"metric {self.name}", amount, low=-inf, high=inf)
+        if not (isfinite(value) and self.low <= value <= self.high):
+            raise InvalidInput(
+                f"metric {self.name} must be a number in [{self.low:g}, "
+                f"{self.high:g}]; got {value:g}"
+            )
+        return value
+
+    def scaled(self, amount: float) -> float:
+        """(min(y, C) - low) / (C - low), in [0, 1]: what bets are about."""
+        top = self.top
+        return (min(amount, top) - self.low) / (top - self.low)
+
+    def scaled_column(self, amounts: Array) -> Array:
+        """`scaled` of a column (T,), NaN where no amount has come."""
+        top = self.top
+        scaled: Array = (finite_or_nan(amounts).clip(None, top) - self.low) / (
+            top - self.low
+        )
+        return scaled
+
+    def value(self, scaled: float) -> float:
+        """The amount in its unit, from a scaled one."""
+        return self.low + scaled * (self.top - self.low)
+
+
+def finite_or_nan(amounts: Array) -> Array:
+    """Amounts as floats; infinite ones are refused."""
+    missing = amounts != amounts
+    finite("metric", amounts[~missing])
+    return amounts
+
+
+def check_amounts(
+    metrics: Mapping[str, Metric], given: Mapping[str, object]
+) -> dict[str, float]:
+    """Amounts by the names of declared metrics.
+
+    >>> check_amounts({"cost": Metric("cost")}, {"cots": 1})
+    Traceback (most recent call last):
+    oddsmith.core.errors.InvalidInput: 'cots' is not a metric; did you mean cost?
+    Declared metrics: cost
+    """
+    amounts = {}
+    for name, amount in given.items():
+        metric = metrics.get(name)
+        if metric is None or metric.ratio is not None:
+            declared = [known for known in metrics if metrics[known].ratio is None]
+            listed = ", ".join(declared) or "none; declare it as [metrics.NAME]"
+            near = hint(str(name), declared) or "."
+            raise InvalidInput(
+                f"{name!r:.60} is not a metric{near} Declared metrics: {listed}"
+            )
+        amounts[name] = metric.check(amount)
+    return amounts

@@ -1,0 +1,220 @@
+"""Holdout: a share of the traffic gets the control, so that a policy can be compared
+with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools, number
+from oddsmith.core.decision import Context, Decision, Odds, State, Step
+from oddsmith.core.draw import Uniforms
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.offer import AnyOffer, OfferBatch
+from oddsmith.core.policy import Policy, check_policy
+from oddsmith.policies.control import Control
+from oddsmith.policies.wrapper import PolicyWrapper
+
+__all__ = ["Assignment", "Group", "Holdout", "RampStep", "WithHoldout", "mix_control"]
+
+Group: TypeAlias = Literal["policy", "control"]
+
+
+class RampStep(NamedTuple):
+    """Until this day since the start, the holdout has this share."""
+
+    until_day: float
+    share: float
+
+
+class Assignment(NamedTuple):
+    """What a holdout makes of the odds of a policy: those of the draw, and what is
+    recorded beside them.
+
+    `control` (…, K) are the odds of the control. `group` is that of the unit, or of the
+    decision in an A/A test; without groups one draw serves policy and control.
+    """
+
+    odds: Odds
+    control: Array
+    share: float
+    group: Group | None = None
+
+    def record(self, decision: Decision, unit: str | None = None) -> Decision:
+        """The decision with its control, the share, the group and the unit."""
+        return decision._replace(
+            control=self.control, holdout=self.share, group=self.group, unit=unit
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Holdout:
+    """A `share` of the decisions, or of the units, that gets the `control`.
+
+    By decision, one draw serves both: its odds are (1 - share) π + share β, of the
+    policy π and the control β. They are the logged propensities, and every decision
+    counts for both sides. By unit, a hash of the unit decides its group: a unit keeps
+    its group, and a larger share only adds units to the control group.
+
+    `ramp` has the shares of the first days; from `end_day` on everybody gets the
+    control. In an A/A test (`is_aa`) both groups get it: their difference is 0.
+
+    >>> import oddsmith as od
+    >>> policy = od.GeneralizedThompsonSampling(
+    ...     od.TableExperts(np.array([[[0.2, 0.8]]])), gamma=0.0
+    ... )
+    >>> held = WithHoldout(policy, Holdout(share=0.1, control="first"))
+    >>> held.odds(held.init(), 0).propensities
+    array([0.1, 0.9])
+    """
+
+    share: float = 0.1
+    control: Any = "first"
+    by: Literal["decision", "unit"] = "decision"
+    ramp: Sequence[RampStep] = ()
+    end_day: float | None = None
+    is_aa: bool = False
+
+    def __post_init__(self) -> None:
+        share = number("share", self.share, low=0, high=1, open_high=True)
+        object.__setattr__(self, "share", share)
+        object.__setattr__(self, "control", Control.of(self.control))
+        if self.by not in ("decision", "unit"):
+            raise InvalidInput(f'by must be "decision" or "unit"; got {self.by!r:.60}')
+        needs_groups = self.by == "unit" or self.is_aa
+        if needs_groups and share == 0:
+            raise InvalidInput(
+                "share must be above 0 where there are groups (by unit, or an A/A "
+                "test); got 0"
+            )
+        object.__setattr__(self, "ramp", _checked_ramp(self.ramp))
+        if self.end_day is not None:
+            number("end_day", self.end_day, low=0, high=1e6, open_low=True)
+
+    def share_on(self, day: float) -> float:
+        """The share on a day since the start.
+
+        >>> slow_start = Holdout(0.1, ramp=[RampStep(7, 0.9)], end_day=60)
+        >>> [slow_start.share_on(day) for day in (0, 7, 60)]
+        [0.9, 0.1, 1.0]
+        """
+        if self.end_day is not None and day >= self.end_day:
+            return 1.0
+        for step in self.ramp:
+            if day < step.until_day:
+                return step.share
+        return self.share
+
+    def group_of(self, uniforms: Uniforms, key: str, share: float) -> Group:
+        """The group of a unit, or of a decision in an A/A test.
+
+        The hash does not depend on the share: a unit of the control group stays in it
+        when the share grows.
+        """
+        # NUL keeps units apart from ids of decisions, which contain none
+        return "control" if uniforms(f"group\x00{key}") < share else "policy"
+
+    def assign(
+        self,
+        policy: Policy,
+        odds: Odds,
+        control: Array,
+        share: float,
+        group: Group | None = None,
+    ) -> Assignment:
+        """The odds of the draw: the mixture, or with groups those of the group."""
+        if self.is_aa or group == "control":
+            drawn = policy.complete(odds._replace(propensities=control))
+        elif group == "policy":
+            drawn = odds
+        else:
+            drawn = mix_control(policy, odds, control, share)
+        return Assignment(drawn, control, share, group)
+
+
+@dataclass(frozen=True, eq=False)
+class WithHoldout(PolicyWrapper):
+    """A policy with its holdout by decision: the odds of the mixture, for simulations
+    and evaluation.
+
+    The policy learns from all decisions, with the odds of the mixture.
+    """
+
+    policy: Policy
+    holdout: Holdout
+
+    def __post_init__(self) -> None:
+        check_policy(self.policy)
+        if self.holdout.by == "unit" or self.holdout.is_aa:
+            raise InvalidInput(
+                "holdout must be by decision here; an Agent and the service know units"
+            )
+        self.holdout.control.check_arms(self.policy.arms)
+
+    @property
+    def explores(self) -> bool:
+        kind = self.holdout.control.kind
+        has_uniform_share = kind == "uniform" and self.holdout.share > 0
+        return self.policy.explores or has_uniform_share
+
+    @property
+    def reads_context(self) -> bool:
+        control = self.holdout.control.policy
+        return self.policy.reads_context or (
+            control is not None and control.reads_context
+        )
+
+    def odds(
+        self,
+        state: State,
+        context: Context,
+        *,
+        eligible: Bools | None = None,
+        step: Step = None,
+    ) -> Odds:
+        """The mixture of the policy's odds and those of the control."""
+        odds = self.policy.odds(state, context, eligible=eligible, step=step)
+        control = self.control_odds(odds, context, eligible, step)
+        return mix_control(self.policy, odds, control, self.holdout.share)
+
+    def control_odds(
+        self, odds: Odds, context: Context, eligible: Bools | None, step: Step
+    ) -> Array:
+        """The odds (…, K) of the control in this context, with the axes of `odds`."""
+        *lead, n_arms = odds.propensities.shape
+        names: Any = self.policy.arms
+        if isinstance(context, AnyOffer):
+            names = context.arms
+        if isinstance(context, OfferBatch):
+            names = [offer.arms for offer in context.offers]
+        rows = lead[0] if len(lead) == 1 else None
+        control = self.holdout.control.odds(
+            context, names, eligible, n_arms, rows=rows, step=step
+        )
+        return np.broadcast_to(control, odds.propensities.shape)
+
+    def with_arms(
+        self, state: State, arms: Sequence[str]
+    ) -> tuple["WithHoldout", State]:
+        policy, wider = self.policy.with_arms(state, arms)
+        return replace(self, policy=policy), wider
+
+
+def mix_control(policy: Policy, odds: Odds, control: Array, share: float) -> Odds:
+    """The policy's odds with (1 - share) π + share β in place of π."""
+    if share == 0:
+        return odds
+    mixture = (1 - share) * odds.propensities + share * control
+    return policy.complete(odds._replace(propensities=mixture))
+
+
+def _checked_ramp(ramp: Sequence[Any]) -> tuple[RampStep, ...]:
+    steps = tuple(RampStep(*step) for step in ramp)
+    for step in steps:
+        number("ramp: until_day", step.until_day, low=0, high=1e6, open_low=True)
+        number("ramp: share", step.share, low=0, high=1, open_high=True)
+    days = [step.until_day for step in steps]
+    if days != sorted(set(days)):
+        raise InvalidInput(f"ramp must have growing days; got {days}")
+    return steps
