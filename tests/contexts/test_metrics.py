@@ -1,5 +1,7 @@
 """Declarations of metrics: what they accept, and how amounts are scaled."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -26,12 +28,14 @@ from oddsmith.contexts.metrics import Metric, check_amounts
         ({"role": "guardrail", "limit": 0.1, "action": "stop"}, "pause, pause_arm"),
     ],
 )
-def test_declarations_that_contradict_themselves_are_refused(settings, words):
+def test_declarations_that_contradict_themselves_are_refused(
+    settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(od.InvalidInput, match=words):
         Metric(**({"name": "revenue"} | settings))
 
 
-def test_scaled_amounts_are_those_within_the_cap():
+def test_scaled_amounts_are_those_within_the_cap() -> None:
     refund = Metric("refund", low=-20.0, cap=80.0)
     assert refund.scaled(-20.0) == 0.0
     assert refund.scaled(30.0) == 0.5
@@ -46,12 +50,12 @@ def test_scaled_amounts_are_those_within_the_cap():
 @pytest.mark.parametrize(
     "amount", [np.nan, np.inf, -np.inf, -0.5, 1e101, "3", None, True]
 )
-def test_amounts_outside_of_the_range_are_refused(amount):
+def test_amounts_outside_of_the_range_are_refused(amount: object) -> None:
     with pytest.raises(od.InvalidInput, match="cost"):
         check_amounts({"cost": Metric("cost", high=1e100)}, {"cost": amount})
 
 
-def test_a_metric_without_a_cap_has_no_bound():
+def test_a_metric_without_a_cap_has_no_bound() -> None:
     assert not Metric("revenue").is_bounded
     assert Metric("revenue", cap=250.0).is_bounded
     assert Metric("cost", high=0.2).top == 0.2

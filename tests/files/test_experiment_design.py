@@ -1,31 +1,33 @@
 """The experiment in a policy file: control, holdout, metrics and segments."""
 
+from pathlib import Path
+
 import pytest
 
 import oddsmith as od
-from oddsmith.files.experiment import read_design
-from oddsmith.files.keys import Keys, read_toml
+from oddsmith.files.experiment import ExperimentDesign, read_design
+from oddsmith.files.keys import read_toml
 
 ARMS = ("red", "blue")
 
 
-def _design(tmp_path, text):
+def _design(tmp_path: Path, text: str) -> ExperimentDesign:
     path = tmp_path / "shop.toml"
     path.write_text(text)
 
-    def read_control(file):
+    def read_control(file: Path) -> od.Policy:
         return od.read_policy(file).policy
 
     return read_design(read_toml(path), tmp_path, ARMS, read_control)
 
 
-def test_a_file_without_an_experiment_has_none():
-    design = read_design(Keys({}), None, ARMS, None)
+def test_a_file_without_an_experiment_has_none(tmp_path: Path) -> None:
+    design = _design(tmp_path, "")
     assert (design.control, design.holdout, dict(design.metrics)) == (None, None, {})
     assert design.primary == "reward"
 
 
-def test_everything_that_is_declared_is_read(tmp_path):
+def test_everything_that_is_declared_is_read(tmp_path: Path) -> None:
     design = _design(
         tmp_path,
         """
@@ -56,6 +58,8 @@ def test_everything_that_is_declared_is_read(tmp_path):
         device = ["mobile", "desktop"]
         """,
     )
+    assert design.control is not None
+    assert design.holdout is not None
     assert design.control.odds(None, ARMS, None, 2).tolist() == [0.0, 1.0]
     assert design.holdout.control is design.control
     assert [design.holdout.share_on(day) for day in (0, 2, 60)] == [0.9, 0.1, 1.0]
@@ -67,11 +71,12 @@ def test_everything_that_is_declared_is_read(tmp_path):
     assert (design.min_days, design.max_days) == (3.0, 30.0)
 
 
-def test_a_policy_file_is_a_control(tmp_path):
+def test_a_policy_file_is_a_control(tmp_path: Path) -> None:
     (tmp_path / "today.toml").write_text(
         'arms = ["red", "blue"]\n[policy]\nkind = "ucb1"\n'
     )
     design = _design(tmp_path, 'control = "today.toml"\n[holdout]\n')
+    assert design.control is not None
     assert design.control.name == "today.toml"
     assert design.control.odds(None, ARMS, None, 2).sum() == 1.0
 
@@ -103,6 +108,8 @@ def test_a_policy_file_is_a_control(tmp_path):
         ("min_days = 9\nmax_days = 3", "max_days"),
     ],
 )
-def test_contradictions_are_refused_by_key(tmp_path, text, words):
+def test_contradictions_are_refused_by_key(
+    tmp_path: Path, text: str, words: str
+) -> None:
     with pytest.raises(od.OddsmithError, match=words):
         _design(tmp_path, text)

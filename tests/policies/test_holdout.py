@@ -1,5 +1,7 @@
 """Holdouts: the odds of the mixture, groups of units, and what controls choose."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ TABLE = od.TableExperts(np.array([[[0.2, 0.8, 0.5]], [[0.9, 0.1, 0.3]]]))
 POLICY = od.GeneralizedThompsonSampling(TABLE, gamma=0.1)
 
 
-def test_the_odds_of_the_mixture_are_those_of_two_draws():
+def test_the_odds_of_the_mixture_are_those_of_two_draws() -> None:
     """By enumeration: with probability h the control draws, else the policy."""
     h = 0.3
     held = WithHoldout(POLICY, Holdout(h, "uniform"))
@@ -23,7 +25,7 @@ def test_the_odds_of_the_mixture_are_those_of_two_draws():
     assert odds.sum() == pytest.approx(1, abs=1e-15)
 
 
-def test_ips_of_both_sides_is_unbiased_by_enumeration():
+def test_ips_of_both_sides_is_unbiased_by_enumeration() -> None:
     means = np.array([0.3, 0.7, 0.5])
     held = WithHoldout(POLICY, Holdout(0.2, "first"))
     logged = held.odds(held.init(), 0).propensities
@@ -36,7 +38,7 @@ def test_ips_of_both_sides_is_unbiased_by_enumeration():
         assert expected == pytest.approx(side @ means, abs=1e-15)
 
 
-def test_the_policy_of_a_record_follows_from_its_mixture():
+def test_the_policy_of_a_record_follows_from_its_mixture() -> None:
     """What a log needs: (p - h β) / (1 - h) is what the policy would have drawn from."""
     odds = POLICY.odds(POLICY.init(), 0)
     control = np.array([0.0, 0.0, 1.0])
@@ -45,7 +47,7 @@ def test_the_policy_of_a_record_follows_from_its_mixture():
     assert again == pytest.approx(odds.propensities, abs=1e-15)
 
 
-def test_a_unit_of_the_control_group_stays_in_it_when_the_share_grows():
+def test_a_unit_of_the_control_group_stays_in_it_when_the_share_grows() -> None:
     uniforms = Uniforms(7)
     units = [f"visitor-{i}" for i in range(4_000)]
     groups = {
@@ -63,7 +65,7 @@ def test_a_unit_of_the_control_group_stays_in_it_when_the_share_grows():
         assert abs(len(members) / len(units) - share) < 4 * error
 
 
-def test_groups_do_not_depend_on_the_draws():
+def test_groups_do_not_depend_on_the_draws() -> None:
     """A unit named like a decision has another uniform number."""
     uniforms = Uniforms(7)
     holdout = Holdout(0.5, by="unit")
@@ -82,13 +84,15 @@ def test_groups_do_not_depend_on_the_draws():
         ("arm:a", [0, 1, 0]),  # not eligible: the first that is
     ],
 )
-def test_controls_choose_among_eligible_arms(control, expected):
+def test_controls_choose_among_eligible_arms(
+    control: str, expected: list[float]
+) -> None:
     mask = np.array([False, True, True])
     odds = Control.of(control).odds(None, ("a", "b", "c"), mask, 3)
     assert odds.tolist() == expected
 
 
-def test_controls_over_offers_and_batches():
+def test_controls_over_offers_and_batches() -> None:
     offers = OfferBatch((Offer(None, ("a", "b")), Offer(None, ("b", "a"))))
     names = [offer.arms for offer in offers.offers]
     odds = Control.of("arm:b").odds(offers, names, None, 2, rows=2)
@@ -102,7 +106,7 @@ def test_controls_over_offers_and_batches():
     assert fixed.tolist() == [[0, 1]] * 3
 
 
-def test_a_policy_as_control_keeps_its_first_state():
+def test_a_policy_as_control_keeps_its_first_state() -> None:
     uniform = od.GeneralizedThompsonSampling(TABLE, gamma=1.0)
     odds = Control.of(uniform).odds(0, None, None, 3)
     assert odds == pytest.approx(np.full(3, 1 / 3), abs=1e-15)
@@ -122,11 +126,13 @@ def test_a_policy_as_control_keeps_its_first_state():
         ({"control": "arm:"}, "control must be"),
     ],
 )
-def test_settings_that_cannot_hold_are_refused(settings, words):
+def test_settings_that_cannot_hold_are_refused(
+    settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(od.InvalidInput, match=words):
         Holdout(**settings)
 
 
-def test_units_need_somebody_who_knows_them():
+def test_units_need_somebody_who_knows_them() -> None:
     with pytest.raises(od.InvalidInput, match="by decision"):
         WithHoldout(POLICY, Holdout(0.1, by="unit"))
