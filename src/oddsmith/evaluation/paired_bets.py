@@ -1,0 +1,270 @@
+"""Bounds on the difference of two policies that hold at every row at once.
+
+Row t has the arm's importance weights w and u of target and control, D = w - u, and a
+reward r in [0, 1]. All odds are logged, so D has mean 0 given the past, and for any
+constant m the mean of D (r - m) is the effect Δ_t of the row. For a rate λ and a row
+rate κ ≤ λ with κ D (r - m) ≥ -0.9 for every arm and r in {0, 1}, the factor
+
+    F_t = (1 + κ D (r - m)) exp(-λ Δ_t - (λ - κ) N_t)
+
+has mean at most exp(κ Δ_t - λ Δ_t - (λ - κ) N_t) ≤ 1, as Δ_t ≥ -N_t, with N_t the mass
+that target and control place differently. Rows without a reward have κ = 0. With
+
+    G = Σ ln(1 + κ D (r - m)) - (λ - κ) N,    W_n = Σ ρ exp(G_λm - λ n Δ),  Σ ρ = 1,
+
+and Δ the mean effect of n rows, W_n is below 2/α at every n with probability at least
+1 - α/2 (Ville). It decreases in Δ, so its root is a lower bound; -D gives the upper
+one. Nothing but the sums is stored, as whole numbers: they do not depend on the order
+of rows, and rows are replaced when their rewards arrive or change.
+
+Where the target places mass A more than the control on arms with odds 0, and the
+control mass B more than the target, D misses their rewards, which are in [0, 1]: the
+factor pays κ (A m + B (1 - m)).
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from oddsmith.core.arrays import Array, Bools, Ints, number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.evaluation.exact_sums import in_units, of_units
+from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
+
+__all__ = [
+    "CENTRES",
+    "PairedRows",
+    "PairedSums",
+    "RATES",
+    "Span",
+    "pair_drawn_odds",
+    "pair_odds",
+    "row_units",
+]
+
+RATES: Array = 2.0 ** np.arange(0.0, -13.0, -1.0)
+"""The rates λ of the bets."""
+# evenly spaced in the angle of a Bernoulli mean, where equal steps lose equal width
+CENTRES: Array = np.sin(np.linspace(0.0, np.pi / 2, 13)) ** 2
+"""The centres m of the bets."""
+# rates that a hundred to a million rows need have three times the money of others
+_RATE_PARTS: Array = np.where(RATES > 2.0**-10, 3.0, 1.0)
+_LARGEST_LOSS = 0.9
+_SHAPE = (2, len(RATES), len(CENTRES))
+# rows whose sums are computed at once
+_PIECE = 2048
+
+
+class Span(NamedTuple):
+    """The ends of an interval."""
+
+    low: float
+    high: float
+
+
+class PairedRows(NamedTuple):
+    """What the bets read of T rows; each field is (T,).
+
+    * `apart`: D = w - u of the drawn arm.
+    * `least`, `most`: bounds on D over all arms that could be drawn.
+    * `moved`: N, the mass that target and control place differently.
+    * `target_missing`, `control_missing`: A and B, the additional mass of the target
+      and of the control on arms with odds 0.
+    * `reward`: in [0, 1]; NaN where none has arrived.
+    """
+
+    apart: Array
+    least: Array
+    most: Array
+    moved: Array
+    target_missing: Array
+    control_missing: Array
+    reward: Array
+
+    def at(self, rows: slice | Bools | Ints) -> "PairedRows":
+        """Some of the rows."""
+        return PairedRows(*(column[rows] for column in self))
+
+    def mirrored(self) -> "PairedRows":
+        """The rows with target and control exchanged."""
+        return PairedRows(
+            apart=-self.apart,
+            least=-self.most,
+            most=-self.least,
+            moved=self.moved,
+            target_missing=self.control_missing,
+            control_missing=self.target_missing,
+            reward=self.reward,
+        )
+
+    def differences(self, centre: float) -> Array:
+        """D (r - m) for one centre m; the mean over rows estimates the effect."""
+        return self.apart * (self.reward - centre)
+
+
+def pair_odds(
+    arm: Ints, odds: Array, target: Array, control: Array, reward: Array
+) -> PairedRows:
+    """The rows of a log that has the odds of all arms.
+
+    `arm` and `reward` are (T,), `odds`, `target` and `control` (T, K).
+
+    >>> rows = pair_odds(
+    ...     np.array([1]),
+    ...     np.array([[0.75, 0.25]]),
+    ...     np.array([[0.0, 1.0]]),
+    ...     np.array([[1.0, 0.0]]),
+    ...     np.array([1.0]),
+    ... )
+    >>> float(rows.apart[0]), float(rows.least[0]), float(rows.moved[0])
+    (4.0, -1.3333333333333333, 1.0)
+    """
+    change = target - control
+    could_be_drawn = odds > 0
+    apart = np.divide(change, odds, out=np.zeros_like(change), where=could_be_drawn)
+    missing = np.where(could_be_drawn, 0.0, change)
+    drawn = np.take_along_axis(apart, arm[:, None], axis=1)[:, 0]
+    return PairedRows(
+        apart=drawn,
+        least=apart.min(axis=1),
+        most=apart.max(axis=1),
+        moved=np.maximum(-change, 0.0).sum(axis=1),
+        target_missing=np.maximum(missing, 0.0).sum(axis=1),
+        control_missing=np.maximum(-missing, 0.0).sum(axis=1),
+        reward=reward,
+    )
+
+
+def pair_drawn_odds(
+    arm: Ints,
+    propensity: Array,
+    target: Array,
+    control: Array | None,
+    reward: Array,
+    *,
+    floor: float,
+) -> PairedRows:
+    """The rows of a log that has the odds of drawn arms alone.
+
+    `floor` is the smallest propensity that the logger gives to any arm, which bounds D;
+    a `control` of None is the logging policy itself.
+    """
+    number("floor", floor, low=0, high=1, open_low=True)
+    rows = len(arm)
+    nothing: Array = np.zeros(rows)
+    own = np.take_along_axis(target, arm[:, None], axis=1)[:, 0]
+    if control is None:
+        apart = own / propensity - 1.0
+        least = np.full(rows, -1.0)
+        most = target.max(axis=1) / floor
+        moved = np.ones(rows)
+    else:
+        change = target - control
+        apart = np.take_along_axis(change, arm[:, None], axis=1)[:, 0] / propensity
+        least = np.minimum(change.min(axis=1), 0.0) / floor
+        most = np.maximum(change.max(axis=1), 0.0) / floor
+        moved = np.maximum(-change, 0.0).sum(axis=1)
+    return PairedRows(apart, least, most, moved, nothing, nothing, reward)
+
+
+@dataclass(slots=True)
+class PairedSums:
+    """The sums of all bets over `rows` rows: G of the lower and of the upper bound for
+    each rate and centre, in whole units (2, rates, centres).
+
+    They are a function of the set of rows, equal to the last bit in any order.
+
+    >>> rng = np.random.default_rng(0)
+    >>> arm = (rng.random(4000) < 0.5).astype(np.int64)
+    >>> reward = (rng.random(4000) < 0.1 + 0.1 * arm).astype(np.float64)
+    >>> even = np.full((4000, 2), 0.5)
+    >>> always = np.eye(2)[np.ones(4000, np.int64)]
+    >>> sums = PairedSums()
+    >>> sums.add(pair_odds(arm, even, always, always[:, ::-1], reward))
+    >>> low, high = sums.bounds(0.95)
+    >>> bool(0.05 < low < 0.1 < high < 0.15)
+    True
+    """
+
+    rows: int = 0
+    units: Ints = field(default_factory=lambda: np.zeros(_SHAPE, np.int64))
+
+    def add(self, rows: PairedRows) -> None:
+        """Add rows."""
+        self.rows += len(rows.apart)
+        self.units = self.units + row_units(rows)
+
+    def replace(self, before: PairedRows, after: PairedRows) -> None:
+        """Replace rows by the same rows with other rewards."""
+        if len(before.apart) != len(after.apart):
+            raise InvalidInput(
+                f"after must have the {len(before.apart)} rows of before; got "
+                f"{len(after.apart)}"
+            )
+        self.units = self.units + (row_units(after) - row_units(before))
+
+    def merge(self, other: "PairedSums") -> "PairedSums":
+        """The sums of the rows of both."""
+        return PairedSums(self.rows + other.rows, self.units + other.units)
+
+    def bounds(self, level: float = 0.95) -> Span:
+        """The bounds on the mean effect of the rows, valid at every row at once."""
+        number("level", level, low=0, high=1, open_low=True, open_high=True)
+        if self.rows == 0:
+            return Span(-1.0, 1.0)
+        bets = _bets()
+        # the bound is on means above 0, so the effect is shifted by 1
+        gains = of_units(self.units).reshape(2, -1) + self.rows * bets.rates
+        sums = Sums(np.full(2, float(self.rows)), gains, bets)
+        lower, upper = running_bound(sums, (1 - level) / 2).tolist()
+        low = min(lower, 2.0) - 1.0
+        high = 1.0 - min(upper, 2.0)
+        return Span(low, high)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PairedSums):
+            return NotImplemented
+        return self.rows == other.rows and np.array_equal(self.units, other.units)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@lru_cache(maxsize=1)
+def _bets() -> MeanBets:
+    rates, centres = np.meshgrid(RATES, CENTRES, indexing="ij")
+    shares = np.outer(_RATE_PARTS, np.ones(len(CENTRES)))
+    shares /= shares.sum()
+    return MeanBets(rates.ravel(), centres.ravel(), np.log(shares).ravel())
+
+
+def row_units(rows: PairedRows) -> Ints:
+    """What rows add to the sums of both bounds, in units (2, rates, centres)."""
+    units: Ints = np.zeros(_SHAPE, np.int64)
+    for start in range(0, len(rows.apart), _PIECE):
+        piece = rows.at(slice(start, start + _PIECE))
+        units[0] += in_units(_gains(piece)).sum(axis=0)
+        units[1] += in_units(_gains(piece.mirrored())).sum(axis=0)
+    return units
+
+
+def _gains(rows: PairedRows) -> Array:
+    """What each row adds to G of the lower bound (T, rates, centres)."""
+    has_reward = ~np.isnan(rows.reward)
+    reward = np.where(has_reward, rows.reward, 0.0)
+    # the losses of an arm that the target prefers are with reward 0, others with 1
+    preferred_loss = rows.most[:, None] * CENTRES
+    other_loss = -rows.least[:, None] * (1.0 - CENTRES)
+    loss = np.maximum(np.maximum(preferred_loss, other_loss), 1e-300)
+    largest_rate = _LARGEST_LOSS / loss
+    largest_rate[~has_reward] = 0.0
+    differences = rows.apart[:, None] * (reward[:, None] - CENTRES)
+    rate = np.minimum(RATES[:, None], largest_rate[:, None, :])
+    gains: Array = np.log1p(rate * differences[:, None, :])
+    gains -= (RATES[:, None] - rate) * rows.moved[:, None, None]
+    if rows.target_missing.any() or rows.control_missing.any():
+        missing = rows.target_missing[:, None] * CENTRES
+        missing = missing + rows.control_missing[:, None] * (1.0 - CENTRES)
+        gains -= rate * missing[:, None, :]
+    return gains
