@@ -67,7 +67,7 @@ def test_tables_are_equal_on_every_engine(
 
 
 def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    steps = 4000
+    steps = 800
     running = subprocess.Popen(
         [sys.executable, "-m", "lab.sweeping", str(tmp_path / "killed"), str(steps)],
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
@@ -90,7 +90,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not (tmp_path / "killed" / "table.parquet").exists()
     resumed = sweep(cells(steps), tmp_path / "killed", engine="local", workers=2)
     assert resumed.equals(
-        sweep(cells(steps), tmp_path / "undisturbed", engine="local", workers=2)
+        sweep(cells(steps), tmp_path / "undisturbed", engine="serial")
     )
     assert (
         before.items()

@@ -26,6 +26,14 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/theory/test_bound_parts.py",
         "tests/theory/test_vectors.py",
     ),
+    "theory/intervals": ("tests/theory/test_intervals.py",),
+    "theory/identities": ("tests/theory/test_identities.py",),
+    "theory/expressions": ("tests/theory/test_expressions.py",),
+    "theory/proofs": ("tests/theory/test_proofs.py",),
+    "theory/conditions": (
+        "tests/theory/test_certify.py",
+        "tests/theory/test_proofs.py",
+    ),
     "core/checks": ("tests/core/test_checks.py",),
     "experts/ballots": (
         "tests/experts/learners/test_ballots.py",

@@ -59,6 +59,8 @@ class Expression:
         return _node(other) / self
 
     def __neg__(self) -> "Expression":
+        if self.kind == "number":
+            return _node_of(-self.number)
         return _node(0) - self
 
     def __pos__(self) -> "Expression":
