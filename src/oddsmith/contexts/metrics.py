@@ -10,7 +10,7 @@ from oddsmith.core.arrays import Array, finite, number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import hint
 
-__all__ = ["METRIC_NAME", "REWARD", "Metric", "MetricRole", "check_amounts"]
+__all__ = ["METRIC_NAME", "Metric", "MetricRole", "REWARD", "check_amounts"]
 
 MetricRole: TypeAlias = Literal["primary", "secondary", "guardrail"]
 METRIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
