@@ -25,6 +25,8 @@ def full_log(
     advice[::5, 1] = np.nan
     reward = rng.integers(2, size=rows).astype(float)
     reward[3] = np.nan
+    amounts = rng.normal(30, 20, (rows, 2))
+    amounts[::7, 1] = np.nan
     return od.Log(
         arm=arm,
         reward=reward,
@@ -39,6 +41,12 @@ def full_log(
         + np.arange(rows) * np.timedelta64(90, "s"),
         decision_id=[f"d{i}" for i in range(rows)],
         fingerprint=["f0"] * rows,
+        control=eligible / eligible.sum(axis=1, keepdims=True),
+        holdout=np.full(rows, 0.1),
+        group=[("policy", "control", None)[i % 3] for i in range(rows)],
+        unit=[None if i == 5 else f"visitor {i % 9}" for i in range(rows)],
+        metric=amounts,
+        metrics=["revenue", "orders"],
         arms=ARMS,
         experts=["16 trees", "a, b"],
     )
@@ -47,6 +55,7 @@ def full_log(
 def assert_same(found: od.Log, expected: od.Log, *without: str) -> None:
     """Every column to the last bit, and whose advice it is."""
     assert found.experts == (None if found.advice is None else expected.experts)
+    assert found.metrics == (None if found.metric is None else expected.metrics)
     assert set(found.columns()) - set(without) == set(expected.columns()) - set(without)
     for name, value in expected.columns().items():
         if name not in without:

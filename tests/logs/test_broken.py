@@ -248,6 +248,31 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         "column log_weights, row 1: must be at most 0",
     ),
+    "a control that is no distribution": (
+        {"control": [[0.5, 0.5], [0.5, 0.6]]},
+        {},
+        "column control, row 1: must be odds that sum to 1; got 1.1",
+    ),
+    "a share above 1": (
+        {"holdout": [0.1, 1.1]},
+        {},
+        "column holdout, row 1: must be in",
+    ),
+    "a strange group": (
+        {"group": ["policy", "test"], "holdout": [0.5, 0.5]},
+        {},
+        'column group, row 1: must be "policy", "control"',
+    ),
+    "groups without their share": (
+        {"group": ["policy", "control"]},
+        {},
+        "column holdout: must be there beside group",
+    ),
+    "an infinite amount": (
+        {"metric.revenue": [1.0, np.inf]},
+        {},
+        "column metric, row 1: must be finite",
+    ),
     "other experts": (
         {"advice": [[0.5]] * 2, "bonus": [[1.0, 2.0]] * 2},
         {},

@@ -121,7 +121,7 @@ def test_logs_of_other_columns_or_arms_are_not_written(
 def bare(log: od.Log) -> od.Log:
     """The same log, arms without names."""
     columns: Any = log.columns()
-    return od.Log(**columns)
+    return od.Log(**columns, metrics=log.metrics)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])

@@ -34,6 +34,11 @@ ROW: dict[str, Any] = {
     "step": 1,
     "advice": [0.5],
     "log_weights": [0.0],
+    "control": [0.5, 0.5],
+    "holdout": 0.1,
+    "group": "policy",
+    "unit": "visitor",
+    "metric.revenue": 3.5,
 }
 SECOND = ROW | {"decision_id": "e"}
 EVENT = event("e", {"a": {"x": 1}, "b": {"x": 2}}, [0.5, 0.5], reward=1.0)

@@ -57,6 +57,7 @@ def pieces(
                 f"by name, {arms[0]!r}"
             )
         experts = about.get("experts") or suffixes(found, "advice")
+        metrics = about.get("metrics") or suffixes(found, "metric")
         try:
             columns = {
                 name: _column(batch, name, theirs, about)
@@ -65,7 +66,7 @@ def pieces(
         except BrokenLog as error:
             raise error.shift(first, source) from error
         own = "format" in about or "fingerprint" in batch.schema.names
-        yield Piece(columns, first, arms, experts, own)
+        yield Piece(columns, first, arms, experts, own, metrics)
         first += len(batch)
 
 
@@ -73,7 +74,11 @@ def batch_of(log: Log) -> "pa.RecordBatch":
     """One record batch with our column names; contexts that are no arrays are JSON
     text."""
     pa = arrow()
-    names = {"arms": log.arms if log.offered is None else None, "experts": log.experts}
+    names = {
+        "arms": log.arms if log.offered is None else None,
+        "experts": log.experts,
+        "metrics": log.metrics,
+    }
     about: dict[str, object] = {"format": FORMAT} | {
         what: all_of and list(all_of) for what, all_of in names.items()
     }

@@ -81,12 +81,16 @@ def over_arms(log: Log, arms: Sequence[str]) -> Log:
     if log.propensities is not None:
         odds[rows, numbers] = np.where(offered, log.propensities, 0.0)
         columns["propensities"] = odds[:, :-1]
+    if log.control is not None:
+        control = np.zeros((len(log), len(names) + 1))
+        control[rows, numbers] = np.where(offered, log.control, 0.0)
+        columns["control"] = control[:, :-1]
     kept = {
         name: value
         for name, value in columns.items()
         if name not in ("offered", "features")
     }
-    return Log(**kept, arms=names, experts=log.experts)
+    return Log(**kept, arms=names, experts=log.experts, metrics=log.metrics)
 
 
 def names_of(log: Log) -> tuple[str, ...]:
@@ -137,7 +141,8 @@ def as_offers(log: Log) -> Log:
     if log.offered is not None:
         return log
     names = names_of(log)
-    return Log(**log.columns() | {"offered": [names] * len(log)}, experts=log.experts)
+    columns = log.columns() | {"offered": [names] * len(log)}
+    return Log(**columns, experts=log.experts, metrics=log.metrics)
 
 
 def only_drawn(log: Log) -> Log:

@@ -27,6 +27,7 @@ from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.exact_json import encode
 from oddsmith.files.sizes import most_unpacked
 from oddsmith.logs.arrow import arrow, pieces
+from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
 from oddsmith.logs.table import Log
 
@@ -43,8 +44,18 @@ _WITH_COMMA, _WITH_POINT = (
     re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\.")
 )
 _YES_NO = ("yes", "no", "y", "n", "ja", "nein", "oui", "non", "si", "sí")
-_TEXTS = ("decision_id", "fingerprint", "slate")
-_NUMBERS = ("reward", "propensity", "propensities", "advice", "bonus", "log_weights")
+_TEXTS = ("decision_id", "fingerprint", "slate", "group", "unit")
+_NUMBERS = (
+    "reward",
+    "propensity",
+    "propensities",
+    "advice",
+    "bonus",
+    "log_weights",
+    "control",
+    "holdout",
+    "metric",
+)
 
 
 def names(path: Path) -> list[str]:
@@ -266,8 +277,12 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[ob
         elif name == "time" and value.dtype.kind == "M":
             yield name, [f"{time}Z" for time in value]
         elif value.ndim == 2:
-            of_arms = name in ("propensities", "eligible")
-            ends = (names if of_arms else experts) or range(value.shape[1])
+            ends: Sequence[object] | None = experts
+            if name in BY_ARM:
+                ends = names
+            if name == "metric":
+                ends = log.metrics
+            ends = ends or range(value.shape[1])
             yield from (
                 (f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends)
             )

@@ -38,7 +38,21 @@ from oddsmith.logs.table import Log
 
 __all__ = ["looks_like", "read", "rows_of_event", "write"]
 
-_OWN = ("step", "advice", "bonus", "log_weights", "fingerprint", "slate", "slot")
+_OWN = (
+    "step",
+    "advice",
+    "bonus",
+    "log_weights",
+    "fingerprint",
+    "slate",
+    "slot",
+    "control",
+    "holdout",
+    "group",
+    "unit",
+    "metric",
+)
+_NAMES = ("experts", "metrics")
 _ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
 
 
@@ -53,6 +67,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
     """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own
     log."""
     experts, tagged, before = None, None, 0
+    metrics = None
     for first, events in objects(path, layout.rows):
         try:
             rows = [
@@ -73,10 +88,11 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
             # rows without a slate have a slot, 0, all the same
             if name == "slate" or any(value is not None for value in values)
         }
-        experts = events[0].get("oddsmith", {}).get("experts", experts)
-        yield Piece(
-            {"reward": [None] * len(rows), **kept}, before, None, experts, own=True
-        )
+        names = events[0].get("oddsmith", {})
+        experts = names.get("experts", experts)
+        metrics = names.get("metrics", metrics)
+        columns = {"reward": [None] * len(rows), **kept}
+        yield Piece(columns, before, None, experts, own=True, metrics=metrics)
         before += len(rows)
 
 
@@ -372,11 +388,10 @@ def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
             for name in _OWN
             if (column := getattr(log, name)) is not None
         }
-        own |= (
-            {"experts": list(log.experts)}
-            if log.experts is not None and first + i == 0
-            else {}
-        )
+        for name in _NAMES:
+            names_of_columns = getattr(log, name)
+            if names_of_columns is not None and first + i == 0:
+                own[name] = list(names_of_columns)
         own |= {} if log.eligible is None else {"eligible": mask.tolist()}
         own |= {} if log.offered is None else {"offered": list(names)}
         own |= {} if features is None else {"features": encode(dict(features))}

@@ -12,7 +12,7 @@ import numpy as np
 from oddsmith.core.errors import BadFile, BrokenLog
 from oddsmith.core.exact_json import decode, encode, encode_floats
 from oddsmith.logs.offers import BY_ARM
-from oddsmith.logs.pieces import Layout, Piece, found_columns
+from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
 from oddsmith.logs.table import Log
 
 __all__ = ["decoded", "objects", "read", "write"]
@@ -42,7 +42,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
     row has `arms`, as decisions among arms that came with the call have, they are the
     names that were offered.
     """
-    arms, experts = None, None
+    arms, experts, metrics = None, None, None
     _, head = next(objects(path, 2), (0, []))
     decided = bool(head) and all("arms" in row and "index" in row for row in head)
     for first, rows in objects(path, layout.rows):
@@ -57,6 +57,7 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
                 for row in rows
             ]
         arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
+        metrics = rows[0].get("metrics", metrics)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
         columns = {
@@ -82,14 +83,20 @@ def read(path: Path, layout: Layout) -> Iterator[Piece]:
                     columns.get("offered") if name in BY_ARM else None,
                 )
         kept = {name: values for name, values in columns.items() if values}
-        yield Piece(kept, first, arms, experts, own="fingerprint" in keys)
+        own = "fingerprint" in keys
+        named = metrics or suffixes(found, "metric")
+        yield Piece(kept, first, arms, experts, own, named)
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     """Write logs as JSON lines; the first line names the arms and the experts."""
     for number, log in enumerate(logs):
         names = (
-            {"arms": log.arms if log.offered is None else None, "experts": log.experts}
+            {
+                "arms": log.arms if log.offered is None else None,
+                "experts": log.experts,
+                "metrics": log.metrics,
+            }
             if number == 0
             else {}
         )

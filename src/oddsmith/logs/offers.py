@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Features: TypeAlias = Mapping[str, Any] | None
 """What is known of the arms of a row, by name."""
-BY_ARM = ("propensities", "eligible")
+BY_ARM = ("propensities", "eligible", "control")
 """The columns with an entry for each arm."""
 
 

@@ -55,7 +55,16 @@ def scaled(rewards: Collection[object], scale: RewardScale) -> Array:
 
 Names = Mapping[str, str | Sequence[str]]
 """Our column names to theirs: one column, or several side by side."""
-_WIDE = ("propensities", "eligible", "advice", "bonus", "log_weights", "context")
+_WIDE = (
+    "propensities",
+    "eligible",
+    "advice",
+    "bonus",
+    "log_weights",
+    "control",
+    "metric",
+    "context",
+)
 _NEEDED = ("arm", "reward")
 
 
@@ -79,6 +88,7 @@ class Piece(NamedTuple):
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None
     own: bool = False
+    metrics: Sequence[str] | None = None
 
 
 def log_of(
@@ -116,7 +126,10 @@ def log_of(
         # each row has names of its own
         names = known if columns.get("offered") is None else None
         return Log(
-            **columns, arms=names, experts=advisers if "advice" in columns else None
+            **columns,
+            arms=names,
+            experts=advisers if "advice" in columns else None,
+            metrics=piece.metrics if "metric" in columns else None,
         )
     except BrokenLog as error:
         raise error.shift(piece.first, source) from error

@@ -30,6 +30,9 @@ TYPES: dict[str, tuple[type[np.generic], int]] = {
     "advice": (np.float64, 2),
     "bonus": (np.float64, 2),
     "log_weights": (np.float64, 2),
+    "control": (np.float64, 2),
+    "holdout": (np.float64, 1),
+    "metric": (np.float64, 2),
     "step": (np.int64, 1),
     "slot": (np.int64, 1),
 }
@@ -46,6 +49,8 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
         return _texts(name, value)
     if name == "slate":
         return slate_column(value)
+    if name in ("group", "unit"):
+        return _texts_or_none(name, value)
     if name == "time":
         return times(value)
     if name not in TYPES:
@@ -81,13 +86,14 @@ def check_rows(log: "Log") -> None:
         if (column := getattr(log, name)) is not None:
             _require(name, holds(column), column, rule)
     check_offers(log)
-    widths = _widths(log, "arms", "propensities", "eligible")
+    widths = _widths(log, "arms", "propensities", "eligible", "control")
     for name, width in widths.items():
         _require(
             "arm", log.arm < width, log.arm, f"must be below the {width} arms of {name}"
         )
     _check_widths(widths)
     _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
+    _check_metrics(log)
     check_features(log)
     check_slates(log)
     if log.eligible is not None:
@@ -99,6 +105,7 @@ def check_rows(log: "Log") -> None:
         )
     if log.propensities is not None:
         _check_odds(log, log.propensities)
+    _check_control(log)
     if log.decision_id is not None:
         _check_unique(log.decision_id)
 
@@ -109,6 +116,7 @@ def drawn_entries(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
     return entries
 
 
+_GROUPS = ("policy", "control", None)
 _ROUNDING = 1e-9  # by which sums of odds may miss 1
 _REWARD = "must be in [0, 1], or NaN"
 _PROPENSITY = f"must be in [{LEAST_PROPENSITY:g}, 1]"
@@ -130,6 +138,11 @@ _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
         _PROPENSITY,
     ),
     "step": (lambda s: s >= 0, "must be 0 or more"),
+    "holdout": (lambda h: (h >= 0) & (h <= 1), "must be in [0, 1]"),
+    "metric": (
+        lambda m: ~np.isinf(m).any(axis=1),
+        "must be finite, or NaN where no amount has come",
+    ),
     "advice": (
         lambda f: ~np.isinf(f).any(axis=1),
         "must be finite, or NaN where an expert slept",
@@ -177,6 +190,32 @@ def _check_odds(log: "Log", propensities: Array) -> None:
             outside,
             "must be 0 for arms that are not eligible",
         )
+
+
+def _check_metrics(log: "Log") -> None:
+    """Refuse amounts without names."""
+    if log.metric is not None and log.metrics is None:
+        raise InvalidInput(
+            "metrics must name the columns of metric, such as ['revenue']; got none"
+        )
+    _check_widths(_widths(log, "metrics", "metric"))
+
+
+def _check_control(log: "Log") -> None:
+    """Refuse odds of a control that are no distribution, and groups of other names."""
+    if log.control is not None:
+        total = log.control.sum(axis=1)
+        is_odds = (log.control >= 0).all(axis=1) & (np.abs(total - 1) <= 1e-6)
+        _require("control", is_odds, total, "must be odds that sum to 1")
+    if log.group is not None:
+        is_group = np.array([one in _GROUPS for one in log.group], dtype=np.bool_)
+        rule = 'must be "policy", "control", or None where one draw served both'
+        _require("group", is_group, log.group, rule)
+        if log.holdout is None:
+            raise InvalidInput(
+                "column holdout: must be there beside group: the share of the control "
+                "group"
+            )
 
 
 def _check_unique(ids: npt.NDArray[np.object_]) -> None:
@@ -279,6 +318,16 @@ def _texts(name: str, value: Collection[object]) -> npt.NDArray[np.object_]:
         if not isinstance(text, str) or not text:
             raise BrokenLog(name, row, f"must be text; got {text!r:.60}")
         texts[row] = str(text)
+    return texts
+
+
+def _texts_or_none(name: str, value: Collection[object]) -> npt.NDArray[np.object_]:
+    texts = np.empty(len(value), dtype=object)
+    for row, text in enumerate(value):
+        is_missing = text is None or text != text
+        if not is_missing and (not isinstance(text, str) or not text):
+            raise BrokenLog(name, row, f"must be text, or None; got {text!r:.60}")
+        texts[row] = None if is_missing else str(text)
     return texts
 
 

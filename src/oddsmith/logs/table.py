@@ -45,7 +45,14 @@ class Log:
     `features` what was known of them, or of the drawn one, by name; `arms` are then the
     names that all rows share, None where they differ. Rows with one `slate` were
     decided together, each for a `slot` from 1 on; None and 0 are decisions that stand
-    alone. Anything wrong is refused with column, row and rule. A slice, a mask or a
+    alone.
+
+    An experiment adds `control` (T, K), the odds of its control; `holdout` (T,), the
+    share of the control in the draw; by unit the `group` that decided, "policy" or
+    "control" (None: one draw served both); and the `unit`. `metric` (T, M) are amounts
+    besides the reward in their own units, named by `metrics`, NaN where none has come.
+
+    Anything wrong is refused with column, row and rule. A slice, a mask or a
     list of numbers gives a log of those rows; a number gives a row, and so does
     iteration: a dict of its columns.
 
@@ -87,8 +94,14 @@ class Log:
     features: Any = None
     slate: Any = None
     slot: Ints | None = None
+    control: Array | None = None
+    holdout: Array | None = None
+    group: Any = None
+    unit: Any = None
+    metric: Array | None = None
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None
+    metrics: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for what in _NAMES:
@@ -130,10 +143,12 @@ class Log:
         cls,
         decisions: Decision | Iterable[Decision],
         rewards: object,
+        *,
+        metrics: Mapping[str, Sequence[float]] | None = None,
         **columns: object,
     ) -> "Log":
-        """The log of these decisions and rewards (NaN where none has come); more
-        columns by name."""
+        """The log of these decisions and rewards (NaN where none has come); amounts of
+        metrics and more columns by name."""
         listed = [decisions] if isinstance(decisions, Decision) else list(decisions)
         plain = [
             one._replace(advisers=None) if isinstance(one, Decision) else one
@@ -150,6 +165,10 @@ class Log:
         fields["offered"] = numbered.arms
         if numbered.step is None or None in np.atleast_1d(numbered.step):
             fields["step"] = None
+        if metrics:
+            amounts = [np.asarray(column, np.float64) for column in metrics.values()]
+            fields["metric"] = np.column_stack(amounts)
+            fields["metrics"] = list(metrics)
         fields.update(reward=rewards, **columns)
         return cls(**fields)
 
@@ -172,6 +191,11 @@ class Log:
             raise InvalidInput(
                 "logs must have advice of the same experts; got "
                 f"{[log.experts for log in logs][:3]}"
+            )
+        if len({log.metrics for log in logs}) > 1:
+            raise InvalidInput(
+                "logs must have the same metrics; got "
+                f"{[log.metrics for log in logs][:3]}"
             )
         lacking = [
             name
@@ -215,6 +239,10 @@ class Log:
             self.propensities,
             *learnt,
             *brought,
+            control=self.control,
+            holdout=self.holdout,
+            group=self.group,
+            unit=self.unit,
         )
 
     def rewarded(self) -> "Log":
@@ -254,7 +282,9 @@ class Log:
             "offered": [names] * len(self),
             "features": None if features is None else [features] * len(self),
         }
-        return Log(**self.columns() | brought, experts=self.experts)
+        return Log(
+            **self.columns() | brought, experts=self.experts, metrics=self.metrics
+        )
 
     def without(self, *names: str) -> "Log":
         """The same rows without these columns."""
@@ -383,10 +413,10 @@ class Log:
         return log
 
 
-_NAMES = ("arms", "experts")
+_NAMES = ("arms", "experts", "metrics")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
 # of a decision: they have other names here, or none
-_DECISIONS_OWN = ("index", "arms", "advisers", "control", "holdout", "group", "unit")
+_DECISIONS_OWN = ("index", "arms", "advisers")
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 # absence means all arms, no expert slept, nothing known, decided alone
 
