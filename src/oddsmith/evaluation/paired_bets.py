@@ -34,11 +34,11 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
 
 __all__ = [
+    "Bounds",
     "CENTRES",
     "PairedRows",
     "PairedSums",
     "RATES",
-    "Span",
     "pair_drawn_odds",
     "pair_odds",
     "row_units",
@@ -57,7 +57,7 @@ _SHAPE = (2, len(RATES), len(CENTRES))
 _PIECE = 2048
 
 
-class Span(NamedTuple):
+class Bounds(NamedTuple):
     """The ends of an interval."""
 
     low: float
@@ -209,11 +209,11 @@ class PairedSums:
         """The sums of the rows of both."""
         return PairedSums(self.rows + other.rows, self.units + other.units)
 
-    def bounds(self, level: float = 0.95) -> Span:
+    def bounds(self, level: float = 0.95) -> Bounds:
         """The bounds on the mean effect of the rows, valid at every row at once."""
         number("level", level, low=0, high=1, open_low=True, open_high=True)
         if self.rows == 0:
-            return Span(-1.0, 1.0)
+            return Bounds(-1.0, 1.0)
         bets = _bets()
         # the bound is on means above 0, so the effect is shifted by 1
         gains = of_units(self.units).reshape(2, -1) + self.rows * bets.rates
@@ -221,7 +221,7 @@ class PairedSums:
         lower, upper = running_bound(sums, (1 - level) / 2).tolist()
         low = min(lower, 2.0) - 1.0
         high = 1.0 - min(upper, 2.0)
-        return Span(low, high)
+        return Bounds(low, high)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PairedSums):

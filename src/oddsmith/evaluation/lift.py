@@ -1,0 +1,59 @@
+"""The lift of anytime intervals, and sums per month."""
+
+from oddsmith.evaluation.paired_bets import Bounds
+
+__all__ = ["DAYS_PER_MONTH", "lift_bounds", "monthly_sum", "split_level"]
+
+DAYS_PER_MONTH = 30.4
+# the share of α that the control's mean has
+_CONTROL_SHARE = 0.1
+
+
+def split_level(level: float) -> tuple[float, float]:
+    """The levels of the difference and of the control's mean whose intervals hold
+    together at `level`.
+
+    >>> [round(one, 4) for one in split_level(0.95)]
+    [0.955, 0.995]
+    """
+    alpha = 1 - level
+    return 1 - (1 - _CONTROL_SHARE) * alpha, 1 - _CONTROL_SHARE * alpha
+
+
+def lift_bounds(difference: Bounds, control: Bounds) -> Bounds:
+    """The range of Δ / V over a rectangle of differences and control means.
+
+    It excludes 0 exactly where the difference does. Where the control's mean may be 0,
+    an end is infinite.
+
+    >>> lift_bounds(Bounds(0.1, 0.3), Bounds(1.0, 2.0))
+    Bounds(low=0.05, high=0.3)
+    >>> lift_bounds(Bounds(-0.1, 0.3), Bounds(0.0, 2.0))
+    Bounds(low=-inf, high=inf)
+    """
+    mean_of_low = control.low
+    if difference.low > 0:
+        mean_of_low = control.high
+    mean_of_high = control.high
+    if difference.high > 0:
+        mean_of_high = control.low
+    low = _divide(difference.low, mean_of_low)
+    high = _divide(difference.high, mean_of_high)
+    return Bounds(low, high)
+
+
+def _divide(difference: float, mean: float) -> float:
+    if difference == 0:
+        return 0.0
+    if mean <= 0:
+        return float("inf") if difference > 0 else float("-inf")
+    return difference / mean
+
+
+def monthly_sum(difference: float, decisions_per_day: float) -> float:
+    """A difference per decision as a sum per month; the traffic is taken as known.
+
+    >>> monthly_sum(0.5, 100)
+    1520.0
+    """
+    return difference * decisions_per_day * DAYS_PER_MONTH

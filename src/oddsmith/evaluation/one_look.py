@@ -1,0 +1,180 @@
+"""Means, differences and lifts of weighted rows, for one look at the results.
+
+A policy's mean is Σ w y / Σ w d, with amounts y, denominators d (1, unless the metric
+is a ratio) and importance weights w. Its error is the mean of the terms
+
+    w (y - ρ d) / mean(w d),    ρ = Σ w y / Σ w d.
+
+Terms of target and control are subtracted row by row, so what both share cancels. Where
+units return, their terms are added first: rows of one unit may depend on one another.
+In a fixed split the intervals are Welch's.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy import stats
+
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.errors import InvalidInput
+
+__all__ = [
+    "Effect",
+    "LIFT_SCALES",
+    "LiftScale",
+    "WeightedMean",
+    "mean_difference",
+    "mean_lift",
+    "weighted_mean",
+]
+
+LiftScale: TypeAlias = Literal["log", "linear"]
+LIFT_SCALES: tuple[LiftScale, ...] = ("log", "linear")
+"""The scales on which the interval of a lift is symmetric."""
+
+
+class Effect(NamedTuple):
+    """An estimate with its interval; `standard_error` is NaN for anytime intervals."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float = float("nan")
+
+    def times(self, factor: float) -> "Effect":
+        """The effect in another unit; a negative factor exchanges the ends."""
+        low, high = sorted((factor * self.low, factor * self.high))
+        return Effect(
+            value=factor * self.value,
+            low=low,
+            high=high,
+            standard_error=abs(factor) * self.standard_error,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMean:
+    """A policy's mean and the terms (n,) of its error, one per row or per unit.
+
+    `effective_size` is (Σ w)² / Σ w², the number of rows or units in a fixed split.
+    """
+
+    value: float
+    terms: Array
+    effective_size: float
+
+    @property
+    def variance(self) -> float:
+        """The variance of the mean."""
+        return float(self.terms @ self.terms) / len(self.terms) ** 2
+
+
+def weighted_mean(
+    weights: Array,
+    amounts: Array,
+    denominators: Array | None = None,
+    units: Ints | None = None,
+) -> WeightedMean:
+    """The mean of a policy from the weights, amounts and denominators (T,) of rows.
+
+    `units` (T,) numbers the unit of each row.
+
+    >>> weights = np.array([1.0, 1.0, 0.0, 1.0])
+    >>> weighted_mean(weights, np.array([2.0, 4.0, 9.0, 3.0])).value
+    3.0
+    """
+    if denominators is None:
+        denominators = np.ones_like(amounts)
+    total = float(weights @ denominators)
+    if not total > 0:
+        raise InvalidInput(
+            "a mean needs rows that the policy would serve, with a positive "
+            f"denominator; got a sum of {total:g}"
+        )
+    value = float(weights @ amounts) / total
+    terms = weights * (amounts - value * denominators) * (len(amounts) / total)
+    if units is not None:
+        n_units = int(units.max()) + 1
+        # a mean over units, as a mean over rows is
+        scale = n_units / len(amounts)
+        terms = scale * np.bincount(units, weights=terms).astype(np.float64)
+        weights = np.bincount(units, weights=weights).astype(np.float64)
+    effective_size = float(weights.sum() ** 2 / (weights @ weights))
+    correction = np.nan
+    if effective_size > 1:
+        # the sample variance divides by n - 1
+        correction = np.sqrt(effective_size / (effective_size - 1))
+    return WeightedMean(value, terms * correction, effective_size)
+
+
+def mean_difference(
+    target: WeightedMean, control: WeightedMean, level: float = 0.95
+) -> Effect:
+    """The difference of two means of the same rows.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=1000)
+    >>> is_target = rng.random(1000) < 0.5
+    >>> target = weighted_mean(is_target.astype(float), y)
+    >>> control = weighted_mean((~is_target).astype(float), y)
+    >>> effect = mean_difference(target, control)
+    >>> welch = stats.ttest_ind(y[is_target], y[~is_target], equal_var=False)
+    >>> bool(abs(effect.low - welch.confidence_interval().low) < 1e-12)
+    True
+    """
+    value = target.value - control.value
+    error = _standard_error(target.terms - control.terms)
+    reach = _quantile(target, control, level) * error
+    return Effect(value, value - reach, value + reach, error)
+
+
+def mean_lift(
+    target: WeightedMean,
+    control: WeightedMean,
+    level: float = 0.95,
+    scale: LiftScale = "log",
+) -> Effect:
+    """The relative difference, V_target / V_control - 1.
+
+    On the scale `log` the interval is that of ln V_target - ln V_control by the delta
+    method; on `linear` that of the ratio. Both need a control above 0, and `log` a
+    target above 0; otherwise the ends are NaN.
+    """
+    if scale not in LIFT_SCALES:
+        raise InvalidInput(
+            f"lift must be one of {', '.join(LIFT_SCALES)}; got {scale!r}"
+        )
+    nan = float("nan")
+    if control.value <= 0:
+        return Effect(nan, nan, nan)
+    ratio = target.value / control.value
+    control_terms = control.terms / control.value
+    if scale == "linear":
+        error = _standard_error(target.terms / control.value - ratio * control_terms)
+        reach = _quantile(target, control, level) * error
+        return Effect(ratio - 1, ratio - 1 - reach, ratio - 1 + reach, error)
+    if target.value <= 0:
+        return Effect(ratio - 1, nan, nan)
+    relative_target = WeightedMean(
+        1.0, target.terms / target.value, target.effective_size
+    )
+    relative_control = WeightedMean(1.0, control_terms, control.effective_size)
+    error = _standard_error(relative_target.terms - relative_control.terms)
+    factor = float(np.exp(_quantile(relative_target, relative_control, level) * error))
+    return Effect(ratio - 1, ratio / factor - 1, ratio * factor - 1, ratio * error)
+
+
+def _standard_error(terms: Array) -> float:
+    return float(np.sqrt(terms @ terms)) / len(terms)
+
+
+def _quantile(target: WeightedMean, control: WeightedMean, level: float) -> float:
+    """Student's, with Welch's and Satterthwaite's degrees of freedom."""
+    variances = np.array([target.variance, control.variance])
+    sizes = np.array([target.effective_size, control.effective_size])
+    parts = variances**2 / (sizes - 1)
+    degrees = np.inf
+    if parts.sum() > 0:
+        degrees = variances.sum() ** 2 / parts.sum()
+    return float(stats.t.ppf((1 + level) / 2, degrees))
