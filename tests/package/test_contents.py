@@ -129,7 +129,7 @@ def test_the_readme_on_an_index_is_ours_with_whole_addresses(told: Message) -> N
         for one, other in TARGET.findall(FENCED.sub("", ours))
         if "://" not in (one or other)
     ]
-    assert found == len(relative) > 20
+    assert found == len(relative) > 10
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", shown) + re.findall(
         r'<img [^>]*src="([^"]+)"', shown
     )
