@@ -113,3 +113,18 @@ def test_contradictions_are_refused_by_key(
 ) -> None:
     with pytest.raises(od.OddsmithError, match=words):
         _design(tmp_path, text)
+
+
+def test_a_policy_file_has_its_design(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        'arms = ["red", "blue"]\ncontrol = "uniform"\n[policy]\nkind = "ucb1"\n'
+        "[holdout]\nshare = 0.2\n[metrics.revenue]\ncap = 9\n"
+        "[reward]\nmetrics = { revenue = 0.1 }\n"
+    )
+    design = od.read_policy(path).design
+    assert design.holdout is not None
+    assert design.holdout.share == 0.2
+    assert design.holdout.control.kind == "uniform"
+    assert design.metrics["revenue"].top == 9
+    assert design.reward_weights == {"revenue": 0.1}

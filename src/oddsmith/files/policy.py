@@ -19,6 +19,7 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.pace import LONGEST_MS
 from oddsmith.experts.guard.policy import guarded
 from oddsmith.files.build import Bank, BuildContext
+from oddsmith.files.experiment import ExperimentDesign, read_design
 from oddsmith.files.experts import read_bank
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import KINDS, parameters, read_policy_table, settings
@@ -108,7 +109,8 @@ class PolicyFile:
     `arms` are None where they come with the call; `arm_schema` then says how their
     features become numbers. `bench` are experts that are no part of the policy, but may
     join it while it is served, by name. `flag_values` are what arms stand for in a
-    feature flag; their names where there are none.
+    feature flag; their names where there are none. `design` is the experiment around
+    the policy: control, holdout, metrics and segments.
     """
 
     path: Path
@@ -122,6 +124,7 @@ class PolicyFile:
     table: dict[str, Any]
     bench: dict[str, Experts]
     flag_values: dict[str, Any] = field(default_factory=dict)
+    design: ExperimentDesign = field(default_factory=ExperimentDesign)
 
     @property
     def kind(self) -> str:
@@ -198,6 +201,9 @@ def _read(
     policy = guarded(policy, timeout_ms, arms=arms) if guard else policy
     policy, scale = _bounded(keys, policy, arms), _reward_scale(keys)
     values = read_flag_values(keys, None if arms is None else Arms(keys.get("arms")))
+    design = read_design(
+        keys, path.resolve().parent, arms, lambda file: read_policy(file).policy
+    )
     keys.table("service", {})  # read where it is served
     keys.close({name: "[policy]" for kind in KINDS for name in settings(kind)})
     return PolicyFile(
@@ -212,6 +218,7 @@ def _read(
         keys.values,
         bench,
         values,
+        design,
     )
 
 
@@ -299,6 +306,7 @@ def _reward_scale(keys: Keys) -> RewardScale:
         scale = RewardScale(*ends)
     except InvalidInput as error:
         raise table.blame(error) from error
+    table.get("metrics", None)  # weights, which `read_design` reads
     table.close()
     return scale
 
