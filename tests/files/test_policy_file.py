@@ -387,9 +387,16 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "front-page.toml").write_text(
-        "".join(re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
+    tables = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    experiment = next(one for one in tables if one.startswith("control"))
+    tables.remove(experiment)
+    (tmp_path / "front-page.toml").write_text("".join(tables))
+    (tmp_path / "today.toml").write_text('arms = ["a"]\n[policy]\nkind = "ucb1"\n')
+    (tmp_path / "shop.toml").write_text(
+        'arms = ["a"]\n' + experiment + '[policy]\nkind = "auto"\n'
     )
+    design = od.read_policy(tmp_path / "shop.toml").design
+    assert [one.role for one in design.metrics.values()].count("guardrail") == 1
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     (tmp_path / "front_page_rules.py").write_text(
         next(b for b in blocks if b.startswith("# front_page_rules.py"))
