@@ -150,13 +150,23 @@ def test_the_cause_comes_before_what_it_breaks() -> None:
         simulate(Fragile([np.nan] * 3, after=3), WORLD, steps=20)
 
 
-@pytest.mark.parametrize("given", [[0.5, 0.5, 0.0], None, np.array([1, 0, 0])])
-def test_odds_are_an_array_of_floats(given: Any) -> None:
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (od.Odds([0.5, 0.5, 0.0]), r"\[0\.5, 0\.5, 0\.0\]"),  # type: ignore[arg-type]
+        (od.Odds(np.array([1, 0, 0])), r"array\(\[1, 0, 0\]\)"),
+        (None, "None"),
+        (0.5, "0.5"),
+    ],
+)
+def test_odds_are_an_array_of_floats(given: Any, got: str) -> None:
     class Wrong(Given):
         def odds(self, *args: Any, **kwargs: Any) -> Any:
-            return given if given is None else od.Odds(given)
+            return given
 
-    with pytest.raises(od.InvalidInput, match=r"odds of Wrong must be od\.Odds"):
+    with pytest.raises(
+        od.InvalidInput, match=rf"odds of Wrong must be od\.Odds .*; got {got}$"
+    ):
         od.Agent(Wrong(None), seed=1).decide(0)
 
 

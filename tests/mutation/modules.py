@@ -29,7 +29,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "theory/intervals": ("tests/theory/test_intervals.py",),
     "theory/identities": ("tests/theory/test_identities.py",),
     "theory/expressions": ("tests/theory/test_expressions.py",),
-    "theory/proofs": ("tests/theory/test_proofs.py",),
+    "theory/proofs": (
+        "tests/theory/test_proof_parts.py",
+        "tests/theory/test_proofs.py",
+    ),
     "theory/conditions": (
         "tests/theory/test_certify.py",
         "tests/theory/test_proofs.py",

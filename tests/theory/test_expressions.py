@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.theory import expressions
 from oddsmith.theory.expressions import (
     Dual,
     Expression,
@@ -20,6 +21,11 @@ from oddsmith.theory.intervals import Interval
 
 G = np.array([0.05, 0.3, 0.5, 0.95])[:, None]
 R = np.array([0.0, 0.25, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_parsed_yet() -> None:
+    expressions._parse.cache_clear()
 
 
 def value(expression: Expression | None, g: Any = G, r: Any = R) -> Any:
@@ -104,6 +110,7 @@ def test_functions_of_numpy_are_traced(name: str) -> None:
         "g if r else 0",
         "g**r",
         "g**0.3",
+        "g**0.25",
         "g**51",
         "g**-50.5",
         "abs(g)",
@@ -144,9 +151,36 @@ def test_a_refusal_says_what_is_wrong_and_is_short() -> None:
         parse_loss("(" * 5000 + "g" + ")" * 5000)
 
 
-def with_wrong_numbers(g: Any, r: Any) -> Any:
-    """Square loss for symbols, and a little more for numbers."""
-    return (g - r) ** 2 + (1e-6 if isinstance(g, np.ndarray) else 0)
+def different(change: Callable[[Any], Any], rewards: tuple[float, ...]) -> Any:
+    """Square loss for symbols; for numbers and these rewards, something else."""
+
+    def loss(g: Any, r: Any) -> Any:
+        square = (g - r) ** 2
+        is_other = isinstance(g, np.ndarray) and r in rewards
+        return change(square) if is_other else square
+
+    return loss
+
+
+@pytest.mark.parametrize("rewards", [(0.0,), (0.25,), (0.5,), (0.75,), (1.0,)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda square: square * (1 + 1e-7),
+        lambda square: square + 1e-9,
+        lambda square: np.where(square > 0, np.nan, square),
+    ],
+)
+def test_a_formula_must_agree_with_the_loss(
+    change: Callable[[Any], Any], rewards: tuple[float, ...]
+) -> None:
+    assert trace_loss(different(change, rewards)) is None
+    assert trace_loss(different(lambda square: square * (1 + 1e-12), rewards))
+
+
+def test_a_formula_may_be_undefined_where_the_loss_is() -> None:
+    assert trace_loss(lambda g, r: np.log(g - 0.5) * r)
+    assert trace_loss(lambda g, r: np.sqrt(g - 0.5) / r)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +199,6 @@ def with_wrong_numbers(g: Any, r: Any) -> Any:
         lambda g, r: np.add.reduce(g) - r,
         lambda g, r: g * True,
         lambda g, r: g + "r",
-        with_wrong_numbers,
     ],
 )
 def test_what_needs_numbers_has_no_formula(loss: Any) -> None:
@@ -174,7 +207,7 @@ def test_what_needs_numbers_has_no_formula(loss: Any) -> None:
 
 def test_a_loss_by_cases_of_the_reward_has_formulas_for_0_and_1() -> None:
     def cases(g: Any, r: Any) -> Any:
-        return -np.log(g) if np.all(r == 1) else -np.log(1 - g)
+        return -np.log({1.0: g, 0.0: 1 - g}[r])
 
     traced = trace_loss(cases)
     assert traced is not None
@@ -192,6 +225,21 @@ def test_losses_of_ours_have_formulas() -> None:
             np.testing.assert_allclose(
                 value(traced.whole, r=reward), loss(G, reward), rtol=1e-12
             )
+
+
+def test_numbers_of_any_kind_are_taken_as_floats() -> None:
+    loss = parse_loss("g*r + 1")
+    assert loss(2, 3).dtype == np.float64
+    assert loss(np.float32(2), np.float32(3)).dtype == np.float64
+    assert loss(2, 3) == 7
+    assert parse_loss("r*log(g)")(0.0, 1.0) == -np.inf
+
+
+def test_a_negative_number_is_a_number() -> None:
+    traced = trace_loss(parse_loss("-0.25"))
+    assert traced is not None
+    assert traced.one.kind == "number"
+    assert traced.one.number == Fraction(-1, 4)
 
 
 def test_a_number_is_the_simplest_fraction_that_rounds_to_it() -> None:
@@ -228,7 +276,7 @@ def test_intervals_and_symbols_are_quantities_too() -> None:
 SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "1 + g*3": lambda g, r: 3.0,
     "g - g*g": lambda g, r: 1 - 2 * g,
-    "(g + 1)/(2 - g)": lambda g, r: 3 / (2 - g) ** 2,
+    "(g + 1)/(2 - 3*g)": lambda g, r: 5 / (2 - 3 * g) ** 2,
     "g**4": lambda g, r: 4 * g**3,
     "g**-2": lambda g, r: -2 / g**3,
     "g**1": lambda g, r: 1.0,
@@ -257,6 +305,39 @@ def test_derivatives_with_respect_to_the_prediction(text: str) -> None:
     ):
         middle = np.broadcast_to(interval.middle, 2)
         np.testing.assert_allclose(middle, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "second"),
+    [
+        ("g**4", lambda g: 12 * g**2),
+        ("g**-2", lambda g: 6 / g**4),
+        ("sqrt(g)", lambda g: -(g**-1.5) / 4),
+        ("exp(2*g)", lambda g: 4 * np.exp(2 * g)),
+        ("log(g)/(1 - 3*g)", None),
+    ],
+)
+def test_second_derivatives(text: str, second: Any) -> None:
+    formula = trace_loss(parse_loss(text))
+    assert formula is not None
+    points = np.array([0.2, 0.7])
+    one = Interval.of(np.ones(2))
+    nothing = Interval.of(np.zeros(2))
+    g = Dual(Dual(Interval.of(points), one), Dual(one, nothing))
+    found = formula.one.evaluate(
+        lambda number: Dual(Dual(Interval.of(number), nothing), Dual(nothing, nothing)),
+        g,
+        None,
+    )
+    step = 1e-4
+    loss = parse_loss(text)
+    values = [loss(points + by, 1.0) for by in (-step, 0.0, step)]
+    by_differences = (values[0] - 2 * values[1] + values[2]) / step**2
+    np.testing.assert_allclose(found.value.value.middle, values[1], rtol=1e-12)
+    np.testing.assert_allclose(found.slope.slope.middle, by_differences, rtol=1e-5)
+    np.testing.assert_array_equal(found.value.slope.lo, found.slope.value.lo)
+    if second is not None:
+        np.testing.assert_allclose(found.slope.slope.middle, second(points), rtol=1e-9)
 
 
 def test_formulas_have_no_truth_and_no_order() -> None:

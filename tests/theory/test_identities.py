@@ -66,6 +66,10 @@ def test_zero(field: Field, x: Ratio, y: Ratio, name: str) -> None:
     assert ZERO[name](field.number(1), x, y).is_zero
 
 
+def test_the_number_0(field: Field) -> None:
+    assert field.number(0).is_zero
+
+
 @pytest.mark.parametrize("name", NOT_ZERO)
 def test_not_zero(field: Field, x: Ratio, y: Ratio, name: str) -> None:
     assert not NOT_ZERO[name](field.number(1), x, y).is_zero

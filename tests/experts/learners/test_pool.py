@@ -179,7 +179,7 @@ def learnt(experts: SharedExperts, steps: int, names: int, seed: int = 0) -> Any
     return state
 
 
-def test_a_popular_arm_is_learnt_without_features() -> None:
+def test_a_popular_arm_is_learnt_without_features(any_kernels: str) -> None:
     experts, state = bank(), bank().init()
     for step in range(200):
         arm = step % 2

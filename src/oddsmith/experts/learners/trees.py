@@ -204,9 +204,16 @@ def _walks(trees: Trees, row: Array) -> Ints:
     return np.array(walks).T
 
 
+def _with_a_number(x: Array) -> Array:
+    """Rows x (…, d) with at least one number, because a leaf compares the first one,
+    too."""
+    return x if x.shape[-1] else np.zeros((*x.shape[:-1], 1))
+
+
 def believe(trees: Trees, x: Array) -> Belief:
     """Averages over the trees of means, and of doubts by counts (B, K), for rows x (B,
     d)."""
+    x = _with_a_number(x)
     n_trees, n_arms = len(trees.left), trees.total.shape[-1]
     if kernels.compiled() is not None:
         belief = Belief(np.empty((len(x), n_arms)), np.empty((len(x), n_arms)))
@@ -245,6 +252,7 @@ def _averaged(
 def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -> float:
     """What was foreseen of this arm for a row (d); then, in place, the nodes on its way
     gain draws and rewards."""
+    row = _with_a_number(row)
     if kernels.compiled() is not None:
         facts, change = (trees.start, trees.scale), (arm, draws, rewards)
         return float(
