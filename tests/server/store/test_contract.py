@@ -17,6 +17,8 @@ from oddsmith.server.store import (
     DefaultReward,
     ExpertChange,
     Line,
+    MetricAmount,
+    MetricCorrection,
     Receipt,
     Reward,
     Snapshot,
@@ -106,9 +108,28 @@ DECISIONS = [
         np.array([-np.inf]),
     ),
 ]
+_MASK = np.array([False, True, True])
+_OF_TWO = np.array([0.0, 0.9, 0.1])
+DECISIONS += [
+    od.Decision(5, None, _MASK, 1, _OF_TWO, control=control, holdout=0.1)
+    for control in (_MASK / 2, np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.3, 0.7]))
+]
+DECISIONS.append(
+    od.Decision(
+        6,
+        None,
+        None,
+        1,
+        np.array([0.5, 0.5]),
+        control=np.array([0.5, 0.5]),
+        holdout=1e-3,
+        group="control",
+        unit="visitor é",
+    )
+)
 
 
-@pytest.mark.parametrize("decision", DECISIONS, ids=range(4))
+@pytest.mark.parametrize("decision", DECISIONS, ids=range(len(DECISIONS)))
 def test_every_shape_of_decision_comes_back_exactly(
     opened: Open, decision: od.Decision
 ) -> None:
@@ -121,6 +142,73 @@ def test_every_shape_of_decision_comes_back_exactly(
         assert one is None or (
             one.tobytes() == other.tobytes() and one.dtype == np.float64
         )
+
+
+def test_a_draw_has_the_control_of_its_decision(opened: Open) -> None:
+    store = opened()
+    events = [
+        DecisionMade(f"d{place}", decision, 0, 0.0)
+        for place, decision in enumerate(DECISIONS[4:])
+    ]
+    draws = store.draws(append(store, *events))
+    for draw, event in zip(draws, events, strict=True):
+        assert draw is not None
+        assert draw.control is not None
+        decision = event.decision
+        assert draw.control.tobytes() == np.asarray(decision.control).tobytes()
+        assert (draw.holdout, draw.group, draw.unit) == (
+            decision.holdout,
+            decision.group,
+            decision.unit,
+        )
+
+
+def test_amounts_of_metrics_are_kept_once(opened: Open) -> None:
+    store = opened()
+    amount = MetricAmount("d1", "revenue", -34.9, 1.0)
+    early = store.append([amount]).result()[0]
+    assert (early.new, early.parked) == (True, True)
+    receipts = store.append(
+        [
+            made("d1"),
+            MetricAmount("d1", "revenue", -34.9, 9.0),
+            MetricAmount("d1", "revenue", 5e-324, 9.0),
+            MetricAmount("d1", "revenue", 1e100, 9.0, part="order-7"),
+            MetricCorrection("d1", "revenue", 0.1 + 0.2, 9.0, "return"),
+            MetricCorrection("d1", "revenue", 0.1 + 0.2, 9.0, "return"),
+        ]
+    ).result()
+    assert receipts[1] == Receipt(early.position, False)
+    with pytest.raises(od.Conflict, match=r"must be -34\.9, as it was first"):
+        receipts[2].accepted()
+    assert [receipt.new for receipt in receipts[3:]] == [True, True, False]
+    store = opened()
+    lines = [line for line in store.lines(0, store.head()) if "metric" in line.kind]
+    assert [(line.kind, line.key, line.value) for line in lines] == [
+        ("metric", "revenue", -34.9),
+        ("metric", "revenue:order-7", 1e100),
+        ("metric_correction", "revenue:return", 0.1 + 0.2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "part"),
+    [
+        ("Revenue", 1.0, ""),
+        ("a:b", 1.0, ""),
+        ("", 1.0, ""),
+        ("revenue", float("nan"), ""),
+        ("revenue", float("inf"), ""),
+        ("revenue", 1e101, ""),
+        ("revenue", 1.0, "x" * 161),
+        ("revenue", 1.0, "\x00"),
+    ],
+)
+def test_amounts_that_no_store_can_keep_are_refused(
+    name: str, value: float, part: str
+) -> None:
+    with pytest.raises(od.InvalidInput):
+        MetricAmount("d1", name, value, 0.0, part)
 
 
 def test_repeats_have_no_effect_and_other_values_are_refused(opened: Open) -> None:

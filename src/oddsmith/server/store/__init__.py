@@ -8,6 +8,8 @@ from oddsmith.server.store.events import (
     DefaultReward,
     Event,
     ExpertChange,
+    MetricAmount,
+    MetricCorrection,
     Reward,
 )
 from oddsmith.server.store.place import open_reader
@@ -35,6 +37,8 @@ __all__ = [
     "Evidence",
     "ExpertChange",
     "Line",
+    "MetricAmount",
+    "MetricCorrection",
     "PostgresReader",
     "PostgresStore",
     "Reading",

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
+from oddsmith.contexts.metrics import METRIC_NAME
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import InvalidInput
@@ -28,10 +29,13 @@ __all__ = [
     "ExpertChange",
     "KERNELS",
     "LONGEST_ID",
+    "MetricAmount",
+    "MetricCorrection",
     "OwnDraw",
     "Reward",
     "SETTINGS",
     "is_id",
+    "metric_of",
 ]
 
 ARMS = "arms"
@@ -50,8 +54,16 @@ _FIRST = -62_135_596_800.0
 _END = 253_402_300_800.0  # seconds since 1970: the years 1 to 9999, as logs have them
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
+_LONGEST_PART = 160
+_LARGEST_AMOUNT = 1e100
 DecisionKind: TypeAlias = Literal[
-    "decision", "activation", "reward", "default", "correction"
+    "decision",
+    "activation",
+    "reward",
+    "default",
+    "correction",
+    "metric",
+    "metric_correction",
 ]
 """The kinds of events about one decision, which `history` of a store returns."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
@@ -86,9 +98,9 @@ class DecisionMade:
 
     `votes` (N, K) are the ballots behind its odds. A `deferred` decision counts only
     once it is activated. With `shadow` an incumbent acted: arm and odds are the
-    incumbent's, and `own` is the draw of the policy. Decisions of one `unit` are
-    numbered by `turn`, from 1 on; decisions of one `slate` were made together, each for
-    a `slot`.
+    incumbent's, and `own` is the draw of the policy. Where a `unit` keeps its decision,
+    its decisions are numbered by `turn`, from 1 on; decisions of one `slate` were made
+    together, each for a `slot`.
     """
 
     kind: ClassVar[DecisionKind] = "decision"
@@ -113,17 +125,19 @@ class DecisionMade:
             and _FIRST <= self.time < _END
         ):
             _check_name("id", self.id, self.time)  # says what is wrong
-        for what, name, place in (
-            ("unit", self.unit, self.turn),
-            ("slate", self.slate, self.slot),
-        ):
-            if name is not None:
-                _check_name(what, name)
-            if (name is None) != (place is None):
-                raise InvalidInput(
-                    f"{what} and its place must be given together; got {name!r:.60} "
-                    f"and {place!r}"
-                )
+        if self.unit is not None:
+            _check_name("unit", self.unit)
+        if self.slate is not None:
+            _check_name("slate", self.slate)
+        if self.unit is None and self.turn is not None:
+            raise InvalidInput(
+                f"unit must be given with its turn {self.turn}; got none"
+            )
+        if (self.slate is None) != (self.slot is None):
+            raise InvalidInput(
+                f"slate and its place must be given together; got {self.slate!r:.60} "
+                f"and {self.slot!r}"
+            )
         if not isinstance(self.decision, Decision) or any(
             a is not None and a.ndim != 1 for a in self.decision[4:8]
         ):
@@ -209,6 +223,55 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricAmount:
+    """The amount of a metric of a decision, in the metric's unit; or with a `part` one
+    of several amounts, which are added up.
+
+    Amounts are events of their own: they come before, with, or after the reward.
+    """
+
+    kind: ClassVar[DecisionKind] = "metric"
+    id: str
+    name: str
+    value: float
+    time: float
+    part: str = ""
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_metric(self.id, self.name, self.value, self.time)
+        _check_part("part", self.part, empty=True)
+
+    @property
+    def key(self) -> str:
+        """The metric, and the part if there is one."""
+        return f"{self.name}:{self.part}" if self.part else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCorrection:
+    """Another amount in place of a metric's, as if it had been that from the start; the
+    last one counts. `correction` names it, so that a repeat has no effect."""
+
+    kind: ClassVar[DecisionKind] = "metric_correction"
+    id: str
+    name: str
+    value: float
+    time: float
+    correction: str
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        _check_metric(self.id, self.name, self.value, self.time)
+        _check_part("correction", self.correction)
+
+    @property
+    def key(self) -> str:
+        """The metric, and the name of the correction."""
+        return f"{self.name}:{self.correction}"
+
+
+@dataclass(frozen=True, slots=True)
 class ExpertChange:
     """An expert joins with a prior share of the weight, or is retired; `key` names the
     change."""
@@ -267,6 +330,8 @@ Event: TypeAlias = (
     | Reward
     | DefaultReward
     | Correction
+    | MetricAmount
+    | MetricCorrection
     | ExpertChange
     | ConfigurationChange
 )
@@ -276,6 +341,31 @@ Event: TypeAlias = (
 def _check_reward(decision: str, value: float, time: float) -> None:
     _check_name("id", decision, time)
     number("reward", value, low=0, high=1)
+
+
+def _check_metric(decision: str, name: str, value: float, time: float) -> None:
+    _check_name("id", decision, time)
+    if not METRIC_NAME.fullmatch(name):
+        raise InvalidInput(f"metric must be the name of a metric; got {name!r:.60}")
+    number(f"metric {name}", value, low=-_LARGEST_AMOUNT, high=_LARGEST_AMOUNT)
+
+
+def _check_part(what: str, text: str, *, empty: bool = False) -> None:
+    """Refuse a text that does not fit into a key behind the name of a metric."""
+    _check_name(what, text, empty=empty)
+    if len(text) > _LONGEST_PART:
+        raise InvalidInput(
+            f"{what} must have at most {_LONGEST_PART} characters; got {len(text)}"
+        )
+
+
+def metric_of(key: str) -> str:
+    """The name of the metric in the key of its events.
+
+    >>> metric_of("revenue:order-7"), metric_of("revenue")
+    ('revenue', 'revenue')
+    """
+    return key.partition(":")[0]
 
 
 def is_id(text: object) -> bool:

@@ -56,7 +56,9 @@ class Draw(NamedTuple):
     `names` are those of arms that came with the call. Where an incumbent acted
     (`shadow`), arm and odds are its, and `own` is what the policy would have done, if
     that was kept. `votes` (N,) is what each expert gave the arm, NaN for one that
-    slept; None where votes are not recorded.
+    slept; None where votes are not recorded. `control` (K,) are the odds of the
+    experiment's control, `holdout` its share in the draw, and `group` the side that
+    decided for the `unit`.
     """
 
     arm: str
@@ -67,6 +69,10 @@ class Draw(NamedTuple):
     shadow: bool = False
     own: OwnDraw | None = None
     votes: Array | None = None
+    control: Array | None = None
+    holdout: float = 0.0
+    group: str | None = None
+    unit: str | None = None
 
     @classmethod
     def of(
@@ -94,6 +100,10 @@ class Draw(NamedTuple):
             shadow,
             own,
             votes,
+            decision.control,
+            0.0 if decision.holdout is None else float(decision.holdout),
+            decision.group,
+            decision.unit,
         )
 
     @property

@@ -106,9 +106,10 @@ def shared(cast: Bools) -> Array:
     return shares
 
 
-EARLY = ("reward", "activation")
+EARLY = ("reward", "activation", "metric")
 """The kinds of lines that may come before the decision they are about."""
 
+_UNIFORM = "uniform"
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
@@ -216,6 +217,8 @@ def row_of(event: Event, rule: Rule) -> EventRow:
             if event.own is None
             else {"would": event.own.would, "odds": event.own.odds}
         )
+    if decision.control is not None:
+        plain["control"] = _control_facts(decision)
     context: ContextRow | None = None
     names: Content | None = None
     features: tuple[FeatureRow, ...] = ()
@@ -255,6 +258,41 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         names=names,
         features=features,
     )
+
+
+def _control_facts(decision: Decision) -> dict[str, Any]:
+    """The odds of the control as the number of an arm, "uniform" or a list, the share
+    of the holdout, and by unit the group."""
+    control = np.asarray(decision.control)
+    odds: Any = control.tolist()
+    mask = np.ones(len(control), dtype=np.bool_)
+    if decision.eligible is not None:
+        mask = np.asarray(decision.eligible)
+    if control.max() == 1.0 and np.count_nonzero(control) == 1:
+        odds = int(control.argmax())
+    elif np.array_equal(control, mask / mask.sum()):
+        odds = _UNIFORM
+    return {
+        "odds": odds,
+        "holdout": decision.holdout,
+        "group": decision.group,
+        "unit": decision.unit,
+    }
+
+
+def _control_odds(odds: Any, plain: Mapping[str, Any]) -> Array:
+    """The odds (K,) that `_control_facts` wrote."""
+    n_arms = len(plain["propensities"])
+    if isinstance(odds, int):
+        return np.asarray(np.arange(n_arms) == odds, dtype=np.float64)
+    if odds != _UNIFORM:
+        return np.array(odds, dtype=np.float64)
+    eligible = plain["eligible"]
+    mask = np.ones(n_arms, dtype=np.bool_)
+    if eligible is not None:
+        mask = np.asarray(eligible)
+    uniform: Array = mask / mask.sum()
+    return uniform
 
 
 def _offer(
@@ -392,6 +430,10 @@ def read_decision(
     for name, length in counts.items():
         plain[name], end = values[end : end + length], end + length
     plain.pop("votes", None), plain.pop("shadow", None)
+    if "control" in plain:
+        facts = plain.pop("control")
+        plain["control"] = _control_odds(facts["odds"], plain)
+        plain |= {name: facts[name] for name in ("holdout", "group", "unit")}
     if plain["eligible"] is not None:
         plain["eligible"] = np.array(plain["eligible"])
     had, known = plain.pop("context", False), plain.pop("features", None)
@@ -453,8 +495,18 @@ def read_drawn(
             if form is None
             else votes_on(place, form, _after_numbers(plain, numbers))
         )
-        return Draw(
+        draw = Draw(
             str(plain["arm"]), place, odds, mask, offered, *_shadow(plain), votes
+        )
+        if "control" not in plain:
+            return draw
+        facts = plain["control"]
+        known = {"propensities": odds, "eligible": mask}
+        return draw._replace(
+            control=_control_odds(facts["odds"], known),
+            holdout=facts["holdout"] or 0.0,
+            group=facts["group"],
+            unit=facts["unit"],
         )
     except (KeyError, ValueError, TypeError, IndexError):
         return None

@@ -39,7 +39,7 @@ _IN_ORDER = """
 _IS_FREE = """
     case when slot = 1
     then not exists (select from events e where e.experiment = $1 and e.id = given.slate and e.kind = 'decision')
-    when slot is null and kind in ('decision', 'reward', 'activation')
+    when slot is null and kind in ('decision', 'reward', 'activation', 'metric')
     then not exists (select from events e where e.experiment = $1 and e.slate = given.id)
     else true end
 """
