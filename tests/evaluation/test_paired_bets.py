@@ -117,8 +117,8 @@ def test_equal_policies_have_difference_zero() -> None:
     sums = PairedSums()
     sums.add(pair_odds(rng.integers(0, 3, 5000), odds, odds, odds, rng.random(5000)))
     low, high = sums.bounds(0.95)
-    # rate 1 has 3 of 33 parts of the money
-    assert np.log(40) / 5000 < -low < np.log(40 * 11) / 5000
+    # rate 1 has 2 of 42.5 parts of the money
+    assert np.log(40) / 5000 < -low < np.log(40 * 42.5 / 2) / 5000
     assert high == -low
 
 
@@ -130,11 +130,12 @@ def test_the_bound_is_the_root_of_the_evidence() -> None:
     sums.add(rows)
     low, high = sums.bounds(0.9)
     gains = of_units(sums.units)
-    parts = np.where(RATES > 2.0**-10, 3.0, 1.0)
-    shares = parts / parts.sum() / gains.shape[2]
+    rate_parts = np.array([2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 0.5])
+    centre_parts = np.array([2.0] * 4 + [1.0] * 9)
+    shares = np.outer(rate_parts / 42.5, centre_parts / 17)
     for side, effect in ((0, low), (1, -high)):
         exponents = gains[side] - RATES[:, None] * sums.rows * effect
-        evidence = (shares[:, None] * np.exp(exponents)).sum()
+        evidence = (shares * np.exp(exponents)).sum()
         assert evidence == pytest.approx(2 / 0.1, rel=1e-6)
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "RATES",
     "pair_drawn_odds",
     "pair_odds",
+    "paired_bounds",
     "row_units",
 ]
 
@@ -49,8 +50,10 @@ RATES: Array = 2.0 ** np.arange(0.0, -13.0, -1.0)
 # evenly spaced in the angle of a Bernoulli mean, where equal steps lose equal width
 CENTRES: Array = np.sin(np.linspace(0.0, np.pi / 2, 13)) ** 2
 """The centres m of the bets."""
-# rates that a hundred to a million rows need have three times the money of others
-_RATE_PARTS: Array = np.where(RATES > 2.0**-10, 3.0, 1.0)
+# parts of the money: rates that a thousand to a hundred thousand rows need, and centres
+# below 0.15, where the means of most metrics are, have more
+_RATE_PARTS: Array = np.array([2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 0.5])
+_CENTRE_PARTS: Array = np.where(CENTRES < 0.15, 2.0, 1.0)
 _LARGEST_LOSS = 0.9
 _SHAPE = (2, len(RATES), len(CENTRES))
 # rows whose sums are computed at once
@@ -212,16 +215,8 @@ class PairedSums:
     def bounds(self, level: float = 0.95) -> Bounds:
         """The bounds on the mean effect of the rows, valid at every row at once."""
         number("level", level, low=0, high=1, open_low=True, open_high=True)
-        if self.rows == 0:
-            return Bounds(-1.0, 1.0)
-        bets = _bets()
-        # the bound is on means above 0, so the effect is shifted by 1
-        gains = of_units(self.units).reshape(2, -1) + self.rows * bets.rates
-        sums = Sums(np.full(2, float(self.rows)), gains, bets)
-        lower, upper = running_bound(sums, (1 - level) / 2).tolist()
-        low = min(lower, 2.0) - 1.0
-        high = 1.0 - min(upper, 2.0)
-        return Bounds(low, high)
+        low, high = paired_bounds(self.units, np.asarray(self.rows), level)
+        return Bounds(float(low), float(high))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PairedSums):
@@ -231,10 +226,24 @@ class PairedSums:
     __hash__ = None  # type: ignore[assignment]
 
 
+def paired_bounds(units: Ints, rows: Ints, level: float) -> tuple[Array, Array]:
+    """The bounds (…) of sums (…, 2, rates, centres) over so many rows (…)."""
+    bets = _bets()
+    counts = np.maximum(rows, 1).astype(np.float64)[..., None]
+    # the root is that of a mean above 0, so the effect is shifted by 1
+    shift = counts[..., None] * bets.rates
+    gains = of_units(units).reshape(*units.shape[:-2], -1) + shift
+    sums = Sums(np.broadcast_to(counts, gains.shape[:-1]), gains, bets)
+    ends = running_bound(sums, (1 - level) / 2)
+    low: Array = np.minimum(ends[..., 0] - 1.0, 1.0)
+    high: Array = np.maximum(1.0 - ends[..., 1], -1.0)
+    return low, high
+
+
 @lru_cache(maxsize=1)
 def _bets() -> MeanBets:
     rates, centres = np.meshgrid(RATES, CENTRES, indexing="ij")
-    shares = np.outer(_RATE_PARTS, np.ones(len(CENTRES)))
+    shares = np.outer(_RATE_PARTS, _CENTRE_PARTS)
     shares /= shares.sum()
     return MeanBets(rates.ravel(), centres.ravel(), np.log(shares).ravel())
 
