@@ -1,0 +1,544 @@
+"""The scorecard: each metric of each target against a control, with lifts and
+simultaneous intervals."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from oddsmith.contexts.metrics import REWARD, Metric
+from oddsmith.core.arrays import Array, Bools, Ints, number
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
+from oddsmith.evaluation.diagnostics import broken_rules, check_rules, diagnose
+from oddsmith.evaluation.estimators import ips
+from oddsmith.evaluation.lift import lift_bounds, split_level
+from oddsmith.evaluation.mean_bounds import running_bound, running_sums
+from oddsmith.evaluation.one_look import (
+    Effect,
+    LiftScale,
+    WeightedMean,
+    mean_difference,
+    mean_lift,
+    weighted_mean,
+)
+from oddsmith.evaluation.paired_bets import (
+    Bounds,
+    PairedRows,
+    PairedSums,
+    pair_drawn_odds,
+    pair_odds,
+)
+from oddsmith.evaluation.rows import all_odds
+from oddsmith.evaluation.slates import Slates, slates_of
+from oddsmith.logs.table import Log
+
+__all__ = [
+    "MetricResult",
+    "Outcome",
+    "SCORE_INTERVALS",
+    "ScoreInterval",
+    "metric_amounts",
+    "policy_odds",
+    "score_metrics",
+    "unit_log",
+]
+
+ScoreInterval: TypeAlias = Literal["anytime", "one_look"]
+SCORE_INTERVALS: tuple[ScoreInterval, ...] = ("anytime", "one_look")
+"""The intervals of a scorecard: valid at every look, or at one."""
+Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
+_NAN = float("nan")
+_NO_EFFECT = Effect(_NAN, _NAN, _NAN)
+_REWARD = Metric(REWARD, role="primary", high=1.0)
+_GROUPS = ("policy", "control")
+
+
+class MetricResult(NamedTuple):
+    """A metric of a target against the control, in the metric's unit.
+
+    `difference` and `lift` hold together at `level`. `rows` are the decisions or units
+    with an amount. Where `refused` has a sentence, the numbers it is about are NaN.
+    `share_above_cap` is the share of amounts that the cap reduces, and
+    `uncapped_difference` the estimate without the cap, which has no interval.
+    """
+
+    metric: Metric
+    target: str
+    control: str
+    rows: int
+    target_value: float
+    control_value: float
+    difference: Effect
+    lift: Effect
+    level: float
+    interval: ScoreInterval
+    refused: str = ""
+    share_above_cap: float = 0.0
+    uncapped_difference: float = _NAN
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the target is better than the control, by the metric's direction."""
+        low, high = self.difference.low, self.difference.high
+        if np.isnan(low) or np.isnan(high):
+            return "refused"
+        if low <= 0 <= high:
+            return "inconclusive"
+        is_better = (low > 0) == (self.metric.better == "higher")
+        return "better" if is_better else "worse"
+
+    @property
+    def harm(self) -> Bounds:
+        """The harm to the metric as its limit counts it: positive is worse."""
+        effect = self.difference if self.metric.is_absolute else self.lift
+        if self.metric.better == "higher":
+            return Bounds(-effect.high, -effect.low)
+        return Bounds(effect.low, effect.high)
+
+    @property
+    def is_within_limit(self) -> bool:
+        """Whether the largest harm is at most the guardrail's limit."""
+        limit = self.metric.limit
+        return limit is not None and self.harm.high <= limit
+
+    @property
+    def is_beyond_limit(self) -> bool:
+        """Whether the smallest harm is above the guardrail's limit."""
+        limit = self.metric.limit
+        return limit is not None and self.harm.low > limit
+
+
+def metric_amounts(log: Log, metric: Metric) -> Array:
+    """The amounts (T,) of a metric in its unit, the default where none came; NaN where
+    there is no default.
+
+    The reward is a metric, too: in [0, 1], or in the unit of `low` and `high`.
+    """
+    names = log.metrics or ()
+    if metric.name in names and log.metric is not None:
+        amounts = log.metric[:, list(names).index(metric.name)]
+    elif metric.name == REWARD:
+        amounts = metric.low + log.reward * (min(metric.high, 1e300) - metric.low)
+        if not np.isfinite(metric.high):
+            amounts = log.reward
+    else:
+        listed = ", ".join([REWARD, *names])
+        raise InvalidInput(
+            f"metric {metric.name} is not a column of the log{hint(metric.name, names)}"
+            f"; the log has {listed}"
+        )
+    if metric.default is None:
+        return amounts
+    return np.where(np.isnan(amounts), metric.default, amounts)
+
+
+def policy_odds(log: Log) -> Array:
+    """The odds (T, K) of the policy beside a holdout by decision: the logged ones are
+    (1 - h) π + h β, with the share h and the control β.
+
+    >>> log = Log(
+    ...     arm=[0],
+    ...     reward=[1],
+    ...     propensities=[[0.25, 0.75]],
+    ...     control=[[1.0, 0.0]],
+    ...     holdout=[0.1],
+    ... )
+    >>> policy_odds(log).round(3).tolist()
+    [[0.167, 0.833]]
+    """
+    if log.propensities is None or log.control is None or log.holdout is None:
+        raise InvalidInput(
+            "the odds of the policy in a holdout need the columns propensities, "
+            f"control and holdout; got {', '.join(log.columns())}"
+        )
+    share = log.holdout[:, None]
+    if (share >= 1).any():
+        raise InvalidInput(
+            "column holdout: must be below 1 to compare; got a share of 1"
+        )
+    odds = (log.propensities - share * log.control) / (1 - share)
+    odds = np.maximum(odds, 0.0)
+    policy: Array = odds / odds.sum(axis=1, keepdims=True)
+    return policy
+
+
+def unit_log(log: Log) -> Log:
+    """One row per unit of a holdout by unit, with the totals of its amounts.
+
+    Its arms are the groups, policy and control, with odds 1 - h and h of the share h
+    when the unit came first. A unit belongs to its first group. The total of rewards is
+    the metric `reward`.
+
+    >>> log = Log(
+    ...     arm=[0, 1, 0],
+    ...     reward=[1, 0, 1],
+    ...     group=["policy", "control", "policy"],
+    ...     holdout=[0.1] * 3,
+    ...     unit=["ann", "bob", "ann"],
+    ... )
+    >>> unit_log(log).metric.tolist()
+    [[2.0], [0.0]]
+    """
+    if log.group is None or log.holdout is None:
+        raise InvalidInput(
+            "rows by unit need the columns group and holdout; got "
+            f"{', '.join(log.columns())}"
+        )
+    rows = np.array([one is not None for one in log.group], np.bool_)
+    own = log if rows.all() else log[rows]
+    numbers = _unit_numbers(own)
+    if numbers is None:
+        numbers = np.arange(len(own))
+    _, first = np.unique(numbers, return_index=True)
+    share = np.asarray(own.holdout)[first]
+    arm = [_GROUPS.index(own.group[row]) for row in first]
+    amounts = own.reward[:, None]
+    if own.metric is not None:
+        amounts = np.column_stack([amounts, own.metric])
+    totals = np.column_stack([_totals(column, numbers) for column in amounts.T])
+    return Log(
+        arm=np.array(arm),
+        reward=np.zeros(len(first)),
+        propensities=np.column_stack([1 - share, share]),
+        metric=totals,
+        arms=_GROUPS,
+        metrics=(REWARD, *(own.metrics or ())),
+    )
+
+
+def _totals(column: Array, units: Ints) -> Array:
+    """The sum of each unit's amounts; NaN where none has come."""
+    known = ~np.isnan(column)
+    counts = np.bincount(units, weights=known)
+    sums = np.bincount(units, weights=np.where(known, column, 0.0))
+    return np.where(counts > 0, sums, np.nan)
+
+
+def _unit_numbers(log: Log) -> Ints | None:
+    """The number (T,) of each row's unit, None where no unit returns; a row without a
+    unit is one."""
+    if log.unit is None:
+        return None
+    known: dict[object, int] = {}
+    numbers = np.empty(len(log), dtype=np.int64)
+    for row, unit in enumerate(log.unit):
+        key = (row, None) if unit is None else unit
+        numbers[row] = known.setdefault(key, len(known))
+    return None if len(known) == len(log) else numbers
+
+
+def score_metrics(
+    log: Log,
+    targets: Mapping[str, object],
+    control: object,
+    metrics: Sequence[Metric] = (_REWARD,),
+    *,
+    control_name: str = "control",
+    interval: ScoreInterval = "anytime",
+    level: float = 0.95,
+    lift: LiftScale = "log",
+    floor: float | None = None,
+    overrule: Sequence[str] = (),
+) -> tuple[MetricResult, ...]:
+    """Each metric of each target against the control.
+
+    `targets` and `control` are odds (T, K) or (K,), as of `arm_target`. All intervals
+    hold together at `level`: each of m has 1 - (1 - level)/m. `anytime` ones are valid
+    at every look, for the mean effect of the rows so far, and need a `cap` or an upper
+    end for each metric; ratio metrics have `one_look` intervals. Where units return,
+    one-look intervals are by unit. Rows without an amount and a default are left out.
+
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.integers(2, size=4000)
+    >>> sale = rng.random(4000) < 0.1 + 0.1 * arm
+    >>> log = Log(
+    ...     arm=arm,
+    ...     reward=sale,
+    ...     propensity=np.full(4000, 0.5),
+    ...     arms=["old", "new"],
+    ...     metric=20.0 * sale[:, None],
+    ...     metrics=["revenue"],
+    ... )
+    >>> found = score_metrics(
+    ...     log, {"new": [0, 1]}, [1, 0], [Metric("revenue", cap=50.0)]
+    ... )
+    >>> found[0].outcome, bool(found[0].difference.low > 1)
+    ('better', True)
+    """
+    number("level", level, low=0, high=1, open_low=True, open_high=True)
+    if interval not in SCORE_INTERVALS:
+        raise InvalidInput(
+            f"interval must be one of {', '.join(SCORE_INTERVALS)}; got {interval!r}"
+            f"{hint(str(interval), SCORE_INTERVALS)}"
+        )
+    if not targets or not metrics:
+        raise InvalidInput(
+            "a scorecard needs a target and a metric; got "
+            f"{len(targets)} targets and {len(metrics)} metrics"
+        )
+    by_name = {metric.name: metric for metric in metrics}
+    own_level = 1 - (1 - level) / (len(targets) * len(metrics))
+    # weights do not depend on rewards
+    full = Log(**log.columns() | _no_rewards(log), arms=log.arms)
+    names = check_rules(overrule)
+    found = []
+    for name, odds in targets.items():
+        pair = _Pair(full, odds, control, floor, names, interval)
+        for metric in metrics:
+            question = _Question(
+                metric, by_name, name, control_name, own_level, interval, lift
+            )
+            found.append(_score(log, pair, question))
+    return tuple(found)
+
+
+def _no_rewards(log: Log) -> dict[str, object]:
+    return {"reward": np.zeros(len(log)), "metric": None, "advice": None}
+
+
+class _Question(NamedTuple):
+    """One entry of a scorecard."""
+
+    metric: Metric
+    metrics: Mapping[str, Metric]
+    target: str
+    control: str
+    level: float
+    interval: ScoreInterval
+    lift: LiftScale
+
+
+class _Pair:
+    """Target and control on all rows of a log, without amounts."""
+
+    def __init__(
+        self,
+        log: Log,
+        target: object,
+        control: object,
+        floor: float | None,
+        overrule: tuple[str, ...],
+        interval: ScoreInterval,
+    ) -> None:
+        self.log = log
+        self.floor = floor
+        self.overrule = overrule
+        self.kind = "normal" if interval == "one_look" else "anytime"
+        self.target = ips(log, target)
+        self.control = ips(log, control)
+        self._target_odds = _odds_table(log, target)
+        self._control_odds = _odds_table(log, control)
+
+    @cached_property
+    def units(self) -> Ints | None:
+        """The units of rows where they return, or their slates."""
+        units = _unit_numbers(self.log)
+        if units is None and self.slates is not None:
+            return self.slates.number
+        return units
+
+    @cached_property
+    def slates(self) -> Slates | None:
+        """The slates of rows."""
+        return slates_of(self.log)
+
+    @cached_property
+    def target_weights(self) -> Array:
+        """w = π/p of the drawn arms (T,)."""
+        assert self.target.weights is not None
+        return self.target.weights
+
+    @cached_property
+    def control_weights(self) -> Array:
+        """u = β/p of the drawn arms (T,)."""
+        assert self.control.weights is not None
+        return self.control.weights
+
+    @cached_property
+    def broken(self) -> dict[str, str]:
+        """The sentences of the rules that refuse means of target or control."""
+        floor = None if self.kind == "normal" else self.floor
+        for terms in (self.target, self.control):
+            found = broken_rules(diagnose(terms, floor), self.kind)
+            against = {
+                rule: why for rule, why in found.items() if rule not in self.overrule
+            }
+            if against:
+                return against
+        return {}
+
+    @cached_property
+    def paired_rows(self) -> PairedRows:
+        """What paired bets read, without rewards."""
+        odds = all_odds(self.log)
+        nothing = np.full(len(self.log), np.nan)
+        arm = self.log.arm
+        if self.slates is not None:
+            raise InvalidInput(
+                "anytime differences are about decisions; the log has slates: restrict "
+                "it to a slot (log[log.slot == 1], --slot 1), or ask for one_look"
+            )
+        if odds is not None:
+            return pair_odds(arm, odds, self._target_odds, self._control_odds, nothing)
+        if self.floor is None:
+            raise InvalidInput(
+                "anytime differences need the odds of all arms, or floor, the smallest "
+                "propensity of the logging policy; the log has those of drawn arms"
+            )
+        assert self.log.propensity is not None
+        return pair_drawn_odds(
+            arm,
+            self.log.propensity,
+            self._target_odds,
+            self._control_odds,
+            nothing,
+            floor=self.floor,
+        )
+
+
+def _odds_table(log: Log, odds: object) -> Array:
+    table = np.asarray(odds, dtype=np.float64)
+    return np.broadcast_to(table, (len(log), table.shape[-1]))
+
+
+def _score(log: Log, pair: _Pair, question: _Question) -> MetricResult:
+    metric = question.metric
+    numerator = metric
+    denominator = None
+    if metric.ratio is not None:
+        numerator = _part(question, metric.ratio[0])
+        denominator = metric_amounts(log, _part(question, metric.ratio[1]))
+    amounts = metric_amounts(log, numerator)
+    known = ~np.isnan(amounts)
+    if denominator is not None:
+        known &= ~np.isnan(denominator)
+    capped = np.clip(amounts, numerator.low, numerator.top)
+    result = MetricResult(
+        metric=metric,
+        target=question.target,
+        control=question.control,
+        rows=int(known.sum()),
+        target_value=_NAN,
+        control_value=_NAN,
+        difference=_NO_EFFECT,
+        lift=_NO_EFFECT,
+        level=question.level,
+        interval=question.interval,
+    )
+    if result.rows < 2:
+        return result._replace(refused="fewer than 2 rows have an amount")
+    result = result._replace(
+        share_above_cap=float((amounts[known] > numerator.top).mean())
+    )
+    refused = "; ".join(pair.broken.values())
+    means = None
+    if not refused:
+        means = _Means.of(pair, capped, denominator, known)
+        result = result._replace(
+            target_value=means.target.value,
+            control_value=means.control.value,
+            uncapped_difference=_uncapped(pair, amounts, denominator, known),
+        )
+    if question.interval == "one_look" or denominator is not None:
+        result = result._replace(interval="one_look")
+        if means is None:
+            return result._replace(refused=refused)
+        return result._replace(
+            difference=mean_difference(means.target, means.control, question.level),
+            lift=mean_lift(means.target, means.control, question.level, question.lift),
+        )
+    return _score_anytime(result, pair, numerator, capped, known, refused)
+
+
+def _part(question: _Question, name: str) -> Metric:
+    """A metric of a ratio by its name."""
+    if name == REWARD:
+        return question.metrics.get(name, _REWARD)
+    return question.metrics.get(name, Metric(name))
+
+
+class _Means(NamedTuple):
+    """The weighted means of target and control on the same rows."""
+
+    target: WeightedMean
+    control: WeightedMean
+
+    @classmethod
+    def of(
+        cls, pair: _Pair, amounts: Array, denominator: Array | None, known: Bools
+    ) -> "_Means":
+        units = pair.units
+        own = None
+        if units is not None:
+            _, own = np.unique(units[known], return_inverse=True)
+        below = None if denominator is None else denominator[known]
+        y = amounts[known]
+        return cls(
+            weighted_mean(pair.target_weights[known], y, below, own),
+            weighted_mean(pair.control_weights[known], y, below, own),
+        )
+
+
+def _uncapped(
+    pair: _Pair, amounts: Array, denominator: Array | None, known: Bools
+) -> float:
+    means = _Means.of(pair, amounts, denominator, known)
+    return means.target.value - means.control.value
+
+
+def _score_anytime(
+    result: MetricResult,
+    pair: _Pair,
+    metric: Metric,
+    capped: Array,
+    known: Bools,
+    refused: str,
+) -> MetricResult:
+    if not metric.is_bounded:
+        return result._replace(
+            refused=(
+                f"anytime intervals of {metric.name} need an upper end: declare a cap, "
+                "or ask for one_look"
+            )
+        )
+    # the paired bounds count what could not be drawn
+    if set(pair.broken) - {"overlap"}:
+        return result._replace(refused=refused)
+    width = metric.top - metric.low
+    reward = (capped - metric.low) / width
+    try:
+        rows = pair.paired_rows._replace(reward=reward).at(known)
+    except InvalidInput as error:
+        return result._replace(refused=str(error))
+    difference_level, control_level = split_level(result.level)
+    sums = PairedSums()
+    sums.add(rows)
+    low, high = sums.bounds(difference_level)
+    value = float(rows.differences(float(rows.reward.mean())).mean())
+    if not refused:
+        value = (result.target_value - result.control_value) / width
+    difference = Effect(min(max(value, low), high), low, high).times(width)
+    result = result._replace(difference=difference, refused=refused)
+    if refused:
+        return result
+    mean = _running_interval(pair.control_weights[known], rows.reward, control_level)
+    control = Bounds(metric.low + mean.low * width, metric.low + mean.high * width)
+    lift = lift_bounds(Bounds(difference.low, difference.high), control)
+    low = lift.low
+    if metric.low >= 0:
+        low = max(low, -1.0)
+    ratio = _NAN
+    if result.control_value > 0:
+        ratio = min(max(difference.value / result.control_value, low), lift.high)
+    return result._replace(lift=Effect(ratio, low, lift.high))
+
+
+def _running_interval(weights: Array, reward: Array, level: float) -> Bounds:
+    """The anytime interval of the mean of a policy."""
+    gain = weights * reward
+    alpha = (1 - level) / 2
+    low = float(running_bound(running_sums(gain), alpha))
+    loss = float(running_bound(running_sums(weights - gain), alpha))
+    return Bounds(min(low, 1.0), max(1.0 - loss, 0.0))
