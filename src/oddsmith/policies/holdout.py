@@ -16,7 +16,15 @@ from oddsmith.core.policy import Policy, check_policy
 from oddsmith.policies.control import Control
 from oddsmith.policies.wrapper import PolicyWrapper
 
-__all__ = ["Assignment", "Group", "Holdout", "RampStep", "WithHoldout", "mix_control"]
+__all__ = [
+    "Assignment",
+    "Group",
+    "Holdout",
+    "RampStep",
+    "WithHoldout",
+    "mix_control",
+    "odds_of_record",
+]
 
 Group: TypeAlias = Literal["policy", "control"]
 
@@ -199,6 +207,25 @@ class WithHoldout(PolicyWrapper):
     ) -> tuple["WithHoldout", State]:
         policy, wider = self.policy.with_arms(state, arms)
         return replace(self, policy=policy), wider
+
+
+def odds_of_record(decision: Decision, policy_odds: Array) -> Array:
+    """The odds that a record was drawn with, if the policy's are `policy_odds` (K,).
+
+    A decision of the policy group has the control's odds in an A/A test alone.
+    """
+    control = decision.control
+    if control is None:
+        return policy_odds
+    if decision.group is not None:
+        has_control_odds = np.array_equal(decision.propensities, control)
+        is_control = decision.group == "control" or has_control_odds
+        return control if is_control else policy_odds
+    share = decision.holdout or 0.0
+    if share == 0:
+        return policy_odds
+    mixture: Array = (1 - share) * policy_odds + share * control
+    return mixture
 
 
 def mix_control(policy: Policy, odds: Odds, control: Array, share: float) -> Odds:

@@ -12,6 +12,7 @@ from oddsmith.core.draw import Uniforms, pick
 from oddsmith.core.offer import Offer
 from oddsmith.core.policy import Policy
 from oddsmith.policies.bounds import reads_features
+from oddsmith.policies.holdout import odds_of_record
 from oddsmith.server.audit.verdicts import CheckResult, Differs, Untested
 from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Evidence, Line, Reading
@@ -166,7 +167,10 @@ def check_odds(
         step=decision.step,
         offer=offer,
     )
-    return same_odds(own, again.propensities, tolerance)
+    follows = again.propensities
+    if evidence.own is None:
+        follows = odds_of_record(decision, follows)
+    return same_odds(own, follows, tolerance)
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:

@@ -16,6 +16,7 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.files.fingerprint import difference
 from oddsmith.logs.progress import LINE_EVERY_S, progress
+from oddsmith.policies.holdout import odds_of_record
 from oddsmith.server.audit.checks import (
     CLOSE,
     INCUMBENT,
@@ -121,7 +122,8 @@ class Panel:
             speaks = ~np.isnan(again.advice[:, decision.number])
             if (asleep & speaks).any():
                 return SPEAKS_NOW
-        return same_odds(decision.propensities, again.propensities, CLOSE)
+        follows = odds_of_record(decision, again.propensities)
+        return same_odds(decision.propensities, follows, CLOSE)
 
     def _patient(self, policy: Policy) -> Policy:
         """The policy with experts that sleep where they fail, without a limit of

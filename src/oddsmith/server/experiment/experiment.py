@@ -16,6 +16,7 @@ from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput, OddsmithError, StoreFailed
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
+from oddsmith.server.experiment.assignment import Assigner
 from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
 from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower
@@ -90,6 +91,7 @@ class Experiment:
         self._threads_until = 0.0
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
+        self.assigner = Assigner(opened.file.design, self.uniform, self.clock)
         # here, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts whose failing is in the log
@@ -131,6 +133,9 @@ class Experiment:
         self.steps = await asyncio.to_thread(
             lambda: self.store.tally().get("decision", 0)
         )
+        opened_windows = await asyncio.to_thread(self.store.windows, 0, 1)
+        for first in opened_windows:
+            self.assigner.started = first.time
         await self.follower.begin()  # from here on decisions are made
         self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()

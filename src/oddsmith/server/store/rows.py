@@ -217,7 +217,7 @@ def row_of(event: Event, rule: Rule) -> EventRow:
             if event.own is None
             else {"would": event.own.would, "odds": event.own.odds}
         )
-    if decision.control is not None:
+    if decision.control is not None or decision.group is not None:
         plain["control"] = _control_facts(decision)
     context: ContextRow | None = None
     names: Content | None = None
@@ -263,25 +263,31 @@ def row_of(event: Event, rule: Rule) -> EventRow:
 def _control_facts(decision: Decision) -> dict[str, Any]:
     """The odds of the control as the number of an arm, "uniform" or a list, the share
     of the holdout, and by unit the group."""
-    control = np.asarray(decision.control)
-    odds: Any = control.tolist()
-    mask = np.ones(len(control), dtype=np.bool_)
-    if decision.eligible is not None:
-        mask = np.asarray(decision.eligible)
-    if control.max() == 1.0 and np.count_nonzero(control) == 1:
-        odds = int(control.argmax())
-    elif np.array_equal(control, mask / mask.sum()):
-        odds = _UNIFORM
     return {
-        "odds": odds,
+        "odds": _short_odds(decision.control, decision.eligible),
         "holdout": decision.holdout,
         "group": decision.group,
         "unit": decision.unit,
     }
 
 
-def _control_odds(odds: Any, plain: Mapping[str, Any]) -> Array:
+def _short_odds(control: Array | None, eligible: Bools | None) -> Any:
+    if control is None:
+        return None
+    if control.max() == 1.0 and np.count_nonzero(control) == 1:
+        return int(control.argmax())
+    mask = np.ones(len(control), dtype=np.bool_)
+    if eligible is not None:
+        mask = np.asarray(eligible)
+    if np.array_equal(control, mask / mask.sum()):
+        return _UNIFORM
+    return control.tolist()
+
+
+def _control_odds(odds: Any, plain: Mapping[str, Any]) -> Array | None:
     """The odds (K,) that `_control_facts` wrote."""
+    if odds is None:
+        return None
     n_arms = len(plain["propensities"])
     if isinstance(odds, int):
         return np.asarray(np.arange(n_arms) == odds, dtype=np.float64)

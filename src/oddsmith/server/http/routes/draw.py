@@ -55,10 +55,11 @@ _ODDS_ARMS = 100  # up to this number of arms, an answer has the odds of all of 
 
 
 class SlotCall(NamedTuple):
-    """The call of one slot, and the state that decides the whole slate."""
+    """The call of one slot of a slate, and the state that decides the whole slate."""
 
     now: Now
     call: Call
+    slate: str
 
 
 class NewDecision(NamedTuple):
@@ -82,8 +83,9 @@ async def decide(
     settings = experiment.settings
     # a decision of an incumbent that steps in does not bind the unit
     is_sticky = settings.sticky and (message.incumbent is None or settings.shadow)
-    if message.unit is not None or is_sticky:
+    if is_sticky or (message.unit is not None and not experiment.assigner.has_units):
         return await _decide_for_unit(experiment, message, sender)
+    check_unit(experiment, message)
     new = await make(experiment, message, message.id, sender)
     (receipt,) = await experiment.writer.append([new.event])
     return await answer_new(experiment, new, receipt)
@@ -132,10 +134,23 @@ async def make(
             f"{odds.propensities.shape[:-1]} of them"
         )
     uniform = experiment.uniform(id)
-    drawn = draw(odds, message.context, uniform, eligible=call.mask, step=step)
     has_incumbent = message.incumbent is not None or message.incumbent_odds is not None
+    is_incumbent = has_incumbent or experiment.settings.shadow
+    assigned = experiment.assigner.assign(
+        now.policy,
+        odds,
+        call,
+        step,
+        id=id,
+        unit=message.unit,
+        slate=None if slot is None else slot.slate,
+    )
+    served = odds
+    if assigned is not None and not is_incumbent:
+        served = assigned.odds
+    drawn = draw(served, message.context, uniform, eligible=call.mask, step=step)
     own = None
-    if has_incumbent or experiment.settings.shadow:
+    if is_incumbent:
         own = OwnDraw(drawn.arm, odds.propensities)
         drawn = incumbent_decision(now.policy, message, call.names, drawn, odds)
     has_plain_names = call.features is None and call.names is now.arms
@@ -143,6 +158,11 @@ async def make(
         decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
     else:
         decision = call.named(drawn)
+    decision = experiment.assigner.record_report(
+        decision, message.unit, is_incumbent=is_incumbent
+    )
+    if assigned is not None:
+        decision = assigned.record(decision, message.unit)
     event = DecisionMade(
         id,
         decision,
@@ -152,6 +172,7 @@ async def make(
         votes=votes,
         shadow=own is not None,
         sender=sender,
+        unit=message.unit,
         own=own,
     )
     asleep: list[str] = []
@@ -365,18 +386,24 @@ def check_again(
 
 
 def check_unit(experiment: Experiment, message: DecideEntry) -> None:
-    """Refuse a unit where decisions are not sticky; where they are, a missing unit, and
-    an id."""
+    """Refuse a unit where decisions have none; where they have one, a missing unit; and
+    an id where a unit keeps its decision."""
     name = experiment.name
     sticky = experiment.settings.sticky
-    if message.unit is not None and not sticky:
+    has_units = experiment.assigner.has_units
+    if message.unit is not None and not (sticky or has_units):
         raise InvalidInput(
-            f"unit must be left out, for experiment {name!r} is not sticky; got "
-            f"{message.unit!r}"
+            f"unit must be left out, for experiment {name!r} is not sticky, and its "
+            f"holdout is not by unit; got {message.unit!r}"
         )
     if message.unit is None and sticky:
         raise InvalidInput(
             f"unit must be given, for experiment {name!r} is sticky; got none"
+        )
+    if message.unit is None and has_units:
+        raise InvalidInput(
+            f"unit must be given, for the holdout of experiment {name!r} is by unit; "
+            "got none"
         )
     if message.id is not None and sticky:
         raise InvalidInput(

@@ -221,13 +221,14 @@ async def _fill(
     for number, (slot, call) in enumerate(zip(slots, calls, strict=True), 1):
         entry = DecideEntry(
             context=call.context,
+            unit=message.unit,
             deferred=message.deferred,
             incumbent=slot.incumbent,
             incumbent_odds=slot.incumbent_odds,
             odds=message.odds,
         )
         drawn_arms = [new.event.decision.number for new in decisions]
-        slot_call = SlotCall(now, left(call, drawn_arms, len(call.names)))
+        slot_call = SlotCall(now, left(call, drawn_arms, len(call.names)), slate)
         id = slot_id(slate, slot.name)
         try:
             new = await make(experiment, entry, id, sender, slot_call)
