@@ -76,6 +76,7 @@ BY_HAND = (
     "refusals",
     "scales",
     "stores",
+    "warm_start",
 )
 """Studies without a peer, which `make bench` leaves out: `python -m benchmarks.NAME
 --help` says what each is."""

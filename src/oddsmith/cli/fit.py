@@ -3,7 +3,9 @@ the service read."""
 
 import argparse
 import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from oddsmith.cli.parser import Commands
 from oddsmith.cli.units import add_units, learnt_units, units_of
@@ -22,6 +24,9 @@ from oddsmith.core.names import count_of
 from oddsmith.files import disk
 from oddsmith.files import state as saving
 from oddsmith.files.policy import PolicyFile, read_policy
+
+if TYPE_CHECKING:
+    from oddsmith.logs.comparison import Comparison
 
 __all__ = ["add_commands"]
 
@@ -105,6 +110,7 @@ def _fit(asked: argparse.Namespace) -> str:
             {
                 "verdict": _verdict(posterior, fitted.learnt),
                 **facts,
+                "comparison": _facts(fitted.comparison),
                 "posterior": posterior,
             }
         )
@@ -152,6 +158,14 @@ def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
         f"After {rewards} {first} has {_share(weight)} of the weight of "
         f"{count_of(len(posterior), 'expert')}{then}."
     )
+
+
+def _facts(comparison: "Comparison | None") -> dict[str, Any] | None:
+    """The held-out comparison with the logging policy, for programs."""
+    if comparison is None:
+        return None
+    verdict = {"verdict": comparison.verdict, "ready": comparison.ready}
+    return verdict | asdict(comparison)
 
 
 def _share(weight: float) -> str:

@@ -138,6 +138,16 @@ class OverExperts(Policy):
     def in_place(self) -> bool:
         return self.experts.learns
 
+    def begin_log(self, state: State) -> State:
+        if not self.experts.learns:
+            return state
+        return state._replace(experts=self.experts.begin_log(state.experts))
+
+    def end_log(self, state: State) -> State:
+        if not self.experts.learns:
+            return state
+        return state._replace(experts=self.experts.end_log(state.experts))
+
     @property
     def takes_offers(self) -> bool:
         return self.experts.takes_offers

@@ -140,6 +140,15 @@ class Experts:
         `reward`: here it learns once more."""
         return self.update(state, decision, reward)
 
+    def begin_log(self, state: State) -> State:
+        """The state before it learns a log of another policy; most banks make no
+        difference."""
+        return state
+
+    def end_log(self, state: State) -> State:
+        """The state after the last row of the log, before live rewards."""
+        return state
+
     def prediction_bounds(self, state: State) -> Array | None:
         """The least and the largest prediction (N, 2) that the bank clips each expert
         to, ±inf where there is no clip; None if it clips none."""

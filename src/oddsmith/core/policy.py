@@ -190,6 +190,14 @@ class Policy:
             check_state(self, state)
         return state
 
+    def begin_log(self, state: State) -> State:
+        """The state before it learns a log of another policy."""
+        return state
+
+    def end_log(self, state: State) -> State:
+        """The state after the last row of the log, before live rewards."""
+        return state
+
     def complete(self, odds: Odds) -> Odds:
         """`odds` with everything that the policy computes from propensities (EXP4.P's
         bonus) computed again.

@@ -78,6 +78,14 @@ class Stacked(Experts):
             [ballots for _, ballots in pairs]
         )
 
+    def begin_log(self, state: State) -> State:
+        pairs = zip(self.banks, state, strict=True)
+        return tuple(bank.begin_log(own) for bank, own in pairs)
+
+    def end_log(self, state: State) -> State:
+        pairs = zip(self.banks, state, strict=True)
+        return tuple(bank.end_log(own) for bank, own in pairs)
+
     def prediction_bounds(self, state: State) -> Array | None:
         parts = [
             bank.prediction_bounds(own)

@@ -43,6 +43,12 @@ class Wrapper(Experts):
     ) -> State:
         return self.experts.revise(state, decision, before, reward)
 
+    def begin_log(self, state: State) -> State:
+        return self.experts.begin_log(state)
+
+    def end_log(self, state: State) -> State:
+        return self.experts.end_log(state)
+
     def prediction_bounds(self, state: State) -> Array | None:
         return self.experts.prediction_bounds(state)
 

@@ -159,6 +159,9 @@ def _filled(
 ) -> State:
     """The tree of `template` with the arrays of the file."""
     if isinstance(template, tuple):
+        # an empty tuple stands for an array that a state may have
+        if not template and name in arrays:
+            return arrays[name]
         keys = getattr(template, "_fields", range(len(template)))
         parts = [
             _filled(inner, arrays, f"{name}/{key}", source)

@@ -7,14 +7,23 @@ from typing import TypeAlias
 import numpy as np
 
 from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.checks import check_odds
+from oddsmith.core.contexts import rows as contexts_of
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.errors import InvalidInput, NotPortable
 from oddsmith.core.policy import Policy
 from oddsmith.files.fingerprint import fingerprint
-from oddsmith.logs.by_policy import answers, for_policy, only_drawn
+from oddsmith.logs.by_policy import answers, for_policy, only_drawn, question_of
 from oddsmith.logs.table import Log
 
-__all__ = ["Places", "complete", "decisions_for", "named_advice", "places_of"]
+__all__ = [
+    "Places",
+    "complete",
+    "decision_for",
+    "decisions_for",
+    "named_advice",
+    "places_of",
+]
 
 Places: TypeAlias = Sequence[int | None]
 """For each expert of a policy the column of a log's advice that is its own, or None."""
@@ -30,6 +39,52 @@ def decisions_for(
     them. `places` saves looking for them again in a log of the same experts.
     """
     log = for_policy(policy, log)
+    bare = _without_advice(policy, log)
+    if policy.bank is None:
+        return bare
+    columns = places_of(policy, log) if places is None else places
+    if not complete(columns):
+        return _asked(policy, state, log, columns, bare)
+    known = [place for place in columns if place is not None]
+    advice, bonus, log_weights = (
+        _taken(column, known) for column in (log.advice, log.bonus, log.log_weights)
+    )
+    return bare._replace(advice=advice, bonus=bonus, log_weights=log_weights)
+
+
+def decision_for(policy: Policy, state: State, log: Log, places: Places) -> Decision:
+    """The only decision of a log, as `policy` learns from it.
+
+    Experts that learn are asked about one row at a time, for which a question without
+    a batch axis takes a fraction of the time.
+    """
+    only_drawn_known = log.offered is not None and log.known_features == "drawn"
+    has_question = log.context is not None or log.offered is not None
+    has_advice = any(place is not None for place in places)
+    if policy.bank is None or only_drawn_known or has_advice or not has_question:
+        return decisions_for(policy, state, log, places).rows()[0]
+    decision = _without_advice(policy, log).rows()[0]
+    context = None if log.context is None else contexts_of(log.context)[0]
+    question, eligible = question_of(log, context, 0)
+    if log.offered is not None and eligible is not None and eligible.all():
+        eligible = None
+    odds = policy.odds(state, question, eligible=eligible, step=decision.step)
+    check_odds(policy, odds, eligible=eligible, step=decision.step)
+    if odds.bonus is not None and policy.importance_weighted:
+        return decisions_for(policy, state, log, places).rows()[0]
+    arm = int(decision.number)
+    if odds.advice is None:
+        return decision
+    if arm >= odds.advice.shape[-1]:
+        return decisions_for(policy, state, log, places).rows()[0]
+    drawn = np.ascontiguousarray(odds.advice[..., arm])
+    return decision._replace(
+        advice=drawn, bonus=odds.bonus, log_weights=odds.log_weights
+    )
+
+
+def _without_advice(policy: Policy, log: Log) -> Decision:
+    """The log's decisions without what experts predicted."""
     if log.propensities is None and policy.importance_weighted:
         log.require("weights")
     odds = log.propensities
@@ -38,7 +93,7 @@ def decisions_for(
         if log.propensity is not None:
             np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
     brought = (None, None) if log.offered is None else (log.offered, log.features)
-    bare = Decision(
+    return Decision(
         log.step,
         log.context,
         log.eligible,
@@ -50,16 +105,6 @@ def decisions_for(
         None,
         *brought,
     )
-    if policy.bank is None:
-        return bare
-    columns = places_of(policy, log) if places is None else places
-    if not complete(columns):
-        return _asked(policy, state, log, columns, bare)
-    known = [place for place in columns if place is not None]
-    advice, bonus, log_weights = (
-        _taken(column, known) for column in (log.advice, log.bonus, log.log_weights)
-    )
-    return bare._replace(advice=advice, bonus=bonus, log_weights=log_weights)
 
 
 def complete(places: Places) -> bool:

@@ -15,8 +15,15 @@ from oddsmith.core.errors import InvalidInput, OrderMatters
 from oddsmith.core.names import hint
 from oddsmith.core.policy import Policy, check_policy, fold
 from oddsmith.logs import parquet
-from oddsmith.logs.advice import Places, complete, decisions_for, places_of
+from oddsmith.logs.advice import (
+    Places,
+    complete,
+    decision_for,
+    decisions_for,
+    places_of,
+)
 from oddsmith.logs.by_policy import for_policy
+from oddsmith.logs.comparison import Comparison, HeldOut
 from oddsmith.logs.engines import ENGINES, each
 from oddsmith.logs.formats import LogReader, total_rows
 from oddsmith.logs.knowledge import LogKind
@@ -27,6 +34,7 @@ __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source, and which row groups of it (None: all)."""
+_MOST_ASKED_AGAIN = 20_000  # rows for whose comparison fixed experts are asked again
 _LEARNT = (
     "propensity",
     "propensities",
@@ -82,6 +90,7 @@ class Fit:
     kinds: tuple[LogKind, ...]
     floor: float
     computed: int
+    comparison: Comparison | None = None
 
     def state_of(self, policy: Policy) -> State:
         """The state, for `Agent(policy, start=fit)`."""
@@ -126,6 +135,7 @@ class Fit:
         return "\n".join(
             [
                 f"{self.learnt:,} {rewards} learnt, {self.waiting:,} still waiting.",
+                *([] if self.comparison is None else [str(self.comparison)]),
                 *self.promises,
             ]
         )
@@ -172,9 +182,10 @@ def fit_log(
     sources = reading.sources(paths, "paths")
     if engine == "serial":
         parts = [(source, None) for source in sources]
+        held_out = HeldOut(policy, _MOST_ASKED_AGAIN if policy.mergeable else np.inf)
         with closing(_bar(reading, sources)) as bar:
-            state, seen = _learnt(policy, reading, parts, bar)
-        return _fit(state, seen)
+            state, seen = _learnt(policy, reading, parts, bar, held_out)
+        return replace(_fit(state, seen), comparison=held_out.result())
     if not policy.mergeable:
         raise OrderMatters(
             "engine must be 'serial' where the order of events defines the posterior; "
@@ -205,11 +216,13 @@ def _learnt(
     reader: LogReader,
     parts: Sequence[_Part],
     bar: Bar | None = None,
+    held_out: HeldOut | None = None,
 ) -> tuple[State, Seen]:
     """The state after some parts of logs, from the prior, and what went by; the bar
     advances by their rows."""
-    state, seen = policy.init(), Seen()
+    state, seen = policy.begin_log(policy.init()), Seen()
     prior = policy.init() if policy.mergeable else None
+    compared = prior
     by_place = policy.arms is None and not policy.takes_offers
     batches = chain.from_iterable(
         _lean(policy, reader, source, groups) for source, groups in parts
@@ -218,8 +231,15 @@ def _learnt(
         log = for_policy(policy, batch)
         known = log.rewarded()
         places = places_of(policy, log)
-        if len(known):
+        if len(known) and (held_out is None or policy.mergeable):
             state = _folded(policy, state, prior, known, places, bar)
+        if len(known) and held_out is not None:
+            for block in held_out.blocks(known):
+                if policy.mergeable:
+                    compared = _compared(policy, compared, block, places, held_out)
+                else:
+                    held_out.compare(state, block)
+                    state = _folded(policy, state, None, block, places, bar)
         seen = seen + _seen(log, known, computed=not complete(places))
         if bar is not None:
             bar.reach(seen.learnt + seen.waiting)
@@ -227,7 +247,7 @@ def _learnt(
             seen = seen._replace(
                 arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)}
             )
-    return state, seen
+    return policy.end_log(state), seen
 
 
 def _lean(
@@ -250,6 +270,17 @@ def _lean(
     yield from reader.batches(source, groups)
 
 
+def _compared(
+    policy: Policy, state: State, block: Log, places: Places, held_out: HeldOut
+) -> State:
+    """A state that learns block by block, for the comparison alone: sums of whole
+    batches are exact in another order."""
+    if held_out.is_over:
+        return state
+    held_out.compare(state, block)
+    return _folded(policy, state, state, block, places, None)
+
+
 def _folded(
     policy: Policy,
     state: State,
@@ -266,7 +297,7 @@ def _folded(
     # experts that learn, or weights that fade: what they say depends on what came
     # before
     for row in log.split(1):
-        decision = decisions_for(policy, state, row, places).rows()[0]
+        decision = decision_for(policy, state, row, places)
         state = policy.update(state, decision, float(row.reward[0]))
         if bar is not None:
             bar.advance()

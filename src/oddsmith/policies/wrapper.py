@@ -117,6 +117,12 @@ class PolicyWrapper(Policy):
         fold = self.policy.fold if self._learns_as_inside else super().fold
         return fold(state, decisions, rewards)
 
+    def begin_log(self, state: State) -> State:
+        return self.policy.begin_log(state) if self._learns_as_inside else state
+
+    def end_log(self, state: State) -> State:
+        return self.policy.end_log(state) if self._learns_as_inside else state
+
     def complete(self, odds: Odds) -> Odds:
         return self.policy.complete(odds)
 

@@ -32,6 +32,7 @@ from oddsmith.experts.learners.protocol import (
 )
 from oddsmith.experts.learners.ridge import Ridge
 from oddsmith.experts.learners.unit import grown_unit, unit_or_one
+from oddsmith.experts.learners.warm_start import WarmStart
 
 __all__ = ["LearnerState", "LearningExperts"]
 
@@ -53,6 +54,7 @@ class LearnerState(NamedTuple):
     moments: RunningMoments
     learners: tuple[Any, ...]
     mixture: Mixture
+    warm_start: WarmStart = WarmStart()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,7 @@ class LearningExperts(LearnerBank):
             )
         rewards = np.asarray(reward, dtype=np.float64)
         rewards = np.broadcast_to(rewards, shape) if shape else rewards
+        warm_start = self.compare_votes(state, decision, reward)
         if columns is not state.columns:
             state = self._with_columns(state, columns)
         state = self._with_unit(state, rewards)
@@ -134,7 +137,13 @@ class LearningExperts(LearnerBank):
             else state.mixture
         )
         return LearnerState(
-            state.seen + 1, state.unit, columns, moments, tuple(learners), mixture
+            state.seen + 1,
+            state.unit,
+            columns,
+            moments,
+            tuple(learners),
+            mixture,
+            warm_start.learn(seen, decision),
         )
 
     def revise(
@@ -152,6 +161,7 @@ class LearningExperts(LearnerBank):
                 "decision must be a single one, of a state without batch axes; got "
                 f"{arms.shape}"
             )
+        warm_start = self.revise_votes(state, decision, reward - before)
         state = self._with_unit(state, np.asarray(reward))
         unit = unit_or_one(state.unit)
         turned = Turned(float(before / unit), float(reward / unit))
@@ -170,7 +180,9 @@ class LearningExperts(LearnerBank):
             if self.blend
             else state.mixture
         )
-        return state._replace(learners=tuple(learners), mixture=mixture)
+        return state._replace(
+            learners=tuple(learners), mixture=mixture, warm_start=warm_start
+        )
 
     def with_arms(
         self, state: LearnerState, arms: Sequence[str]
@@ -192,6 +204,17 @@ class LearningExperts(LearnerBank):
             for learner, own in zip(self.learners, state.learners, strict=True)
         )
         return bank, state._replace(learners=tuple(wider))
+
+    def begin_log(self, state: LearnerState) -> LearnerState:
+        if self.rows_per_arm or state.moments.mean.ndim > 1:
+            return state
+        begun: LearnerState = super().begin_log(state)
+        return begun
+
+    def logging_scores(self, state: LearnerState, context: Context) -> Array:
+        x = read_context(state.columns, context, self.schema)
+        seen = standardised(state.moments, x, state.columns.is_category)
+        return state.warm_start.policy.scores(seen, len(self.arms))
 
     def _with_unit(self, state: LearnerState, rewards: Array) -> LearnerState:
         """The state in a unit that these rewards do not exceed."""

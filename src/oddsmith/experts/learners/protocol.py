@@ -16,6 +16,12 @@ from oddsmith.core.names import check_names
 from oddsmith.core.weights import vote
 from oddsmith.experts.ballots import Ballots, Optimistic
 from oddsmith.experts.learners.unit import unit_or_one
+from oddsmith.experts.learners.warm_start import (
+    Ballot,
+    WarmStart,
+    ballot_of,
+    first_warm_start,
+)
 
 __all__ = [
     "Belief",
@@ -54,6 +60,11 @@ class LearnerInput(NamedTuple):
         return LearnerInput(
             *(None if part is None else part[place : place + 1] for part in self)  # type: ignore[arg-type]
         )
+
+    def at(self, place: int) -> "LearnerInput":
+        """One of the rows (K, d), as (d,)."""
+        parts = [None if part is None else part[place] for part in self]
+        return LearnerInput(*parts)  # type: ignore[arg-type]
 
 
 class Turned(NamedTuple):
@@ -197,8 +208,59 @@ class LearnerBank(Experts):
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
         """Clipped means, and votes."""
-        mean, sd = self.beliefs(state, context)
-        return self._clipped(state, mean), self.ballots(mean, sd, eligible)
+        belief = self.beliefs(state, context)
+        predictions = self._clipped(state, belief.mean)
+        if not state.warm_start.has_policy:
+            return predictions, self.ballots(*belief, eligible)
+        scores = self.logging_scores(state, context)
+        return predictions, state.warm_start.mix(belief, scores, eligible)
+
+    @abstractmethod
+    def logging_scores(self, state: State, context: Context) -> Array:
+        """About how likely the logging policy is to choose each arm (…, K)."""
+
+    def begin_log(self, state: State) -> State:
+        """The state that learns the rows of a log from now on, and its logging
+        policy."""
+        return state._replace(warm_start=first_warm_start())
+
+    def end_log(self, state: State) -> State:
+        """The state that learns live rewards from now on."""
+        warm_start = state.warm_start
+        if not warm_start.is_active:
+            return state
+        live = warm_start._replace(is_live=np.ones((), np.int64))
+        return state._replace(warm_start=live)
+
+    def compare_votes(
+        self, state: State, decision: Decision, reward: Real
+    ) -> WarmStart:
+        """The warm start after one more reward, which the learners have not learnt
+        yet."""
+        warm_start: WarmStart = state.warm_start
+        if not warm_start.has_policy:
+            return warm_start
+        if warm_start.is_over:
+            return WarmStart()
+        ballot = self._ballot(state, decision)
+        return warm_start.score(ballot, int(decision.number), float(reward))
+
+    def revise_votes(
+        self, state: State, decision: Decision, change: float
+    ) -> WarmStart:
+        """The warm start after a reward that it has learnt became larger by
+        `change`."""
+        warm_start: WarmStart = state.warm_start
+        if not warm_start.has_policy:
+            return warm_start
+        ballot = self._ballot(state, decision)
+        return warm_start.revise(ballot, int(decision.number), change)
+
+    def _ballot(self, state: State, decision: Decision) -> Ballot:
+        """The votes that are compared, in the context of this decision."""
+        belief = self.beliefs(state, decision.question)
+        scores = self.logging_scores(state, decision.question)
+        return ballot_of(belief, scores, decision)
 
     def advise_and_mix(
         self,
@@ -210,6 +272,8 @@ class LearnerBank(Experts):
     ) -> AdviceAndOdds | None:
         """The votes of optimists for their upper ends, counted in one compiled call."""
         if kernels.compiled() is None or type(self.ballots) is not Optimistic:
+            return None
+        if state.warm_start.has_policy:
             return None
         mean, sd = self.beliefs(state, context)
         return self._clipped(state, mean), *vote(

@@ -39,6 +39,7 @@ from oddsmith.experts.learners.protocol import (
     side_by_side,
 )
 from oddsmith.experts.learners.unit import grown_unit, unit_or_one
+from oddsmith.experts.learners.warm_start import WarmStart
 
 __all__ = ["SharedExperts", "SharedState"]
 
@@ -59,6 +60,7 @@ class SharedState(NamedTuple):
     table: NameTable
     learners: tuple[Any, ...]
     mixture: Mixture
+    warm_start: WarmStart = WarmStart()
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +136,10 @@ class SharedExperts(LearnerBank):
                 "decision must be one decision about arms that came with the call"
             )
         drawn = int(decision.number)
+        knows_all = offer.features is None or len(offer.features) == len(offer.arms)
+        if knows_all:
+            warm_start = self.compare_votes(state, decision, value)
+            state = state._replace(warm_start=warm_start)
         state = self._with_columns(state, offer.only(drawn))
         state = self._with_unit(state, value)
         unit = unit_or_one(state.unit)
@@ -155,7 +161,11 @@ class SharedExperts(LearnerBank):
                 for one, own in zip(self.learners, learners, strict=True)
             )
         known = Remembered(np.array([place]), table.counts[[place]])
-        seen = self._seen(state._replace(moments=moments), rows).row(drawn)
+        every = self._seen(state._replace(moments=moments), rows)
+        if knows_all:
+            warm_start = state.warm_start.learn_rows(every, decision)
+            state = state._replace(warm_start=warm_start)
+        seen = every.row(drawn)
         learnt_now = (
             one.learn(own, seen, known, value)
             for one, own in zip(self.learners, learners, strict=True)
@@ -170,6 +180,11 @@ class SharedExperts(LearnerBank):
         )
         table.counts[place] += 1
         return state
+
+    def logging_scores(self, state: SharedState, context: Context) -> Array:
+        rows = read_offer(state.columns, context, self._schemas)
+        policy = state.warm_start.policy
+        return policy.scores(self._seen(state, rows), 1)[..., 0]
 
     @property
     def _schemas(self) -> Schemas:
