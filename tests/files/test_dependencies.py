@@ -19,6 +19,7 @@ from oddsmith.files.dependencies import changed_parts, dependencies
 FILES = {
     "mine.py": '''"""A policy, a loss and a world of a user."""
 
+import contextlib
 import functools
 from dataclasses import dataclass, field
 
@@ -100,6 +101,16 @@ def unrelated():
     return UNUSED + tools.not_used()
 
 
+@contextlib.contextmanager
+def opened(x):
+    yield x - 3
+
+
+def entered(x):
+    with opened(x) as y:
+        return y
+
+
 add = lambda x, y: x + y
 ''',
     "tools/__init__.py": '''"""Helpers."""
@@ -150,6 +161,7 @@ EDITS = {
     "the value in a closure": ("mine.py", "", "closed"),
     "the code of a closure": ("mine.py", "rate * x", "rate + x"),
     "a bound parameter": ("mine.py", "", "bound"),
+    "a function that a decorator of Python wraps": ("mine.py", "x - 3", "x - 4"),
     "a lambda": ("mine.py", "x + y", "x - y"),
     "an imported helper": ("tools/deeper.py", "2 * x", "3 * x"),
     "a helper by its module": ("tools/__init__.py", "x + 5", "x + 6"),
@@ -212,6 +224,7 @@ def parts_of(change: str = "") -> dict[str, str]:
         "partial": partial(mine.add, 2.0 if change == "bound" else 1.0),
         "method": policy.shift,
         "read": mine.read,
+        "entered": mine.entered,
     }
     return dependencies(values)
 

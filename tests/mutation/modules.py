@@ -44,7 +44,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "experts/learners/name_table": ("tests/experts/learners/test_name_table.py",),
     "experts/learners/pool": ("tests/experts/learners/test_pool.py",),
-    "files/dependencies": ("tests/files/test_dependencies.py",),
+    "files/dependencies": (
+        "tests/files/test_dependency_values.py",
+        "tests/files/test_dependencies.py",
+    ),
     "lab/checks": ("tests/lab/worlds/test_own_world.py", "tests/core/test_checks.py"),
     "evaluation/estimators": (
         "tests/evaluation/test_terms_by_hand.py",

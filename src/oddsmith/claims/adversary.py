@@ -23,7 +23,7 @@ def adversary(setup: Setup) -> Outcome:
     """Regret and bounds where each context is the one of largest current regret, run by
     run."""
     problem = instance(contexts=40)
-    steps = setup.steps(3000, 1500)
+    steps = setup.steps(3000, 500)
     runs = setup.runs(48)
     world = AdaptiveAdversary(TableWorld(problem.table[:, 0]))
     known: Any = {"n_arms": 3, "steps": steps, "prior": problem.true_prior}

@@ -24,7 +24,7 @@ def learning_rate(setup: Setup) -> Outcome:
     """On a benign instance a larger eta is better, and flattens; the danger of large
     eta is another instance's."""
     problem = instance()
-    steps = setup.steps(4000, 2000)
+    steps = setup.steps(4000, 1000)
     runs = setup.runs()
     etas = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
     figure, (panel,) = panels()
@@ -53,7 +53,7 @@ def switching(setup: Setup) -> Outcome:
     """When the truth switches, fixed share of about switches/T is best, and its bound
     holds."""
     problem = instance()
-    steps = setup.steps(6000, 3000)
+    steps = setup.steps(6000, 1000)
     runs = setup.runs(60)
     truths = (0, 5, 11, 17)
     switches = len(truths) - 1
@@ -96,7 +96,7 @@ def misspecified(setup: Setup) -> Outcome:
     """No expert is right: regret stays flat for small errors, then rises steeply, under
     its bound."""
     problem = instance()
-    steps = setup.steps(6000, 3000)
+    steps = setup.steps(6000, 1000)
     runs = setup.runs()
     errors = (0.0, 0.02, 0.05, 0.1, 0.2)
     truth = problem.table[:, 0]
@@ -137,7 +137,7 @@ def rounding(setup: Setup) -> Outcome:
     """Rewards in [0, 1] used as they are teach more than the same rewards rounded to 0
     or 1 by a coin."""
     problem = instance()
-    steps = setup.steps(3000, 1500)
+    steps = setup.steps(3000, 500)
     runs = setup.runs(200)
     noises: dict[str, Noise] = {
         "used as they are": Beta(5.0),

@@ -25,7 +25,7 @@ _ARMS = 3
 def covers(setup: Setup) -> Outcome:
     """Regret is under the bound for every radius; finer covers have better bounds, down
     to that of the whole class."""
-    steps = setup.steps(3000, 1500)
+    steps = setup.steps(3000, 500)
     runs = setup.runs(24)
     world = LogisticWorld(np.array([1.1, -1.9]), n_arms=_ARMS)
     points = []

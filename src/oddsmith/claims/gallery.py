@@ -116,13 +116,13 @@ def show(
     setup: Setup,
     *,
     about: tuple[str, str],
-    steps: tuple[int, int] = (3000, 600),
+    steps: tuple[int, int] = (3000, 300),
     runs: int = 24,
 ) -> Outcome:
     """Every algorithm simulated: a title and a text, a table and a figure; bounds stand
     beside what they bound."""
     n_steps = setup.steps(*steps)
-    n_runs = min(runs, 8) if setup.quick else runs
+    n_runs = min(runs, 4) if setup.quick else runs
     results = []
     for name, contender in contenders(problem, n_steps).items():
         start = time.perf_counter()

@@ -24,7 +24,7 @@ def prior(setup: Setup) -> Outcome:
     bounds."""
     problem = instance()
     experts = problem.experts
-    steps = setup.steps(4000, 2000)
+    steps = setup.steps(4000, 1000)
     runs = setup.runs(60)
     priors = np.array([0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12])
     coefficient = theory.tight_coefficient("square")
@@ -95,7 +95,7 @@ _PAIRS: dict[str, tuple[Array, Array]] = {
 
 def bayes(setup: Setup) -> Outcome:
     """Bayes regret against H(p*) + KL(p*, p), the quantity that its bound has."""
-    steps = setup.steps(3000, 1500)
+    steps = setup.steps(3000, 500)
     runs = setup.runs(400)
     if setup.quick:
         runs *= 4

@@ -295,7 +295,11 @@ class _Search:
         module = str(space.get("__name__", function.__module__))
         name = f"{module}.{function.__qualname__}"
         if _is_foreign(module, space.get("__file__")):
-            return ["function", name, self._package(module)]
+            package = self._package(module)
+            wrapped = getattr(function, "__wrapped__", None)
+            if callable(wrapped):
+                return ["function", name, package, self.token(wrapped)]
+            return ["function", name, package]
         name, is_known = self._part(function, name)
         if is_known:
             return ["part", name]
