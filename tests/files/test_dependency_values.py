@@ -7,7 +7,9 @@ import gc
 import importlib
 import json
 import math
+import runpy
 import sys
+import tempfile
 import threading
 import weakref
 from dataclasses import dataclass, field, fields
@@ -294,9 +296,10 @@ def test_a_guard_does_not_count() -> None:
 
 def function(text: str, name: str = "loss", **space: Any) -> Any:
     """A function of a module of the user's that was never imported."""
-    everything: dict[str, Any] = {"__name__": "handmade", **space}
-    exec(text, everything)
-    return everything[name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "handmade.py"
+        path.write_text(text)
+        return runpy.run_path(str(path), space, "handmade")[name]
 
 
 def test_functions_of_one_name_have_numbers() -> None:
