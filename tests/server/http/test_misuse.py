@@ -149,14 +149,14 @@ def test_a_misspelt_field_is_answered_with_the_one_that_was_meant(
         )["error"]
         assert (
             "rewards[0]: rewrd is not a field; did you mean reward? Allowed: id, "
-            "reward, key"
+            "reward, metrics, key"
         ) in said
         said = served.post("reward", {"id": "a", "reward": 1, "zzz": 1}, status=422)[
             "error"
         ]
-        assert (
-            said
-            == "zzz is not a field. Allowed: experiment, id, reward, key, slate, slot"
+        assert said == (
+            "zzz is not a field. Allowed: experiment, id, reward, metrics, key, slate, "
+            "slot"
         )
         said = served.post(
             "decide", {"context": CONTEXT, "eligible": ["teck"]}, status=422

@@ -11,6 +11,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.exact_json import encode
 from oddsmith.server.fold.accounts import Account, Count
 from oddsmith.server.store.changes import arms_at
+from oddsmith.server.store.events import metric_of
 from oddsmith.server.store.protocol import Erased, Line, Reading, decision_line
 from oddsmith.server.store.slates import asked_as_decision
 
@@ -23,6 +24,8 @@ _WORDS = {
     "reward": "rewarded",
     "default": "default",
     "correction": "corrected",
+    "metric": "metric",
+    "metric_correction": "metric corrected",
 }
 """What to call the events that make up a decision's reward. An event of another kind
 changes nothing, and is called by its kind."""
@@ -178,7 +181,9 @@ def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
     before, late = account.counts, account.default is not None
     account.take(line)
     settles = account.settled == line.position
-    value = None if line.value is None else scale.value(line.value)
+    value = line.value
+    if value is not None and not line.of_metric:
+        value = scale.value(value)
     what = _WORDS.get(line.kind, line.kind)
     if line.kind == "reward" and late:
         what = "rewarded late"
@@ -207,6 +212,8 @@ def _effect(
     before: tuple[Count, ...],
     scale: RewardScale,
 ) -> str:
+    if line.of_metric:
+        return f"is an amount of {metric_of(line.key)}"
     if line.kind not in _WORDS:
         return "changes nothing"
     if settles:

@@ -60,6 +60,15 @@ _Offered = Annotated[
         ),
     ),
 ]
+_Amounts = Annotated[
+    dict[_Name, float],
+    Meta(
+        description=(
+            "Amounts of metrics of the policy file, each in its unit: "
+            '{"revenue": 34.9}.'
+        )
+    ),
+]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
 # other texts are no names, and not found: 404
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]
@@ -167,11 +176,12 @@ class DecideBatch(_Body):
 
 
 class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One reward of a batch: of the decision `id`, or of the slot with this name, or
-    number, in a `slate`."""
+    """The reward, amounts of metrics, or both: of the decision `id`, or of the slot
+    with this name, or number, in a `slate`."""
 
     id: _Id = ""
-    reward: float
+    reward: float | UnsetType = UNSET
+    metrics: _Amounts | UnsetType = UNSET
     key: _Key = ""
     slate: _Id | None = None
     slot: _Id | int | None = None
@@ -186,11 +196,13 @@ class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise ValueError(
                 f"id must be given, or slate and slot in its place; got {got}"
             )
+        if self.reward is UNSET and not self.metrics:
+            raise ValueError("reward or metrics must be given; got neither")
 
 
 class RewardGiven(RewardEntry):
-    """The reward of a decision, in the units of [reward]; with the rule "sum", `key`
-    tells its parts apart.
+    """The reward of a decision, in the units of [reward], and amounts of metrics; `key`
+    tells parts apart: of metrics, and with the rule "sum" of the reward.
 
     A decision is known by its `id`; that of a slot also by the `slate` and the slot's
     name.
@@ -210,12 +222,17 @@ class RewardBatch(_Body):
 
 
 class Correct(_Body):
-    """Another value in place of a decision's reward; `key` names the correction, so
-    that repeating it has no effect."""
+    """Other values in place of a decision's reward, or of amounts of its metrics;
+    `key` names the correction, so that repeating it has no effect."""
 
     id: _Id
-    reward: float
     key: _Id
+    reward: float | UnsetType = UNSET
+    metrics: _Amounts | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.reward is UNSET and not self.metrics:
+            raise ValueError("reward or metrics must be given; got neither")
 
 
 class Activate(_Body):

@@ -193,6 +193,11 @@ class Line(NamedTuple):
         return self.kind in DECISION_KINDS
 
     @property
+    def of_metric(self) -> bool:
+        """Whether it is an amount of a metric, in the metric's unit."""
+        return self.kind in ("metric", "metric_correction")
+
+    @property
     def of_policy(self) -> bool:
         """Whether the policy changed: an expert came or went, or arms were added."""
         return self.kind in ("expert added", "expert retired") or (

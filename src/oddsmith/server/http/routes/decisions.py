@@ -176,7 +176,9 @@ def _features(decision: Decision, *, is_hidden: bool) -> Json:
 
 
 def _event(experiment: Experiment, line: Line) -> dict[str, object]:
-    value = None if line.value is None else experiment.scale.value(line.value)
+    value = line.value
+    if value is not None and not line.of_metric:
+        value = experiment.scale.value(value)
     return {
         "position": line.position,
         "kind": line.kind,

@@ -69,7 +69,7 @@ async def experts(
             message.change,
             share,
         )
-    return event_answer(message.expert, receipt)
+    return event_answer(message.expert, [receipt])
 
 
 async def _is_stored(experiment: Experiment, line: Line) -> bool:

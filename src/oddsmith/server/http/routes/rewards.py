@@ -1,7 +1,11 @@
 """Routes of rewards: one reward, a batch, corrections and activations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+from msgspec import UNSET, UnsetType
+
+from oddsmith.contexts.metrics import check_amounts
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.routes.route import (
@@ -15,9 +19,19 @@ from oddsmith.server.http.routes.route import (
 )
 from oddsmith.server.http.routes.slates import activate_slate, slot_refusals, with_slots
 from oddsmith.server.messages import calls as m
-from oddsmith.server.store.events import Activation, Correction, Reward
+from oddsmith.server.store.events import (
+    Activation,
+    Correction,
+    Event,
+    MetricAmount,
+    MetricCorrection,
+    Reward,
+)
 from oddsmith.server.store.protocol import Receipt
 from oddsmith.server.store.slates import OfSlate
+
+_Outcomes: TypeAlias = list[Reward | MetricAmount]
+"""The reward of a decision, and amounts of its metrics."""
 
 __all__ = ["ROUTES", "activate", "correct", "event_answer", "reward", "reward_batch"]
 
@@ -25,12 +39,12 @@ __all__ = ["ROUTES", "activate", "correct", "event_answer", "reward", "reward_ba
 async def reward(
     experiment: Experiment, message: m.RewardGiven, sender: str
 ) -> m.EventAnswer:
-    """Write a reward."""
-    event = _reward(experiment, message, sender)
+    """Write a reward and amounts of metrics, with one commit."""
+    events = _outcomes(experiment, message, sender)
     refusals = await slot_refusals(experiment, [message])
     for refusal in refusals.values():
         raise refusal
-    return await _append(experiment, event)
+    return await _append(experiment, events)
 
 
 async def reward_batch(
@@ -39,24 +53,25 @@ async def reward_batch(
     """Write many rewards with one commit; each entry is answered by itself."""
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
     refusals = await slot_refusals(experiment, message.rewards)
-    events: list[Reward | InvalidInput] = []
+    entries: list[_Outcomes | InvalidInput] = []
     for place, entry in enumerate(message.rewards):
         try:
             _check_in_reach(entry.id, lost)
-            event = _reward(experiment, entry, sender)
-            events.append(refusals.get(place, event))
+            events = _outcomes(experiment, entry, sender)
+            entries.append(refusals.get(place, events))
         except InvalidInput as error:
-            events.append(error)
-    rewards = [event for event in events if isinstance(event, Reward)]
+            entries.append(error)
+    outcomes = [event for one in entries if isinstance(one, list) for event in one]
     receipts: Iterator[Receipt] = iter(())
-    if rewards:
-        receipts = iter(await experiment.writer.append(rewards))
+    if outcomes:
+        receipts = iter(await experiment.writer.append(outcomes))
     results: list[m.EventAnswer | m.ErrorAnswer] = []
-    for one in events:
-        if isinstance(one, Reward):
-            results.append(await _entry_answer(experiment, one, next(receipts)))
-        else:
+    for one in entries:
+        if isinstance(one, InvalidInput):
             results.append(m.ErrorAnswer.of(one))
+        else:
+            own = [next(receipts) for _ in one]
+            results.append(await _entry_answer(experiment, one[0].id, own))
     return m.Results(results)
 
 
@@ -70,32 +85,56 @@ async def activate(
         got = "both" if message.id else "none"
         raise InvalidInput(f"id or slate must be given; got {got}")
     event = Activation(message.id, experiment.clock(), sender)
-    return await _append(experiment, event)
+    return await _append(experiment, [event])
 
 
 async def correct(
     experiment: Experiment, message: m.Correct, sender: str
 ) -> m.EventAnswer:
-    """Write a correction; the state follows after a refold."""
-    value = _scaled_reward(experiment, message.reward)
-    event = Correction(message.id, value, experiment.clock(), message.key, sender)
+    """Write corrections; the state follows after a refold."""
+    now = experiment.clock()
+    events: list[Correction | MetricCorrection] = []
+    if message.reward is not UNSET:
+        value = _scaled_reward(experiment, message.reward)
+        events.append(Correction(message.id, value, now, message.key, sender))
+    for name, amount in _amounts(experiment, message.metrics).items():
+        events.append(
+            MetricCorrection(message.id, name, amount, now, message.key, sender)
+        )
     try:
-        receipt = await experiment.append(event)
+        receipts = await _accepted(experiment, events)
     except Conflict:
         raise
     except InvalidInput as error:  # there is no reward to correct
         raise Conflict(str(error)) from error
-    return event_answer(message.id, receipt)
+    return event_answer(message.id, receipts)
 
 
-def _reward(experiment: Experiment, message: m.RewardEntry, sender: str) -> Reward:
-    if message.key and experiment.settings.rule != "sum":
-        raise InvalidInput(
-            "key must be left out where the first reward counts (reward_rule = 'sum' "
-            "adds parts up)"
-        )
-    value = _scaled_reward(experiment, message.reward)
-    return Reward(message.id, value, experiment.clock(), message.key, sender)
+def _outcomes(
+    experiment: Experiment, message: m.RewardEntry, sender: str
+) -> "_Outcomes":
+    """The events of a reward and of amounts, all of one time."""
+    now = experiment.clock()
+    events: _Outcomes = []
+    if message.reward is not UNSET:
+        if message.key and experiment.settings.rule != "sum":
+            raise InvalidInput(
+                "key must be left out where the first reward counts (reward_rule = "
+                "'sum' adds parts up)"
+            )
+        value = _scaled_reward(experiment, message.reward)
+        events.append(Reward(message.id, value, now, message.key, sender))
+    for name, amount in _amounts(experiment, message.metrics).items():
+        events.append(MetricAmount(message.id, name, amount, now, message.key, sender))
+    return events
+
+
+def _amounts(
+    experiment: Experiment, metrics: Mapping[str, float] | UnsetType
+) -> dict[str, float]:
+    """Amounts of declared metrics, within their ranges."""
+    given = {} if metrics is UNSET else metrics
+    return check_amounts(experiment.assigner.design.metrics, given)
 
 
 def _scaled_reward(experiment: Experiment, reward: float) -> float:
@@ -118,32 +157,53 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
         )
 
 
-async def _append(experiment: Experiment, event: Reward | Activation) -> m.EventAnswer:
-    """Write an event about a decision, which may come later; the id of a slate is
+async def _append(
+    experiment: Experiment, events: "Sequence[Reward | MetricAmount | Activation]"
+) -> m.EventAnswer:
+    """Write events about one decision, which may come later; the id of a slate is
     refused."""
-    _check_in_reach(event.id, await experiment.unlearnable_ids([event.id]))
+    id = events[0].id
+    _check_in_reach(id, await experiment.unlearnable_ids([id]))
     try:
-        receipt = await experiment.append(event)
+        receipts = await _accepted(experiment, events)
     except OfSlate as error:
-        raise await with_slots(experiment, error, event.id) from error
-    return event_answer(event.id, receipt)
+        raise await with_slots(experiment, error, id) from error
+    return event_answer(id, receipts)
+
+
+async def _accepted(
+    experiment: Experiment, events: Sequence[Event]
+) -> Sequence[Receipt]:
+    """The receipts of events that are on disk; the first refusal raises."""
+    receipts = await experiment.writer.append(events)
+    for receipt in receipts:
+        if receipt.refused is not None:
+            raise experiment.in_units(receipt.refused)
+    return receipts
 
 
 async def _entry_answer(
-    experiment: Experiment, event: Reward, receipt: Receipt
+    experiment: Experiment, id: str, receipts: Sequence[Receipt]
 ) -> m.EventAnswer | m.ErrorAnswer:
     """The answer to an entry of a batch."""
-    if isinstance(receipt.refused, OfSlate):
-        refusal = await with_slots(experiment, receipt.refused, event.id)
-        return m.ErrorAnswer.of(refusal)
-    if receipt.refused is not None:
-        return m.ErrorAnswer.of(experiment.in_units(receipt.refused))
-    return event_answer(event.id, receipt)
+    for receipt in receipts:
+        if isinstance(receipt.refused, OfSlate):
+            refusal = await with_slots(experiment, receipt.refused, id)
+            return m.ErrorAnswer.of(refusal)
+        if receipt.refused is not None:
+            return m.ErrorAnswer.of(experiment.in_units(receipt.refused))
+    return event_answer(id, receipts)
 
 
-def event_answer(id: str, receipt: Receipt) -> m.EventAnswer:
-    """The answer about an event that is on disk."""
-    return m.EventAnswer(id, receipt.position, receipt.new, receipt.parked)
+def event_answer(id: str, receipts: Sequence[Receipt]) -> m.EventAnswer:
+    """The answer about events that are on disk: the last position, and whether any of
+    them is new."""
+    return m.EventAnswer(
+        id,
+        max(receipt.position for receipt in receipts),
+        any(receipt.new for receipt in receipts),
+        any(receipt.parked for receipt in receipts),
+    )
 
 
 ROUTES = (
@@ -159,6 +219,7 @@ ROUTES = (
         examples={
             "The reward of a visit": {"id": "visit-7", "reward": 1},
             "The reward of a slot": {"slate": "page-8", "slot": "top", "reward": 1},
+            "An order": {"id": "visit-7", "metrics": {"revenue": 34.9}},
         },
     ),
     Route(

@@ -1,0 +1,90 @@
+"""Amounts of metrics over HTTP: with and without a reward, early, repeated, corrected."""
+
+from pathlib import Path
+
+import pytest
+
+from server.served import here, place
+
+_LINES = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
+_METRICS = """
+[metrics.revenue]
+cap = 250
+low = -100
+[metrics.orders]
+high = 5
+[metrics.order_value]
+ratio = ["revenue", "orders"]
+"""
+
+
+def _file(folder: Path) -> Path:
+    return place(folder, experts=_METRICS + _LINES)
+
+
+def test_amounts_come_with_a_reward_or_alone(tmp_path: Path) -> None:
+    with here(_file(tmp_path)) as served:
+        early = served.post("reward", {"id": "v1", "metrics": {"orders": 1}})
+        assert early["parked"]
+        served.decide("v1")
+        both = {"id": "v1", "reward": 1, "metrics": {"revenue": -34.9}}
+        first = served.post("reward", both)
+        assert (first["new"], first["parked"]) == (True, False)
+        assert not served.post("reward", both)["new"]
+        other = both | {"metrics": {"revenue": 35}}
+        assert (
+            "must be -34.9, as it was first"
+            in served.post("reward", other, 409)["error"]
+        )
+        part = {"id": "v1", "metrics": {"revenue": 5}, "key": "order-2"}
+        assert served.post("reward", part)["new"]
+        served.post("correct", {"id": "v1", "metrics": {"revenue": 3}, "key": "back"})
+        events = served.get("/v1/decisions/v1")["events"]
+        amounts = [
+            (one["kind"], one["key"], one["value"])
+            for one in events
+            if "metric" in one["kind"]
+        ]
+        assert amounts == [
+            ("metric", "orders", 1.0),
+            ("metric", "revenue", -34.9),
+            ("metric", "revenue:order-2", 5.0),
+            ("metric_correction", "revenue:back", 3.0),
+        ]
+
+
+def test_entries_of_a_batch_are_answered_by_themselves(tmp_path: Path) -> None:
+    with here(_file(tmp_path)) as served:
+        served.decide("v1")
+        entries = [
+            {"id": "v1", "reward": 1, "metrics": {"revenue": 2, "orders": 1}},
+            {"id": "v2", "metrics": {"revenues": 2}},
+            {"id": "v3", "metrics": {"orders": 2}},
+        ]
+        results = served.post("reward/batch", {"rewards": entries})["results"]
+        assert results[0]["new"]
+        assert "did you mean revenue" in results[1]["error"]
+        assert results[2]["parked"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"id": "v1"}, "reward or metrics must be given"),
+        ({"id": "v1", "metrics": {}}, "reward or metrics must be given"),
+        ({"id": "v1", "metrics": {"cots": 1}}, "'cots' is not a metric"),
+        ({"id": "v1", "metrics": {"order_value": 1}}, "is not a metric"),
+        ({"id": "v1", "metrics": {"orders": 6}}, "must be a number in [0, 5]"),
+        ({"id": "v1", "metrics": {"revenue": -101}}, "in [-100, inf]"),
+        ({"id": "v1", "metrics": {"revenue": "3"}}, "metrics"),
+        ({"id": "v1", "reward": 1, "key": "a"}, "key must be left out"),
+    ],
+)
+def test_wrong_amounts_are_refused_and_nothing_is_kept(
+    tmp_path: Path, body: dict[str, object], words: str
+) -> None:
+    with here(_file(tmp_path)) as served:
+        served.decide("v1")
+        head = served.inner().head()
+        assert words in served.post("reward", body, 422)["error"]
+        assert served.inner().head() == head
