@@ -34,8 +34,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/theory/test_proofs.py",
     ),
     "theory/conditions": (
+        "tests/theory/test_certificates.py",
         "tests/theory/test_certify.py",
-        "tests/theory/test_proofs.py",
     ),
     "core/checks": ("tests/core/test_checks.py",),
     "experts/ballots": (
