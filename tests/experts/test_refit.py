@@ -221,7 +221,7 @@ def test_agents_of_one_policy_do_not_disturb_each_other() -> None:
         np.testing.assert_array_equal(
             bank.predict(state, rows[0]), alone.predict(learnt(alone, *rows), rows[0])
         )
-        assert len(bank._refits[0]._kept) <= 4
+        assert len(bank._refits[0]._fits) <= 4
 
 
 def test_a_fit_is_made_once_and_a_copied_bank_makes_its_own() -> None:
@@ -244,7 +244,7 @@ def test_a_fit_is_made_once_and_a_copied_bank_makes_its_own() -> None:
     state = learnt(plain, *world(7))
     refits = copy.deepcopy(plain._refits[0])
     assert isinstance(refits, Refits)
-    assert not refits._kept
+    assert not refits._fits
     np.testing.assert_array_equal(
         copy.deepcopy(plain).predict(state, np.ones(2)),
         plain.predict(state, np.ones(2)),

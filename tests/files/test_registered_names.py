@@ -13,7 +13,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.core.gts import GeneralizedThompsonSampling
-from oddsmith.experts.answers import Answered
+from oddsmith.experts.answers import RecordedExperts
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.guard.process import Isolated
 from oddsmith.files.fingerprint import describe
@@ -50,7 +50,12 @@ def test_a_module_can_be_renamed(
 ) -> None:
     path = saved_agent(tmp_path)
     described = describe(judge(policy()))
-    for moved in (GeneralizedThompsonSampling, od.TableExperts, Answered, od.log_loss):
+    for moved in (
+        GeneralizedThompsonSampling,
+        od.TableExperts,
+        RecordedExperts,
+        od.log_loss,
+    ):
         monkeypatch.setattr(moved, "__module__", "oddsmith.somewhere.new")
     assert od.Agent.load(path, policy()).steps == 1
     assert describe(judge(policy())) == described  # what a store contains

@@ -8,7 +8,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
-from oddsmith.experts.learners.protocol import LearnerInput, Turned
+from oddsmith.experts.learners.protocol import LearnerInput, RewardChange
 from server.store.samples import bits
 
 ARMS = ("a", "b", "c")
@@ -106,7 +106,7 @@ def test_a_ridge_regression_is_that_of_the_new_rewards() -> None:
     state = learnt(learner, x, arms, np.where(late, 0.0, rewards))
     for row, arm, reward in zip(x[late], arms[late], rewards[late], strict=True):
         state = learner.revise(
-            state, LearnerInput(row, row), int(arm), Turned(0.0, float(reward))
+            state, LearnerInput(row, row), int(arm), RewardChange(0.0, float(reward))
         )
     wanted = learnt(learner, x, arms, rewards)
     np.testing.assert_allclose(state.models.weights, wanted.models.weights, atol=1e-12)
@@ -124,7 +124,7 @@ def test_a_forest_keeps_the_new_reward_and_moves_its_leaves() -> None:
         x[:20][late[:20]], arms[:20][late[:20]], rewards[:20][late[:20]], strict=True
     ):
         state = learner.revise(
-            state, LearnerInput(row, row), int(arm), Turned(0.0, float(reward))
+            state, LearnerInput(row, row), int(arm), RewardChange(0.0, float(reward))
         )
     wanted = learnt(learner, x[:20], arms[:20], rewards[:20])
     np.testing.assert_allclose(state.trees.total, wanted.trees.total, atol=1e-12)
@@ -143,12 +143,16 @@ def test_a_row_that_a_forest_has_forgotten_changes_nothing() -> None:
     before = bits(state)
     one = LearnerInput(x[0], x[0])
     assert (
-        bits(learner.revise(state, one, int(arms[0]), Turned(float(rewards[0]), 1.0)))
+        bits(
+            learner.revise(
+                state, one, int(arms[0]), RewardChange(float(rewards[0]), 1.0)
+            )
+        )
         == before
     )
     empty = learner.start((), 3, 3)  # whose places are all zeros, as this context is
     nothing = LearnerInput(np.zeros(3), np.zeros(3))
-    assert bits(learner.revise(empty, nothing, 0, Turned(0.0, 1.0))) == bits(
+    assert bits(learner.revise(empty, nothing, 0, RewardChange(0.0, 1.0))) == bits(
         learner.start((), 3, 3)
     )
 

@@ -10,7 +10,7 @@ from oddsmith.core.decision import Decision, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts
 from oddsmith.core.policy import Policy
-from oddsmith.experts.stack import Stacked
+from oddsmith.experts.stack import StackedExperts
 from oddsmith.experts.wrapper import Wrapper
 
 __all__ = ["as_known", "signed_names"]
@@ -27,7 +27,7 @@ def signed_names(bank: Experts | None) -> tuple[str, ...] | None:
     """
     if bank is None:
         return None
-    if isinstance(bank, Stacked):
+    if isinstance(bank, StackedExperts):
         return tuple(name for part in bank.banks for name in signed_names(part) or ())
     if isinstance(bank, Wrapper) and tuple(bank.names) == tuple(bank.experts.names):
         return signed_names(bank.experts)

@@ -22,7 +22,7 @@ from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.models import ModelExperts
 from oddsmith.experts.onnx import OnnxExperts
 from oddsmith.experts.refit import RefittedExperts
-from oddsmith.experts.stack import Stacked, stack
+from oddsmith.experts.stack import StackedExperts, stack
 from oddsmith.experts.tables import TableExperts
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
     "Ridge",
     "Schema",
     "SharedExperts",
-    "Stacked",
+    "StackedExperts",
     "TableExperts",
     "ball_cover",
     "grid_cover",

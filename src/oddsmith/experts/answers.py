@@ -1,4 +1,5 @@
-"""Answered: experts that have been asked already; the context is their answer."""
+"""RecordedExperts: a bank whose advice was recorded elsewhere; the context is the
+advice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from oddsmith.core.decision import Context, State
 from oddsmith.core.experts import Experts
 from oddsmith.core.names import check_names, wider_names
 
-__all__ = ["Answered", "RecordedAdvice"]
+__all__ = ["RecordedExperts", "RecordedAdvice"]
 
 
 class RecordedAdvice(NamedTuple):
@@ -20,17 +21,16 @@ class RecordedAdvice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answered(Experts):
-    """The names of a bank whose `RecordedAdvice` arrives as the context: to ask in one
-    place and weigh in another.
+class RecordedExperts(Experts):
+    """The names of a bank whose `RecordedAdvice` arrives as the context: to ask the
+    experts in one place and weigh them in another.
 
     >>> import numpy as np
     >>> answer = RecordedAdvice(
     ...     np.array([[0.2, 0.9]]), np.array([[1.0, 0.0]])
     ... )  # votes need not be greedy
-    >>> Answered(["odd"]).advise((), answer)[1]
-    array([[1., 0.]])
-    """
+    >>> RecordedExperts(["odd"]).advise((), answer)[1]
+    array([[1., 0.]])"""
 
     names: Sequence[str]
     arms: Sequence[str] | None = None
@@ -39,11 +39,12 @@ class Answered(Experts):
         object.__setattr__(self, "names", check_names("names", self.names))
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
-        """The bank with these arms: what was recorded of fewer of them stays as it
+        """Return the bank with these arms; recorded advice about fewer arms stays as it
         is."""
-        return replace(
-            self, arms=None if self.arms is None else wider_names(self.arms, arms)
-        ), state
+        names = None
+        if self.arms is not None:
+            names = wider_names(self.arms, arms)
+        return replace(self, arms=names), state
 
     def predict(self, state: State, context: Context) -> Array:
         answer: RecordedAdvice = context

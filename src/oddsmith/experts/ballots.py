@@ -1,5 +1,5 @@
-"""Ballots: distributions over arms, made of the mean and standard deviation that a
-learner believes of each arm."""
+"""Ballots: distributions over arms, computed from a learner's mean and standard
+deviation of each arm."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -65,11 +65,9 @@ class PosteriorBest:
         number("scale", self.scale, low=0, high=np.inf)
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        mask = (
-            None
-            if eligible is None
-            else np.broadcast_to(eligible[..., None, :], mean.shape)
-        )
+        mask = None
+        if eligible is not None:
+            mask = np.broadcast_to(eligible[..., None, :], mean.shape)
         return normal_best(mean, self.scale * sd, mask)
 
 
@@ -90,12 +88,10 @@ class Softened:
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
         upper = mean + self.scale * sd
-        upper = (
-            upper
-            if eligible is None
-            else np.where(eligible[..., None, :], upper, -np.inf)
-        )
-        shares = np.exp((upper - upper.max(axis=-1, keepdims=True)) / self.temperature)
+        if eligible is not None:
+            upper = np.where(eligible[..., None, :], upper, -np.inf)
+        gap = upper - upper.max(axis=-1, keepdims=True)
+        shares = np.exp(gap / self.temperature)
         ballots: Array = shares / shares.sum(axis=-1, keepdims=True)
         return ballots
 
@@ -115,9 +111,8 @@ class InverseGap:
         number("sharpness", self.sharpness, low=0, high=np.inf)
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        return inverse_gap(
-            mean, self.sharpness, None if eligible is None else eligible[..., None, :]
-        )
+        mask = None if eligible is None else eligible[..., None, :]
+        return inverse_gap(mean, self.sharpness, mask)
 
 
 def inverse_gap(
@@ -130,31 +125,33 @@ def inverse_gap(
     array([0.0909, 0.7662, 0.1429])
     """
     best, top, n_arms = best_of(predicted, eligible)
-    return rest_on_best(
-        1 / (n_arms + sharpness * np.maximum(top - predicted, 0.0)), best, eligible
-    )
+    gap = np.maximum(top - predicted, 0.0)
+    return rest_on_best(1 / (n_arms + sharpness * gap), best, eligible)
 
 
 def best_of(mean: Array, eligible: Bools | None) -> tuple[Bools, Array, Any]:
-    """The best arms (…, K) as a mask, the largest mean (…, 1), and the number of
+    """Return the best arms (…, K) as a mask, the largest mean (…, 1), and the number of
     eligible arms.
 
     Means tie within 1e-12 of the largest one (of 1, if it is smaller): a difference in
-    the last bits is rounding, and must not decide who is the best.
+    the last bits is rounding, and must not select the best arm.
     """
-    allowed = mean if eligible is None else np.where(eligible, mean, -np.inf)
+    allowed = mean
+    n_arms: Any = mean.shape[-1]
+    if eligible is not None:
+        allowed = np.where(eligible, mean, -np.inf)
+        n_arms = eligible.sum(axis=-1, keepdims=True)
     top = allowed.max(axis=-1, keepdims=True)
-    best = allowed >= top - _TIE * np.maximum(np.abs(top), 1.0)
-    n_arms: Any = (
-        mean.shape[-1] if eligible is None else eligible.sum(axis=-1, keepdims=True)
-    )
-    return best, top, n_arms
+    tolerance = _TIE * np.maximum(np.abs(top), 1.0)
+    return allowed >= top - tolerance, top, n_arms
 
 
 def rest_on_best(odds: Array, best: Bools, eligible: Bools | None) -> Array:
-    """`odds` for every eligible arm but the best, which share what is left of 1."""
-    others = np.where(
-        best, 0.0, odds if eligible is None else np.where(eligible, odds, 0.0)
-    )
-    left = 1 - others.sum(axis=-1, keepdims=True)
-    return np.where(best, left / best.sum(axis=-1, keepdims=True), others)
+    """Return `odds` of the eligible arms but the best ones, which share the rest of
+    1."""
+    if eligible is not None:
+        odds = np.where(eligible, odds, 0.0)
+    others = np.where(best, 0.0, odds)
+    rest = 1 - others.sum(axis=-1, keepdims=True)
+    share = rest / best.sum(axis=-1, keepdims=True)
+    return np.where(best, share, others)

@@ -2,17 +2,19 @@
 Thompson's rule as odds.
 
 Pr(a) = ∫ p_a(x) Π_{b≠a} F_b(x) dx. The line is cut into cells no wider than the
-standard deviation of any arm that has mass there, so that in no cell any density
-changes much, whatever the scales: arms may differ 1,000-fold. In every cell five
-Gauss-Legendre nodes; the distribution functions are the running integrals of the
-densities at the same nodes. Odds are normalised, and what is drawn from is exactly what
-is returned; against Thompson's rule they err by less than 1e-6.
+standard deviation of any arm that has mass there, so that no density changes much in a
+cell, even if the arms' scales differ 1,000-fold. Every cell has five Gauss-Legendre
+nodes; the distribution functions are the running integrals of the densities at the same
+nodes. The returned odds are normalised, and arms are drawn from exactly these; they
+differ from Thompson's rule by less than 1e-6.
 """
 
 from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools
@@ -32,9 +34,14 @@ __all__ = [
     "ranges",
 ]
 
-NORMAL, OPTIMIST, BETA = 0, 1, 2
-REACH, WIDTH, GROWTH = 6.5, 1.5, 0.35
+NORMAL = 0
+OPTIMIST = 1
+BETA = 2
+REACH = 6.5
+WIDTH = 1.5
+GROWTH = 0.35
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
+Scalar = TypeVar("Scalar", bound=np.generic)
 _CHUNK = 2_000_000  # numbers in one array of the numpy path, at most
 
 
@@ -44,10 +51,8 @@ def _partial() -> Array:
     integrals = np.empty((5, 5))
     for j in range(5):
         others = np.delete(NODES, j)
-        polynomial = np.polynomial.Polynomial.fromroots(others) / np.prod(
-            NODES[j] - others
-        )
-        integral = polynomial.integ(lbnd=-1)
+        polynomial = np.polynomial.Polynomial.fromroots(others)
+        integral = (polynomial / np.prod(NODES[j] - others)).integ(lbnd=-1)
         integrals[:, j] = integral(NODES)
     return integrals
 
@@ -66,13 +71,14 @@ def normal_best(
     >>> normal_best(np.array([0.0, 0.0, -9.0]), np.array([1.0, 1.0, 1e-3])).round(6)
     array([0.5, 0.5, 0. ])
     """
-    means, sds = np.asarray(means, dtype=np.float64), np.asarray(sds, dtype=np.float64)
-    spread = np.maximum(means.max(axis=-1) - means.min(axis=-1), sds.max(axis=-1))[
-        ..., None
-    ]
+    means = np.asarray(means, dtype=np.float64)
+    sds = np.asarray(sds, dtype=np.float64)
+    gap = means.max(axis=-1) - means.min(axis=-1)
+    spread = np.maximum(gap, sds.max(axis=-1))[..., None]
     # a sure value is a very narrow one
-    scale = np.maximum(sds, 1e-9 * np.where(spread > 0, spread, 1.0))
-    return _best(OPTIMIST if optimist else NORMAL, means, scale, eligible)
+    narrow = 1e-9 * np.where(spread > 0, spread, 1.0)
+    kind = OPTIMIST if optimist else NORMAL
+    return _best(kind, means, np.maximum(sds, narrow), eligible)
 
 
 def beta_best(a: Array, b: Array, eligible: Bools | None = None) -> Array:
@@ -82,9 +88,9 @@ def beta_best(a: Array, b: Array, eligible: Bools | None = None) -> Array:
     >>> beta_best(np.array([1.0, 2.0]), np.array([1.0, 1.0])).round(6)
     array([0.333333, 0.666667])
     """
-    return _best(
-        BETA, np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64), eligible
-    )
+    a = np.asarray(a, dtype=np.float64)
+    b = np.asarray(b, dtype=np.float64)
+    return _best(BETA, a, b, eligible)
 
 
 def _best(kind: int, first: Array, second: Array, eligible: Bools | None) -> Array:
@@ -92,25 +98,26 @@ def _best(kind: int, first: Array, second: Array, eligible: Bools | None) -> Arr
     if eligible is None and first.ndim == 1 and first.shape == second.shape:
         single: Array = _odds(kind, first[None], second[None])[0]
         return single
-    shape = np.broadcast_shapes(
-        first.shape, second.shape, () if eligible is None else eligible.shape
-    )
-    n_arms = shape[-1]
-    rows = [
-        np.ascontiguousarray(np.broadcast_to(p, shape).reshape(-1, n_arms), np.float64)
-        for p in (first, second)
-    ]
+    mask_shape = () if eligible is None else eligible.shape
+    shape = np.broadcast_shapes(first.shape, second.shape, mask_shape)
+    first = _rows(first, shape)
+    second = _rows(second, shape)
     if eligible is None:
-        return _odds(kind, *rows).reshape(shape)
-    odds, masks = (
-        np.zeros((len(rows[0]), n_arms)),
-        np.broadcast_to(eligible, shape).reshape(-1, n_arms),
-    )
+        return _odds(kind, first, second).reshape(shape)
+    odds = np.zeros(first.shape)
+    masks = _rows(eligible, shape)
     for pattern in np.unique(masks, axis=0):
         mine = (masks == pattern).all(axis=1)
-        some = [np.ascontiguousarray(p[mine][:, pattern]) for p in rows]
-        odds[np.ix_(mine, pattern)] = _odds(kind, *some)
+        own_first = np.ascontiguousarray(first[mine][:, pattern])
+        own_second = np.ascontiguousarray(second[mine][:, pattern])
+        odds[np.ix_(mine, pattern)] = _odds(kind, own_first, own_second)
     return odds.reshape(shape)
+
+
+def _rows(array: npt.NDArray[Scalar], shape: tuple[int, ...]) -> npt.NDArray[Scalar]:
+    """Return the array broadcast to a shape (…, K), as contiguous rows (n, K)."""
+    flat = np.broadcast_to(array, shape).reshape(-1, shape[-1])
+    return np.ascontiguousarray(flat)
 
 
 def _odds(kind: int, first: Array, second: Array) -> Array:
@@ -138,63 +145,66 @@ def _compiled() -> Callable[[int, Array, Array, Array], None]:
 
 
 def ranges(kind: int, first: Array, second: Array) -> Array:
-    """For each arm (…, 7): mode, width of a cell near it, how far "near" is, largest
-    cells left and right, both ends.
+    """Return seven numbers for each arm (…, 7): mode, width of a cell near it, largest
+    distance that counts as near, largest cells left and right, both ends.
 
     A normal's tail may be cut more and more coarsely. The log-odds of Beta(a, b) bend
     within a few units of their mode, however wide they are, and then fall like exp(a x)
-    to the left and exp(-b x) to the right.
-    """
+    to the left and exp(-b x) to the right."""
     if kind != BETA:
-        ends = [first - REACH * second, first + REACH * second]
-        return np.stack(
-            [
-                first,
-                WIDTH * second,
-                3 * second,
-                *([np.full_like(first, np.inf)] * 2),
-                *ends,
-            ],
-            axis=-1,
-        )
+        reach = REACH * second
+        unbounded = np.full_like(first, np.inf)
+        columns = [
+            first,
+            WIDTH * second,
+            3 * second,
+            unbounded,
+            unbounded,
+            first - reach,
+            first + reach,
+        ]
+        return np.stack(columns, axis=-1)
     from scipy.special import zeta
 
     # zeta(2, ·) is ψ'
-    mode, sd = (
-        np.log(first) - np.log(second),
-        np.sqrt(zeta(2.0, first) + zeta(2.0, second)),
-    )
-    near, reach = np.minimum(3 * sd, 6.0), np.minimum(REACH * sd, 8.0)
-    cells = [WIDTH * np.minimum(sd, 1.0), near, 2.5 / first, 2.5 / second]
-    return np.stack(
-        [mode, *cells, mode - reach - 21 / first, mode + reach + 21 / second], axis=-1
-    )
+    mode = np.log(first) - np.log(second)
+    sd = np.sqrt(zeta(2.0, first) + zeta(2.0, second))
+    reach = np.minimum(REACH * sd, 8.0)
+    columns = [
+        mode,
+        WIDTH * np.minimum(sd, 1.0),
+        np.minimum(3 * sd, 6.0),
+        2.5 / first,
+        2.5 / second,
+        mode - reach - 21 / first,
+        mode + reach + 21 / second,
+    ]
+    return np.stack(columns, axis=-1)
 
 
 def _cuts(kind: int, first: Array, second: Array) -> Array:
-    """Where the line is cut (rows, cuts): from the leftmost end on, each cell as wide
-    as the narrowest arm allows.
+    """Return the cuts of the line (rows, cuts): from the leftmost end on, each cell as
+    wide as the narrowest arm allows.
 
-    An arm out of reach allows what is left to it; rows that are done stay where they
-    are, in cells of no width.
+    Beyond an arm's right end, it allows any width; a finished row repeats its end, in
+    cells of no width.
     """
-    mode, width, near, widest_left, widest_right, left, right = np.moveaxis(
-        ranges(kind, first, second), -1, 0
-    )
-    x, end = left.min(axis=1, keepdims=True), right.max(axis=1, keepdims=True)
+    columns = np.moveaxis(ranges(kind, first, second), -1, 0)
+    mode, width, near, widest_left, widest_right, left, right = columns
+    x = left.min(axis=1, keepdims=True)
+    end = right.max(axis=1, keepdims=True)
     cuts = [x]
     while (x < end).any():
         widest = np.where(x < mode, widest_left, widest_right)
         beyond = np.maximum(np.abs(x - mode) - near, 0.0)
-        cell = np.where(
-            beyond > 0,
-            np.maximum(width, np.minimum(widest, width + GROWTH * beyond)),
-            width,
-        )
-        allowed = np.where(x < left, left - x, np.where(x < right, cell, np.inf))
+        tail_cell = np.maximum(width, np.minimum(widest, width + GROWTH * beyond))
+        cell = np.where(beyond > 0, tail_cell, width)
+        cell = np.where(x < right, cell, np.inf)
+        allowed = np.where(x < left, left - x, cell)
         if kind == OPTIMIST:  # its distribution jumps at its mean, which must be a cut
             allowed = np.where(x < mode, np.minimum(allowed, mode - x), allowed)
-        step = np.maximum(allowed.min(axis=1, keepdims=True), np.spacing(np.abs(x)))
+        step = allowed.min(axis=1, keepdims=True)
+        step = np.maximum(step, np.spacing(np.abs(x)))
         x = np.minimum(x + step, end)
         cuts.append(x)
     return np.concatenate(cuts, axis=1)
@@ -217,7 +227,9 @@ def _density(
         return np.exp(constant + first * (x - softplus) - second * softplus)
     z = (x - first) / second
     dense = np.exp(constant - 0.5 * z * z)
-    return np.where(x < first, 0.0, dense) if kind == OPTIMIST else dense
+    if kind == OPTIMIST:
+        return np.where(x < first, 0.0, dense)
+    return dense
 
 
 def _numpy(kind: int, first: Array, second: Array) -> Array:
@@ -233,12 +245,15 @@ def _numpy(kind: int, first: Array, second: Array) -> Array:
 
 
 def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
-    """The odds of some rows (rows, K) whose line is cut here (rows, cuts)."""
+    """Return the odds of some rows (rows, K) over cells between cuts (rows, cuts).
+
+    Pr(a) = Σ over cells and nodes of weight · p_a · Π_{b≠a} F_b
+    """
     half = np.diff(cuts, axis=1) / 2
-    x = (cuts[:, :-1] + half)[..., None] + half[..., None] * NODES  # (rows, cells, 5)
-    parameters = (
-        p[:, :, None, None] for p in (first, second, _constants(kind, first, second))
-    )
+    middle = cuts[:, :-1] + half
+    x = middle[..., None] + half[..., None] * NODES  # (rows, cells, 5)
+    constants = _constants(kind, first, second)
+    parameters = (p[:, :, None, None] for p in (first, second, constants))
     # (rows, K, cells, 5)
     dense = _density(kind, x[:, None], *parameters) * half[:, None, :, None]
     mass = dense @ WEIGHTS
@@ -246,13 +261,11 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
     if kind == OPTIMIST:
         start = start + 0.5 * (cuts[:, None, :-1] >= first[..., None])
     up_to = start[..., None] + dense @ PARTIAL.T
-    ahead = np.cumprod(
-        np.concatenate([np.ones_like(up_to[:, :1]), up_to[:, :-1]], axis=1), axis=1
-    )
-    behind = np.cumprod(
-        np.concatenate([np.ones_like(up_to[:, :1]), up_to[:, :0:-1]], axis=1), axis=1
-    )[:, ::-1]
-    mass = ((dense * ahead * behind) @ WEIGHTS).sum(axis=-1)
+    # products over the arms before and behind each arm
+    ones = np.ones_like(up_to[:, :1])
+    ahead = np.cumprod(np.concatenate([ones, up_to[:, :-1]], axis=1), axis=1)
+    behind = np.cumprod(np.concatenate([ones, up_to[:, :0:-1]], axis=1), axis=1)
+    mass = ((dense * ahead * behind[:, ::-1]) @ WEIGHTS).sum(axis=-1)
     if kind == OPTIMIST:
         mass = mass + _atoms(first, second)
     mass = np.maximum(mass, 0.0)
@@ -261,19 +274,20 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
 
 
 def _atoms(means: Array, sds: Array) -> Array:
-    """What an optimist's arm wins by standing at its mean: half a chance, if all others
-    are below it.
+    """Return the probability that an optimist's arm wins with its mean: 1/2, if all
+    others are below it.
 
     Arms with the same mean stand together with probability 1/2 each, and then share.
     """
     from scipy.special import ndtr
 
-    # where arm a stands, against arm b (rows, a, b)
-    at, other = means[:, :, None], means[:, None, :]
+    # the mean of arm a, against arm b (rows, a, b)
+    at = means[:, :, None]
+    other = means[:, None, :]
     same = at == other
-    others = np.where(
-        same, 1.0, np.where(at < other, 0.0, ndtr((at - other) / sds[:, None, :]))
-    )
+    below = ndtr((at - other) / sds[:, None, :])
+    below = np.where(at < other, 0.0, below)
+    others = np.where(same, 1.0, below)
     ties = same.sum(axis=2)
     won: Array = 0.5**ties / ties * others.prod(axis=2)
     return won

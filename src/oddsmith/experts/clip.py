@@ -1,4 +1,5 @@
-"""Clipped: predictions kept away from the ends, votes untouched."""
+"""Clipped: predictions clipped away from 0 and 1, with the votes of the unclipped
+ones."""
 
 from dataclasses import dataclass
 
@@ -56,14 +57,13 @@ class Clipped(Wrapper):
 
     def _clipped(self, predictions: Array) -> Array:
         if predictions.size:
-            lowest, highest = (
-                np.minimum.reduce(predictions, axis=None),
-                np.maximum.reduce(predictions, axis=None),
-            )
-            # as most are: nothing to clip
+            lowest = np.minimum.reduce(predictions, axis=None)
+            highest = np.maximum.reduce(predictions, axis=None)
+            # most calls: nothing to clip
             if self.low <= lowest <= highest <= self.high:
                 return predictions
-        if np.isinf(predictions).any():  # clipping would hide it: it is no mean reward
+        # no mean reward is infinite, and clipping would hide it
+        if np.isinf(predictions).any():
             raise ExpertFailed(
                 "Clipped experts must give finite numbers; got an infinite one",
                 kind="values",

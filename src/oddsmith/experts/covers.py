@@ -36,14 +36,15 @@ class Cover(NamedTuple):
 def grid_cover(
     low: object, high: object, *, radius: float, memory: int = _GIB
 ) -> Cover:
-    """A cover of the box low <= θ <= high by the centres of equal cells of
+    """Return a cover of the box low <= θ <= high by the centres of equal cells of
     half-diagonal at most `radius`.
 
     >>> cover = grid_cover([0.0, 0.0], [1.0, 2.0], radius=0.5)
     >>> cover.n, cover.points[0]
     (6, array([0.25      , 0.33333333]))
     """
-    lower, upper = finite("low", low, ndim=1), finite("high", high, ndim=1)
+    lower = finite("low", low, ndim=1)
+    upper = finite("high", high, ndim=1)
     if lower.shape != upper.shape or not (lower < upper).all():
         raise InvalidInput(
             f"low must be below high in every coordinate; got {lower.tolist()} and "
@@ -51,32 +52,25 @@ def grid_cover(
         )
     number("radius", radius, low=0, high=np.inf, open_low=True)
     d = len(lower)
+    widths = (upper - lower).tolist()
 
-    def per_axis(r: float) -> list[int]:
-        return [
-            max(1, int(np.ceil(width * np.sqrt(d) / (2 * r) - 1e-9)))
-            for width in (upper - lower).tolist()
-        ]
+    def cells_per_axis(r: float) -> list[int]:
+        cells = [np.ceil(width * np.sqrt(d) / (2 * r) - 1e-9) for width in widths]
+        return [max(1, int(n)) for n in cells]
 
-    _check_fits(lambda r: prod(per_axis(r)), radius, d, memory, what="grid_cover")
-    counts = per_axis(radius)
-    axes = [
-        lo + (hi - lo) * (np.arange(n) + 0.5) / n
-        for lo, hi, n in zip(lower, upper, counts, strict=True)
-    ]
-    points = np.stack(
-        [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1
-    )
-    actual = float(
-        np.sqrt(
-            sum(
-                ((hi - lo) / (2 * n)) ** 2
-                for lo, hi, n in zip(lower, upper, counts, strict=True)
-            )
-        )
-    )
-    around = float(np.linalg.norm(upper - lower)) / 2
-    return Cover(points, actual, len(points), _volumetric(around, radius, d))
+    def n_cells(r: float) -> int:
+        return prod(cells_per_axis(r))
+
+    _check_fits(n_cells, radius, d, memory, what="grid_cover")
+    axes = list[Array]()
+    squared_radius = 0.0
+    for lo, hi, n in zip(lower, upper, cells_per_axis(radius), strict=True):
+        axes.append(lo + (hi - lo) * (np.arange(n) + 0.5) / n)
+        squared_radius += ((hi - lo) / (2 * n)) ** 2
+    grid = np.meshgrid(*axes, indexing="ij")
+    points = np.stack([axis.ravel() for axis in grid], axis=-1)
+    bound = _volumetric(float(np.linalg.norm(upper - lower)) / 2, radius, d)
+    return Cover(points, float(np.sqrt(squared_radius)), len(points), bound)
 
 
 def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> Cover:
@@ -93,26 +87,31 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
     whole("dim", dim)
     number("bound", bound, low=0, high=np.inf, open_low=True)
     number("radius", radius, low=0, high=np.inf, open_low=True)
-    _check_fits(
-        lambda r: _cells_in_ball(dim, bound, r), radius, dim, memory, what="ball_cover"
-    )
+
+    def n_cells(r: float) -> int:
+        return _cells_in_ball(dim, bound, r)
+
+    _check_fits(n_cells, radius, dim, memory, what="ball_cover")
     points = _cell_centres(dim, bound, radius)
     norms = np.linalg.norm(points, axis=1, keepdims=True)
-    points = points * np.where(norms > bound, bound / np.maximum(norms, bound), 1.0)
+    shrink = np.where(norms > bound, bound / np.maximum(norms, bound), 1.0)
+    points = points * shrink
     return Cover(points, radius, len(points), _volumetric(bound, radius, dim))
 
 
 def _volumetric(bound: float, radius: float, dim: int) -> float:
     """(1 + 2B/ε)^d, or inf where that is beyond a float."""
     with np.errstate(over="ignore"):
-        return float(np.exp(dim * np.log1p(2 * bound / radius)))
+        log_bound = dim * np.log1p(2 * bound / radius)
+        return float(np.exp(log_bound))
 
 
 def _reach(dim: int, bound: float, radius: float) -> tuple[float, int]:
     """Cell side of half-diagonal `radius`, and the squared distance 4(B/side)² within
     which a cell meets the ball."""
     side = 2 * radius / np.sqrt(dim)
-    return side, int(np.floor(4 * (bound / side) ** 2 * (1 + 1e-12)))
+    squared = 4 * (bound / side) ** 2
+    return side, int(np.floor(squared * (1 + 1e-12)))
 
 
 def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
@@ -128,7 +127,8 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
     # too long a table: the cube around the ball is bound enough to refuse
     if limit > 1_000_000:
         return int(min((np.sqrt(float(limit)) + 3.0) ** min(dim, 40), _HUGE))
-    squares = [(2 * k - 1) ** 2 for k in range(1, int((np.sqrt(limit) + 1) / 2) + 1)]
+    most = int((np.sqrt(limit) + 1) / 2)
+    squares = [(2 * k - 1) ** 2 for k in range(1, most + 1)]
     # ways[s]: choices for the axes off centre whose squares sum to s
     ways = np.zeros(limit + 1)
     ways[0] = 1.0
@@ -145,15 +145,16 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
 
 
 def _cell_centres(dim: int, bound: float, radius: float) -> Array:
-    """The centres of the cells that meet the ball, grown axis by axis so that no dead
-    branch is kept."""
+    """Return the centres of the cells that meet the ball, axis by axis, without the
+    cells that are outside already."""
     if radius >= bound:
         return np.zeros((1, dim))
     side, limit = _reach(dim, bound, radius)
     reach = int((np.sqrt(limit) + 1) / 2)
     ticks = np.arange(-reach, reach + 1)
     costs = np.where(ticks == 0, 0, (2 * np.abs(ticks) - 1) ** 2)
-    points, spent = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    points = np.zeros((1, 0), dtype=np.int64)
+    spent = np.zeros(1, dtype=np.int64)
     for _ in range(dim):
         distances = spent[:, None] + costs[None, :]
         row, column = np.nonzero(distances <= limit)
@@ -168,7 +169,8 @@ def _check_fits(
     """Refuse a cover that needs more than `memory` bytes, and name a radius that
     fits."""
     number("memory", memory, low=0, high=np.inf)
-    needed, most = count(radius), memory / (dim * _COORDINATE)
+    needed = count(radius)
+    most = memory / (dim * _COORDINATE)
     if needed <= most:
         return
     if most < 1:
@@ -176,12 +178,17 @@ def _check_fits(
             f"{what} in {dim} dimensions needs {dim * _COORDINATE} bytes for one "
             f"point; got memory={memory}"
         )
-    low, high = radius, radius
+    low = radius
+    high = radius
     while count(high) > most:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     for _ in range(20):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if count(middle) <= most else (middle, high)
+        if count(middle) <= most:
+            high = middle
+        else:
+            low = middle
     size = f"{needed:.3g}" if needed < _HUGE else f"over {_HUGE:g}"
     raise TooLarge(
         f"{what} of radius {radius:g} in {dim} dimensions needs {size} points, more "

@@ -1,4 +1,4 @@
-"""Encoded: experts that read numbers, asked with raw contexts through a schema."""
+"""Encoded: experts that read numbers, behind a schema that encodes raw contexts."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,11 @@ __all__ = ["Encoded"]
 
 @dataclass(frozen=True)
 class Encoded(Wrapper):
-    """`experts` that are asked about `schema.encode(context)`: dicts and rows of data
-    frames become their numbers.
+    """`experts` that get `schema.encode(context)`: dicts and rows of data frames become
+    numbers.
 
-    Where arms come with the call, they are asked about a row for each arm: the numbers
-    of the context, then those that `arm_schema` makes of the arm's features.
+    Where arms come with the call, they get a row for each arm: the numbers of the
+    context, then the numbers of the arm's features by `arm_schema`.
 
     >>> import numpy as np
     >>> from oddsmith.experts.linear import LinearExperts
@@ -64,33 +64,29 @@ class Encoded(Wrapper):
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """The compiled call of the bank inside; a bank that has none is not worth
-        encoding the context twice."""
-        if (
-            kernels.compiled() is None
-            or type(self.experts).advise is not Experts.advise
-        ):
+        """Call the compiled twin of the bank inside. A bank without one returns None,
+        because a second encoding of the context would cost more."""
+        is_compiled = kernels.compiled() is not None
+        if not is_compiled or type(self.experts).advise is not Experts.advise:
             return None
-        return self.experts.advise_and_mix(
-            state, self._encoded(context), log_weights, gamma, eligible
-        )
+        encoded = self._encoded(context)
+        return self.experts.advise_and_mix(state, encoded, log_weights, gamma, eligible)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        return self.experts.update(state, self._read(decision), reward)
+        return self.experts.update(state, self._with_numbers(decision), reward)
 
     def revise(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        return self.experts.revise(state, self._read(decision), before, reward)
+        encoded = self._with_numbers(decision)
+        return self.experts.revise(state, encoded, before, reward)
 
-    def _read(self, decision: Decision) -> Decision:
+    def _with_numbers(self, decision: Decision) -> Decision:
+        """Return the decision with its encoded context."""
         encoded = self._encoded(decision.question)
-        own = (
-            {"context": None, "features": encoded.features}
-            if isinstance(encoded, Offer)
-            else {"context": encoded}
-        )
-        return decision._replace(**own)
+        if isinstance(encoded, Offer):
+            return decision._replace(context=None, features=encoded.features)
+        return decision._replace(context=encoded)
 
     def _encoded(self, context: Context) -> Context:
         if isinstance(context, AnyOffer):

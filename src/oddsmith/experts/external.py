@@ -1,5 +1,5 @@
 """GivenExperts: predictions that are computed elsewhere; the context is the (N, K)
-table itself."""
+table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,28 +38,24 @@ class GivenExperts(Experts):
 
     def predict(self, state: State, context: Context) -> Array:
         if isinstance(context, AnyOffer):
-            return self._offered(context)
-        if (
-            isinstance(context, np.ndarray)
-            and context.dtype == np.float64
-            and context.shape[-2:-1] == (len(self.names),)
-        ):
-            return context
-        predictions = numbers(
-            context, "give a row of numbers for each expert, one per arm"
-        )
+            return self._predict_offer(context)
+        n_experts = len(self.names)
+        is_array = isinstance(context, np.ndarray) and context.dtype == np.float64
+        if is_array and context.shape[-2:-1] == (n_experts,):
+            predictions: Array = context
+            return predictions
+        rows = numbers(context, "give a row of numbers for each expert, one per arm")
         return as_predictions(
-            predictions, n_experts=len(self.names), source="the context of GivenExperts"
+            rows, n_experts=n_experts, source="the context of GivenExperts"
         )
 
-    def _offered(self, offer: AnyOffer) -> Array:
+    def _predict_offer(self, offer: AnyOffer) -> Array:
+        """Return the predictions in an offer; refuse another number of arms."""
         predictions = self.predict((), offer.context)
-        if predictions.shape[:-2] != offer.lead or predictions.shape[-1] != len(
-            offer.arms
-        ):
-            wanted = (
-                f"{len(self.names)} x {len(offer.arms)}, a column for each arm offered"
-            )
+        *lead, _, n_columns = predictions.shape
+        n_arms = len(offer.arms)
+        if tuple(lead) != offer.lead or n_columns != n_arms:
+            wanted = f"{len(self.names)} x {n_arms}, a column for each arm offered"
             raise InvalidInput(
                 f"context must be predictions, {wanted}; got shape {predictions.shape}"
             )

@@ -23,6 +23,10 @@ from oddsmith.core.offer import AnyOffer, Offer
 
 __all__ = ["FunctionExperts"]
 
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 _TAKES = {
     2: "(context) or (context, arm)",
     3: "(context), (context, arm) or (context, arm, features)",
@@ -31,15 +35,15 @@ _TAKES = {
 
 @dataclass(frozen=True)
 class FunctionExperts(Experts):
-    """Experts from functions: `f(context, arm)` gives one number, `f(context)` gives
-    all K of them.
+    """Experts from functions: `f(context, arm)` returns one number, `f(context)`
+    returns all K of them.
 
     `arm` is the arm's name. Without `arms`, they come with the call, and `f(context,
-    arm, features)` may read what is known of each (None if nothing is). One context is
-    a number, a string, a dict, a 1-D array or a row of a data frame; a list, a 2-D
-    array or a data frame is a batch, and each function is called once per row. Rows of
-    data frames are dicts, with None where a value is missing. What a function raises is
-    ExpertFailed, with its name and the first line.
+    arm, features)` gets the features of each (None without any). One context is a
+    number, a string, a dict, a 1-D array or a row of a data frame; a list, a 2-D array
+    or a data frame is a batch, and each function is called once per row. Rows of data
+    frames are dicts, with None where a value is missing. An exception becomes
+    ExpertFailed, with the function's name and the first line.
 
     >>> def night_owl(context, arm):
     ...     return context["hour"] / 24 if arm == "late" else 0.4
@@ -60,23 +64,19 @@ class FunctionExperts(Experts):
                 f"{type(self.functions).__name__}"
             )
         check_names("names", self.functions)
-        object.__setattr__(
-            self, "arms", None if self.arms is None else check_names("arms", self.arms)
-        )
+        allowed: Sequence[int] = (1, 2, 3)
+        if self.arms is not None:
+            allowed = (1, 2)
+            object.__setattr__(self, "arms", check_names("arms", self.arms))
+        arities = {name: _arity(function) for name, function in self.functions.items()}
+        for name, arity in arities.items():
+            if arity not in allowed:
+                raise InvalidInput(
+                    f"functions must take {_TAKES[len(allowed)]}; got {name!r} which "
+                    "takes neither"
+                )
         object.__setattr__(self, "functions", dict(self.functions))
-        object.__setattr__(
-            self,
-            "_arities",
-            {name: _arity(function) for name, function in self.functions.items()},
-        )
-        allowed = (1, 2) if self.arms is not None else (1, 2, 3)
-        if wrong := [
-            name for name, arity in self._arities.items() if arity not in allowed
-        ]:
-            raise InvalidInput(
-                f"functions must take {_TAKES[len(allowed)]}; got {wrong[0]!r} which "
-                "takes neither"
-            )
+        object.__setattr__(self, "_arities", arities)
 
     @property
     def names(self) -> Sequence[str]:
@@ -90,11 +90,12 @@ class FunctionExperts(Experts):
         )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
-        """The same functions, asked about further arms too; one that gives all K
-        numbers knows the old arms only."""
+        """Return the same functions for further arms; a function that returns all K
+        numbers is limited to the old ones."""
         if self.arms is None or 1 in self._arities.values():
             return super().with_arms(state, arms)
-        return FunctionExperts(self.functions, wider_names(self.arms, arms)), state
+        names = wider_names(self.arms, arms)
+        return FunctionExperts(self.functions, names), state
 
     @property
     def takes_offers(self) -> bool:
@@ -105,40 +106,40 @@ class FunctionExperts(Experts):
             if self.arms is not None:
                 refuse_offer(self, context)
             predictions = [self._row(offer) for offer in context.offers]
-            return np.stack(predictions) if context.lead else predictions[0]
+            if context.lead:
+                return np.stack(predictions)
+            return predictions[0]
         if self.arms is None:
             raise arms_needed(self)
-        if type(context) is dict or not is_batch(context):
-            return self._row(Offer(one(context), tuple(self.arms)))
         arms = tuple(self.arms)
-        return np.stack(
-            [self._row(Offer(row, arms)) for row in rows(context)[: length(context)]]
-        )
+        if type(context) is dict or not is_batch(context):
+            return self._row(Offer(one(context), arms))
+        contexts = rows(context)[: length(context)]
+        return np.stack([self._row(Offer(row, arms)) for row in contexts])
 
     def _row(self, offer: Offer) -> Array:
+        functions = self.functions.items()
         answer = [
-            self._predictions(name, function, offer)
-            for name, function in self.functions.items()
+            self._predictions(name, function, offer) for name, function in functions
         ]
         return as_predictions(answer, n_experts=len(answer), source="FunctionExperts")
 
-    def _called(
-        self, name: str, function: Callable[..., object], offer: Offer
-    ) -> object:
-        context, features = one(offer.context), offer.features or {}
-        if self._arities[name] == 3:
-            return [function(context, arm, features.get(arm)) for arm in offer.arms]
-        return (
-            [function(context, arm) for arm in offer.arms]
-            if self._arities[name] == 2
-            else function(context)
-        )
+    def _call(self, name: str, function: Callable[..., object], offer: Offer) -> object:
+        """Return the answer of a function for all arms."""
+        context = one(offer.context)
+        arity = self._arities[name]
+        if arity == 1:
+            return function(context)
+        if arity == 2:
+            return [function(context, arm) for arm in offer.arms]
+        features = offer.features or {}
+        return [function(context, arm, features.get(arm)) for arm in offer.arms]
 
     def _predictions(
         self, name: str, function: Callable[..., object], offer: Offer
     ) -> Array:
         try:
-            answer = self._called(name, function, offer)
+            answer = self._call(name, function, offer)
         except OddsmithError:
             raise
         except Exception as error:
@@ -154,15 +155,16 @@ class FunctionExperts(Experts):
 
 
 def _arity(function: object) -> int:
-    """How many positional arguments a function requires, or -1 for what is no
-    function."""
+    """Return the number of required positional arguments, or -1 if it is no function or
+    has no signature."""
     if not callable(function):
         return -1
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # built-in functions may have no signature
         return -1
-    places = [
-        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return len([p for p in places if p.default is p.empty])
+    arity = 0
+    for parameter in parameters:
+        is_positional = parameter.kind in _POSITIONAL
+        arity += is_positional and parameter.default is parameter.empty
+    return arity

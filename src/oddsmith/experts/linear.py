@@ -28,9 +28,9 @@ class LinearExperts(Experts):
 
     `weights` (N, d), or a `Cover` (expert i is its point i): the context is the
     features of every arm, (…, K, d). `weights` (N, K, d): the context is (…, d), and
-    every arm has weights of its own. NaN in a feature makes the experts sleep on that
-    arm. float32 weights give float32 predictions. `arms` names the arms, where you know
-    them; then weights and contexts for another number of arms are refused.
+    every arm has weights of its own. NaN in a feature means no prediction for that arm.
+    float32 weights give float32 predictions. With names of `arms`, weights and contexts
+    for another number of arms are refused.
 
     >>> bank = LinearExperts(np.array([[1.0, 0.0], [0.0, 2.0]]), link="identity")
     >>> bank.predict((), np.array([[0.1, 0.2], [0.3, 0.1]]))
@@ -63,22 +63,23 @@ class LinearExperts(Experts):
             raise InvalidInput(
                 f"link must be one of {', '.join(_LINKS)}; got {self.link!r}"
             )
-        checked = checked.astype(np.float32 if is_single else np.float64)
+        dtype = np.float32 if is_single else np.float64
+        checked = checked.astype(dtype)
         names = expert_names(self.names, len(checked))
         object.__setattr__(self, "weights", checked)
         object.__setattr__(self, "names", names)
         if self.arms is not None:
-            object.__setattr__(self, "arms", check_names("arms", self.arms))
-            if checked.ndim == 3 and checked.shape[1] != len(self.arms):
+            arms = check_names("arms", self.arms)
+            object.__setattr__(self, "arms", arms)
+            if checked.ndim == 3 and checked.shape[1] != len(arms):
                 raise InvalidInput(
-                    f"weights must be for the {len(self.arms)} arms; got shape "
+                    f"weights must be for the {len(arms)} arms; got shape "
                     f"{checked.shape}"
                 )
         # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights
         # per arm
-        if checked.ndim == 2:
-            columns = checked.T
-        else:
+        columns = checked.T
+        if checked.ndim == 3:
             columns = checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
         object.__setattr__(self, "_columns", np.ascontiguousarray(columns))
 
@@ -104,8 +105,8 @@ class LinearExperts(Experts):
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """Scores, link and vote in one compiled call for one decision of logistic
-        experts; else as other banks."""
+        """Compute scores, link and vote in one compiled call for one decision of
+        logistic experts; otherwise as other banks."""
         is_plain = (
             self.link == "logistic"
             and eligible is None
@@ -123,43 +124,37 @@ class LinearExperts(Experts):
                 )
                 if result is not None:
                     return result
-        return Experts.advise_and_mix(
-            self, state, context, log_weights, gamma, eligible
-        )
+        return super().advise_and_mix(state, context, log_weights, gamma, eligible)
 
     def _predict_offer(self, offer: AnyOffer) -> Array:
-        """Predictions of arms that come with the call; a row's score is a function of
+        """Return predictions of arms that come with the call; a row's score depends on
         that row alone."""
         if not self.takes_offers:
             refuse_offer(self, offer, "give weights (N, d), and no arms")
         features = self._features(arm_rows(offer))
-        link = _LINKS[self.link]
-        return link(row_products(features, self._columns)).swapaxes(-1, -2)
+        scores = row_products(features, self._columns)
+        return _LINKS[self.link](scores).swapaxes(-1, -2)
 
     def _features(self, context: Context) -> Array:
-        """The context as an array (…, K, d), or (…, d) where every arm has weights of
-        its own."""
+        """Return the context as an array (…, K, d), or (…, d) where every arm has
+        weights of its own."""
         columns = self._columns
         if type(context) is np.ndarray and context.dtype == columns.dtype:
             features = context
         else:
             features = self._as_floats(context)
-        has_shared_weights = self.weights.ndim == 2
         n_features = len(columns)
-        if features.shape[-1:] != (n_features,) or (
-            has_shared_weights and features.ndim < 2
-        ):
-            allowed = (
-                f"(…, K, {n_features})" if has_shared_weights else f"(…, {n_features})"
-            )
+        if self.weights.ndim == 3:
+            if features.shape[-1:] != (n_features,):
+                raise InvalidInput(
+                    f"context must have shape (…, {n_features}); got {features.shape}"
+                )
+            return features
+        if features.shape[-1:] != (n_features,) or features.ndim < 2:
             raise InvalidInput(
-                f"context must have shape {allowed}; got {features.shape}"
+                f"context must have shape (…, K, {n_features}); got {features.shape}"
             )
-        if (
-            self.arms is not None
-            and has_shared_weights
-            and features.shape[-2] != len(self.arms)
-        ):
+        if self.arms is not None and features.shape[-2] != len(self.arms):
             raise InvalidInput(
                 f"context must have a row for each of the {len(self.arms)} arms; got "
                 f"{features.shape}"

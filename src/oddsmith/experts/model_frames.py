@@ -1,6 +1,6 @@
 """Contexts with names as data frames, in the columns that a model was fitted on."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,15 @@ from oddsmith.core.contexts import NamedRow, is_table, missing, rows, short_repr
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import InvalidInput, MissingExtra
 
-__all__ = ["NAMES", "as_frame", "check_arms_differ", "ordered"]
+__all__ = ["NAMES", "as_frame", "check_arms_differ", "order_columns"]
 
 
 def as_frame(contexts: Context) -> Any:
-    """Contexts with names as a data frame: polars frames as they are, everything else
-    in pandas, NaN for missing.
+    """Return contexts with names as a data frame: polars frames unchanged, everything
+    else in pandas, NaN for missing.
 
-    A row alone becomes what it is in a batch. Dicts have no order: their columns are
-    sorted, and marked as unordered.
+    A single row has the types that it has in a batch. Dicts have no order: their
+    columns are sorted, and marked as unordered.
     """
     if is_table(contexts) and hasattr(contexts, "to_dicts"):
         return contexts
@@ -29,22 +29,22 @@ def as_frame(contexts: Context) -> Any:
             f"contexts with names need pandas (the extra oddsmith[lab]); {error}"
         ) from error
     if is_table(contexts):
-        return _with_nan(
-            contexts if hasattr(contexts, "iloc") else _converted(contexts.to_pandas)
-        )
+        frame = contexts
+        if not hasattr(contexts, "iloc"):
+            frame = _convert(contexts.to_pandas)
+        return _with_nan(frame)
+    records = list[dict[Any, Any]]()
     each = rows(contexts)
-    if wrong := [row for row in each if not isinstance(row, Mapping)]:
-        raise InvalidInput(
-            f"contexts must be in one form; got a dict and {short_repr(wrong[0])}: "
-            "bring dicts or arrays"
-        )
-    records = [
-        {name: np.nan if missing(value) else value for name, value in row.items()}
-        for row in each
-    ]
-    frame = _converted(lambda: pd.DataFrame(records))
+    for row in each:
+        if not isinstance(row, Mapping):
+            raise InvalidInput(
+                f"contexts must be in one form; got a dict and {short_repr(row)}: "
+                "bring dicts or arrays"
+            )
+        records.append({n: np.nan if missing(v) else v for n, v in row.items()})
+    frame = _convert(lambda: pd.DataFrame(records))
+    # object suits numbers and text alike
     empty = [name for name in frame.columns if frame[name].isna().all()]
-    # which suits numbers and text alike
     frame = frame.astype(dict.fromkeys(empty, object))
     if all(isinstance(row, NamedRow) for row in each):
         return frame
@@ -53,8 +53,8 @@ def as_frame(contexts: Context) -> Any:
     return frame
 
 
-def _converted(convert: Callable[[], Any]) -> Any:
-    """A frame that pandas makes; what it cannot hold is refused."""
+def _convert(convert: Callable[[], Any]) -> Any:
+    """Return a frame that pandas makes; refuse contexts that it cannot hold."""
     try:
         return convert()
     except Exception as error:  # pyarrow and pandas have their own reasons
@@ -65,55 +65,56 @@ def _converted(convert: Callable[[], Any]) -> Any:
 
 
 def _with_nan(frame: Any) -> Any:
-    """A pandas frame whose missing values are NaN, in columns of numpy's types: what
-    models read."""
+    """Return a pandas frame whose missing values are NaN, in columns of numpy's types,
+    for models."""
     changed = {}
-    for place, (name, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        if kind == "category" or (isinstance(kind, np.dtype) and kind != np.object_):
+    for place, (name, dtype) in enumerate(
+        zip(frame.columns, frame.dtypes, strict=True)
+    ):
+        is_numpy = isinstance(dtype, np.dtype)
+        if dtype == "category" or (is_numpy and dtype != np.object_):
             continue
-        column, gaps = frame.iloc[:, place], frame.iloc[:, place].isna()
-        if not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in "iufb":
-            changed[name] = (
-                column.to_numpy(np.float64, na_value=np.nan)
-                if gaps.any()
-                else column.to_numpy()
-            )
-        elif gaps.any() and getattr(kind, "kind", "O") == "O":
-            changed[name] = column.astype(object).where(~gaps, np.nan)
-    return frame.assign(**changed) if changed and frame.columns.is_unique else frame
+        column = frame.iloc[:, place]
+        gaps = column.isna()
+        kind = getattr(dtype, "kind", "O")
+        if is_numpy or kind not in "iufb":
+            if gaps.any() and kind == "O":
+                changed[name] = column.astype(object).where(~gaps, np.nan)
+        elif gaps.any():
+            changed[name] = column.to_numpy(np.float64, na_value=np.nan)
+        else:
+            changed[name] = column.to_numpy()
+    if changed and frame.columns.is_unique:
+        return frame.assign(**changed)
+    return frame
 
 
-def ordered(frame: Any, model: object) -> Any:
-    """The columns that a model was fitted on, in its order; NaN where the frame has
-    none of that name."""
+def order_columns(frame: Any, model: object) -> Any:
+    """Return the columns that a model was fitted on, in its order; NaN in columns that
+    the frame lacks."""
     if not is_table(frame):
         return frame
     booster = _booster(model)
-    fitted, columns = _fitted_names(model, booster), tuple(frame.columns)
-    if (
-        not fitted
-        and hasattr(model, "n_features_in_")
-        and getattr(frame, "attrs", {}).get(_UNORDERED)
-    ):
+    fitted = _fitted_names(model, booster)
+    columns = tuple(frame.columns)
+    is_unordered = getattr(frame, "attrs", {}).get(_UNORDERED)
+    if not fitted and is_unordered and hasattr(model, "n_features_in_"):
         raise InvalidInput(
             "context must be numbers in an array, as those the model was fitted on; "
             f"got a dict, whose order means nothing: fit it on a data frame, or {NAMES}"
         )
-    if fitted and not set(fitted) <= set(columns):
+    absent = [name for name in fitted if name not in columns]
+    if absent:
         check_columns(fitted, columns)
         if not hasattr(frame, "reindex"):
             frame = as_frame(rows(frame))
-        absent = [name for name in fitted if name not in columns]
-        frame = frame.reindex(columns=list(fitted)).astype(
-            dict.fromkeys(absent, object)
-        )
+        frame = frame.reindex(columns=list(fitted))
+        frame = frame.astype(dict.fromkeys(absent, object))
     elif fitted and fitted != columns:
         frame = frame[list(fitted)]
-    return (
-        frame
-        if booster is None or not hasattr(frame, "iloc")
-        else _with_categories(frame, booster)
-    )
+    if booster is None or not hasattr(frame, "iloc"):
+        return frame
+    return _with_categories(frame, booster)
 
 
 def check_arms_differ(
@@ -122,10 +123,11 @@ def check_arms_differ(
     """Refuse arms that a model cannot tell apart: it lacks a column, and none of its
     columns comes with the arms.
 
-    A column that is absent is missing in all rows, which suits a context of which
-    little is known; here it would make the rows of all arms the same, and votes even.
+    An absent column is missing in all rows. For a column of the context this is fine;
+    here it would make the rows of all arms, and so the votes, the same.
     """
-    fitted, columns = _fitted_names(model, _booster(model)), tuple(frame.columns)
+    fitted = _fitted_names(model, _booster(model))
+    columns = tuple(frame.columns)
     absent = [column for column in fitted if column not in columns]
     if not absent or set(fitted) & set(of_arms):
         return
@@ -140,56 +142,50 @@ def check_arms_differ(
 
 
 def _booster(model: object) -> Any:
-    return getattr(
-        model, "booster_", model if hasattr(model, "pandas_categorical") else None
-    )
+    """Return LightGBM's booster, if the model is one or has one."""
+    if hasattr(model, "booster_"):
+        return model.booster_
+    if hasattr(model, "pandas_categorical"):
+        return model
+    return None
 
 
 def _fitted_names(model: object, booster: Any) -> tuple[str, ...]:
-    """The columns that a model was fitted on; none where it was fitted on an array,
-    whose columns LightGBM numbers."""
-    names = getattr(
-        model, "feature_names_in_", () if booster is None else booster.feature_name()
-    )
+    """Return the columns that a model was fitted on; none where it was fitted on an
+    array, whose columns LightGBM numbers."""
+    names: Sequence[object] = ()
+    if hasattr(model, "feature_names_in_"):
+        names = model.feature_names_in_
+    elif booster is not None:
+        names = booster.feature_name()
     fitted = tuple(str(name) for name in names)
-    return (
-        ()
-        if booster is not None
-        and fitted == tuple(f"Column_{i}" for i in range(len(fitted)))
-        else fitted
-    )
+    numbered = tuple(f"Column_{i}" for i in range(len(fitted)))
+    if booster is not None and fitted == numbered:
+        return ()
+    return fitted
 
 
 def _with_categories(frame: Any, booster: Any) -> Any:
-    """The columns that LightGBM was fitted on as categories as such, with those it
-    knows; all other text as numbers.
+    """Return a frame with LightGBM's categorical columns as categories, with the
+    categories of its training; all other text becomes numbers.
 
-    Where the booster does not say which they were, those of text.
+    If the booster does not list its categorical columns, they are the text columns.
     """
-    texts = [
-        name
-        for name, kind in zip(frame.columns, frame.dtypes, strict=True)
-        if str(kind) in _TEXT
-    ]
-    known, settings = booster.pandas_categorical or [], booster.params
+    dtypes = zip(frame.columns, frame.dtypes, strict=True)
+    texts = [name for name, dtype in dtypes if str(dtype) in _TEXT]
+    categories = booster.pandas_categorical or []
+    settings = booster.params
     places = settings.get("categorical_column", settings.get("categorical_feature"))
-    if (
-        not isinstance(places, list)
-        or len(places) != len(known)
-        or not all(isinstance(place, int) for place in places)
-    ):
+    is_listed = isinstance(places, list) and len(places) == len(categories)
+    if not is_listed or not all(isinstance(place, int) for place in places):
         return frame.astype(dict.fromkeys(texts, "category"))
-    kinds = {
-        frame.columns[place]: values
-        for place, values in zip(places, known, strict=True)
-    }
-    frame = frame.astype({name: np.float64 for name in texts if name not in kinds})
-    return frame.assign(
-        **{
-            name: frame[name].astype("category").cat.set_categories(values)
-            for name, values in kinds.items()
-        }
-    )
+    by_name = dict(zip(frame.columns[places], categories, strict=True))
+    plain = [name for name in texts if name not in by_name]
+    frame = frame.astype(dict.fromkeys(plain, np.float64))
+    for name, values in by_name.items():
+        column = frame[name].astype("category")
+        by_name[name] = column.cat.set_categories(values)
+    return frame.assign(**by_name)
 
 
 _TEXT = ("object", "str", "string")

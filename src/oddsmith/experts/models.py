@@ -1,7 +1,7 @@
 """ModelExperts: a dict of trained models, each an expert."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,12 @@ from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.core.prediction_clip import CLIP
 from oddsmith.core.weights import greedy
-from oddsmith.experts.model_frames import NAMES, as_frame, check_arms_differ, ordered
+from oddsmith.experts.model_frames import (
+    NAMES,
+    as_frame,
+    check_arms_differ,
+    order_columns,
+)
 
 __all__ = ["ModelExperts"]
 
@@ -45,28 +50,27 @@ class ModelExperts(Experts):
     """Experts from models with `predict_proba` or `predict` (scikit-learn, LightGBM,
     XGBoost, your own).
 
-    What a model is asked depends on what it is:
-      * `arm_features` (K, m) given: one row [context, features of the arm] per arm, the
-        answer is the reward's mean;
+    The input of a model depends on the settings:
+      * `arm_features` (K, m): one row [context, features of the arm] per arm, and the
+        model predicts the mean reward;
       * `arm_features="context"`: the context already has a row per arm, (…, K, d);
-      * a dict of arm name: model, or a list of K models: each arm's model is asked
-        about the context;
+      * a dict of arm name: model, or a list of K models: each arm's model gets the
+        context;
       * else one model answers for all arms: K columns, by `classes_` where the model
         has the arms as classes.
 
     Without `arms`, they come with the call: one row for each arm, [context, features of
-    the arm], or a data frame with the names of both, and the answer is the reward's
-    mean.
+    the arm], or a data frame with the names of both, and the model predicts the mean
+    reward.
 
     Predictions are clipped to `clip`, votes are taken before, because clipping makes
     ties. `explain` names the experts whose predictions are at an end of it. Each model
     is called once per batch (once per arm, where each arm has its own). Dicts and rows
-    with names reach the models as a data frame; a model that was fitted on one gets its
-    columns in that order, NaN where one is absent, and no others; where a column is
-    absent and arms of the call bring none that the model reads, it could not tell them
-    apart, which is refused.
-    `version` names the models' training run: it is the part of them that a saved agent
-    remembers.
+    with names become a data frame. A model that was fitted on one gets exactly its
+    columns, in that order, NaN where one is absent. If a column is absent and the arms
+    of the call have no column of the model, the call is refused: their rows would all
+    be the same. `version` names the models' training run; a saved agent contains it
+    instead of the models.
 
     >>> class Fan:
     ...     def predict(self, X):
@@ -90,21 +94,19 @@ class ModelExperts(Experts):
                 f"{type(self.models).__name__}"
             )
         check_names("names", self.models)
-        object.__setattr__(
-            self, "arms", None if self.arms is None else check_names("arms", self.arms)
-        )
-        if self.arms is None and self.arm_features is not None:
+        if self.arms is not None:
+            object.__setattr__(self, "arms", check_names("arms", self.arms))
+        elif self.arm_features is not None:
             raise InvalidInput(
                 "arm_features must come with the call where the arms do: leave them out"
             )
         if not isinstance(self.clip, tuple) or len(self.clip) != 2:
             raise InvalidInput(f"clip must be a pair (low, high); got {self.clip!r}")
         check_range(*self.clip)
-        object.__setattr__(
-            self,
-            "models",
-            {name: self._per_arm(name, model) for name, model in self.models.items()},
-        )
+        models = {
+            name: self._per_arm(name, model) for name, model in self.models.items()
+        }
+        object.__setattr__(self, "models", models)
         if self.arm_features is not None and not isinstance(self.arm_features, str):
             features = _arm_numbers(self.arm_features)
             if len(features) != len(self._arms):
@@ -145,10 +147,10 @@ class ModelExperts(Experts):
 
     def split(self) -> tuple["ModelExperts", ...]:
         """One bank for each model, so that a guard can tell them apart."""
-        rest = (self.arms, self.arm_features, self.clip, self.version)
-        return tuple(
-            ModelExperts({name: model}, *rest) for name, model in self.models.items()
-        )
+        parts = list[ModelExperts]()
+        for name, model in self.models.items():
+            parts.append(replace(self, models={name: model}))
+        return tuple(parts)
 
     def predict(self, state: State, context: Context) -> Array:
         return np.clip(self._raw(context), *self.clip)
@@ -163,82 +165,78 @@ class ModelExperts(Experts):
         return np.repeat(np.array([self.clip]), len(self.models), axis=0)
 
     def _raw(self, context: Context) -> Array:
-        """Unclipped predictions (…, N, K), arms outermost in memory."""
+        """Return unclipped predictions (…, N, K), arms outermost in memory."""
         if isinstance(context, AnyOffer):
-            rows, shape = self._offered(context), (*context.lead, len(context.arms))
+            rows = self._offer_rows(context)
+            shape = (*context.lead, len(context.arms))
         else:
             rows, lead = self._rows(context)
             shape = (*lead, len(self._arms))
-        mean = np.stack(
-            [
-                self._ask_or_fail(name, model, rows)
-                for name, model in self.models.items()
-            ],
-            axis=-1,
-        )
-        return np.swapaxes(mean.reshape(*shape, len(self.models)), -1, -2)
+        models = self.models.items()
+        means = [self._ask_or_fail(name, model, rows) for name, model in models]
+        mean = np.stack(means, axis=-1).reshape(*shape, len(means))
+        return np.swapaxes(mean, -1, -2)
 
-    def _offered(self, offer: AnyOffer) -> Any:
-        """A row for each arm that came with the call: a frame where context or features
-        have names."""
+    def _offer_rows(self, offer: AnyOffer) -> Any:
+        """Return a row for each arm that came with the call: a frame where context or
+        features have names."""
         if self.arms is not None:
             refuse_offer(self, offer)
-        if not self._bare and any(map(_has_names, offer.offers)):
-            frame = as_frame(arm_records(offer))
-            if len(offer.arms) == 1:  # of which nothing need be known
-                return frame
-            known = [
-                row
-                for one in offer.offers
-                for row in (one.features or {}).values()
-                if row is not None
-            ]
-            of_arms = {str(name) for row in known for name in row}
-            for name, model in self.models.items():
-                check_arms_differ(frame, model, name=name, of_arms=of_arms)
+        if self._bare or not any(map(_has_names, offer.offers)):
+            rows = arm_rows(offer)
+            return rows.reshape(-1, rows.shape[-1])
+        frame = as_frame(arm_records(offer))
+        if len(offer.arms) == 1:  # there is no other arm to confuse it with
             return frame
-        rows = arm_rows(offer)
-        return rows.reshape(-1, rows.shape[-1])
+        of_arms = set[str]()
+        for one in offer.offers:
+            for row in (one.features or {}).values():
+                of_arms.update(str(name) for name in row or ())
+        for name, model in self.models.items():
+            check_arms_differ(frame, model, name=name, of_arms=of_arms)
+        return frame
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
         """The rows for the models, and the batch axes."""
         if self.arm_features is None and has_names(context) and not self._bare:
-            return (
-                (as_frame(context), (length(context),))
-                if is_batch(context)
-                else (as_frame([context]), ())
-            )
-        by_arms = isinstance(self.arm_features, np.ndarray)
-        features = (
-            np.atleast_1d(numbers(context, NAMES)) if by_arms else _as_features(context)
-        )
-        n_arms = len(self._arms)
-        if features.shape[-1] == 0 and not by_arms:
+            if is_batch(context):
+                return as_frame(context), (length(context),)
+            return as_frame([context]), ()
+        if isinstance(self.arm_features, np.ndarray):
+            features = np.atleast_1d(numbers(context, NAMES))
+            return self._with_arm_features(features, self.arm_features)
+        features = _as_features(context)
+        *lead, n_columns = features.shape
+        if n_columns == 0:
             raise InvalidInput(
                 "context must have at least one number; got none, shape "
                 f"{features.shape}"
             )
-        if self.arm_features is None:
-            return features.reshape(-1, features.shape[-1]), features.shape[:-1]
-        if isinstance(self.arm_features, str):
+        if self.arm_features == "context":
+            n_arms = len(self._arms)
             if features.shape[-2:-1] != (n_arms,):
                 raise InvalidInput(
                     f"context must have shape (…, {n_arms}, d), a row per arm; got "
                     f"{features.shape}"
                 )
-            return features.reshape(-1, features.shape[-1]), features.shape[:-2]
-        lead = features.shape[:-1]
-        spread = np.broadcast_to(
-            features[..., None, :], (*lead, n_arms, features.shape[-1])
-        )
-        own = np.asarray(self.arm_features)
+            lead = lead[:-1]
+        return features.reshape(-1, n_columns), tuple(lead)
+
+    def _with_arm_features(
+        self, features: Array, own: Array
+    ) -> tuple[Array, tuple[int, ...]]:
+        """Return a row [context, features of the arm] for each arm, and the batch
+        axes."""
+        *lead, n_columns = features.shape
+        n_arms = len(own)
+        contexts = np.broadcast_to(features[..., None, :], (*lead, n_arms, n_columns))
         arms = np.broadcast_to(own, (*lead, *own.shape))
-        joined = np.concatenate([spread, arms], axis=-1)
-        return joined.reshape(-1, joined.shape[-1]), lead
+        rows = np.concatenate([contexts, arms], axis=-1)
+        return rows.reshape(-1, rows.shape[-1]), tuple(lead)
 
     def _ask_or_fail(self, name: str, model: Any, rows: Any) -> Array:
-        """The answers of `_ask`; an exception of the model becomes one sentence that
-        names the model."""
+        """Return the answers of `_ask`; turn an exception of the model into one
+        sentence with the model's name."""
         try:
             return self._ask(name, model, rows)
         except OddsmithError:
@@ -247,63 +245,62 @@ class ModelExperts(Experts):
             raise failure_of(f"model {name!r}", error) from error
 
     def _ask(self, name: str, model: Any, rows: Any) -> Array:
-        """One model's answers for all rows and arms, flat (rows · K)."""
-        n = len(rows)
+        """Return one model's answers for all rows and arms, flat (rows · K)."""
         if isinstance(model, tuple):
-            return np.stack(
-                [_mean_reward(name, one, ordered(rows, one)) for one in model], axis=-1
-            ).reshape(-1)
-        rows = ordered(rows, model)
+            means = [_mean_reward(name, one, order_columns(rows, one)) for one in model]
+            return np.stack(means, axis=-1).reshape(-1)
+        n = len(rows)
+        rows = order_columns(rows, model)
         if self.arm_features is not None or self.arms is None:
             return _mean_reward(name, model, rows)
-        classes = (
-            getattr(model, "classes_", None)
-            if hasattr(model, "predict_proba")
-            else None
-        )
-        mean = _numbers(
-            name,
-            model.predict_proba(rows)
-            if hasattr(model, "predict_proba")
-            else model.predict(rows),
-        )
-        if classes is not None and mean.ndim == 2 and mean.shape[1] == len(classes):
-            mean = _by_arm(name, mean, classes, self.arms)
-        if mean.shape != (n, len(self.arms)):
-            allowed = f"{n} x {len(self.arms)} numbers, one per arm"
+        mean = _call(name, model, rows)
+        if hasattr(model, "predict_proba"):
+            classes = getattr(model, "classes_", None)
+            if classes is not None and mean.ndim == 2 and mean.shape[1] == len(classes):
+                mean = _by_arm(name, mean, classes, self.arms)
+        n_arms = len(self.arms)
+        if mean.shape != (n, n_arms):
+            allowed = f"{n} x {n_arms} numbers, one per arm"
             raise ExpertFailed(
                 f"model {name!r} must give {allowed}; got {mean.shape}", kind="shape"
             )
         return mean.reshape(-1)
 
     def _per_arm(self, name: str, model: object) -> Any:
-        """A tuple of K models where each arm has its own, in the order of the arms;
-        else the model."""
-        if self.arms is None and isinstance(model, Mapping | Sequence):
+        """Return a tuple of K models where each arm has its own, in the order of the
+        arms; else the model."""
+        if not isinstance(model, Mapping | Sequence):
+            _check_model(name, model)
+            return model
+        if self.arms is None:
             raise InvalidInput(
                 f"model {name!r} must be one model for all arms where these come with "
                 "the call"
             )
         if isinstance(model, Mapping):
-            if set(model) != set(self._arms):
+            if set(model) != set(self.arms):
                 raise InvalidInput(
                     f"model {name!r} must have one model for each arm "
-                    f"{list(self._arms)}; got {list(model)}"
+                    f"{list(self.arms)}; got {list(model)}"
                 )
-            model = [model[arm] for arm in self._arms]
-        each = tuple(model) if isinstance(model, Sequence) else (model,)
-        if isinstance(model, Sequence) and len(each) != len(self._arms):
+            model = [model[arm] for arm in self.arms]
+        if len(model) != len(self.arms):
             raise InvalidInput(
-                f"model {name!r} must be {len(self._arms)} models, one per arm; got "
-                f"{len(each)}"
+                f"model {name!r} must be {len(self.arms)} models, one per arm; got "
+                f"{len(model)}"
             )
-        for one in each:
-            if not hasattr(one, "predict_proba") and not hasattr(one, "predict"):
-                raise InvalidInput(
-                    f"model {name!r} must have predict_proba or predict; got "
-                    f"{type(one).__name__}"
-                )
-        return each if isinstance(model, Sequence) else model
+        for one in model:
+            _check_model(name, one)
+        return tuple(model)
+
+
+def _check_model(name: str, model: object) -> None:
+    """Refuse an object without predict_proba and predict."""
+    if not hasattr(model, "predict_proba") and not hasattr(model, "predict"):
+        raise InvalidInput(
+            f"model {name!r} must have predict_proba or predict; got "
+            f"{type(model).__name__}"
+        )
 
 
 def _arm_numbers(features: object) -> Array:
@@ -318,14 +315,15 @@ def _arm_numbers(features: object) -> Array:
 
 
 def _has_names(offer: Offer) -> bool:
-    return has_names(offer.context) or any(
-        has_names(row) for row in (offer.features or {}).values()
-    )
+    if has_names(offer.context):
+        return True
+    features = offer.features or {}
+    return any(map(has_names, features.values()))
 
 
 def _as_features(context: Context) -> Array:
-    """A context, or a batch of them, as an array of at least one axis; text stays for
-    models that read it."""
+    """Return a context, or a batch of them, as an array of at least one axis; text
+    stays for models that read it."""
     if has_names(context) or isinstance(context, np.ma.MaskedArray):
         return np.atleast_1d(numbers(context, NAMES))
     features = np.atleast_1d(as_array(context))
@@ -340,19 +338,17 @@ def _as_features(context: Context) -> Array:
 
 
 def _mean_reward(name: str, model: Any, rows: Any) -> Array:
-    """E[reward] per row: the probability of the second of two classes, or the
-    regression's value."""
-    classifier = hasattr(model, "predict_proba")
-    mean = _numbers(
-        name, model.predict_proba(rows) if classifier else model.predict(rows)
-    )
-    if mean.ndim == 2 and mean.shape[1] == 2:
+    """Return E[reward] of each row: the probability of the second of two classes, or
+    the regression's value."""
+    mean = _call(name, model, rows)
+    n_columns = mean.shape[1] if mean.ndim == 2 else 0
+    if n_columns == 2:
         mean = mean[:, 1]
-    # a classifier trained on one class only: its label is the sure reward
-    elif mean.ndim == 2 and mean.shape[1] == 1:
-        mean = (
-            np.full(len(mean), float(model.classes_[0])) if classifier else mean[:, 0]
-        )
+    elif n_columns == 1:
+        mean = mean[:, 0]
+        # a classifier trained on one class only: its label is the sure reward
+        if hasattr(model, "predict_proba"):
+            mean = np.full(len(mean), float(model.classes_[0]))
     if mean.shape != (len(rows),):
         wanted = f"one number per row, {len(rows)} of them"
         raise ExpertFailed(
@@ -364,10 +360,10 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
 def _by_arm(
     name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str]
 ) -> Array:
-    """A classifier's columns in the order of the arms: its classes are names of arms,
-    or else 0 … K-1.
+    """Return a classifier's columns in the order of the arms: its classes are names of
+    arms, or else 0 … K-1.
 
-    Of two arms the classes must be names: 0 and 1 are usually those of a reward. An arm
+    With two arms, the classes must be names: 0 and 1 usually mean the reward. An arm
     that the classifier never saw has probability 0.
     """
     labels = np.asarray(classes).tolist()
@@ -387,12 +383,19 @@ def _by_arm(
 
 
 def _classes_allowed(arms: Sequence[str]) -> str:
-    numbered = "" if len(arms) == 2 else f", or 0 … {len(arms) - 1}"
-    return f"classes among the arms {list(arms)}{numbered}"
+    allowed = f"classes among the arms {list(arms)}"
+    if len(arms) == 2:
+        return allowed
+    return f"{allowed}, or 0 … {len(arms) - 1}"
 
 
-def _numbers(name: str, mean: object) -> Array:
+def _call(name: str, model: Any, rows: Any) -> Array:
+    """Return the probabilities of a classifier, or the predictions of a regressor, as
+    float64."""
+    if hasattr(model, "predict_proba"):
+        answer = model.predict_proba(rows)
+    else:
+        answer = model.predict(rows)
     source = f"model {name!r}"
-    return no_infinity(
-        as_floats(mean, source=source).astype(np.float64, copy=False), source=source
-    )
+    floats = as_floats(answer, source=source).astype(np.float64, copy=False)
+    return no_infinity(floats, source=source)

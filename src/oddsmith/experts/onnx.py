@@ -43,14 +43,15 @@ class OnnxExperts(Experts):
                 f"files must be a dict of name: path; got {type(self.files).__name__}"
             )
         check_names("names", self.files)
-        contents = {name: _content(name, file) for name, file in self.files.items()}
-        models = {name: _OnnxModel(name, content) for name, content in contents.items()}
-        object.__setattr__(
-            self, "version", sha256(b"".join(contents.values())).hexdigest()[:16]
-        )
-        bank = ModelExperts(
-            models, self.arms, self.arm_features, self.clip, self.version
-        )
+        models = dict[str, _OnnxModel]()
+        digest = sha256()
+        for name, file in self.files.items():
+            content = _content(name, file)
+            digest.update(content)
+            models[name] = _OnnxModel(name, content)
+        version = digest.hexdigest()[:16]
+        bank = ModelExperts(models, self.arms, self.arm_features, self.clip, version)
+        object.__setattr__(self, "version", version)
         object.__setattr__(self, "arms", bank.arms)
         object.__setattr__(self, "_bank", bank)
 
@@ -99,20 +100,20 @@ class _OnnxModel:
             )
         # onnxruntime raises its own kinds for every sort of broken file
         except Exception as error:
+            first_line = str(error).splitlines()[0]
             raise BadFile(
-                f"expert {name!r} must be an ONNX model; "
-                f"{str(error).splitlines()[0]:.200}"
+                f"expert {name!r} must be an ONNX model; {first_line:.200}"
             ) from error
-        outputs = [
-            output for output in self._session.get_outputs() if output.type in _FLOATS
-        ]
-        if len(self._session.get_inputs()) != 1 or not outputs:
+        inputs = self._session.get_inputs()
+        outputs = [one for one in self._session.get_outputs() if one.type in _FLOATS]
+        if len(inputs) != 1 or not outputs:
             raise BadFile(
                 f"expert {name!r} must have one input and a float output (export "
                 "classifiers without ZipMap)"
             )
         self._name = name
-        self._input, self._output = self._session.get_inputs()[0], outputs[-1]
+        self._input = inputs[0]
+        self._output = outputs[-1]
 
     def predict(self, rows: object) -> Array:
         dtype = _FLOATS.get(self._input.type)
@@ -121,9 +122,8 @@ class _OnnxModel:
                 f"expert {self._name!r} must take floats; it takes {self._input.type}"
             )
         inputs = {self._input.name: numbers(rows).astype(dtype)}
-        return np.asarray(
-            self._session.run([self._output.name], inputs)[0], dtype=np.float64
-        )
+        answers = self._session.run([self._output.name], inputs)
+        return np.asarray(answers[0], dtype=np.float64)
 
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}

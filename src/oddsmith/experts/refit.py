@@ -1,15 +1,15 @@
-"""RefittedExperts: regressors that are fitted anew, at fixed counts of rewards, to the
-last rows.
+"""RefittedExperts: regressors that are fitted again to the last rows, at fixed counts
+of rewards.
 
-The state is the rows and the count of the last refit; a fitted model is never part of
-it. It is a cache, known by a digest of the rows it was fitted to, and rebuilt from them
-wherever it is missing: in a process that loads a saved agent, or for a second agent of
-the same policy.
-"""
+The state contains the rows and the count of the last refit, but no fitted model. Models
+are a cache, keyed by a digest of the rows they were fitted to, and rebuilt from them
+wherever one is missing: in a process that loads a saved agent, or for a second agent of
+the same policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +43,8 @@ class RefittedState(NamedTuple):
     a ring of rows.
 
     Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of
-    the last refit's before the next one. `columns` are what the numbers of rows stand
-    for, and `width` is how many there were at the last refit.
+    the last refit's before the next one. `columns` describe the numbers of rows, and
+    `width` is their number at the last refit.
     """
 
     learnt: int
@@ -64,24 +64,25 @@ class RefittedExperts(Experts):
 
     A model predicts the reward from the context's numbers and K columns for the arm, 1
     in the drawn one's: one without interactions (a plain linear regression) ranks arms
-    alike in every context. All models sleep until they are first fitted, at `first`
-    rewards, and are fitted anew each time the rewards are `pace` times as many (every
-    `window`/2 of them at last), to the last `window` rows, oldest first, inside
-    `update`. A copy of the model is fitted, with `seed` in every `random_state` that is
-    no number yet, so that the same rows give the same fit. A missing number stays NaN
-    for models whose scikit-learn tags allow it; else the mean of its column over the
-    rows fitted to stands for it, and for all models 0 where a whole column is missing.
-    Numbers are those of `experts.columns`: a column for every number, category and gap
-    learnt from; a fit knows the columns of its time. Without `arms`, they come with the
-    call: a model predicts the reward from the numbers of the context and of the arm's
-    features (by `arm_schema`), and learns of drawn arms alone. Predictions are clipped
-    to `clip`, votes are taken before.
-    Memory: 1.5 · window · d, and the last four fits of each model.
+    alike in every context. All models make no prediction until `first` rewards. Then
+    `update` fits them each time the number of rewards has grown by the factor `pace`
+    (at the latest after `window`/2 rewards), to the last `window` rows, oldest first.
+    It fits a copy, with `seed` in every `random_state` that is no number yet, so that
+    the same rows give the same fit.
 
-    What a model raises in `fit` is kept and raised at the next call, as ExpertFailed:
-    the state depends on the rewards alone, and `Guarded` can let that model sleep until
-    it is fitted again. `version` names the models in a saved agent; if None, and all
-    have `get_params`, their parameters do. States have no batch axes; contexts may.
+    A missing number stays NaN for models whose scikit-learn tags allow it. For others
+    it is the mean of its column over the rows; a column without any number is 0 for all
+    models. Learning adds a column for every number, category and gap
+    (`contexts/columns.py`); a fit uses the columns of its time. Without `arms`, they
+    come with the call: a model predicts the reward from the numbers of the context and
+    of the arm's features (by `arm_schema`), and learns from drawn arms alone.
+    Predictions are clipped to `clip`, votes are taken before. Memory: 1.5 · window · d,
+    and the last four fits of each model.
+
+    An exception in `fit` is stored and raised at the next call, as ExpertFailed: the
+    state depends on the rewards alone, and `Guarded` can skip that model until its next
+    fit. `version` names the models in a saved agent; if None, and all have
+    `get_params`, their parameters do. States have no batch axes; contexts may.
 
     >>> class Mean:
     ...     def fit(self, X, y):
@@ -116,42 +117,31 @@ class RefittedExperts(Experts):
     learns = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "arms", None if self.arms is None else check_names("arms", self.arms)
-        )
-        if self.arms is not None and self.arm_schema is not None:
-            raise InvalidInput(
-                "arm_schema is for arms that come with the call: leave it or the arms "
-                "out"
-            )
+        if self.arms is not None:
+            object.__setattr__(self, "arms", check_names("arms", self.arms))
+            if self.arm_schema is not None:
+                raise InvalidInput(
+                    "arm_schema is for arms that come with the call: leave it or the "
+                    "arms out"
+                )
         if not isinstance(self.models, Mapping):
             raise InvalidInput(
                 "models must be a dict of name: regressor; got "
                 f"{type(self.models).__name__}"
             )
         check_names("names", self.models)
-        for what, low, high in (
-            ("window", 2, 2**31),
-            ("first", 1, self.window),
-            ("seed", 0, 2**32 - 1),
-        ):
-            whole(what, getattr(self, what), low=low, high=high)
+        whole("window", self.window, low=2, high=2**31)
+        whole("first", self.first, low=1, high=self.window)
+        whole("seed", self.seed, low=0, high=2**32 - 1)
         number("pace", self.pace, low=1, high=np.inf)
         check_range(*self.clip)
-        object.__setattr__(
-            self,
-            "models",
-            {n: unfitted(n, model, self.seed) for n, model in self.models.items()},
-        )
-        if self.version is None and all(
-            hasattr(model, "get_params") for model in self.models.values()
-        ):
-            object.__setattr__(self, "version", settings(dict(self.models)))
-        object.__setattr__(
-            self,
-            "_refits",
-            tuple(Refits(name, model) for name, model in self.models.items()),
-        )
+        models = {name: unfitted(name, m, self.seed) for name, m in self.models.items()}
+        object.__setattr__(self, "models", models)
+        has_settings = all(hasattr(model, "get_params") for model in models.values())
+        if self.version is None and has_settings:
+            object.__setattr__(self, "version", settings(models))
+        refits = tuple(Refits(name, model) for name, model in models.items())
+        object.__setattr__(self, "_refits", refits)
 
     @property
     def names(self) -> Sequence[str]:
@@ -168,27 +158,29 @@ class RefittedExperts(Experts):
     def split(self) -> "tuple[RefittedExperts, ...]":
         """One bank for each model, on the same state and fits, so that a guard can tell
         them apart."""
-        parts = tuple(
-            replace(self, models={name: model}) for name, model in self.models.items()
-        )
-        for part, refits in zip(parts, self._refits, strict=True):
+        parts = list[RefittedExperts]()
+        for refits in self._refits:
+            part = replace(self, models={refits.name: self.models[refits.name]})
             object.__setattr__(part, "_refits", (refits,))
-        return parts
+            parts.append(part)
+        return tuple(parts)
 
     def init(self, shape: tuple[int, ...] = ()) -> RefittedState:
-        """No rows; contexts that are learnt from say which columns they have."""
+        """Return a state without rows and columns."""
         if shape:
             raise InvalidInput(
                 "RefittedExperts must have a state without batch axes, shape (); got "
                 f"{shape}"
             )
-        rings = (
-            np.zeros((self.first, 0)),
-            np.zeros(self.first, np.int64),
-            np.zeros(self.first),
-        )
         return RefittedState(
-            0, 0, 0, np.zeros(16, np.uint8), empty_row_columns(), *rings
+            learnt=0,
+            fitted=0,
+            width=0,
+            digest=np.zeros(16, np.uint8),
+            columns=empty_row_columns(),
+            rows=np.zeros((self.first, 0)),
+            arms=np.zeros(self.first, np.int64),
+            rewards=np.zeros(self.first),
         )
 
     def predict(self, state: RefittedState, context: Context) -> Array:
@@ -197,21 +189,17 @@ class RefittedExperts(Experts):
     def advise(
         self, state: RefittedState, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Clipped predictions, and greedy votes on those that are not; NaN and no votes
-        before the first fit."""
-        rows = self._asked(state, context)
-        lead, n_arms = rows.shape[:-2], rows.shape[-2]
-        if not state.fitted:
-            raw = np.full((*lead, len(self.models), n_arms), np.nan)
-        else:
-            inputs = rows.reshape(-1, rows.shape[-1])
-            fits = (
-                refits.at(state.digest.tobytes(), lambda: self._table(state))
-                for refits in self._refits
-            )
-            raw = np.stack(
-                [fit.predict(inputs).reshape(*lead, n_arms) for fit in fits], axis=-2
-            )
+        """Return clipped predictions, and greedy votes on unclipped ones; before the
+        first fit, NaN and no votes."""
+        rows = self._model_rows(state, context)
+        *lead, n_arms, n_columns = rows.shape
+        raw = np.full((*lead, len(self.models), n_arms), np.nan)
+        if state.fitted:
+            inputs = rows.reshape(-1, n_columns)
+            digest = state.digest.tobytes()
+            for i, refits in enumerate(self._refits):
+                fit = refits.at(digest, lambda: self._table(state))
+                raw[..., i, :] = fit.predict(inputs).reshape(*lead, n_arms)
         return np.clip(raw, *self.clip), greedy(raw, eligible)
 
     def prediction_bounds(self, state: RefittedState) -> Array:
@@ -220,122 +208,120 @@ class RefittedExperts(Experts):
     def update(
         self, state: RefittedState, decision: Decision, reward: Real
     ) -> RefittedState:
-        """The ring gains the drawn row, in place; then, if it is due, all models are
-        fitted anew."""
-        question, arm, value = (
-            decision.question,
-            decision.number,
-            number("reward", reward, low=0, high=1),
-        )
-        if (
-            self.arms is None
-            and isinstance(question, Offer)
-            and isinstance(arm, int | np.integer)
-        ):
-            drawn = question.only(int(arm))
-            known = None if drawn.features is None else drawn.features[drawn.arms[0]]
-            columns = learn_row(state.columns, drawn.context, known, self._schemas)
-            x = read_offer(columns, drawn, self._schemas)[0]
-        else:
-            n_arms = len(self._fixed(question))
-            columns = learn_row(state.columns, question, None, self._schemas)
-            x = self._encoded(columns, question)
-            if (
-                x.ndim != 1
-                or not isinstance(arm, int | np.integer)
-                or not 0 <= arm < n_arms
-            ):
-                raise InvalidInput(
-                    f"decision must be one of {n_arms} arms in one context; got arm "
-                    f"{arm!r:.60}"
-                )
+        """Add the drawn row to the ring, in place; then fit all models, if a refit is
+        due."""
+        arm = decision.number
+        value = number("reward", reward, low=0, high=1)
+        columns, x = self._drawn_row(state.columns, decision.question, arm)
         state = self._with_columns(state, columns)
         slot = state.learnt % len(state.rows)
-        state.rows[slot], state.arms[slot], state.rewards[slot] = x, arm, value
+        state.rows[slot] = x
+        state.arms[slot] = arm
+        state.rewards[slot] = value
         state = state._replace(learnt=state.learnt + 1)
-        return (
-            self._refitted(state) if state.learnt >= self._due(state.fitted) else state
-        )
+        if state.learnt >= self._due(state.fitted):
+            return self._refit(state)
+        return state
+
+    def _drawn_row(
+        self, columns: RowColumns, question: Any, arm: Any
+    ) -> tuple[RowColumns, Array]:
+        """Return the columns after this decision, and the numbers (d) of the drawn
+        arm's row."""
+        is_single = isinstance(arm, int | np.integer)
+        if self.arms is None and isinstance(question, Offer) and is_single:
+            drawn = question.only(int(arm))
+            features = None
+            if drawn.features is not None:
+                features = drawn.features[drawn.arms[0]]
+            columns = learn_row(columns, drawn.context, features, self._schemas)
+            return columns, read_offer(columns, drawn, self._schemas)[0]
+        n_arms = len(self._fixed(question))
+        columns = learn_row(columns, question, None, self._schemas)
+        x = self._encoded(columns, question)
+        if x.ndim != 1 or not is_single or not 0 <= arm < n_arms:
+            raise InvalidInput(
+                f"decision must be one of {n_arms} arms in one context; got arm "
+                f"{arm!r:.60}"
+            )
+        return columns, x
 
     @property
     def _schemas(self) -> Schemas:
         return Schemas(self.schema, self.arm_schema)
 
     def _with_columns(self, state: RefittedState, columns: RowColumns) -> RefittedState:
-        """The state with further columns, which were 0 or missing in its rows."""
+        """Return the state with further columns, which were 0 or missing in its
+        rows."""
         if columns is state.columns:
             return state
-        more = (
-            columns.fill[state.rows.shape[-1] :]
-            if state.learnt
-            else np.zeros(len(columns.is_own))
-        )
-        rows = np.concatenate([state.rows, np.tile(more, (len(state.rows), 1))], axis=1)
+        n_rows, n_before = state.rows.shape
+        more = np.zeros(len(columns.is_own))
+        if state.learnt:
+            more = columns.fill[n_before:]
+        rows = np.concatenate([state.rows, np.tile(more, (n_rows, 1))], axis=1)
         return state._replace(columns=columns, rows=rows)
 
     def _due(self, fitted: int) -> int:
-        return next_refit(fitted, self.pace, self.window) if fitted else self.first
+        if fitted:
+            return next_refit(fitted, self.pace, self.window)
+        return self.first
 
-    def _refitted(self, state: RefittedState) -> RefittedState:
-        """The state with this count as that of its last refit, and room for the rows
-        until the next; models fitted."""
-        room = min(self._due(state.learnt), self.window + self.window // 2) - len(
-            state.rows
-        )
+    def _refit(self, state: RefittedState) -> RefittedState:
+        """Fit the models; return the state of this refit, with room for the rows until
+        the next one."""
+        room = min(self._due(state.learnt), self.window + self.window // 2)
+        more = room - len(state.rows)
         state = state._replace(fitted=state.learnt, width=state.rows.shape[-1])
         table = self._table(state)
-        hashed = blake2b(
-            repr(table[0].shape).encode() + table[0].tobytes() + table[1].tobytes(),
-            digest_size=16,
-        )
+        x, rewards = table
+        content = repr(x.shape).encode() + x.tobytes() + rewards.tobytes()
+        digest = blake2b(content, digest_size=16).digest()
         for refits in self._refits:
-            refits.at(hashed.digest(), lambda: table)
+            refits.at(digest, lambda: table)
         return state._replace(
-            digest=np.frombuffer(hashed.digest(), np.uint8).copy(),
-            rows=longer(state.rows, room),
-            arms=longer(state.arms, room),
-            rewards=longer(state.rewards, room),
+            digest=np.frombuffer(digest, np.uint8).copy(),
+            rows=longer(state.rows, more),
+            arms=longer(state.arms, more),
+            rewards=longer(state.rewards, more),
         )
 
     def _table(self, state: RefittedState) -> TrainingRows:
-        """The training rows of the last refit, with their arms, and rewards, oldest
+        """Return the rows of the last refit, with their arms, and rewards, oldest
         first."""
-        at = latest(state.fitted, min(state.fitted, self.window), len(state.rows))
-        return self._with_arms(
-            state.rows[at, : state.width], state.arms[at]
-        ), state.rewards[at]
+        n = min(state.fitted, self.window)
+        at = latest(state.fitted, n, len(state.rows))
+        rows = state.rows[at, : state.width]
+        return self._with_arms(rows, state.arms[at]), state.rewards[at]
 
     def _with_arms(self, x: Array, arms: Ints) -> Array:
-        """The numbers (n, d) and K columns for the arm (n, d + K); the numbers alone,
-        where arms come with the call."""
-        return (
-            x
-            if self.arms is None
-            else np.concatenate([x, np.eye(len(self.arms))[arms]], axis=-1)
-        )
+        """Return the numbers (n, d) with K columns for the arm (n, d + K); the numbers
+        alone, where arms come with the call."""
+        if self.arms is None:
+            return x
+        one_hot = np.eye(len(self.arms))[arms]
+        return np.concatenate([x, one_hot], axis=-1)
 
     def _fixed(self, question: Any) -> Sequence[str]:
-        """The arms that do not come with the call; refused where it is the other way
-        round."""
+        """Return the arms of the bank; refuse a question with arms of its own, and a
+        bank without arms."""
         if self.arms is None:
             raise arms_needed(self)
         refuse_offer(self, question)
         return self.arms
 
-    def _asked(self, state: RefittedState, question: Any) -> Array:
-        """The rows (…, K, m) that models are asked about, of the columns that they were
-        fitted to."""
+    def _model_rows(self, state: RefittedState, question: Any) -> Array:
+        """Return the rows (…, K, m) for the models, in the columns of the last fit."""
+        width = state.width
         if self.arms is None and isinstance(question, AnyOffer):
-            return read_offer(state.columns, question, self._schemas)[
-                ..., : state.width
-            ]
+            return read_offer(state.columns, question, self._schemas)[..., :width]
         n_arms = len(self._fixed(question))
-        x = self._encoded(state.columns, question)[..., : state.width]
-        flat = x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
-        rows = self._with_arms(
-            np.repeat(flat, n_arms, axis=0), np.tile(np.arange(n_arms), len(flat))
-        )
-        return rows.reshape(*x.shape[:-1], n_arms, rows.shape[-1])
+        x = self._encoded(state.columns, question)[..., :width]
+        *lead, n_columns = x.shape
+        flat = x.reshape(prod(lead), n_columns)
+        arms = np.tile(np.arange(n_arms), len(flat))
+        rows = self._with_arms(np.repeat(flat, n_arms, axis=0), arms)
+        return rows.reshape(*lead, n_arms, rows.shape[-1])
 
     def _encoded(self, columns: RowColumns, context: Context) -> Array:
         """The numbers (…, d) of contexts, where arms are fixed."""

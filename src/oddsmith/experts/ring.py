@@ -1,5 +1,5 @@
-"""Rings of rows: the last ones learnt from, and the counts of rewards at which models
-are fitted to them anew."""
+"""Rings of recent rows, and the counts of rewards at which models are fitted to them
+again."""
 
 from typing import Any
 
@@ -10,7 +10,8 @@ from oddsmith.core.arrays import Ints
 __all__ = ["FIRST", "PACE", "latest", "longer", "next_refit"]
 
 # rewards until the first fit; how many times as many until each next one
-FIRST, PACE = 24, 1.4
+FIRST = 24
+PACE = 1.4
 
 
 def next_refit(learnt: int, pace: float, window: int) -> int:

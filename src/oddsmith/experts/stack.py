@@ -1,4 +1,4 @@
-"""stack: several banks side by side as one."""
+"""stack: several banks as one."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -12,13 +12,13 @@ from oddsmith.core.errors import ExpertFailed, InvalidInput
 from oddsmith.core.experts import Experts, check_bank
 from oddsmith.core.names import check_names
 
-__all__ = ["Stacked", "stack"]
+__all__ = ["StackedExperts", "stack"]
 
 
 @dataclass(frozen=True)
-class Stacked(Experts):
-    """Banks side by side, made by `stack`: experts in the order of the banks, one state
-    for each bank."""
+class StackedExperts(Experts):
+    """Several banks as one, made by `stack`: experts in the order of the banks, one
+    state for each bank."""
 
     banks: tuple[Experts, ...]
     wraps = True
@@ -60,23 +60,18 @@ class Stacked(Experts):
         return tuple(bank.init(shape) for bank in self.banks)
 
     def predict(self, state: State, context: Context) -> Array:
-        return _joined(
-            [
-                bank.predict(own, context)
-                for bank, own in zip(self.banks, state, strict=True)
-            ]
-        )
+        return _join([bank.predict(own, context) for bank, own in self._pairs(state)])
 
     def advise(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        pairs = [
-            bank.advise(own, context, eligible)
-            for bank, own in zip(self.banks, state, strict=True)
-        ]
-        return _joined([predictions for predictions, _ in pairs]), _joined(
-            [ballots for _, ballots in pairs]
-        )
+        predictions = list[Array]()
+        ballots = list[Array]()
+        for bank, own in self._pairs(state):
+            own_predictions, own_ballots = bank.advise(own, context, eligible)
+            predictions.append(own_predictions)
+            ballots.append(own_ballots)
+        return _join(predictions), _join(ballots)
 
     def begin_log(self, state: State) -> State:
         pairs = zip(self.banks, state, strict=True)
@@ -87,87 +82,91 @@ class Stacked(Experts):
         return tuple(bank.end_log(own) for bank, own in pairs)
 
     def prediction_bounds(self, state: State) -> Array | None:
-        parts = [
-            bank.prediction_bounds(own)
-            for bank, own in zip(self.banks, state, strict=True)
-        ]
-        if all(part is None for part in parts):
+        parts = list[Array]()
+        is_bounded = False
+        for bank, own in self._pairs(state):
+            bounds = bank.prediction_bounds(own)
+            if bounds is None:
+                bounds = np.tile([-np.inf, np.inf], (len(bank.names), 1))
+            else:
+                is_bounded = True
+            parts.append(bounds)
+        if not is_bounded:
             return None
-        unbounded = np.array([[-np.inf, np.inf]])
-        return np.concatenate(
-            [
-                np.repeat(unbounded, len(bank.names), axis=0) if part is None else part
-                for bank, part in zip(self.banks, parts, strict=True)
-            ]
-        )
+        return np.concatenate(parts)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
-        """Each bank with further arms; a bank that cannot gain any refuses for all."""
-        wider = [
-            bank.with_arms(own, arms)
-            for bank, own in zip(self.banks, state, strict=True)
-        ]
-        return Stacked(tuple(bank for bank, _ in wider)), tuple(own for _, own in wider)
+        """Return each bank with further arms; a bank that cannot gain any refuses for
+        all."""
+        pairs = [bank.with_arms(own, arms) for bank, own in self._pairs(state)]
+        banks, states = zip(*pairs, strict=True)
+        return StackedExperts(banks), states
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """Each bank learns from its own part of the advice; if one raises, none has
+        """Teach each bank with its own part of the advice; if one raises, none has
         learnt."""
-        return self._each(
-            state, decision, lambda bank, own, part: bank.update(own, part, reward)
-        )
+
+        def learn(bank: Experts, own: State, part: Decision) -> State:
+            return bank.update(own, part, reward)
+
+        return self._each(state, decision, learn)
 
     def revise(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        """Each bank changes what it has learnt; if one raises, none has."""
-        return self._each(
-            state,
-            decision,
-            lambda bank, own, part: bank.revise(own, part, before, reward),
-        )
+        """Change a reward in each bank; if one raises, none has changed."""
+
+        def learn(bank: Experts, own: State, part: Decision) -> State:
+            return bank.revise(own, part, before, reward)
+
+        return self._each(state, decision, learn)
 
     def _each(
         self,
         state: State,
         decision: Decision,
-        learnt: Callable[[Experts, State, Decision], State],
+        learn: Callable[[Experts, State, Decision], State],
     ) -> State:
-        ends = np.cumsum([len(bank.names) for bank in self.banks])[:-1]
-        parts = [decision] * len(self.banks)
-        if decision.advice is not None:
-            parts = [
-                decision._replace(advice=part)
-                for part in np.split(decision.advice, ends, axis=-1)
-            ]
-        learning = [bank.learns for bank in self.banks]
-        updated = []
-        for i, (bank, own, part) in enumerate(
-            zip(self.banks, state, parts, strict=True)
-        ):
-            # a later bank may still raise: work on a copy where this one would write in
-            # place
-            safe = deepcopy(own) if bank.learns and any(learning[i + 1 :]) else own
-            updated.append(learnt(bank, safe, part))
-        return tuple(updated)
+        """Return the states after `learn` for each bank and its part of the
+        decision."""
+        last_learner = max(
+            (i for i, bank in enumerate(self.banks) if bank.learns), default=-1
+        )
+        states = list[State]()
+        first = 0
+        for i, (bank, own) in enumerate(self._pairs(state)):
+            last = first + len(bank.names)
+            part = decision
+            if decision.advice is not None:
+                part = decision._replace(advice=decision.advice[..., first:last])
+            first = last
+            # a later bank may still raise, so a bank that writes in place gets a copy
+            if bank.learns and i < last_learner:
+                own = deepcopy(own)
+            states.append(learn(bank, own, part))
+        return tuple(states)
+
+    def _pairs(self, state: State) -> "zip[tuple[Experts, State]]":
+        """Return each bank with its own state."""
+        return zip(self.banks, state, strict=True)
 
 
-def stack(*banks: Experts) -> Stacked:
-    """Several banks as one; all of them read the same context.
+def stack(*banks: Experts) -> StackedExperts:
+    """Return several banks as one; all of them read the same context.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> stack(GivenExperts(["a"]), GivenExperts(["b"])).predict(((), ()), [[0.2, 0.3]])
     array([[0.2, 0.3],
-           [0.2, 0.3]])
-    """
-    return Stacked(banks)
+           [0.2, 0.3]])"""
+    return StackedExperts(banks)
 
 
-def _joined(parts: list[Array]) -> Array:
+def _join(parts: list[Array]) -> Array:
+    """Return predictions of all banks (…, N, K)."""
     try:
         lead = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
-        return np.concatenate(
-            [np.broadcast_to(part, lead + part.shape[-2:]) for part in parts], axis=-2
-        )
+        wide = [np.broadcast_to(part, lead + part.shape[-2:]) for part in parts]
+        return np.concatenate(wide, axis=-2)
     except ValueError as error:
         shapes = ", ".join(str(part.shape) for part in parts)
         raise ExpertFailed(

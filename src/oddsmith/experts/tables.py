@@ -1,4 +1,4 @@
-"""TableExperts: finitely many contexts, every prediction written down."""
+"""TableExperts: finitely many contexts, with a table of all predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,11 +40,12 @@ class TableExperts(Experts):
                 f"table must be numbers (contexts, experts, arms); got {table.dtype} "
                 f"{table.shape}"
             )
+        names = expert_names(self.names, table.shape[1])
         # arms outermost in memory, so that a drawn column is contiguous
-        arms_first = np.ascontiguousarray(np.swapaxes(table.astype(np.float64), 1, 2))
+        arms_first = np.swapaxes(table.astype(np.float64), 1, 2)
+        arms_first = np.ascontiguousarray(arms_first)
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
-        n = table.shape[1]
-        object.__setattr__(self, "names", expert_names(self.names, n))
+        object.__setattr__(self, "names", names)
 
     @cached_property
     def favourites(self) -> Ints | None:
@@ -52,22 +53,19 @@ class TableExperts(Experts):
         ties or has no opinion."""
         arms_first = np.swapaxes(self.table, 1, 2)
         top = arms_first.max(axis=1, keepdims=True)
-        sole = (
-            np.count_nonzero(arms_first == top) == top.size and not np.isnan(top).any()
-        )
-        return arms_first.argmax(axis=1).astype(np.int64) if sole else None
+        if np.isnan(top).any() or np.count_nonzero(arms_first == top) > top.size:
+            return None
+        favourites: Ints = arms_first.argmax(axis=1).astype(np.int64)
+        return favourites
 
     def predict(self, state: State, context: Context) -> Array:
         refuse_offer(self, context, "take FunctionExperts, which get the arm's name")
         index = as_array(context)
         n = len(self.table)
-        if (
-            index.dtype.kind not in "iu"
-            or index.size == 0
-            or index.min() < 0
-            or index.max() >= n
-        ):
+        is_index = index.dtype.kind in "iu" and index.size > 0
+        if not is_index or index.min() < 0 or index.max() >= n:
             raise InvalidInput(
                 f"context must be an index in 0 … {n - 1}; got {short_repr(context)}"
             )
-        return np.swapaxes(np.swapaxes(self.table, 1, 2)[index], -1, -2)
+        arms_first = np.swapaxes(self.table, 1, 2)
+        return np.swapaxes(arms_first[index], -1, -2)

@@ -13,7 +13,8 @@ __all__ = ["Wrapper"]
 
 
 class Wrapper(Experts):
-    """A bank around another one: what a wrapper does not change is the inner bank's."""
+    """A bank around another one, with the inner bank's attributes and methods unless it
+    overrides them."""
 
     experts: Experts
     wraps = True
@@ -54,4 +55,5 @@ class Wrapper(Experts):
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
         experts, wider = self.experts.with_arms(state, arms)
-        return replace(cast(Any, self), experts=experts), wider
+        wrapper = cast(Any, self)
+        return replace(wrapper, experts=experts), wider

@@ -23,7 +23,6 @@ class Registration(NamedTuple):
 
 
 REGISTERED: dict[str, Registration] = {
-    "Answered": Registration("Answered", "names arms"),
     "BetaThompsonSampling": Registration(
         "BetaThompsonSampling", "n_arms wins losses gamma"
     ),
@@ -93,6 +92,7 @@ REGISTERED: dict[str, Registration] = {
         "QLearning", "n_states n_actions horizon epsilon initial"
     ),
     "RateMixture": Registration("RateMixture", "experts prior loss rates gamma"),
+    "RecordedExperts": Registration("Answered", "names arms"),
     "RefittedExperts": Registration(
         "RefittedExperts",
         "arms models window first pace seed schema arm_schema clip version",
@@ -113,7 +113,7 @@ REGISTERED: dict[str, Registration] = {
     ),
     "Softened": Registration("Softened", "scale temperature"),
     "SquareCB": Registration("SquareCB", "experts prior sharpness oracle"),
-    "Stacked": Registration("Stacked", "banks"),
+    "StackedExperts": Registration("Stacked", "banks"),
     "TableExperts": Registration("TableExperts", "table names"),
     "TabularPosteriorSampling": Registration(
         "TabularPosteriorSampling",

@@ -219,7 +219,9 @@ class Bounded(PolicyWrapper):
         """The bounds of a call, refused where no distribution meets them."""
         if offer is None:
             limits = self._fixed_limits(n_arms)
-            return limits if eligible is None else limits.restrict(eligible)
+            if eligible is None:
+                return limits
+            return limits.restrict(eligible)
         masks = _masks(offer, eligible)
         each = [
             self._offer_limits(one, mask)

@@ -58,7 +58,9 @@ class EXP4P(OverBallots):
 
     def exploration(self, n_arms: int | Ints) -> Real:
         gamma: Array = np.asarray(n_arms * self.smallest(n_arms))
-        return gamma if gamma.ndim else float(gamma)
+        if gamma.ndim:
+            return gamma
+        return float(gamma)
 
     def complete(self, odds: Odds) -> Odds:
         """The odds with each expert's Σ_b ξ(b)/Pr(b) as bonus."""

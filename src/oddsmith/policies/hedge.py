@@ -324,14 +324,17 @@ class Hedged(PolicyWrapper):
         Sleepers are charged the mix of those awake, which leaves the mix as it is.
         """
         n = len(self.policy.prior)
-        advice, bonus = drawn_advice(decision, 2 * n + 1), decision.bonus
+        advice = drawn_advice(decision, 2 * n + 1)
+        bonus = decision.bonus
         if bonus is None or bonus.shape != advice.shape:
             raise InvalidInput(
                 "decision must carry the bonus that Hedged needs; got none"
             )
-        votes, rates = advice[..., n:], bonus[..., n:]
+        votes = advice[..., n:]
+        rates = bonus[..., n:]
         eta = rates.sum(axis=-1, keepdims=True)
-        asleep, trust = np.isnan(votes), rates / eta
+        asleep = np.isnan(votes)
+        trust = rates / eta
         lost = (
             np.where(asleep, 0.0, votes)
             * (1 - column(reward))
@@ -418,7 +421,8 @@ class Hedged(PolicyWrapper):
         votes = _members(inner.ballots, inner.propensities)
         log_trust = self._log_trust(state)
         trust = weights.awake_weights(log_trust, votes)
-        of_gts, gamma = trust[..., -1:], inner.uniform.sum(axis=-1, keepdims=True)
+        of_gts = trust[..., -1:]
+        gamma = inner.uniform.sum(axis=-1, keepdims=True)
         voting = trust[..., :-1] + of_gts * (1 - gamma) * inner.weights
         return inner._replace(
             posterior=self.posterior(state),
@@ -431,7 +435,8 @@ class Hedged(PolicyWrapper):
     def notes(self, state: HedgedState) -> tuple[str, ...]:
         """What safety is estimated to have cost (a state without batch axes), and who
         leads if GTS does not."""
-        trust, price = self.members(state), float(state.price)
+        trust = self.members(state)
+        price = float(state.price)
         of_gts, of_one = (
             (1 + cost / self.scale) * price - 1
             for cost in (-self.log_prior[-1], self.scale)

@@ -31,7 +31,8 @@ __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
 # particles are resampled when fewer than this share of them carry the weight
 _FEW = 0.5
 _TOO_FEW = 0.125  # a reward that leaves fewer than this is learnt in several strides
-_STRIDES, _BISECTIONS = 64, 20
+_STRIDES = 64
+_BISECTIONS = 20
 # of the particles' and of the prior's variance: a covariance of few particles has an
 # inverse
 _ROOM = 1e-9, 1e-18
@@ -127,12 +128,15 @@ class ParticleThompsonSampling(Policy):
 
     def init(self, shape: tuple[int, ...] = ()) -> ParticleState:
         """Draws from the prior, with batch axes `shape`."""
-        m, d, n = self.n_particles, self.dim, self.memory
+        m = self.n_particles
+        d = self.dim
+        n = self.memory
         drawn = np.random.default_rng([self.seed, 0]).standard_normal(
             (*shape, m, d)
         ) / np.sqrt(self.ridge)
         precision = np.broadcast_to(self.ridge * np.eye(d), (*shape, d, d)).copy()
-        log_weights, mean = np.zeros((*shape, m)), np.zeros((*shape, d))
+        log_weights = np.zeros((*shape, m))
+        mean = np.zeros((*shape, d))
         return ParticleState(
             drawn,
             log_weights,
@@ -171,8 +175,10 @@ class ParticleThompsonSampling(Policy):
         phi = self._drawn(state.log_weights.shape[:-1], decision)
         losses = self._losses(state.particles, phi, rewards)
         log_weights = weights.reweigh(state.log_weights, -losses)
-        memory, remembered = state.phi.copy(), state.rewards.copy()
-        memory[..., state.filled, :], remembered[..., state.filled] = phi, rewards
+        memory = state.phi.copy()
+        remembered = state.rewards.copy()
+        memory[..., state.filled, :] = phi
+        remembered[..., state.filled] = rewards
         learnt = state._replace(
             phi=memory,
             rewards=remembered,
@@ -184,7 +190,9 @@ class ParticleThompsonSampling(Policy):
         if not degenerate.any():
             return learnt._replace(log_weights=log_weights)
         fresh = self._resample(learnt, losses, log_weights, degenerate)
-        return self._forget(fresh) if full else fresh
+        if full:
+            return self._forget(fresh)
+        return fresh
 
     def explain(
         self,
@@ -259,7 +267,8 @@ class ParticleThompsonSampling(Policy):
     def _drawn(self, shape: tuple[int, ...], decision: Decision) -> Array:
         """The features (…, dim) of the drawn arm, checked against the batch axes of the
         state."""
-        question, arm = decision.question, np.asarray(decision.number)
+        question = decision.question
+        arm = np.asarray(decision.number)
         if isinstance(question, Offer):
             row: Array = self._features(question.only(int(arm)))[0]
             return row
@@ -301,24 +310,18 @@ class ParticleThompsonSampling(Policy):
         """The state with particles resampled and moved in degenerate rows; `losses` are
         those of the newest event."""
         rng = np.random.default_rng([self.seed, state.learnt])
-        particles, after = (
-            state.particles.copy(),
-            np.where(degenerate[..., None], 0.0, log_weights),
-        )
+        particles = state.particles.copy()
+        after = np.where(degenerate[..., None], 0.0, log_weights)
         for row in (
             zip(*np.nonzero(np.atleast_1d(degenerate)), strict=True)
             if degenerate.ndim
             else [()]
         ):
-            phi, rewards = (
-                state.phi[row][: state.filled],
-                state.rewards[row][: state.filled],
-            )
+            phi = state.phi[row][: state.filled]
+            rewards = state.rewards[row][: state.filled]
             complete = _is_complete(phi)
-            features, weight = (
-                np.where(complete[:, None], phi, 0.0),
-                np.where(complete, self.eta, 0.0),
-            )
+            features = np.where(complete[:, None], phi, 0.0)
+            weight = np.where(complete, self.eta, 0.0)
             target = Target(
                 self.family,
                 state.mean[row],
@@ -346,7 +349,8 @@ class ParticleThompsonSampling(Policy):
         A reward that only few particles foresaw is learnt in strides, each a part of
         its loss, with moves in between.
         """
-        done, newest = 0.0, (target.phi[-1], target.rewards[-1])
+        done = 0.0
+        newest = (target.phi[-1], target.rewards[-1])
         for stride in range(_STRIDES):
             part = (
                 1 - done
@@ -366,7 +370,8 @@ class ParticleThompsonSampling(Policy):
             )
             if done == 1.0:
                 break
-            log_weights, losses = np.zeros(len(theta)), self._losses(theta, *newest)
+            log_weights = np.zeros(len(theta))
+            losses = self._losses(theta, *newest)
         return theta
 
     def _forget(self, state: ParticleState) -> ParticleState:
@@ -376,14 +381,16 @@ class ParticleThompsonSampling(Policy):
         The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on
         average, which would add up.
         """
-        m, d = self.n_particles, self.dim
+        m = self.n_particles
+        d = self.dim
         mean, covariance = self.moments(state)
         variances = np.diagonal(covariance, axis1=-2, axis2=-1)
         room = _ROOM[0] * variances + _ROOM[1] / self.ridge
         unbiased = (covariance + room[..., None] * np.eye(d)) * (m / (m - 1))
         precision = np.linalg.inv(unbiased) * ((m - d - 2) / (m - 1))
         precision = (precision + precision.swapaxes(-1, -2)) / 2
-        phi, rewards = np.zeros_like(state.phi), np.zeros_like(state.rewards)
+        phi = np.zeros_like(state.phi)
+        rewards = np.zeros_like(state.rewards)
         return state._replace(
             phi=phi, rewards=rewards, filled=0, mean=mean, precision=precision
         )
@@ -422,7 +429,8 @@ def _part(log_weights: Array, losses: Array, rest: float) -> float:
     enough = _TOO_FEW * len(losses)
     if _effective(log_weights - rest * losses) >= enough:
         return rest
-    low, high = 0.0, rest
+    low = 0.0
+    high = rest
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (

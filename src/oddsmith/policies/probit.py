@@ -105,11 +105,10 @@ class ProbitThompsonSampling(OverPosterior):
         """Message passing for one reward, in place."""
         place, phi = self.place(decision, state.mean)
         n = len(phi)
-        means, variances = (
-            state.mean.reshape(n, -1, self.dim),
-            state.variance.reshape(n, -1, self.dim),
-        )
-        mean, variance = means[place], variances[place]
+        means = state.mean.reshape(n, -1, self.dim)
+        variances = state.variance.reshape(n, -1, self.dim)
+        mean = means[place]
+        variance = variances[place]
         rewards = np.asarray(reward, dtype=np.float64).reshape(-1, 1)
         scale = np.sqrt(self.noise**2 + (phi**2 * variance).sum(axis=-1, keepdims=True))
         score = (phi * mean).sum(axis=-1, keepdims=True) / scale

@@ -245,7 +245,8 @@ class RateMixture(MultiplicativeWeights):
     def _gap(self, state: RateState, lost: Array) -> Array:
         """What the mixture of rates lost beyond its mix (…), or beyond the best while
         there is no gap."""
-        votes, scale = self.rate_weights(state), self._scale(state)[..., 0]
+        votes = self.rate_weights(state)
+        scale = self._scale(state)[..., 0]
         least = lost.min(axis=-1)
         beyond = lost - least[..., None]
         mixed = np.log(

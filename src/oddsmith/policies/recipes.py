@@ -127,7 +127,8 @@ def feel_good(
     """
     checked = checked_prior(prior, experts.names)
     bound = feelgood_bound(loss, n_arms=n_arms, steps=steps, prior=_least(checked))
-    eta, optimism = float(bound.eta or 0.0), float(bound.gamma or 0.0)
+    eta = float(bound.eta or 0.0)
+    optimism = float(bound.gamma or 0.0)
     return GeneralizedThompsonSampling(
         experts, loss, eta=eta, gamma=0.0, prior=checked, optimism=optimism
     )

@@ -168,7 +168,8 @@ class RegressorElimination(OverExperts):
         check_advice(charged.shape, state.losses)
         if np.isnan(charged).any():
             charged = self._charged(state, decision, charged)
-        losses, learnt = state.losses + charged, state.learnt + 1
+        losses = state.losses + charged
+        learnt = state.learnt + 1
         least = np.where(state.alive, losses, np.inf).min(axis=-1, keepdims=True)
         if not np.isfinite(least).all():
             raise AllExpertsRefuted(
@@ -206,10 +207,8 @@ class RegressorElimination(OverExperts):
                 if decision.log_weights is None
                 else decision.log_weights
             )
-        log_weights, asleep = (
-            np.where(state.alive, drawn_with, -np.inf),
-            np.isnan(losses),
-        )
+        log_weights = np.where(state.alive, drawn_with, -np.inf)
+        asleep = np.isnan(losses)
         rows = asleep.any(axis=-1)
         charged = losses.copy()
         charged[rows] = -weights.charge(-losses[rows], log_weights[rows], asleep[rows])

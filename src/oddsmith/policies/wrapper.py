@@ -127,11 +127,9 @@ class PolicyWrapper(Policy):
         return self.policy.complete(odds)
 
     def merge(self, *states: State) -> State:
-        return (
-            self.policy.merge(*states)
-            if self._learns_as_inside
-            else super().merge(*states)
-        )
+        if self._learns_as_inside:
+            return self.policy.merge(*states)
+        return super().merge(*states)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
         wrapper: Any = self

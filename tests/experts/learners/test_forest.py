@@ -13,7 +13,7 @@ from experts.learners.plain_learners import prior_of
 from experts.learners.plain_trees import averaged, by_column, rows, walk
 from oddsmith.experts.learners import Forest, LearnerInput, LearningExperts
 from oddsmith.experts.learners.growth import Tree, grow, key_of
-from oddsmith.experts.learners.trees import one_of, weigh
+from oddsmith.experts.learners.trees import trees_at, weigh
 from oddsmith.files.state import leaves_of
 
 pytestmark = pytest.mark.usefixtures("any_kernels")
@@ -92,7 +92,7 @@ def test_trees_are_grown_one_after_the_other_and_learn_meanwhile(
             for t, tree in enumerate(
                 expected_trees(x[:count], arms[:count], rewards[:count], turns, 3)
             ):
-                mine = one_of(state.trees, (t,))
+                mine = trees_at(state.trees, (t,))
                 used = len(tree.left)
                 for name in ("column", "threshold", "left", "drawn", "total"):
                     np.testing.assert_array_equal(
@@ -100,7 +100,7 @@ def test_trees_are_grown_one_after_the_other_and_learn_meanwhile(
                     )
                     assert not getattr(mine, name)[used:].any()
                 assert mine.depth == tree.depth
-                anew = one_of(copy.deepcopy(state.trees), (t,))
+                anew = trees_at(copy.deepcopy(state.trees), (t,))
                 weigh(anew, used)
                 if used > 1:
                     np.testing.assert_allclose(
@@ -119,11 +119,12 @@ def test_however_many_trees_all_are_grown_before_the_next_turn() -> None:
             grown = [
                 tree
                 for count in range(begun, following)
-                for tree in forest._turn(begun, count)
+                for tree in forest._next_trees(begun, count)
             ]
             assert grown == list(range(trees))
             most = max(
-                len(forest._turn(begun, count)) for count in range(begun, following)
+                len(forest._next_trees(begun, count))
+                for count in range(begun, following)
             )
             assert most * min(begun, window) <= max(
                 4096, window * -(-trees // (following - begun))
@@ -203,7 +204,7 @@ def test_beliefs_are_averages_over_the_trees() -> None:
     state = learnt(forest, x, arms, rewards)
     belief = forest.believe(state, LearnerInput(x, x))
     for i, row in enumerate(x[:5]):
-        trees = [one_of(state.trees, (t,)) for t in range(5)]
+        trees = [trees_at(state.trees, (t,)) for t in range(5)]
         for arm in range(2):
             mean, doubt = np.mean(
                 [noisy_average(tree, row, arm) for tree in trees], axis=0

@@ -12,9 +12,9 @@ from oddsmith.experts.learners.trees import (
     PULL,
     believe,
     learn,
-    one_of,
-    replaced,
+    replace_tree,
     stumps,
+    trees_at,
 )
 
 pytestmark = pytest.mark.usefixtures("any_kernels")
@@ -100,14 +100,15 @@ def test_beliefs_are_averages_over_all_ways_to_cut_a_tree_short(scale: float) ->
     for t in range(2):
         tree = grow(by_column(x, arms, rewards), 3, key=key_of(t), depth=3)
         assert len(tree.left) > 4
-        trees = replaced(trees, (t,), tree, scale)
+        trees = replace_tree(trees, (t,), tree, scale)
     _, noise = prior_of(rewards)
     for step in range(3):  # as they were grown, and after further rewards
         belief = believe(trees, x[:10])
         for row in range(10):
             for arm in range(3):
                 found = [
-                    averaged(one_of(trees, (t,)), x[row], arm, scale) for t in range(2)
+                    averaged(trees_at(trees, (t,)), x[row], arm, scale)
+                    for t in range(2)
                 ]
                 mean, doubt = np.mean(found, axis=0)
                 assert belief.mean[row, arm] == pytest.approx(mean, abs=1e-12)
@@ -127,13 +128,13 @@ def test_noise_is_cut_short_and_structure_is_not() -> None:
         ("steps", 0.05 + 0.9 * (x[:, 0] > 0)),
     ):
         rewards = rng.random(600) < chance
-        trees = replaced(
+        trees = replace_tree(
             stumps((), 1, 1), (0,), grow(by_column(x, arms, rewards), 1, key=1), 1.0
         )
         cut, whole = float(believe(trees, x).mean.std()), []
         for row in x:
             value = float(trees.start[0])
-            for node in walk(one_of(trees, (0,)), row):
+            for node in walk(trees_at(trees, (0,)), row):
                 value = (trees.total[0, node, 0] + PULL * value) / (
                     trees.drawn[0, node, 0] + PULL
                 )

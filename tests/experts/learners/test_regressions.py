@@ -13,7 +13,7 @@ from experts.learners.plain_learners import (
 )
 from oddsmith.experts.learners import LearnerInput, LearningExperts, Ridge
 from oddsmith.experts.learners.evidence import dense, shares
-from oddsmith.experts.learners.features import Curves, FeatureMap, Plain, folded
+from oddsmith.experts.learners.features import Curves, FeatureMap, Plain, fold_numbers
 
 BANK = LearningExperts(ARMS, (Ridge(), Ridge(Curves(16), ((2.0, 5.0),))), blend=True)
 
@@ -147,8 +147,10 @@ def test_further_numbers_that_are_0_change_nothing(features: FeatureMap) -> None
 def test_many_numbers_are_folded_with_random_signs() -> None:
     rng = np.random.default_rng(2)
     z, other = rng.normal(size=(2, 5, 600)) / np.sqrt(600)
-    assert folded(z, 400).shape == (5, 400)
-    gap = (folded(z, 400) * folded(other, 400)).sum(axis=-1) - (z * other).sum(axis=-1)
+    assert fold_numbers(z, 400).shape == (5, 400)
+    gap = (fold_numbers(z, 400) * fold_numbers(other, 400)).sum(axis=-1) - (
+        z * other
+    ).sum(axis=-1)
     # inner products are kept, on average exactly
     assert np.abs(gap).max() < 4 * np.sqrt(2 / 400)
     np.testing.assert_allclose(

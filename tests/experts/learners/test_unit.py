@@ -12,7 +12,7 @@ from oddsmith.experts.learners import Forest, LearningExperts, PooledRidge, Ridg
 from oddsmith.experts.learners.features import Curves
 from oddsmith.experts.learners.pool import Remembered, Sizes
 from oddsmith.experts.learners.protocol import LearnerInput
-from oddsmith.experts.learners.trees import one_of, weigh
+from oddsmith.experts.learners.trees import trees_at, weigh
 from oddsmith.experts.learners.unit import grown_unit
 
 SIZES = (0.5, 2.0**-10, 2.0**-80)
@@ -90,7 +90,7 @@ def test_a_forest_in_another_unit_is_one_that_was_grown_in_it(any_kernels: str) 
     other = forest.rescaled(other, np.array(0.5))
     np.testing.assert_array_equal(other.rewards, one.rewards)
     for t in range(4):
-        tree = one_of(other.trees, (t,))
+        tree = trees_at(other.trees, (t,))
         used = int(tree.left.max()) + 2
         kept = tree.stop[:used].copy()
         weigh(tree, used)

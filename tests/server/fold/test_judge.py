@@ -9,7 +9,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.core.expert_policy import ExpertState
-from oddsmith.experts.answers import Answered, RecordedAdvice
+from oddsmith.experts.answers import RecordedAdvice, RecordedExperts
 from oddsmith.files.fingerprint import fingerprint
 from oddsmith.policies.roster import active_experts as active
 from oddsmith.policies.roster import add_expert as added
@@ -249,5 +249,5 @@ def test_who_joined_after_a_decision_sleeps_in_it() -> None:
 
 def test_answers_are_given_back_as_they_are() -> None:
     answer = RecordedAdvice(np.array([[0.2, 0.9]]), np.array([[0.5, 0.5]]))
-    assert Answered(["a"]).advise((), answer) is answer
-    assert Answered(["a"]).predict((), answer) is answer.predictions
+    assert RecordedExperts(["a"]).advise((), answer) is answer
+    assert RecordedExperts(["a"]).predict((), answer) is answer.predictions

@@ -65,7 +65,8 @@ def receive(
 
 def _exactly(link: socket.socket, n: int, deadline: float) -> bytearray:
     content = bytearray(n)
-    view, done = memoryview(content), 0
+    view = memoryview(content)
+    done = 0
     while done < n:
         link.settimeout(
             None if deadline == math.inf else max(1e-6, deadline - time.monotonic())

@@ -56,7 +56,8 @@ class Workers:
     def __init__(self) -> None:
         # the inboxes of threads that wait, last come first served
         self._idle: list[SimpleQueue[Job | None]] = []
-        self._lock, self._closed = threading.Lock(), False
+        self._lock = threading.Lock()
+        self._closed = False
 
     def run(self, job: Job) -> None:
         """Start `job` in a thread, and return."""
@@ -360,22 +361,20 @@ class Guarded(RecordKeeper, Wrapper):
             return None
         if self.arms is not None and predictions.shape[-1] != len(self.arms):
             return None
-        low, high = (
-            np.fmin.reduce(predictions, axis=None),
-            np.fmax.reduce(predictions, axis=None),
-        )
-        return (
-            (predictions, ballots)
-            if self.within[0] <= low <= high <= self.within[1]
-            else None
-        )
+        low = np.fmin.reduce(predictions, axis=None)
+        high = np.fmax.reduce(predictions, axis=None)
+        if self.within[0] <= low <= high <= self.within[1]:
+            return (predictions, ballots)
+        return None
 
     def _ask_all(
         self, state: State, context: Context, eligible: Bools | None
     ) -> list[tuple[Leaf, CallResult]]:
         """The result of each leaf; the calls run side by side and within `timeout_ms`,
         if there is one."""
-        began, ended, calls = time.monotonic(), _Ended(), dict[int, _Call]()
+        began = time.monotonic()
+        ended = _Ended()
+        calls = dict[int, _Call]()
         outcomes: dict[int, CallResult] = {}
         arms = context.arms if isinstance(context, Offer) else self.arms
         put = partial(ask, state=state, context=context, eligible=eligible)
@@ -493,5 +492,6 @@ class Guarded(RecordKeeper, Wrapper):
                 "odds of eligible arms"
             )
             self.record.add(names, CallFailure("values", reason))
-            predictions[..., failed, :], ballots[..., failed, :] = np.nan, 0.0
+            predictions[..., failed, :] = np.nan
+            ballots[..., failed, :] = 0.0
         return predictions, ballots

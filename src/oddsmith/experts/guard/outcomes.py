@@ -17,7 +17,7 @@ from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.guard.failures import CallFailure
 from oddsmith.experts.guard.pace import Pace
 from oddsmith.experts.guard.parts import is_library_code, split_bank
-from oddsmith.experts.stack import Stacked
+from oddsmith.experts.stack import StackedExperts
 
 __all__ = ["Advice", "CallResult", "Leaf", "ask", "common_shape", "leaves"]
 
@@ -57,15 +57,13 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
     [('one',), ('two',)]
     """
     parts = split_bank(experts)
-    if isinstance(experts, Stacked):
+    if isinstance(experts, StackedExperts):
         return [
             leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))
         ]
-    return (
-        [Leaf(part, path) for part in parts]
-        if len(parts) > 1
-        else [Leaf(experts, path)]
-    )
+    if len(parts) > 1:
+        return [Leaf(part, path) for part in parts]
+    return [Leaf(experts, path)]
 
 
 def ask(
@@ -144,7 +142,9 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
             for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))
         ]
     if has_names(context):
-        return [(length(context),)] if is_batch(context) else [()]
+        if is_batch(context):
+            return [(length(context),)]
+        return [()]
     return []
 
 
@@ -153,8 +153,6 @@ def _reason(error: ExpertFailed) -> str:
     says may hold the context."""
     if error.kind not in ("raised", "values"):
         return f"{error}"[:200]
-    return (
-        f"{error}".partition(": ")[0][:200]
-        if error.__cause__ is None
-        else place_of(error.__cause__)
-    )
+    if error.__cause__ is None:
+        return f"{error}".partition(": ")[0][:200]
+    return place_of(error.__cause__)

@@ -8,7 +8,7 @@ from oddsmith.core.experts import Experts
 from oddsmith.experts.external import GivenExperts
 from oddsmith.experts.guard.failures import Record
 from oddsmith.experts.linear import LinearExperts
-from oddsmith.experts.stack import Stacked
+from oddsmith.experts.stack import StackedExperts
 from oddsmith.experts.tables import TableExperts
 from oddsmith.experts.wrapper import Wrapper
 
@@ -44,7 +44,7 @@ def split_bank(bank: Experts) -> tuple[Experts, ...]:
     divided."""
     if isinstance(bank, RecordKeeper):
         return ()
-    if isinstance(bank, Stacked):
+    if isinstance(bank, StackedExperts):
         return bank.banks
     if isinstance(bank, Wrapper):
         if bank.learns:
@@ -53,7 +53,9 @@ def split_bank(bank: Experts) -> tuple[Experts, ...]:
         return tuple(
             replace(wrapper, experts=part) for part in split_bank(bank.experts)
         )
-    return bank.split() if isinstance(bank, Divisible) else ()
+    if isinstance(bank, Divisible):
+        return bank.split()
+    return ()
 
 
 def is_library_code(bank: Experts) -> bool:
@@ -70,7 +72,7 @@ def failure_records(bank: Experts) -> list[Record]:
     """The failures that a bank, and the banks inside, have counted."""
     records = [bank.record] if isinstance(bank, RecordKeeper) else []
     inside: tuple[Experts, ...] = ()
-    if isinstance(bank, Stacked):
+    if isinstance(bank, StackedExperts):
         inside = bank.banks
     elif isinstance(bank, Wrapper):
         inside = (bank.experts,)

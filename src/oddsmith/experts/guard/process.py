@@ -35,7 +35,8 @@ __all__ = ["Isolated"]
 _PROGRAM = "oddsmith.files.expert_process"
 _START = 120.0  # seconds in which a process must have loaded its models
 # seconds before a process that never answered is started again
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 30.0
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 30.0
 _Reply = tuple[dict[str, Any], list[Array]]
 
 
@@ -111,7 +112,9 @@ class Isolated(RecordKeeper, Experts):
 
     @property
     def version(self) -> str | None:
-        return None if (version := self.about["version"]) is None else str(version)
+        if (version := self.about["version"]) is None:
+            return None
+        return str(version)
 
     @property
     def unversioned(self) -> bool:
@@ -123,7 +126,9 @@ class Isolated(RecordKeeper, Experts):
 
     def prediction_bounds(self, state: State) -> Array | None:
         bounds = self.about["bounds"]
-        return None if bounds is None else np.array(bounds)
+        if bounds is None:
+            return None
+        return np.array(bounds)
 
     def close(self) -> None:
         """End the process; from now on every call is "died"."""
@@ -162,7 +167,8 @@ class _Child:
             threading.RLock(),
             threading.Event(),
         )
-        self._pause, self._trouble = _FIRST_PAUSE, ""
+        self._pause = _FIRST_PAUSE
+        self._trouble = ""
         self._process: _Process | None = _Process(order)
         self.about = self._process.about
 
@@ -244,7 +250,8 @@ class _Child:
     def close(self) -> None:
         self._closed.set()
         with self._lock:
-            process, self._process = self._process, None
+            process = self._process
+            self._process = None
         if process is not None:
             process.close()
 
@@ -289,7 +296,9 @@ class _Process:
             code = self._popen.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return "it is not gone yet"
-        return f"signal {-code}" if code < 0 else f"exit status {code}"
+        if code < 0:
+            return f"signal {-code}"
+        return f"exit status {code}"
 
     def close(self) -> None:
         """Kill it, and wait until it is gone: no zombies."""

@@ -27,7 +27,8 @@ def best(kind: int, first: Array, second: Array, odds: Array) -> None:
     """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or
     Beta's a and b."""
     rows, n_arms = odds.shape
-    places, constants = np.empty((n_arms, 7)), np.empty(n_arms)
+    places = np.empty((n_arms, 7))
+    constants = np.empty(n_arms)
     for row in range(rows):
         for a in range(n_arms):
             constants[a] = _arm(kind, first[row, a], second[row, a], places[a])
@@ -44,22 +45,27 @@ def best(kind: int, first: Array, second: Array, odds: Array) -> None:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _arm(kind: int, first: float, second: float, place: Array) -> float:
-    """Fill an arm's row of `ranges`; the logarithm of its density's constant."""
+    """Fill an arm's row of `ranges`; return the logarithm of its density's constant."""
     if kind != BETA:
-        place[0], place[1], place[2], place[3], place[4] = (
-            first,
-            WIDTH * second,
-            3 * second,
-            np.inf,
-            np.inf,
-        )
-        place[5], place[6] = first - REACH * second, first + REACH * second
+        reach = REACH * second
+        place[0] = first
+        place[1] = WIDTH * second
+        place[2] = 3 * second
+        place[3] = np.inf
+        place[4] = np.inf
+        place[5] = first - reach
+        place[6] = first + reach
         return -log(second) - 0.9189385332046727
-    mode, sd = log(first) - log(second), sqrt(_trigamma(first) + _trigamma(second))
+    mode = log(first) - log(second)
+    sd = sqrt(_trigamma(first) + _trigamma(second))
     reach = min(REACH * sd, 8.0)
-    place[0], place[1], place[2] = mode, WIDTH * min(sd, 1.0), min(3 * sd, 6.0)
-    place[3], place[4] = 2.5 / first, 2.5 / second
-    place[5], place[6] = mode - reach - 21 / first, mode + reach + 21 / second
+    place[0] = mode
+    place[1] = WIDTH * min(sd, 1.0)
+    place[2] = min(3 * sd, 6.0)
+    place[3] = 2.5 / first
+    place[4] = 2.5 / second
+    place[5] = mode - reach - 21 / first
+    place[6] = mode + reach + 21 / second
     return lgamma(first + second) - lgamma(first) - lgamma(second)
 
 
@@ -71,30 +77,26 @@ def _trigamma(x: float) -> float:
         trigamma += 1 / (x * x)
         x += 1.0
     y = 1 / (x * x)
-    return (
-        trigamma
-        + 1 / x
-        + y / 2
-        + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
-    )
+    series = 1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30))
+    return trigamma + 1 / x + y / 2 + y / x * series
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _width(kind: int, x: float, places: Array) -> float:
-    """How wide the cell that starts at x may be."""
+    """Return the largest width of the cell that starts at x."""
     width = np.inf
     for a in range(places.shape[0]):
-        mode, cell = places[a, 0], places[a, 1]
-        if x < places[a, 5]:
-            allowed = places[a, 5] - x
-        elif x < places[a, 6]:
+        mode = places[a, 0]
+        cell = places[a, 1]
+        if x >= places[a, 6]:
+            continue
+        allowed = places[a, 5] - x
+        if x >= places[a, 5]:
             beyond = abs(x - mode) - places[a, 2]
             allowed = cell
             if beyond > 0:
                 widest = places[a, 3] if x < mode else places[a, 4]
                 allowed = max(cell, min(widest, cell + GROWTH * beyond))
-        else:
-            continue
         if kind == OPTIMIST and x < mode:
             allowed = min(allowed, mode - x)
         width = min(width, allowed)
@@ -108,15 +110,22 @@ def _integrate(
     """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass
     only the functions F grow."""
     n_arms = odds.size
-    dense, up_to, others = np.empty((5, n_arms)), np.empty(n_arms), np.empty(n_arms)
-    start, risen = np.zeros(n_arms), np.empty(n_arms)
+    dense = np.empty((5, n_arms))
+    up_to = np.empty(n_arms)
+    others = np.empty(n_arms)
+    start = np.zeros(n_arms)
+    risen = np.empty(n_arms)
     # lowest: the second largest of the arms' left ends
-    x, end, lowest = np.inf, -np.inf, -np.inf
+    x = np.inf
+    end = -np.inf
+    lowest = -np.inf
     top = -np.inf
     for a in range(n_arms):
         left = places[a, 5]
-        x, end = min(x, left), max(end, places[a, 6])
-        lowest, top = max(lowest, min(top, left)), max(top, left)
+        x = min(x, left)
+        end = max(end, places[a, 6])
+        lowest = max(lowest, min(top, left))
+        top = max(top, left)
     while x < end:
         following = min(x + _width(kind, x, places), end)
         if following <= x:  # narrower than the numbers' own spacing
@@ -125,17 +134,15 @@ def _integrate(
         _densities(kind, x, half, parameters, dense)
         if following > lowest:
             for a in range(n_arms):
-                risen[a] = start[a] + (
-                    0.5 if kind == OPTIMIST and x >= places[a, 0] else 0.0
-                )
+                risen[a] = start[a]
+                if kind == OPTIMIST and x >= places[a, 0]:
+                    risen[a] += 0.5
             for i in range(5):
-                p0, p1, p2, p3, p4 = (
-                    PARTIAL[i, 0],
-                    PARTIAL[i, 1],
-                    PARTIAL[i, 2],
-                    PARTIAL[i, 3],
-                    PARTIAL[i, 4],
-                )
+                p0 = PARTIAL[i, 0]
+                p1 = PARTIAL[i, 1]
+                p2 = PARTIAL[i, 2]
+                p3 = PARTIAL[i, 3]
+                p4 = PARTIAL[i, 4]
                 for a in range(n_arms):
                     inside = (
                         p0 * dense[0, a]
@@ -164,23 +171,24 @@ def _densities(
 ) -> None:
     """The arms' densities at the cell's nodes, times half its width (5, K)."""
     first, second, constants = parameters
+    n_arms = dense.shape[1]
     for i in range(5):
         x = left + half + half * NODES[i]
         if kind == BETA:
             tail = log1p(np.exp(-abs(x)))
             # ln θ and ln(1 - θ)
-            ahead, behind = min(x, 0.0) - tail, min(-x, 0.0) - tail
-            for a in range(dense.shape[1]):
-                dense[i, a] = half * exp(
-                    constants[a] + first[a] * ahead + second[a] * behind
-                )
-        else:
-            for a in range(dense.shape[1]):
-                z = (x - first[a]) / second[a]
-                dense[i, a] = half * exp(constants[a] - 0.5 * z * z)
-            if kind == OPTIMIST:
-                for a in range(dense.shape[1]):
-                    dense[i, a] = dense[i, a] if x >= first[a] else 0.0
+            ahead = min(x, 0.0) - tail
+            behind = min(-x, 0.0) - tail
+            for a in range(n_arms):
+                exponent = constants[a] + first[a] * ahead + second[a] * behind
+                dense[i, a] = half * exp(exponent)
+            continue
+        for a in range(n_arms):
+            z = (x - first[a]) / second[a]
+            dense[i, a] = half * exp(constants[a] - 0.5 * z * z)
+        if kind == OPTIMIST:
+            for a in range(n_arms):
+                dense[i, a] = dense[i, a] if x >= first[a] else 0.0
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -198,10 +206,11 @@ def _others(up_to: Array, others: Array) -> None:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _atoms(means: Array, sds: Array, won: Array) -> None:
-    """What an optimist's arm wins by standing at its mean: half a chance, if all others
-    are below it; ties share."""
+    """Fill the probability that an optimist's arm wins with its mean: 1/2, if all
+    others are below it; ties share."""
     for a in range(means.size):
-        won[a], ties = 0.5, 1
+        won[a] = 0.5
+        ties = 1
         for b in range(means.size):
             if b != a:
                 if means[a] < means[b]:

@@ -21,20 +21,20 @@ def fill(
     limits: tuple[Array, Array, Bools, Array],
     tolerances: tuple[float, float],
 ) -> tuple[Array, Array]:
-    """The ballots (…, N, K) within the bounds, and what the bounds leave of 1 (…).
+    """Return the ballots (…, N, K) within the bounds, and the remainder of 1 that the
+    bounds exclude (…).
 
     `limits` are the floors and caps of arms (…, K), the arms of groups (…, G, K) and
-    their caps (…, G). `tolerances` are by how much a ballot may be beyond a bound, and
-    what is left of a bound that counts as used up.
+    their caps (…, G). `tolerances` are the largest excess over a bound, and the room
+    below a bound that counts as none.
     """
     low, high, members, at_most = limits
     lead = ballots.shape[:-2]
     if low.ndim > 1 or at_most.ndim > 1:
         lead = np.broadcast_shapes(lead, low.shape[:-1], at_most.shape[:-1])
-    shape = (*lead, *ballots.shape[-2:])
-    filled = np.empty(shape)
+    n_experts, n_arms = ballots.shape[-2:]
+    filled = np.empty((*lead, n_experts, n_arms))
     rest = np.empty(lead)
-    n_calls = rest.size
     changed = _fill_calls(
         _by_call(ballots, lead, 2),
         _by_call(values, lead, 2),
@@ -43,10 +43,12 @@ def fill(
         _by_call(members, lead, 2),
         _by_call(at_most, lead, 1),
         tolerances,
-        filled.reshape(n_calls, *shape[-2:]),
-        rest.reshape(n_calls),
+        filled.reshape(rest.size, n_experts, n_arms),
+        rest.reshape(rest.size),
     )
-    return (filled if changed else ballots), rest
+    if changed:
+        ballots = filled
+    return ballots, rest
 
 
 def _by_call(
@@ -191,7 +193,9 @@ def _raise(
         rest = 0.0 if rest / total <= step else rest - step * total
         if follows:
             unfollowed -= step
-    return np.inf if excessive else rest
+    if excessive:
+        return np.inf
+    return rest
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -37,7 +37,8 @@ def curves(z: Array, directions: Array, features: Array) -> None:
     for r in range(z.shape[0]):
         angles[:] = 0.0
         for i in range(dim):
-            row, own = directions[i], z[r, i]
+            row = directions[i]
+            own = z[r, i]
             for k in range(half):
                 angles[k] += own * row[k]
         features[r, 0] = 1.0
@@ -57,7 +58,8 @@ def _dot(first: Array, second: Array) -> float:
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
 def _quadratic(packed: Array, phi: Array) -> float:
     """φᵀΣφ, 0 at least."""
-    total, start = 0.0, 0
+    total = 0.0
+    start = 0
     for i in range(phi.size):
         row = packed[start : start + i]
         inner = 0.0
@@ -74,12 +76,14 @@ def _shares(evidence: Array, weight: Array) -> None:
     top = evidence[0, 0]
     for j in range(weight.size):
         top = max(top, evidence[j, 0])
-    total, kept = 0.0, 0.0
+    total = 0.0
+    kept = 0.0
     for j in range(weight.size):
         weight[j] = np.exp(evidence[j, 0] - top)
         total += weight[j]
     for j in range(weight.size):
-        weight[j] = weight[j] / total if weight[j] / total >= 0.01 else 0.0
+        share = weight[j] / total
+        weight[j] = share if share >= 0.01 else 0.0
         kept += weight[j]
     for j in range(weight.size):
         weight[j] /= kept
@@ -103,20 +107,20 @@ def _largest_variance(sums: Array) -> float:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _mixed(
+def _mix_ridges(
     means: Array, share: Array, evidence: Array, variance: float, largest: float
 ) -> tuple[float, float]:
     """Mean and standard deviation over ridges, whose means and shares are (J); twin of
-    `evidence.mixed`."""
-    middle, spread = 0.0, 0.0
+    `evidence.mix_ridges`."""
+    middle = 0.0
+    spread = 0.0
     for j in range(share.size):
         if share[j] > 0.0:
             middle += share[j] * means[j]
-            spread += (
-                share[j]
-                * (largest if j == 0 else evidence[j, 2] / evidence[j, 1])
-                * variance
-            )
+            noise = largest
+            if j > 0:
+                noise = evidence[j, 2] / evidence[j, 1]
+            spread += share[j] * noise * variance
     for j in range(share.size):
         if share[j] > 0.0:
             spread += share[j] * (means[j] - middle) ** 2
@@ -133,10 +137,11 @@ def believe_arms(
     mean: Array,
     sd: Array,
 ) -> None:
-    """Fill what is believed of each arm (K): regressions (J, K, 2, D) with covariances
-    (J, K, P), over ridges."""
+    """Fill the belief about each arm (K): regressions (J, K, 2, D) with covariances (J,
+    K, P), mixed over ridges."""
     n_ridges, n_arms = covariance.shape[:2]
-    share, means = np.empty(n_ridges), np.empty(n_ridges)
+    share = np.empty(n_ridges)
+    means = np.empty(n_ridges)
     _shares(evidence, share)
     start = _start_of(sums)
     largest = _largest_variance(sums)
@@ -144,10 +149,10 @@ def believe_arms(
         variance = _quadratic(covariance[0, k], phi)
         for j in range(n_ridges):
             if share[j] > 0.0:
-                means[j] = _dot(weights[j, k, 0], phi) + start * (
-                    1.0 - _dot(weights[j, k, 1], phi)
-                )
-        mean[k], sd[k] = _mixed(means, share, evidence, variance, largest)
+                value = _dot(weights[j, k, 0], phi)
+                of_one = _dot(weights[j, k, 1], phi)
+                means[j] = value + start * (1.0 - of_one)
+        mean[k], sd[k] = _mix_ridges(means, share, evidence, variance, largest)
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
@@ -159,7 +164,10 @@ def _four_quadratics(
     totals = 0.0, 0.0, 0.0, 0.0
     for i in range(first.size):
         row = packed[start : start + i]
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        a = 0.0
+        b = 0.0
+        c = 0.0
+        d = 0.0
         for j in range(i):
             a += row[j] * first[j]
             b += row[j] * second[j]
@@ -212,12 +220,13 @@ def believe_rows(
     mean: Array,
     sd: Array,
 ) -> None:
-    """Fill what is believed of each row (R) by regressions (J, 1, 2, D) of all arms,
-    which have means of their own, and by those of `crossed` features (R, C), whose
-    weights are `further` (H, 1, 2, C)."""
+    """Fill the belief about each row (R) by regressions (J, 1, 2, D) of all arms, which
+    have means of their own, and by those of `crossed` features (R, C), whose weights
+    are `further` (H, 1, 2, C)."""
     n_ridges = covariance.shape[0]
     n_all = evidence.shape[0]
-    share, means = np.empty(n_all), np.empty(n_all)
+    share = np.empty(n_all)
+    means = np.empty(n_all)
     _shares(evidence, share)
     start = _start_of(sums)
     largest = _largest_variance(sums)
@@ -226,14 +235,14 @@ def believe_rows(
         for j in range(n_all):
             if share[j] > 0.0:
                 if j < n_ridges:
-                    said = _dot(weights[j, 0, 0], phi[r])
+                    value = _dot(weights[j, 0, 0], phi[r])
                     of_one = _dot(weights[j, 0, 1], phi[r])
                 else:
-                    said = _dot(further[j - n_ridges, 0, 0], crossed[r])
+                    value = _dot(further[j - n_ridges, 0, 0], crossed[r])
                     of_one = _dot(further[j - n_ridges, 0, 1], crossed[r])
-                means[j] = own[r, 0] + said + start * (1.0 - own[r, 1] - of_one)
+                means[j] = own[r, 0] + value + start * (1.0 - own[r, 1] - of_one)
         variance = variances[r] + 1.0 / total[r]
-        mean[r], sd[r] = _mixed(means, share, evidence, variance, largest)
+        mean[r], sd[r] = _mix_ridges(means, share, evidence, variance, largest)
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
@@ -241,7 +250,8 @@ def _times(packed: Array, phi: Array, gain: Array) -> None:
     """Fill Σφ."""
     start = 0
     for i in range(phi.size):
-        row, own = packed[start : start + i], phi[i]
+        row = packed[start : start + i]
+        own = phi[i]
         inner = packed[start + i] * own
         for j in range(i):
             inner += row[j] * phi[j]
@@ -257,17 +267,19 @@ def _gain(
     phi: Array,
     column: Array,
     shrink: float,
-    missed: Array,
+    errors: Array,
 ) -> None:
-    """Both regressions (2, D) move along the gain `column` by what they missed, the
-    covariance shrinks along it."""
+    """Move both regressions (2, D) along the gain `column` by their errors, and shrink
+    the covariance along it."""
     for n in range(2):
-        own, moved = weights[n], missed[n] * shrink
+        own = weights[n]
+        step = errors[n] * shrink
         for i in range(phi.size):
-            own[i] += moved * column[i]
+            own[i] += step * column[i]
     start = 0
     for i in range(phi.size):
-        row, by = packed[start : start + i + 1], shrink * column[i]
+        row = packed[start : start + i + 1]
+        by = shrink * column[i]
         for m in range(i + 1):
             row[m] -= by * column[m]
         start += i + 1
@@ -287,19 +299,24 @@ def _learn(
 ) -> None:
     """Twin of `evidence._gain`."""
     heft = 1.0 / (1.0 + 1.0 / total)
-    column, missed = np.empty(phi.size), np.empty(2)
+    column = np.empty(phi.size)
+    errors = np.empty(2)
     for j in range(covariance.shape[0]):
-        packed, models = covariance[j, arm], weights[j, arm]
+        packed = covariance[j, arm]
+        models = weights[j, arm]
         _times(packed, phi, column)
         variance = max(_dot(phi, column), 0.0)
-        missed[0] = reward - own[0] - _dot(models[0], phi)
-        missed[1] = 1.0 - own[1] - _dot(models[1], phi)
-        _gain(packed, models, phi, column, heft / (1.0 + heft * variance), missed)
-        error, wide = missed[0] - start * missed[1], 1.0 + variance + 1.0 / total
-        scaled, freedom, squares = error * error / wide, evidence[j, 1], evidence[j, 2]
-        evidence[j, 0] -= 0.5 * log(squares * wide) + 0.5 * (freedom + 1.0) * log1p(
-            scaled / squares
-        )
+        errors[0] = reward - own[0] - _dot(models[0], phi)
+        errors[1] = 1.0 - own[1] - _dot(models[1], phi)
+        shrink = heft / (1.0 + heft * variance)
+        _gain(packed, models, phi, column, shrink, errors)
+        error = errors[0] - start * errors[1]
+        wide = 1.0 + variance + 1.0 / total
+        scaled = error * error / wide
+        freedom = evidence[j, 1]
+        squares = evidence[j, 2]
+        tail = 0.5 * (freedom + 1.0) * log1p(scaled / squares)
+        evidence[j, 0] -= 0.5 * log(squares * wide) + tail
         evidence[j, 1] += 1.0
         evidence[j, 2] += scaled
 
@@ -351,7 +368,8 @@ def learn_both(
     """Twin of `evidence.learn_both`, all of it."""
     start = _start_of(sums)
     n_ridges = covariance.shape[0]
-    base, others = evidence[:n_ridges], evidence[n_ridges:]
+    base = evidence[:n_ridges]
+    others = evidence[n_ridges:]
     _learn(weights, covariance, base, start, 0, phi, reward, own, total)
     _learn(further, further_covariance, others, start, 0, crossed, reward, own, total)
     _count(evidence, sums, reward)
@@ -372,7 +390,8 @@ def add_products(
 ) -> None:
     """Twin of the products of `products.crossed`: added to the features (R, m) of rows
     z."""
-    of_arm, of_context = 0.0, 0.0
+    of_arm = 0.0
+    of_context = 0.0
     for i in range(counts.size):
         variance = squares[i] / max(counts[i], 1.0)
         weight = variance
@@ -385,7 +404,8 @@ def add_products(
     total = max(of_arm + of_context, 0.04)
     scale = total / sqrt(max(of_arm, 0.04) * max(of_context, 0.04))
     for r in range(z.shape[0]):
-        row, own = z[r], features[r]
+        row = z[r]
+        own = features[r]
         for k in range(places.size):
             own[places[k]] += row[first[k]] * row[second[k]] * (scale * signs[k])
 
@@ -405,8 +425,9 @@ def add_row(counts: Array, mean: Array, squares: Array, x: Array) -> None:
 def standardise(
     counts: Array, mean: Array, squares: Array, is_category: Bools, x: Array, z: Array
 ) -> None:
-    """Twin of `moments.standardised`: fills z (R, d) for rows x."""
-    dim, total = mean.size, 0.0
+    """Twin of `moments.standardise`: fills z (R, d) for rows x."""
+    dim = mean.size
+    total = 0.0
     unit = np.ones(dim)
     for i in range(dim):
         variance = squares[i] / max(counts[i], 1.0)
@@ -415,7 +436,9 @@ def standardise(
         elif variance > 0.0:
             total += 1.0
             unit[i] = sqrt(variance)
-    root = max(sqrt(total), 0.2) if total > 0.0 else 1.0
+    root = 1.0
+    if total > 0.0:
+        root = max(sqrt(total), 0.2)
     for r in range(x.shape[0]):
         for i in range(dim):
             own = (x[r, i] - mean[i]) / unit[i]

@@ -1,4 +1,4 @@
-"""Compiled twins (numba) of what the nodes of a forest believe and learn."""
+"""Compiled twins (numba) of the beliefs of a forest's nodes, and of their learning."""
 
 from math import exp, lgamma, log, sqrt
 
@@ -17,12 +17,9 @@ _LOG_PI = log(np.pi)
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _density(drawn: float, total: float) -> float:
     """Twin of `trees.density`."""
-    return (
-        lgamma(total + 0.5)
-        + lgamma(drawn - total + 0.5)
-        - lgamma(drawn + 1.0)
-        - _LOG_PI
-    )
+    hits = lgamma(total + 0.5)
+    misses = lgamma(drawn - total + 0.5)
+    return hits + misses - lgamma(drawn + 1.0) - _LOG_PI
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -33,23 +30,24 @@ def _weigh_node(
     parts: tuple[Array, Array, Array, Array],
     settings: tuple[float, float, float],
 ) -> None:
-    """Fill one node's evidence and share of stopping for one arm; its children have
-    theirs."""
+    """Fill one node's evidence and stopping probability for one arm, from its
+    children's."""
     drawn, total, evidence, stop = parts
     scale, cuts, stops = settings
-    own = (
-        _density(scale * drawn[node, arm], scale * total[node, arm])
-        if drawn[node, arm] > 0.0
-        else 0.0
-    )
-    if left[node] == node:
-        evidence[node, arm], stop[node, arm] = own, 1.0
+    own = 0.0
+    if drawn[node, arm] > 0.0:
+        own = _density(scale * drawn[node, arm], scale * total[node, arm])
+    child = left[node]
+    if child == node:
+        evidence[node, arm] = own
+        stop[node, arm] = 1.0
         return
     here = stops + own
-    below = cuts + evidence[left[node], arm] + evidence[left[node] + 1, arm]
+    below = cuts + evidence[child, arm] + evidence[child + 1, arm]
     top = max(here, below)
-    evidence[node, arm] = top + log(exp(here - top) + exp(below - top))
-    stop[node, arm] = exp(here - evidence[node, arm])
+    both = top + log(exp(here - top) + exp(below - top))
+    evidence[node, arm] = both
+    stop[node, arm] = exp(here - both)
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -80,25 +78,30 @@ def believe(
     drawn, total, _, stop = parts
     starts, noises = facts
     mean, sd = belief
-    n_trees, n_arms = len(columns), mean.shape[1]
-    value, rest = np.empty(n_arms), np.empty(n_arms)
+    n_trees = len(columns)
+    n_arms = mean.shape[1]
+    value = np.empty(n_arms)
+    rest = np.empty(n_arms)
     for row in range(len(x)):
-        mean[row, :], sd[row, :] = 0.0, 0.0
+        mean[row, :] = 0.0
+        sd[row, :] = 0.0
         for t in range(n_trees):
-            value[:], rest[:] = starts[t], 1.0
+            value[:] = starts[t]
+            rest[:] = 1.0
             node = np.int64(0)
             while True:
                 for k in range(n_arms):
-                    n, ends = drawn[t, node, k], rest[k] * stop[t, node, k]
+                    n = drawn[t, node, k]
+                    ends = rest[k] * stop[t, node, k]
                     value[k] = (total[t, node, k] + pull * value[k]) / (n + pull)
                     mean[row, k] += ends * value[k]
                     sd[row, k] += ends / (n + 1.0) * noises[t] ** 2
                     rest[k] -= ends
-                if not thresholds[t, node] < np.inf:
+                threshold = thresholds[t, node]
+                if not threshold < np.inf:
                     break
-                node = np.int64(lefts[t, node]) + np.int64(
-                    x[row, columns[t, node]] > thresholds[t, node]
-                )
+                goes_right = x[row, columns[t, node]] > threshold
+                node = np.int64(lefts[t, node]) + np.int64(goes_right)
         for k in range(n_arms):
             mean[row, k] /= n_trees
             sd[row, k] = sqrt(sd[row, k] / n_trees)
@@ -113,30 +116,36 @@ def learn(
     change: tuple[int, float, float],
     settings: tuple[float, float, float],
 ) -> float:
-    """Twin of `trees.learn`: what was foreseen; the nodes on the row's way in each tree
-    gain draws and rewards."""
+    """Twin of `trees.learn`: return the prediction; then add draws and rewards to the
+    nodes on the row's path in each tree."""
     arm, draws, rewards = change
     pull, cut, stopped = settings
     starts, scales = facts
-    path, foreseen = np.empty(64, np.int64), 0.0
+    columns, thresholds, lefts = cuts
+    drawn, total, evidence, stop = parts
+    path = np.empty(64, np.int64)
+    prediction = 0.0
     for t in range(len(scales)):
-        left = cuts[2][t]
-        own = (parts[0][t], parts[1][t], parts[2][t], parts[3][t])
-        node, steps, value, rest = np.int64(0), 0, starts[t], 1.0
+        own = (drawn[t], total[t], evidence[t], stop[t])
+        node = np.int64(0)
+        steps = 0
+        value = starts[t]
+        rest = 1.0
         while True:
-            ends = rest * own[3][node, arm]
-            value = (own[1][node, arm] + pull * value) / (own[0][node, arm] + pull)
-            foreseen += ends * value
+            ends = rest * stop[t, node, arm]
+            weight = drawn[t, node, arm] + pull
+            value = (total[t, node, arm] + pull * value) / weight
+            prediction += ends * value
             rest -= ends
-            own[0][node, arm] += draws
-            own[1][node, arm] += rewards
+            drawn[t, node, arm] += draws
+            total[t, node, arm] += rewards
             path[steps] = node
             steps += 1
-            if not cuts[1][t, node] < np.inf:
+            threshold = thresholds[t, node]
+            if not threshold < np.inf:
                 break
-            node = np.int64(left[node]) + np.int64(
-                row[cuts[0][t, node]] > cuts[1][t, node]
-            )
+            goes_right = row[columns[t, node]] > threshold
+            node = np.int64(lefts[t, node]) + np.int64(goes_right)
         for step in range(steps - 1, -1, -1):
-            _weigh_node(path[step], arm, left, own, (scales[t], cut, stopped))
-    return foreseen / len(scales)
+            _weigh_node(path[step], arm, lefts[t], own, (scales[t], cut, stopped))
+    return prediction / len(scales)

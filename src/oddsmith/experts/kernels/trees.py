@@ -1,12 +1,11 @@
 """The compiled twin (numba) of the growth of a tree, equal to the bit.
 
 A row's weight is one count, 2^`_BITS`, and its reward in whole units: one exact
-addition for both, times 0 or 1 in place of a branch that cannot be foreseen. Rows are
+addition for both, times 0 or 1 in place of an unpredictable branch. Rows are
 permuted in place: those of a node are neighbours, sorted by arm, so that one running
-sum has the sums of all arms in it, as differences.
-"""
+sum has the sums of all arms in it, as differences."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,9 @@ Indices = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.uint32]
 _BITS = 36
 _REST = 2**_BITS - 1
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_MIX = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MIX = np.uint64(0x94D049BB133111EB)
 
 
 class _Own(NamedTuple):
@@ -31,7 +33,7 @@ class _Own(NamedTuple):
 
 
 class _Chance(NamedTuple):
-    """What decides a node's candidates."""
+    """The numbers on which a node's candidates depend."""
 
     key: int
     node: int
@@ -40,8 +42,8 @@ class _Chance(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Of the arms that a node has rows of: how many, their gains, where they begin; and
-    room for running sums."""
+    """Numbers of rows, gains and first rows of the arms with rows in a node; and room
+    for running sums."""
 
     counts: Ints
     gains: Array
@@ -57,46 +59,65 @@ def grow(
     settings: tuple[float, float, Array],
     tree: tuple[Indices, Array, Indices, Array, Array],
 ) -> tuple[int, int]:
-    """Twin of `growing.grow`: fill `tree`, which has room for all nodes; returns how
-    many they are, and the depth."""
+    """Twin of `growth.grow`: fill `tree`, which has room for all nodes; return the
+    number of nodes, and the depth."""
     candidates, deepest, tries = limits
     unit, centre, shares = settings
     columns, thresholds, lefts, drawn, totals = tree
     x, order, arms, weights = rows
-    n, n_arms = order.size, totals.shape[1]
+    n = order.size
+    n_arms = totals.shape[1]
     spare = _Own(np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n))
-    ends, packed = np.zeros((columns.size, 3), np.int64), np.zeros(n_arms)
-    sums = _Sums(
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms),
-        np.zeros(n_arms + 1, np.int64),
-        np.zeros((n + 1, 2)),
-    )
-    ends[0, 1], node, used = n, 0, 1
+    ends = np.zeros((columns.size, 3), np.int64)
+    packed = np.zeros(n_arms)
+    counts = np.zeros(n_arms, np.int64)
+    bounds = np.zeros(n_arms + 1, np.int64)
+    sums = _Sums(counts, np.zeros(n_arms), bounds, np.zeros((n + 1, 2)))
+    _open(ends, 0, 0, n, 0)
+    node = 0
+    used = 1
     while node < used:
-        start, stop, depth = ends[node, 0], ends[node, 1], ends[node, 2]
+        start = ends[node, 0]
+        stop = ends[node, 1]
+        depth = ends[node, 2]
         own = _Own(order[start:stop], arms[start:stop], weights[start:stop])
         _pack(own, packed)
         for k in range(n_arms):
-            both = np.int64(packed[k])
-            drawn[node, k], totals[node, k] = both >> _BITS, (both & _REST) * unit
-        columns[node], thresholds[node], lefts[node] = 0, np.inf, node
+            count, total = _unpack(packed[k], unit)
+            drawn[node, k] = count
+            totals[node, k] = total
+        columns[node] = 0
+        thresholds[node] = np.inf
+        lefts[node] = node
         mine, best = _gains(packed, (unit, centre, shares), sums)
         if depth < deepest and stop - start >= 4 and best >= 0.0:
             chance = _Chance(key, node, candidates, tries)
             column, threshold = _cut(x, own, chance, (unit, centre, shares, best), mine)
             if threshold < np.inf:
                 middle = start + _part(x[column], threshold, own, spare)
-                columns[node], thresholds[node], lefts[node] = column, threshold, used
-                ends[used, 0], ends[used, 1], ends[used, 2] = start, middle, depth + 1
-                ends[used + 1, 0], ends[used + 1, 1], ends[used + 1, 2] = (
-                    middle,
-                    stop,
-                    depth + 1,
-                )
+                columns[node] = column
+                thresholds[node] = threshold
+                lefts[node] = used
+                _open(ends, used, start, middle, depth + 1)
+                _open(ends, used + 1, middle, stop, depth + 1)
                 used += 2
         node += 1
     return used, ends[used - 1, 2]
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _open(ends: Ints, node: int, start: int, stop: int, depth: int) -> None:
+    """Note the rows and the depth of a node."""
+    ends[node, 0] = start
+    ends[node, 1] = stop
+    ends[node, 2] = depth
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _unpack(weights: float, unit: float) -> tuple[int, float]:
+    """Return the number of rows, and the sum of their rewards, in a sum of weights."""
+    packed: Any = np.int64(weights)
+    return packed >> _BITS, (packed & _REST) * unit
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -111,25 +132,26 @@ def _pack(own: _Own, packed: Array) -> None:
 def _gains(
     packed: Array, settings: tuple[float, float, Array], sums: _Sums
 ) -> tuple[_Sums, float]:
-    """The sums of arms that have rows, and what they explain; -1 if rewards are all 0
-    or all 1 for each arm."""
+    """Return the sums of arms with rows, and the squares that their means explain; -1
+    if rewards are all 0 or all 1 for each arm."""
     unit, centre, shares = settings
-    here, alike, explained = 0, True, 0.0
+    here = 0
+    alike = True
+    explained = 0.0
     for k in range(packed.size):
-        both = np.int64(packed[k])
-        count, total = both >> _BITS, (both & _REST) * unit
+        count, total = _unpack(packed[k], unit)
         if count > 0:
             gain = total - count * centre
-            sums.counts[here], sums.gains[here], sums.bounds[here + 1] = (
-                count,
-                gain,
-                sums.bounds[here] + count,
-            )
+            sums.counts[here] = count
+            sums.gains[here] = gain
+            sums.bounds[here + 1] = sums.bounds[here] + count
             explained += gain * gain * shares[count]
             alike = alike and (total == 0.0 or total == count)
             here += 1
+    if alike:
+        explained = -1.0
     mine = _Sums(sums.counts[:here], sums.gains, sums.bounds, sums.running)
-    return mine, -1.0 if alike else explained
+    return mine, explained
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -140,24 +162,32 @@ def _cut(
     settings: tuple[float, float, Array, float],
     sums: _Sums,
 ) -> tuple[int, float]:
-    """The best candidate's column and threshold, infinite if none explains more than
-    the node as it is."""
+    """Return the best candidate's column and threshold; an infinite threshold if none
+    explains more than the whole node."""
     unit, centre, shares, none = settings
-    best, column, threshold = none * (1 + 1e-9) + 1e-9, 0, np.inf
+    best = none * (1 + 1e-9) + 1e-9
+    column = 0
+    threshold = np.inf
+    n = own.order.size
     first = chance.node * chance.candidates
-    for c in range(first, first + chance.candidates, 2):
-        one = _candidate(x, own.order, _mixed(chance.key, c), chance.tries)
+    last = first + chance.candidates
+    for c in range(first, last, 2):
+        one = _candidate(x, own.order, _random_bits(chance.key, c), chance.tries)
         two = one
-        if c + 1 < first + chance.candidates:
-            two = _candidate(x, own.order, _mixed(chance.key, c + 1), chance.tries)
+        if c + 1 < last:
+            two = _candidate(
+                x, own.order, _random_bits(chance.key, c + 1), chance.tries
+            )
         _run(x[one[0]], x[two[0]], (one[1], two[1]), own, sums.running)
         for side in range(2):
             cut = one if side == 0 else two
-            size = np.int64(sums.running[own.order.size, side]) >> _BITS
-            if cut[1] < np.inf and size >= 2 and own.order.size - size >= 2:
-                explained = _explained(sums, side, (unit, centre, shares))
+            size = np.int64(sums.running[n, side]) >> _BITS
+            if cut[1] < np.inf and size >= 2 and n - size >= 2:
+                explained = _explained_squares(sums, side, (unit, centre, shares))
                 if explained > best:
-                    best, column, threshold = explained, cut[0], cut[1]
+                    best = explained
+                    column = cut[0]
+                    threshold = cut[1]
     return column, threshold
 
 
@@ -165,85 +195,104 @@ def _cut(
 def _run(
     one: Array, two: Array, thresholds: tuple[float, float], own: _Own, running: Array
 ) -> None:
-    """Running sums of the weights that go left, by two candidates at once: one's
-    additions need not wait for itself."""
-    total, other = 0.0, 0.0
+    """Fill running sums of the weights that go left, by two candidates at once:
+    additions of one need not wait for those of the other."""
+    total = 0.0
+    other = 0.0
     for i in range(own.order.size):
-        row, weight = own.order[i], own.weights[i]
-        total += weight * np.float64(not one[row] > thresholds[0])
-        other += weight * np.float64(not two[row] > thresholds[1])
-        running[i + 1, 0], running[i + 1, 1] = total, other
+        row = own.order[i]
+        weight = own.weights[i]
+        first_left = not one[row] > thresholds[0]
+        second_left = not two[row] > thresholds[1]
+        total += weight * np.float64(first_left)
+        other += weight * np.float64(second_left)
+        running[i + 1, 0] = total
+        running[i + 1, 1] = other
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _explained(sums: _Sums, side: int, settings: tuple[float, float, Array]) -> float:
-    """What the arms' means on both sides of a cut explain."""
+def _explained_squares(
+    sums: _Sums, side: int, settings: tuple[float, float, Array]
+) -> float:
+    """Twin of `growth._explained_squares` for one cut."""
     unit, centre, shares = settings
     explained = 0.0
+    running = sums.running[:, side]
     for k in range(sums.counts.size):
-        both = np.int64(
-            sums.running[sums.bounds[k + 1], side] - sums.running[sums.bounds[k], side]
-        )
-        count = both >> _BITS
-        gain = (both & _REST) * unit - count * centre
+        inside = running[sums.bounds[k + 1]] - running[sums.bounds[k]]
+        count, total = _unpack(inside, unit)
+        gain = total - count * centre
         rest = sums.gains[k] - gain
-        explained += (
-            gain * gain * shares[count] + rest * rest * shares[sums.counts[k] - count]
-        )
+        left = gain * gain * shares[count]
+        explained += left + rest * rest * shares[sums.counts[k] - count]
     return explained
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _mixed(key: int, number: int) -> np.uint64:
-    """64 random bits (splitmix64)."""
-    z = np.uint64(key) + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+def _random_bits(key: int, number: int) -> np.uint64:
+    """Return 64 random bits (splitmix64)."""
+    z = np.uint64(key) + np.uint64(number + 1) * _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * _FIRST_MIX
+    z = (z ^ (z >> np.uint64(27))) * _SECOND_MIX
     bits: np.uint64 = z ^ (z >> np.uint64(31))
     return bits
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _below(size: int, bits: np.uint64, n_bits: int) -> np.int64:
+    """Return a whole number below `size`, from n random bits."""
+    scaled: Any = bits * np.uint64(size)
+    return np.int64(scaled >> np.uint64(n_bits))
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _candidate(
     x: Array, order: Marks, bits: np.uint64, tries: int
 ) -> tuple[np.int64, float]:
-    """A random column, and the midpoint of two random rows in it; infinite if both are
-    missing."""
-    few, size = np.uint64(2**22 - 1), np.uint64(order.size)
-    column = np.int64(
-        ((bits >> np.uint64(44)) * np.uint64(x.shape[0])) >> np.uint64(20)
-    )
-    one = np.int64((((bits >> np.uint64(22)) & few) * size) >> np.uint64(22))
-    other = np.int64(((bits & few) * size) >> np.uint64(22))
-    first, second = x[column, order[one]], x[column, order[other]]
+    """Return a random column, and the midpoint of two random rows in it; an infinite
+    one if both are missing."""
+    few = np.uint64(2**22 - 1)
+    column = _below(x.shape[0], bits >> np.uint64(44), 20)
+    one = _below(order.size, (bits >> np.uint64(22)) & few, 22)
+    other = _below(order.size, bits & few, 22)
+    first = x[column, order[one]]
+    second = x[column, order[other]]
     for _ in range(tries):
         if first != second:
             break
-        other = np.int64(other + 1 if other + 1 < order.size else 0)
+        other += 1
+        if other == order.size:
+            other = 0
         second = x[column, order[other]]
+    if np.isnan(first) and np.isnan(second):
+        return column, np.inf
     middle: float = 0.5 * first + 0.5 * second
     if np.isnan(middle):
-        middle = np.inf if np.isnan(first) and np.isnan(second) else -np.inf
+        middle = -np.inf
     return column, middle
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _part(numbers: Array, threshold: float, own: _Own, spare: _Own) -> np.int64:
-    """Rows that go left come first, both sides in the order they had; returns how many
-    they are."""
-    lefts, rights = np.int64(0), np.int64(0)
+    """Move the rows that go left to the front, both sides in the order they had; return
+    how many go left."""
+    lefts = np.int64(0)
+    rights = np.int64(0)
     for i in range(own.order.size):
-        row, arm, weight = own.order[i], own.arms[i], own.weights[i]
-        own.order[lefts], own.arms[lefts], own.weights[lefts] = row, arm, weight
-        spare.order[rights], spare.arms[rights], spare.weights[rights] = (
-            row,
-            arm,
-            weight,
-        )
-        goes = np.int64(not numbers[row] > threshold)
-        lefts += goes
-        rights += 1 - goes
+        row = own.order[i]
+        arm = own.arms[i]
+        weight = own.weights[i]
+        own.order[lefts] = row
+        own.arms[lefts] = arm
+        own.weights[lefts] = weight
+        spare.order[rights] = row
+        spare.arms[rights] = arm
+        spare.weights[rights] = weight
+        goes_left = np.int64(not numbers[row] > threshold)
+        lefts += goes_left
+        rights += 1 - goes_left
     for i in range(rights):
-        own.order[lefts + i], own.arms[lefts + i] = spare.order[i], spare.arms[i]
+        own.order[lefts + i] = spare.order[i]
+        own.arms[lefts + i] = spare.arms[i]
         own.weights[lefts + i] = spare.weights[i]
     return lefts

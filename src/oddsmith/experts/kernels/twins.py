@@ -66,7 +66,9 @@ def vote(
         arms_first = np.ascontiguousarray(arms_first)
     odds = np.empty(n_arms)
     asleep, total = _vote(log_weights, arms_first, gamma, mask, odds)
-    return (odds, asleep) if total > FAINT else None
+    if total > FAINT:
+        return (odds, asleep)
+    return None
 
 
 def _vote_rows(
@@ -82,8 +84,8 @@ def _vote_rows(
         np.shape(gamma),
     )
     weight_rows = _rows(np.broadcast_to(log_weights, (*lead, n_experts)), 1)
-    all_predictions = np.broadcast_to(predictions, (*lead, n_experts, n_arms))
-    arm_rows = _rows(np.swapaxes(all_predictions, -1, -2), 2)
+    by_arm = np.swapaxes(predictions, -1, -2)
+    arm_rows = _rows(np.broadcast_to(by_arm, (*lead, n_arms, n_experts)), 2)
     gammas = _rows(np.broadcast_to(np.asarray(gamma, np.float64), lead), 0)
     masks = _rows(np.broadcast_to(mask, (*lead, n_arms)), 1)
     odds = np.empty((len(gammas), n_arms))
@@ -91,8 +93,9 @@ def _vote_rows(
     asleep = _vote_all(weight_rows, arm_rows, gammas, masks, odds, totals)
     faint = ~(totals > FAINT)
     if faint.any():
-        ballots = greedy(arm_rows[faint].swapaxes(-1, -2), masks[faint])
-        odds[faint] = mix(weight_rows[faint], ballots, gammas[faint], masks[faint])
+        own_masks = masks[faint]
+        ballots = greedy(arm_rows[faint].swapaxes(-1, -2), own_masks)
+        odds[faint] = mix(weight_rows[faint], ballots, gammas[faint], own_masks)
     return odds.reshape((*lead, n_arms)), asleep
 
 
@@ -130,7 +133,9 @@ def reweigh(
     path must look closer."""
     heavier = np.empty_like(log_weights)
     top = _reweigh(log_weights, advice, reward, eta, loss, heavier)
-    return heavier if -np.inf < top < np.inf else None
+    if -np.inf < top < np.inf:
+        return heavier
+    return None
 
 
 def reweigh_rows(
@@ -168,9 +173,10 @@ def _squash(row: Array) -> None:
     the result."""
     bound = 708.0 if row.itemsize == 8 else 87.0
     for i in range(row.size):
-        above, below = exp_ratio(min(max(-row[i], -bound), bound))
+        score = row[i]
+        above, below = exp_ratio(min(max(-score, -bound), bound))
         y = below / (below + above)  # one division instead of two
-        row[i] = y if row[i] == row[i] else row[i]
+        row[i] = y if score == score else score
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -389,6 +395,6 @@ def _reweigh_all(
     tops: Array,
 ) -> None:
     for row in range(log_weights.shape[0]):
-        tops[row] = _reweigh(
-            log_weights[row], advice[row], rewards[row], eta, loss, heavier[row]
-        )
+        own = log_weights[row]
+        new = heavier[row]
+        tops[row] = _reweigh(own, advice[row], rewards[row], eta, loss, new)

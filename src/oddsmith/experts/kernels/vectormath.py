@@ -52,20 +52,24 @@ def exp_ratio(x: float) -> tuple[float, float]:
     n = np.floor(y * 1.4426950408889634 + 0.5)
     r = (y - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6
     z = r * r
-    p = r * ((1.26177193074810590878e-4 * z + 3.02994407707441961300e-2) * z + 1.0)
-    q = (
-        (3.00198505138664455042e-6 * z + 2.52448340349684104192e-3) * z
-        + 2.27265548208155028766e-1
-    ) * z + 2.0
-    return (q + p) * _to_float((np.int64(n) + 1023) << 52), q - p
+    odd = 1.26177193074810590878e-4 * z + 3.02994407707441961300e-2
+    p = r * (odd * z + 1.0)
+    even = 3.00198505138664455042e-6 * z + 2.52448340349684104192e-3
+    q = (even * z + 2.27265548208155028766e-1) * z + 2.0
+    power = _to_float((np.int64(n) + 1023) << 52)  # 2^n
+    return (q + p) * power, q - p
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def exp(x: float) -> float:
     """exp(x) for x <= 708; 0 below -708, NaN for NaN."""
     above, below = exp_ratio(x)
-    y = above / below
-    return y if x >= -708.0 else (0.0 if x < -708.0 else x)
+    y: float = above / below
+    if x >= -708.0:
+        return y
+    if x < -708.0:
+        return 0.0
+    return x
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -78,29 +82,27 @@ def log(x: float) -> float:
     s = f / (2.0 + f)
     z = s * s
     w = z * z
-    odd = w * (
-        3.999999999940941908e-01
-        + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01)
-    )
-    even = z * (
-        6.666666666666735130e-01
-        + w
-        * (
-            2.857142874366239149e-01
-            + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)
-        )
-    )
+    odd = 2.222219843214978396e-01 + w * 1.531383769920937332e-01
+    odd = w * (3.999999999940941908e-01 + w * odd)
+    even = 1.818357216161805012e-01 + w * 1.479819860511658591e-01
+    even = 2.857142874366239149e-01 + w * even
+    even = z * (6.666666666666735130e-01 + w * even)
     half = 0.5 * f * f
     e = np.float64(k)
-    y = e * 6.93147180369123816490e-01 - (
-        (half - (s * (half + odd + even) + e * 1.90821492927058770002e-10)) - f
-    )
+    low = s * (half + odd + even) + e * 1.90821492927058770002e-10
+    y = e * 6.93147180369123816490e-01 - ((half - low) - f)
     y = y if x >= 2.2250738585072014e-308 else -np.inf
-    return y if x >= 0.0 else np.nan
+    if x >= 0.0:
+        return y
+    return np.nan
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def log1p(x: float) -> float:
-    """ln(1 + x) for x >= -1, with the rounding of 1 + x put back."""
+    """ln(1 + x) for x >= -1, corrected for the rounding of 1 + x."""
     u = 1.0 + x
-    return log(u) - ((u - 1.0) - x) / u if u != 0.0 else -np.inf
+    if u == 0.0:
+        return -np.inf
+    rounding = (u - 1.0) - x
+    y: float = log(u) - rounding / u
+    return y

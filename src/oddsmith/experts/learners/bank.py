@@ -1,5 +1,4 @@
-"""LearningExperts: learners as a bank of experts; contexts as they come, one voting
-rule, and a blend of them all."""
+"""LearningExperts: learners as a bank of experts, with one voting rule, and a blend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,19 +18,18 @@ from oddsmith.core.decision import Context, Decision
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import check_names, wider_names
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
+from oddsmith.experts.learners.moments import RunningMoments, standardise, with_row
 from oddsmith.experts.learners.protocol import (
     RECIPE,
     Belief,
     Learner,
     LearnerBank,
     Mixture,
-    Turned,
+    RewardChange,
     scaled_advice,
-    side_by_side,
 )
 from oddsmith.experts.learners.ridge import Ridge
-from oddsmith.experts.learners.unit import grown_unit, unit_or_one
+from oddsmith.experts.learners.unit import unit_or_one
 from oddsmith.experts.learners.warm_start import WarmStart
 
 __all__ = ["LearnerState", "LearningExperts"]
@@ -40,12 +38,12 @@ _VOTES = Optimistic()
 
 
 class LearnerState(NamedTuple):
-    """How many contexts were learnt, what their columns stand for, running moments (…,
-    d), and each learner's state.
+    """Number of rewards, columns of the contexts, their running moments (…, d), and
+    each learner's state.
 
-    Columns are made by learning: before the first reward there are none. `unit` (…) is
-    the power of two that bounds the rewards so far, 0 while all of them were 0.
-    Learners and mixture see rewards divided by it.
+    Learning adds columns: before the first reward there are none. `unit` (…) is the
+    power of two that bounds the rewards so far, 0 while all of them were 0. Learners
+    and mixture see rewards divided by it.
     """
 
     seen: int
@@ -59,17 +57,16 @@ class LearnerState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearningExperts(LearnerBank):
-    """One expert for each learner and, with `blend`, one more: a mixture of what the
-    first two believe.
+    """One expert for each learner and, with `blend`, a mixture of the first two.
 
-    The mixture is the one that would have foreseen the rewards so far best (`Mixture`).
+    The mixture is the one with the least square loss on the rewards so far (`Mixture`).
 
     Numbers are standardised by running moments, missing ones count as the mean; every
-    category that was learnt from has a column of its own (`experts.columns` says how
-    contexts are read). An expert predicts its mean, clipped for the loss, and votes by
-    the rule `ballots`; it is scored on its prediction, then learns. Names of experts
-    begin with `prefix`. With `rows_per_arm`, contexts are (…, K, d), a row of numbers
-    for each arm, and the learners are shared by all arms.
+    category that was learnt from has a column of its own (`contexts/columns.py` reads
+    contexts). An expert predicts its mean, clipped for the loss, and votes by the rule
+    `ballots`. It is scored on its prediction, then learns. Names of experts begin with
+    `prefix`. With `rows_per_arm`, contexts are (…, K, d), a row of numbers for each
+    arm, and all arms share the learners.
 
     >>> bank = LearningExperts(("a", "b"))
     >>> bank.predict(bank.init(), np.array([1.0, 2.0]))
@@ -91,33 +88,28 @@ class LearningExperts(LearnerBank):
         object.__setattr__(self, "arms", check_names("arms", self.arms))
 
     def init(self, shape: tuple[int, ...] = ()) -> LearnerState:
-        """The prior; contexts say which columns there are."""
-        moments, learners = RunningMoments.none(0, shape), tuple(self._starts(shape, 0))
-        return LearnerState(
-            0, np.zeros(shape), empty_columns(), moments, learners, Mixture.even(shape)
-        )
+        """Return the prior, without columns."""
+        n_models = 1 if self.rows_per_arm else len(self.arms)
+        learners = tuple(learner.start(shape, n_models, 0) for learner in self.learners)
+        unit = np.zeros(shape)
+        moments = RunningMoments.none(0, shape)
+        mixture = Mixture.even(shape)
+        return LearnerState(0, unit, empty_columns(), moments, learners, mixture)
 
     def update(
         self, state: LearnerState, decision: Decision, reward: Real
     ) -> LearnerState:
-        """Columns and moments gain the drawn context, then every learner the reward of
-        the drawn arm; in place."""
-        arms, shape = (
-            np.asarray(decision.number, dtype=np.int64),
-            state.moments.mean.shape[:-1],
-        )
-        if arms.shape != shape:
-            raise InvalidInput(
-                f"decision must have the state's batch axes {shape}; got {arms.shape}"
-            )
+        """Add the drawn context to columns and moments, then teach every learner the
+        reward of the drawn arm; in place."""
+        shape = state.moments.mean.shape[:-1]
+        arms = np.asarray(decision.number, dtype=np.int64)
+        _check_batch(shape, arms.shape)
         columns = learn_columns(state.columns, decision.context, self.schema)
-        x = self._drawn(columns, decision, arms)
-        if x.shape[:-1] != shape:
-            raise InvalidInput(
-                f"decision must have the state's batch axes {shape}; got {x.shape[:-1]}"
-            )
+        x = self._drawn_rows(columns, decision, arms)
+        _check_batch(shape, x.shape[:-1])
         rewards = np.asarray(reward, dtype=np.float64)
-        rewards = np.broadcast_to(rewards, shape) if shape else rewards
+        if shape:
+            rewards = np.broadcast_to(rewards, shape)
         warm_start = self.compare_votes(state, decision, reward)
         if columns is not state.columns:
             state = self._with_columns(state, columns)
@@ -125,23 +117,19 @@ class LearningExperts(LearnerBank):
         unit = unit_or_one(state.unit)
         rewards = rewards / unit
         moments = with_row(state.moments, x)
-        seen = standardised(moments, x, columns.is_category)
+        seen = standardise(moments, x, columns.is_category)
         models = np.zeros_like(arms) if self.rows_per_arm else arms
-        learners = (
+        learners = tuple(
             learner.learn(own, seen, models, rewards)
-            for learner, own in zip(self.learners, state.learners, strict=True)
+            for learner, own in self._pairs(state)
         )
-        mixture = (
-            state.mixture.scored(scaled_advice(decision, unit), rewards)
-            if self.blend
-            else state.mixture
-        )
+        mixture = self._score_mixture(state, decision, unit, rewards)
         return LearnerState(
             state.seen + 1,
             state.unit,
             columns,
             moments,
-            tuple(learners),
+            learners,
             mixture,
             warm_start.learn(seen, decision),
         )
@@ -149,14 +137,11 @@ class LearningExperts(LearnerBank):
     def revise(
         self, state: LearnerState, decision: Decision, before: float, reward: float
     ) -> LearnerState:
-        """Learners change what they made of the reward; in place."""
+        """Replace the reward of a decision in every learner; in place."""
         if not state.seen:
             return self.update(state, decision, reward)
-        arms, shape = (
-            np.asarray(decision.number, dtype=np.int64),
-            state.moments.mean.shape[:-1],
-        )
-        if arms.shape != shape or shape:
+        arms = np.asarray(decision.number, dtype=np.int64)
+        if arms.shape or state.moments.mean.ndim > 1:
             raise InvalidInput(
                 "decision must be a single one, of a state without batch axes; got "
                 f"{arms.shape}"
@@ -164,25 +149,18 @@ class LearningExperts(LearnerBank):
         warm_start = self.revise_votes(state, decision, reward - before)
         state = self._with_unit(state, np.asarray(reward))
         unit = unit_or_one(state.unit)
-        turned = Turned(float(before / unit), float(reward / unit))
-        seen = standardised(
-            state.moments,
-            self._drawn(state.columns, decision, arms),
-            state.columns.is_category,
+        turned = RewardChange(float(before / unit), float(reward / unit))
+        x = self._drawn_rows(state.columns, decision, arms)
+        seen = standardise(state.moments, x, state.columns.is_category)
+        model = 0 if self.rows_per_arm else int(arms)
+        learners = tuple(
+            learner.revise(own, seen, model, turned)
+            for learner, own in self._pairs(state)
         )
-        models = np.zeros_like(arms) if self.rows_per_arm else arms
-        learners = (
-            learner.revise(own, seen, int(models), turned)
-            for learner, own in zip(self.learners, state.learners, strict=True)
-        )
-        mixture = (
-            state.mixture.revised(scaled_advice(decision, unit), turned.change)
-            if self.blend
-            else state.mixture
-        )
-        return state._replace(
-            learners=tuple(learners), mixture=mixture, warm_start=warm_start
-        )
+        mixture = state.mixture
+        if self.blend:
+            mixture = mixture.revised(scaled_advice(decision, unit), turned.change)
+        return state._replace(learners=learners, mixture=mixture, warm_start=warm_start)
 
     def with_arms(
         self, state: LearnerState, arms: Sequence[str]
@@ -199,11 +177,9 @@ class LearningExperts(LearnerBank):
         bank = replace(self, arms=names)
         if self.rows_per_arm:
             return bank, state
-        wider = (
-            learner.widen(own, len(names))
-            for learner, own in zip(self.learners, state.learners, strict=True)
-        )
-        return bank, state._replace(learners=tuple(wider))
+        n_arms = len(names)
+        learners = tuple(one.widen(own, n_arms) for one, own in self._pairs(state))
+        return bank, state._replace(learners=learners)
 
     def begin_log(self, state: LearnerState) -> LearnerState:
         if self.rows_per_arm or state.moments.mean.ndim > 1:
@@ -213,78 +189,61 @@ class LearningExperts(LearnerBank):
 
     def logging_scores(self, state: LearnerState, context: Context) -> Array:
         x = read_context(state.columns, context, self.schema)
-        seen = standardised(state.moments, x, state.columns.is_category)
+        seen = standardise(state.moments, x, state.columns.is_category)
         return state.warm_start.policy.scores(seen, len(self.arms))
 
-    def _with_unit(self, state: LearnerState, rewards: Array) -> LearnerState:
-        """The state in a unit that these rewards do not exceed."""
-        unit, factor = grown_unit(state.unit, rewards)
-        state = state._replace(unit=unit)
-        if np.all(factor == 1):
-            return state
-        learners = (
-            learner.rescaled(own, factor)
-            for learner, own in zip(self.learners, state.learners, strict=True)
-        )
-        mixture = state.mixture.rescaled(factor)
-        return state._replace(learners=tuple(learners), mixture=mixture)
-
     def _with_columns(self, state: LearnerState, columns: Columns) -> LearnerState:
-        """The state with further columns, which were 0 or missing so far."""
+        """Return the state with further columns, which were 0 or missing so far."""
         if len(columns.kinds) == state.moments.mean.shape[-1]:
             return state._replace(columns=columns)
-        moments = state.moments.wider(columns.fill == 0, state.seen)
-        wider = (
-            one.wider(own, columns.fill)
-            for one, own in zip(self.learners, state.learners, strict=True)
-        )
-        return state._replace(columns=columns, moments=moments, learners=tuple(wider))
+        fill = columns.fill
+        moments = state.moments.wider(fill == 0, state.seen)
+        learners = tuple(one.wider(own, fill) for one, own in self._pairs(state))
+        return state._replace(columns=columns, moments=moments, learners=learners)
 
-    def _drawn(self, columns: Columns, decision: Decision, arms: Ints) -> Array:
-        """The numbers (…, d) that the drawn arms were drawn with."""
+    def _drawn_rows(self, columns: Columns, decision: Decision, arms: Ints) -> Array:
+        """Return the numbers (…, d) of the drawn arms."""
         x = read_context(columns, decision.context, self.schema)
-        if self.rows_per_arm:
-            had = decision.propensities.shape[-1]  # it may be older than the last arms
-            x = np.take_along_axis(
-                self._a_row_each(x, min(had, len(self.arms))),
-                arms[..., None, None],
-                axis=-2,
-            )
-            return np.ascontiguousarray(x[..., 0, :])
-        return x
-
-    def _starts(self, shape: tuple[int, ...], dim: int) -> list[Any]:
-        n = 1 if self.rows_per_arm else len(self.arms)
-        return [learner.start(shape, n, dim) for learner in self.learners]
+        if not self.rows_per_arm:
+            return x
+        # the decision may be older than the last arms
+        n_arms = min(decision.propensities.shape[-1], len(self.arms))
+        rows = _check_rows(x, n_arms)
+        drawn = np.take_along_axis(rows, arms[..., None, None], axis=-2)
+        return np.ascontiguousarray(drawn[..., 0, :])
 
     def beliefs(self, state: LearnerState, context: Context) -> Belief:
         x = read_context(state.columns, context, self.schema)
         if self.rows_per_arm:
             # one more batch axis of a problem with one arm
-            x = np.moveaxis(self._a_row_each(x, len(self.arms)), -2, 0)
+            x = np.moveaxis(_check_rows(x, len(self.arms)), -2, 0)
         if not state.seen:
             lead = x.shape[1:-1] if self.rows_per_arm else x.shape[:-1]
-            return Belief(
-                np.full((*lead, len(self.names), len(self.arms)), 0.5), np.zeros(1)
-            )
-        seen = standardised(state.moments, x, state.columns.is_category)
-        beliefs = [
-            learner.believe(own, seen)
-            for learner, own in zip(self.learners, state.learners, strict=True)
-        ]
+            mean = np.full((*lead, len(self.names), len(self.arms)), 0.5)
+            return Belief(mean, np.zeros(1))
+        seen = standardise(state.moments, x, state.columns.is_category)
+        beliefs = [learner.believe(own, seen) for learner, own in self._pairs(state)]
         if self.rows_per_arm:
             beliefs = [
                 Belief(*(np.moveaxis(part[..., 0], 0, -1) for part in belief))
                 for belief in beliefs
             ]
-        portion = state.mixture.portion if self.blend else None
-        return side_by_side(beliefs, portion).scaled(unit_or_one(state.unit))
+        return self._combine(state, beliefs)
 
-    def _a_row_each(self, x: Array, n_arms: int) -> Array:
-        """The numbers (…, K, d), refused where there are not as many rows as arms."""
-        if x.shape[-2:-1] != (n_arms,):
-            raise InvalidInput(
-                f"context must have a row for each of the {n_arms} arms; got shape "
-                f"{x.shape}"
-            )
-        return x
+
+def _check_batch(shape: tuple[int, ...], got: tuple[int, ...]) -> None:
+    """Refuse a decision whose batch axes are not the state's."""
+    if got != shape:
+        raise InvalidInput(
+            f"decision must have the state's batch axes {shape}; got {got}"
+        )
+
+
+def _check_rows(x: Array, n_arms: int) -> Array:
+    """Return the numbers (…, K, d); refuse them without a row for each arm."""
+    if x.shape[-2:-1] != (n_arms,):
+        raise InvalidInput(
+            f"context must have a row for each of the {n_arms} arms; got shape "
+            f"{x.shape}"
+        )
+    return x

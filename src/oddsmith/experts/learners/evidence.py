@@ -1,10 +1,9 @@
-"""Evidence: several ridges of one regression, weighed by how well each foresaw the
+"""Evidence: several ridges of one regression, weighted by how well each predicted the
 rewards; packed covariances.
 
-A covariance (D, D) is kept as its lower triangle, row after row (P = D (D+1)/2): half
+A covariance (D, D) is stored as its lower triangle, row after row (P = D (D+1)/2): half
 the memory, and a further feature is a row at the end. A ridge's predictions are those
-of Student's t with the noise found so far.
-"""
+of Student's t with the noise so far."""
 
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -27,8 +26,8 @@ __all__ = [
     "dense",
     "learn_both",
     "learn_row",
-    "lengthened",
-    "mixed",
+    "with_features",
+    "mix_ridges",
     "precisions",
     "prior",
     "rescale",
@@ -83,11 +82,8 @@ class Row(NamedTuple):
 
 def check_ridges(ridges: Any) -> None:
     """Refuses what is not a tuple of pairs of positive numbers."""
-    if (
-        not isinstance(ridges, tuple)
-        or not ridges
-        or not all(isinstance(r, tuple) and len(r) == 2 for r in ridges)
-    ):
+    is_filled = isinstance(ridges, tuple) and bool(ridges)
+    if not (is_filled and all(isinstance(r, tuple) and len(r) == 2 for r in ridges)):
         raise InvalidInput(
             "ridges must be pairs of numbers, of the linear part and of waves; got "
             f"{ridges!r:.60}"
@@ -102,7 +98,8 @@ def precisions(ridges: Ridges, n_waves: int, size: int) -> Array:
     >>> precisions(((1.0, 3.0),), 2, 4)
     array([[1., 3., 3., 1.]])
     """
-    is_wave = (np.arange(size) > 0) & (np.arange(size) <= n_waves)
+    places = np.arange(size)
+    is_wave = (places > 0) & (places <= n_waves)
     return np.array([np.where(is_wave, waves, plain) for plain, waves in ridges])
 
 
@@ -121,20 +118,23 @@ def shares(evidence: Array) -> Array:
 
 
 def score(evidence: Array, error: Array, variance: Array) -> None:
-    """In place: each ridge (J, 3) gains the density of its error, whose variance is 1 +
-    `variance` in noise's units."""
+    """Add the log density of its error to each ridge (J, 3), in place; the variance of
+    the error is 1 + `variance` in units of the noise.
+
+    The density is Student's t with `freedom` degrees of freedom and scale² =
+    squares · (1 + variance) / freedom, without its normalising constant.
+    """
     found, freedom, squares = evidence.T
     wide = 1 + variance
     scaled = error * error / wide
-    found -= 0.5 * np.log(squares * wide) + 0.5 * (freedom + 1) * np.log1p(
-        scaled / squares
-    )
+    tail = 0.5 * (freedom + 1) * np.log1p(scaled / squares)
+    found -= 0.5 * np.log(squares * wide) + tail
     freedom += 1
     squares += scaled
 
 
 def start_of(sums: Array) -> Array:
-    """The mean (…) of an arm of which nothing is known; `sums` (…, 2) are Σ r and n.
+    """Return the mean (…) of an arm without rewards; `sums` (…, 2) are Σ r and n.
 
     >>> start_of(np.array([[0.0, 0.0], [8.0, 8.0]]))
     array([0.5, 0.9])
@@ -142,67 +142,68 @@ def start_of(sums: Array) -> Array:
     return prior_mean(sums[..., 0], sums[..., 1])
 
 
-def mixed(values: Array, variance: Array, models: Regressions) -> Belief:
-    """Means and standard deviations (…, K) over ridges: of values (…, J, K, 2) and
-    variances (…, K) in noise's units.
+def mix_ridges(values: Array, variance: Array, models: Regressions) -> Belief:
+    """Return means and standard deviations (…, K) over ridges: of values (…, J, K, 2)
+    and variances (…, K) in units of the noise.
 
-    Values are what the regressions say of rewards, and of a constant 1: what they leave
-    of it is the start's. The variances are those of the first ridge, which smooths
-    least: how smooth the world is must not end the doubt. Where that ridge is the best,
-    rewards are nearly certain, and rare ones are no noise: its noise is the largest
-    there is.
+    Values are predictions of the reward, and of a constant 1, whose remainder belongs
+    to the start. The variances are those of the first ridge, which smooths least: how
+    smooth the world is must not end the doubt. Where that ridge is the best, rewards
+    are nearly certain, and rare ones are no noise: its noise is the largest possible.
+
+        mean_j = value_j + start (1 - one_j)
+        sd² = Σ_j weight_j (noise_j · variance + (mean_j - mean)²)
     """
-    evidence, start = models.evidence, start_of(models.sums)[..., None, None]
-    weight, noise = (
-        shares(evidence)[..., None],
-        (evidence[..., 2] / evidence[..., 1])[..., None],
-    )
-    noise[..., 0, :] = (
-        largest_sd(models.sums[..., 0], models.sums[..., 1])[..., None] ** 2
-    )
+    evidence = models.evidence
+    start = start_of(models.sums)[..., None, None]
+    weight = shares(evidence)[..., None]
+    noise = (evidence[..., 2] / evidence[..., 1])[..., None]
+    largest = largest_sd(models.sums[..., 0], models.sums[..., 1])
+    noise[..., 0, :] = largest[..., None] ** 2
     means = values[..., 0] + start * (1 - values[..., 1])
     mean = np.add.reduce(weight * means, axis=-2)
-    spread = weight * (
-        noise * variance[..., None, :] + (means - mean[..., None, :]) ** 2
-    )
+    apart = means - mean[..., None, :]
+    spread = weight * (noise * variance[..., None, :] + apart**2)
     return Belief(mean, np.sqrt(np.add.reduce(spread, axis=-2)))
 
 
 def rescale(models: Regressions, factor: Array) -> None:
-    """In place: rewards are in another unit, `factor` (…) times as large."""
-    models.weights[..., 0, :] *= factor[..., None, None, None]
-    models.evidence[..., 2] *= factor[..., None] ** 2
+    """Change the unit of rewards, in place: they are `factor` (…) times as large."""
+    by_ridge = factor[..., None]
+    models.weights[..., 0, :] *= by_ridge[..., None, None]
+    models.evidence[..., 2] *= by_ridge**2
     models.sums[..., 0] *= factor
 
 
 def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:
-    """The regressions before any reward, with these precisions (J, D); `shape` is (…,
-    K)."""
+    """Return the regressions before any reward, with these precisions (J, D); `shape`
+    is (…, K)."""
     *lead, n_arms = shape
-    models = (*lead, len(precision), n_arms)
-    evidence = np.broadcast_to([0.0, 2.0, 0.5], (*lead, len(precision), 3)).copy()
-    none = Regressions(
-        np.zeros((*models, 2, 0)),
-        np.zeros((*models, 0)),
-        evidence,
-        np.zeros((*lead, 2)),
-    )
-    return lengthened(none, precision)
+    n_ridges = len(precision)
+    models = (*lead, n_ridges, n_arms)
+    evidence = np.empty((*lead, n_ridges, 3))
+    evidence[:] = (0.0, 2.0, 0.5)
+    weights = np.zeros((*models, 2, 0))
+    covariance = np.zeros((*models, 0))
+    none = Regressions(weights, covariance, evidence, np.zeros((*lead, 2)))
+    return with_features(none, precision)
 
 
-def lengthened(models: _Models, precision: Array) -> _Models:
-    """The regressions with further features, up to D, that were 0 in all rows so far:
-    exact."""
+def with_features(models: _Models, precision: Array) -> _Models:
+    """Return the regressions with further features, up to D, that were 0 in all rows so
+    far: exact."""
     size = precision.shape[-1]
-    known, rows = models.covariance.shape[-1], np.arange(size)
-    longer = np.zeros((*models.covariance.shape[:-1], size * (size + 1) // 2))
-    longer[..., :known] = models.covariance
-    ends = rows * (rows + 3) // 2
-    is_new = ends >= known
-    longer[..., ends[is_new]] = 1 / precision[:, None, is_new]
+    n_before = models.covariance.shape[-1]
+    rows = np.arange(size)
+    n_packed = size * (size + 1) // 2
+    covariance = np.zeros((*models.covariance.shape[:-1], n_packed))
+    covariance[..., :n_before] = models.covariance
+    diagonal = rows * (rows + 3) // 2
+    is_new = diagonal >= n_before
+    covariance[..., diagonal[is_new]] = 1 / precision[:, None, is_new]
     weights = np.zeros((*models.weights.shape[:-1], size))
     weights[..., : models.weights.shape[-1]] = models.weights
-    return models._replace(weights=weights, covariance=longer)
+    return models._replace(weights=weights, covariance=covariance)
 
 
 def dense(packed: Array, size: int) -> Array:
@@ -215,42 +216,38 @@ def dense(packed: Array, size: int) -> Array:
 
 
 def learn_row(models: Regressions, arm: int, row: Row) -> None:
-    """In place: ridges are scored on what they foresaw of the row, then the arm's
-    regressions gain it."""
+    """Score the ridges on their predictions of the row, then add it to the arm's
+    regressions; in place."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.learn_row(*models, arm, *row)
         return
     start = float(start_of(models.sums))
-    _gain(
-        models.weights[:, arm], models.covariance[:, arm], models.evidence, row, start
-    )
+    weights = models.weights[:, arm]
+    _gain(weights, models.covariance[:, arm], models.evidence, row, start)
     _count(models, row.reward)
 
 
 def learn_both(
     models: Regressions, products: Crossed, row: Row, crossed: Array
 ) -> None:
-    """In place: as `learn_row`, where some of the ridges are those of other features of
-    the same row, `crossed`."""
+    """As `learn_row`, where some of the ridges are those of other features of the same
+    row, `crossed`; in place."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.learn_both(*models, *products, crossed, *row)
         return
     start = float(start_of(models.sums))
     n_ridges = len(models.covariance)
-    _gain(
-        models.weights[:, 0],
-        models.covariance[:, 0],
-        models.evidence[:n_ridges],
-        row,
-        start,
-    )
+    plain_evidence = models.evidence[:n_ridges]
+    crossed_evidence = models.evidence[n_ridges:]
+    crossed_row = row._replace(phi=crossed)
+    _gain(models.weights[:, 0], models.covariance[:, 0], plain_evidence, row, start)
     _gain(
         products.weights[:, 0],
         products.covariance[:, 0],
-        models.evidence[n_ridges:],
-        row._replace(phi=crossed),
+        crossed_evidence,
+        crossed_row,
         start,
     )
     _count(models, row.reward)
@@ -259,8 +256,12 @@ def learn_both(
 def _gain(
     weights: Array, covariance: Array, evidence: Array, row: Row, start: float
 ) -> None:
-    """In place: regressions (J, 2, D) are scored on what they foresaw of the row, and
-    gain it."""
+    """Score regressions (J, 2, D) on their predictions of the row, and add it; in
+    place.
+
+    With gain = C φ and heft = n/(n + 1) of the arm's own mean (Sherman and Morrison):
+    C -= s gain gainᵀ and θ += s error gain, where s = heft / (1 + heft φᵀ C φ).
+    """
     from scipy.linalg.blas import dspmv, dspr
 
     phi, reward, own, total = row
@@ -268,15 +269,17 @@ def _gain(
     gains = np.array([dspmv(len(phi), 1.0, packed, phi) for packed in covariance])
     gains = gains.reshape(len(covariance), len(phi))
     variance = np.array([max(float(phi @ gain), 0.0) for gain in gains])
-    missed = np.array([reward, 1.0]) - (own + weights @ phi)
+    errors = np.array([reward, 1.0]) - (own + weights @ phi)
     shrink = heft / (1 + heft * variance)
-    weights += (missed * shrink[:, None])[..., None] * gains[:, None]
+    steps = errors * shrink[:, None]
+    weights += steps[..., None] * gains[:, None]
     for packed, gain, by in zip(covariance, gains, shrink, strict=True):
         dspr(len(phi), -by, gain, packed, overwrite_ap=True)
-    score(evidence, missed[:, 0] - start * missed[:, 1], variance + 1 / total)
+    score(evidence, errors[:, 0] - start * errors[:, 1], variance + 1 / total)
 
 
 def _count(models: Regressions, reward: float) -> None:
-    """In place: the best evidence is 0 again, and the sums have one more reward."""
-    models.evidence[:, 0] -= np.maximum.reduce(models.evidence[:, 0])
+    """Shift the best evidence to 0, and add the reward to the sums; in place."""
+    found = models.evidence[:, 0]
+    found -= np.maximum.reduce(found)
     models.sums[:] += (reward, 1.0)

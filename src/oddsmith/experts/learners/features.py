@@ -18,11 +18,10 @@ class FeatureMap(Protocol):
     """Features (…, size) of numbers (…, d) whose squares sum to about 1, a 1 in front;
     no state of its own.
 
-    The bank sees to that sum: it standardises by running moments and divides by the
-    root of how much varies. So one bandwidth fits whatever d and scale. What a row
-    gives is a function of it alone. Numbers may become more: `first` is how many there
-    were at first, and where later ones are 0 the features are those of fewer, with
-    zeros behind them.
+    The bank standardises by running moments and divides by one root, so squares sum to
+    1 and one bandwidth fits any d and scale. The features of a row depend on that row
+    alone. Numbers may become more: `first` is their initial number. Where later ones
+    are 0, the features are those of fewer numbers, with zeros behind them.
     """
 
     @property
@@ -72,7 +71,7 @@ class Plain:
         linear = z if linear is None else linear
         features = np.empty((*z.shape[:-1], self.size(linear.shape[-1])))
         features[..., 0] = 1.0
-        features[..., 1:] = folded(linear, self.most)
+        features[..., 1:] = fold_numbers(linear, self.most)
         return features
 
 
@@ -97,12 +96,8 @@ class Curves:
     most: int = 1024
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.n, bool)
-            or not isinstance(self.n, int)
-            or self.n < 2
-            or self.n % 2
-        ):
+        whole("n", self.n, low=2)
+        if self.n % 2:
             raise InvalidInput(
                 f"n must be an even number of at least 2; got {self.n!r}"
             )
@@ -111,11 +106,9 @@ class Curves:
 
     @property
     def name(self) -> str:
-        return (
-            "linear + curves"
-            if self.scale == Curves.scale
-            else f"linear + curves of scale {self.scale:g}"
-        )
+        if self.scale == Curves.scale:
+            return "linear + curves"
+        return f"linear + curves of scale {self.scale:g}"
 
     @property
     def n_waves(self) -> int:
@@ -125,66 +118,68 @@ class Curves:
         return 1 + self.n + min(n, self.most)
 
     def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:
-        linear, half = z if linear is None else linear, self.n // 2
+        if linear is None:
+            linear = z
+        half = self.n // 2
         directions = _directions(first, z.shape[-1], (self.n, self.scale, self.seed))
         features = np.empty((*z.shape[:-1], self.size(linear.shape[-1])))
-        features[..., 1 + self.n :] = folded(linear, self.most)
+        features[..., 1 + self.n :] = fold_numbers(linear, self.most)
         compiled = kernels.compiled()
         if compiled is not None and z.flags.c_contiguous:
             compiled.curves(flat_rows(z), directions, flat_rows(features))
             return features
         angles = row_products(z, directions)
         features[..., 0] = 1.0
-        np.cos(angles, out=features[..., 1 : 1 + half])
-        np.sin(angles, out=features[..., 1 + half : 1 + self.n])
-        features[..., 1 : 1 + self.n] *= np.sqrt(2 / self.n)
+        waves = features[..., 1 : 1 + self.n]
+        np.cos(angles, out=waves[..., :half])
+        np.sin(angles, out=waves[..., half:])
+        waves *= np.sqrt(2 / self.n)
         return features
 
 
-def folded(z: Array, most: int) -> Array:
-    """The numbers (…, d) themselves; those beyond `most` are added to others with
-    random signs.
+def fold_numbers(z: Array, most: int) -> Array:
+    """Return the numbers (…, d); those beyond `most` are added to others with random
+    signs.
 
-    >>> folded(np.array([0.6, 0.8]), 2)
+    >>> fold_numbers(np.array([0.6, 0.8]), 2)
     array([0.6, 0.8])
     """
     if z.shape[-1] <= most:
         return z
     place, sign = fold_places(z.shape[-1], most)
     few = z[..., :most].copy()
-    np.add.at(np.moveaxis(few, -1, 0), place, np.moveaxis(z[..., most:] * sign, -1, 0))
+    later = z[..., most:] * sign
+    np.add.at(np.moveaxis(few, -1, 0), place, np.moveaxis(later, -1, 0))
     return few
 
 
 @lru_cache(maxsize=64)
 def fold_places(dim: int, most: int) -> tuple[Ints, Array]:
-    """For each number beyond `most` a place among them, and a sign, both at random; the
-    same for more numbers."""
+    """Return a random place among the first `most` numbers, and a random sign, for each
+    later number; the same for more numbers."""
     later = dim - most
     places = np.random.default_rng([most, 0]).random(later) * most
-    return places.astype(np.int64), np.where(
-        np.random.default_rng([most, 1]).random(later) < 0.5, -1.0, 1.0
-    )
+    coins = np.random.default_rng([most, 1]).random(later)
+    signs = np.where(coins < 0.5, -1.0, 1.0)
+    return places.astype(np.int64), signs
 
 
 @lru_cache(maxsize=64)
 def _directions(first: int, dim: int, draws: tuple[int, float, int]) -> Array:
-    """n/2 directions (dim, n/2), orthogonal in blocks of `first` numbers, as long as
-    normal vectors of sd `scale`."""
+    """Return n/2 directions (dim, n/2), orthogonal in blocks of `first` numbers, as
+    long as normal vectors of sd `scale`."""
     n, scale, seed = draws
-    rng, blocks = np.random.default_rng([seed, first, n]), list[Array]()
-    for start in range(0, n // 2, max(first, 1)):
-        width = min(first, n // 2 - start)
-        directions, _ = np.linalg.qr(rng.standard_normal((first, width)))
-        blocks.append(
-            directions * np.sqrt(rng.chisquare(first, width))
-            if first
-            else np.zeros((0, n // 2))
-        )
-    later = [
-        np.random.default_rng([seed, n, place]).standard_normal(n // 2)
-        for place in range(first, dim)
-    ]
-    return scale * np.concatenate(
-        [np.concatenate(blocks, axis=1)[:, : n // 2], *(row[None] for row in later)]
-    )
+    half = n // 2
+    rng = np.random.default_rng([seed, first, n])
+    parts = [np.zeros((0, half))]
+    if first:
+        blocks = list[Array]()
+        for start in range(0, half, first):
+            width = min(first, half - start)
+            directions, _ = np.linalg.qr(rng.standard_normal((first, width)))
+            blocks.append(directions * np.sqrt(rng.chisquare(first, width)))
+        parts.append(np.concatenate(blocks, axis=1))
+    for place in range(first, dim):
+        later = np.random.default_rng([seed, n, place])
+        parts.append(later.standard_normal((1, half)))
+    return scale * np.concatenate(parts)

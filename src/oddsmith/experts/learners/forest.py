@@ -1,5 +1,5 @@
-"""Forest: randomised trees that learn at every reward, and are grown anew one after the
-other."""
+"""Forest: randomised trees that learn at every reward, and are grown again one after
+the other."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,14 +12,19 @@ from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Ints, whole
 from oddsmith.core.errors import InvalidInput
 from oddsmith.experts.learners.growth import MOST_ROWS, Rows, grow, key_of
-from oddsmith.experts.learners.protocol import Belief, LearnerInput, Turned, places
+from oddsmith.experts.learners.protocol import (
+    Belief,
+    LearnerInput,
+    RewardChange,
+    places,
+)
 from oddsmith.experts.learners.trees import (
     Trees,
     believe,
     learn,
-    one_of,
-    replaced,
+    replace_tree,
     stumps,
+    trees_at,
     weigh,
     with_arms,
 )
@@ -32,12 +37,12 @@ _AT_ONCE = 4096  # rows to grow trees on in one step, over all trees; one tree a
 
 
 class ForestState(NamedTuple):
-    """Rewards learnt and the count at which the last regrowth began (…), the last rows,
-    trees, and how rewards scatter.
+    """State of a forest: counts, recent rows, trees, and the scatter of rewards.
 
-    Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the newest
-    overwrites the oldest. `scatter` (…, 2) are sums of the variance that a coin of the
-    mean foreseen would have, and of the squares by which it missed.
+    `learnt` (…) counts the rewards; `begun` (…) is the count at which the last regrowth
+    began. Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the
+    newest overwrites the oldest. `scatter` (…, 2) contains two sums: the variance of a
+    coin with the predicted mean, and the squared errors of that mean.
     """
 
     learnt: Ints
@@ -51,18 +56,18 @@ class ForestState(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """`trees` partitions of the contexts; an arm's mean and doubt are averages over
-    them, each cut short where it pays.
+    """Average of the means and doubts of `trees` partitions of the contexts, each cut
+    short where that fits the rewards better.
 
-    Nodes learn at once. Rewards that scatter less than coins say more, and count as so
-    many more of them. Trees are grown anew on the last `window` rows, from 24 rewards
-    on and then each time their number has grown by 2/5 (every `window`/2 rewards at
-    last): one at a reward, several while rows are few, by draws that belong to `seed`.
-    Cuts depend on the order of a column's values only, so scales do not matter; a
-    missing number goes left. An arm without rows has the prior of
-    `prior.py`. Memory: window · d and at most 4 · trees · window · K. Time for a step:
-    `trees` walks, and O(window · candidates) while trees are grown, where candidates
-    are as many as columns, 8 at least and 64 at most.
+    Nodes learn at once. Rewards that scatter less than coins carry more information,
+    and count as that many more coins. From 24 rewards on, trees are grown again on the
+    last `window` rows each time the number of rewards has grown by 2/5 (at most every
+    `window`/2 rewards): one tree at a reward, several while rows are few. The random
+    draws depend on `seed`. Cuts depend on the order of a column's values only, so
+    scales do not matter; a missing number goes left. An arm without rows has the prior
+    of `prior.py`. Memory: window · d and at most 4 · trees · window · K. Time for a
+    step: `trees` walks, and O(window · candidates) while trees are grown; there are as
+    many candidates as columns, but between 8 and 64.
 
     >>> learner = Forest(trees=4)
     >>> learner.believe(
@@ -81,110 +86,101 @@ class Forest:
 
     @property
     def name(self) -> str:
-        kind = "trees" if self.trees == Forest.trees else f"{self.trees} trees"
-        return (
-            kind if self.window == Forest.window else f"{kind}, last {self.window} rows"
-        )
+        name = "trees"
+        if self.trees != Forest.trees:
+            name = f"{self.trees} trees"
+        if self.window != Forest.window:
+            name = f"{name}, last {self.window} rows"
+        return name
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> ForestState:
         if kernels.compiled() is not None:
             _compile()
-        return ForestState(
-            np.zeros(shape, dtype=np.int64),
-            np.zeros(shape, dtype=np.int64),
-            np.zeros((*shape, dim, FIRST)),
-            np.zeros((*shape, FIRST), dtype=np.int64),
-            np.zeros((*shape, FIRST)),
-            stumps(shape, self.trees, n_arms),
-            np.ones((*shape, 2)),
-        )
+        none = np.zeros(shape, dtype=np.int64)
+        numbers = np.zeros((*shape, dim, FIRST))
+        arms = np.zeros((*shape, FIRST), dtype=np.int64)
+        rewards = np.zeros((*shape, FIRST))
+        trees = stumps(shape, self.trees, n_arms)
+        scatter = np.ones((*shape, 2))
+        return ForestState(none, none.copy(), numbers, arms, rewards, trees, scatter)
 
     def believe(self, state: ForestState, seen: LearnerInput) -> Belief:
-        shape, dim = state.learnt.shape, state.numbers.shape[-2]
+        shape = state.learnt.shape
+        dim = state.numbers.shape[-2]
         if not shape:
-            return _believed(state.trees, seen.x, dim)
-        x = np.broadcast_to(
-            seen.x, (*np.broadcast_shapes(seen.x.shape[:-1], shape), dim)
-        )
-        mean = np.empty((*x.shape[:-1], state.trees.total.shape[-1]))
+            return _belief(state.trees, seen.x, dim)
+        lead = np.broadcast_shapes(seen.x.shape[:-1], shape)
+        x = np.broadcast_to(seen.x, (*lead, dim))
+        mean = np.empty((*lead, state.trees.total.shape[-1]))
         sd = np.empty_like(mean)
-        for place in places(state.learnt.shape):
+        for place in places(shape):
             at: Any = (..., *place, slice(None))
-            mean[at], sd[at] = _believed(one_of(state.trees, place), x[at], dim)
+            mean[at], sd[at] = _belief(trees_at(state.trees, place), x[at], dim)
         return Belief(mean, sd)
 
     def learn(
         self, state: ForestState, seen: LearnerInput, arms: Ints, rewards: Array
     ) -> ForestState:
-        """The row is kept, and leaves learn; then the trees whose turn it is are grown
-        anew."""
-        slot, n_arms = (
-            int(state.learnt.flat[0]) % state.arms.shape[-1],
-            state.trees.total.shape[-1],
-        )
+        """Add the row; update the leaves; then grow the next trees again."""
+        slot = int(state.learnt.flat[0]) % state.arms.shape[-1]
+        n_arms = state.trees.total.shape[-1]
         for place in places(state.learnt.shape):
             if not 0 <= arms[place] < n_arms:
                 raise InvalidInput(
                     f"arm must be the number of one of {n_arms} arms, from 0; got "
                     f"{arms[place]}"
                 )
-        state.numbers[..., slot], state.arms[..., slot], state.rewards[..., slot] = (
-            seen.x,
-            arms,
-            rewards,
-        )
+        state.numbers[..., slot] = seen.x
+        state.arms[..., slot] = arms
+        state.rewards[..., slot] = rewards
         state = state._replace(learnt=state.learnt + 1)
         if state.learnt.flat[0] < FIRST:
-            return _stumped(state)
+            return _with_stumps(state)
         for place in places(state.learnt.shape):
-            row, reward = (
-                state.numbers[(*place, slice(None), slot)].copy(),
-                float(rewards[place]),
-            )
-            trees, arm = one_of(state.trees, place), int(arms[place])
-            mean = min(
-                max(learn(trees, row, arm, draws=1.0, rewards=reward), 0.01), 0.99
-            )
+            row = state.numbers[(*place, slice(None), slot)].copy()
+            reward = float(rewards[place])
+            trees = trees_at(state.trees, place)
+            mean = learn(trees, row, int(arms[place]), draws=1.0, rewards=reward)
+            mean = min(max(mean, 0.01), 0.99)
             scatter = state.scatter[place]
             scatter[0] += mean * (1 - mean)
             scatter[1] += (reward - mean) ** 2
-        return self._regrown(state)
+        return self._regrow(state)
 
     def revise(
-        self, state: ForestState, seen: LearnerInput, arm: int, turned: Turned
+        self, state: ForestState, seen: LearnerInput, arm: int, turned: RewardChange
     ) -> ForestState:
-        """The row, if it is still kept, has the new reward, and its leaves their means
-        as if it had been the first."""
-        kept = np.arange(len(state.arms)) < state.learnt
-        places = np.flatnonzero(
-            kept & (state.arms == arm) & (state.rewards == turned.before)
-        )
-        rows, x = state.numbers[:, places], seen.x[:, None]
-        same = ((rows == x) | (np.isnan(rows) & np.isnan(x))).all(axis=0)
+        """Change the reward of the row, if the ring still contains it, and of its
+        leaves."""
+        is_used = np.arange(len(state.arms)) < state.learnt
+        has_reward = state.rewards == turned.before
+        places = np.flatnonzero(is_used & (state.arms == arm) & has_reward)
+        rows = state.numbers[:, places]
+        x = seen.x[:, None]
+        is_missing = np.isnan(rows) & np.isnan(x)
+        same = ((rows == x) | is_missing).all(axis=0)
         if not same.any():
             return state
-        state.rewards[places[same][0]] = turned.reward
+        first = places[same][0]
+        state.rewards[first] = turned.reward
         if state.learnt < FIRST:
-            return _stumped(state)
+            return _with_stumps(state)
         learn(state.trees, seen.x, arm, draws=0.0, rewards=turned.change)
         return state
 
     def widen(self, state: ForestState, n_arms: int) -> ForestState:
-        """The state with further arms, of which nothing is known."""
-        return state._replace(
-            trees=with_arms(state.trees, n_arms - state.trees.total.shape[-1])
-        )
+        """Return the state with further arms, without rows."""
+        more = n_arms - state.trees.total.shape[-1]
+        return state._replace(trees=with_arms(state.trees, more))
 
     def wider(self, state: ForestState, fill: Array) -> ForestState:
-        """As many columns as `fill` (d) has; the further ones were what it says in all
-        rows so far. Trees stay."""
+        """Return the state with the columns of `fill` (d), whose values older rows get.
+        Trees stay."""
         more = fill[state.numbers.shape[-2] :, None]
         shape = (*state.learnt.shape, len(more), state.arms.shape[-1])
-        return state._replace(
-            numbers=np.concatenate(
-                [state.numbers, np.broadcast_to(more, shape)], axis=-2
-            )
-        )
+        columns = np.broadcast_to(more, shape)
+        numbers = np.concatenate([state.numbers, columns], axis=-2)
+        return state._replace(numbers=numbers)
 
     def rescaled(self, state: ForestState, factor: Array) -> ForestState:
         """Rows and nodes have rewards in another unit: `factor` (…) times as large."""
@@ -195,81 +191,94 @@ class Forest:
         state.trees.noise[...] *= factor[..., None]
         for place in np.ndindex(state.trees.start.shape):
             if factor[place[:-1]] != 1:
-                tree = one_of(state.trees, place)
+                tree = trees_at(state.trees, place)
                 weigh(tree, int(tree.left.max()) + 2)
         return state
 
-    def _regrown(self, state: ForestState) -> ForestState:
-        """The trees whose turn it is at this count, on the rows kept now; room for more
-        rows when a regrowth begins."""
-        learnt, begun = int(state.learnt.flat[0]), int(state.begun.flat[0])
-        if learnt >= (next_refit(begun, PACE, self.window) if begun else FIRST):
+    def _regrow(self, state: ForestState) -> ForestState:
+        """Grow the next trees on the rows in the ring; enlarge the ring when a regrowth
+        begins."""
+        learnt = int(state.learnt.flat[0])
+        begun = int(state.begun.flat[0])
+        due = FIRST
+        if begun:
+            due = next_refit(begun, PACE, self.window)
+        if learnt >= due:
             begun = learnt
-            room = (
-                min(next_refit(begun, PACE, self.window), self.window)
-                - state.arms.shape[-1]
-            )
-            numbers, arms, rewards = (
-                longer(part, room, part.ndim - 1) for part in state[2:5]
-            )
-            begin = np.full_like(state.begun, begun)
-            state = state._replace(
-                begun=begin, numbers=numbers, arms=arms, rewards=rewards
-            )
-        for tree in self._turn(begun, learnt):
+            state = self._begin(state, begun)
+        n_arms = state.trees.total.shape[-1]
+        for tree in self._next_trees(begun, learnt):
+            key = key_of(self.seed, learnt, tree)
             for place in places(state.learnt.shape):
-                grown = grow(
-                    _kept(state, place),
-                    state.trees.total.shape[-1],
-                    key=key_of(self.seed, learnt, tree),
-                )
-                coins, missed = state.scatter[place]
-                scale = float(min(max(coins / missed, 1.0), _MOST))
-                state = state._replace(
-                    trees=replaced(state.trees, (*place, tree), grown, scale)
-                )
+                grown = grow(_recent_rows(state, place), n_arms, key=key)
+                coins, errors = state.scatter[place]
+                scale = float(min(max(coins / errors, 1.0), _MOST))
+                trees = replace_tree(state.trees, (*place, tree), grown, scale)
+                state = state._replace(trees=trees)
         return state
 
-    def _turn(self, begun: int, learnt: int) -> range:
-        """The trees that are grown at this count, so that all of them are before the
+    def _begin(self, state: ForestState, begun: int) -> ForestState:
+        """Return the state at the begin of a regrowth, with room for the rows until the
+        next one."""
+        room = min(next_refit(begun, PACE, self.window), self.window)
+        more = room - state.arms.shape[-1]
+        axis = state.arms.ndim - 1
+        return state._replace(
+            begun=np.full_like(state.begun, begun),
+            numbers=longer(state.numbers, more, axis + 1),
+            arms=longer(state.arms, more, axis),
+            rewards=longer(state.rewards, more, axis),
+        )
+
+    def _next_trees(self, begun: int, learnt: int) -> range:
+        """Return the trees to grow at this count, such that all are grown before the
         next regrowth begins."""
         steps = next_refit(begun, PACE, self.window) - begun
-        each = max(-(-self.trees // steps), _AT_ONCE // min(begun, self.window), 1)
+        needed = -(-self.trees // steps)
+        affordable = _AT_ONCE // min(begun, self.window)
+        each = max(needed, affordable, 1)
         first = each * (learnt - begun)
         return range(min(first, self.trees), min(first + each, self.trees))
 
 
 @cache
 def _compile() -> None:
-    """Compiles the twins: what takes seconds, or a part of one from numba's cache,
-    belongs to no reward."""
+    """Compile the twins before the first reward: it takes seconds, or a part of one
+    from numba's cache."""
     trees = stumps((), 1, 1)
-    grow(Rows(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1)), 1, key=0)
+    rows = Rows(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1))
+    grow(rows, 1, key=0)
     learn(trees, np.zeros(1), 0, draws=0.0, rewards=0.0)
-    weigh(one_of(trees, (0,)), 1)
+    weigh(trees_at(trees, (0,)), 1)
     believe(trees, np.zeros((1, 1)))
 
 
-def _believed(trees: Trees, x: Array, dim: int) -> Belief:
-    """The belief about rows x (…, dim), by trees without batch axes."""
-    mean, sd = believe(
-        trees, np.array(x, dtype=np.float64, order="C").reshape(prod(x.shape[:-1]), dim)
-    )
-    shape = (*x.shape[:-1], mean.shape[-1])
+def _belief(trees: Trees, x: Array, dim: int) -> Belief:
+    """Return the belief about rows x (…, dim), by trees without batch axes."""
+    lead = x.shape[:-1]
+    rows = np.array(x, dtype=np.float64, order="C").reshape(prod(lead), dim)
+    mean, sd = believe(trees, rows)
+    shape = (*lead, mean.shape[-1])
     return Belief(mean.reshape(shape), sd.reshape(shape))
 
 
-def _kept(state: ForestState, place: tuple[int, ...]) -> Rows:
-    """The rows kept in one place of a batch."""
+def _recent_rows(state: ForestState, place: tuple[int, ...]) -> Rows:
+    """Return the rows in the ring of one place of a batch."""
     n = min(int(state.learnt.flat[0]), state.arms.shape[-1])
-    return Rows(state.numbers[place], state.arms[place][:n], state.rewards[place][:n])
+    arms = state.arms[place][:n]
+    rewards = state.rewards[place][:n]
+    return Rows(state.numbers[place], arms, rewards)
 
 
-def _stumped(state: ForestState) -> ForestState:
-    """All trees as one leaf with the rows kept, in place: before the first regrowth."""
+def _with_stumps(state: ForestState) -> ForestState:
+    """Make all trees one leaf with the rows so far, in place: before the first
+    regrowth."""
+    trees = state.trees
+    n_arms = trees.total.shape[-1]
     for place in places(state.learnt.shape):
-        leaf = grow(_kept(state, place), state.trees.total.shape[-1], key=0, depth=0)
-        state.trees.total[place], state.trees.drawn[place] = leaf.total, leaf.drawn
-        state.trees.start[place] = leaf.start
-        state.trees.noise[place] = leaf.noise
+        leaf = grow(_recent_rows(state, place), n_arms, key=0, depth=0)
+        trees.total[place] = leaf.total
+        trees.drawn[place] = leaf.drawn
+        trees.start[place] = leaf.start
+        trees.noise[place] = leaf.noise
     return state

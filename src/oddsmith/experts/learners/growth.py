@@ -1,10 +1,11 @@
 """One tree grown on logged bandit rows: contexts, drawn arms, rewards; in numpy, level
 by level, or by its twin.
 
-A tree cuts the contexts into leaves; every node knows how often each arm was drawn
-there, and its rewards. Cuts are candidates drawn at random (a column, and the midpoint
-of two of the node's rows); the one after which the arms' means explain most is taken,
-as in extremely randomised trees (Geurts et al. 2006): O(rows · candidates · depth).
+A tree cuts the contexts into leaves; every node has the number of draws and the sum of
+rewards of each arm. Candidates for a cut are drawn at random: a column, and the
+midpoint of two of the node's rows. The cut after which the arms' means explain most is
+chosen, as in extremely randomised trees (Geurts et al. 2006): O(rows · candidates ·
+depth).
 
 The twin gives the same tree to the bit. Rewards are rounded to whole units of 2^-20, so
 that sums are exact in any order; draws are a hash of the tree's key, the node and the
@@ -31,19 +32,19 @@ DEPTH = 14  # steps from root to leaf, at most
 MOST_ROWS = 2**15
 _SPLIT = 1.0  # an arm's squared sum counts as if one more row of no gain were there
 _UNIT = 2.0**-20
-_BITS = (
-    # the sum of MOST_ROWS rewards has fewer; a row's weight is 2^_BITS and its reward,
-    # and all of them are exact
-    36
-)
+# A row's weight is 2^_BITS plus its reward in units. The sum of MOST_ROWS rewards needs
+# fewer bits, so sums of weights contain both counts and rewards, and are exact.
+_BITS = 36
 _TRIES = 7  # rows to look at for a number that differs
 _PASS = 2**15  # rows times candidates in one pass of numpy
-_GOLDEN, _FIRST_MIX, _SECOND_MIX = (
-    0x9E3779B97F4A7C15,
-    0xBF58476D1CE4E5B9,
-    0x94D049BB133111EB,
-)
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST_MIX = 0xBF58476D1CE4E5B9
+_SECOND_MIX = 0x94D049BB133111EB
 _ALL = 2**64 - 1
+_ROUNDS = (
+    (np.uint64(30), np.uint64(_FIRST_MIX)),
+    (np.uint64(27), np.uint64(_SECOND_MIX)),
+)
 
 
 class Rows(NamedTuple):
@@ -76,8 +77,12 @@ class Tree(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What numpy and the twin share: rows' weights, the rewards' mean, that of an arm
-    without rows, shares by count."""
+    """Constants of one growth, for numpy and the twin.
+
+    `weights` (n) are those of the rows, `centre` is the mean reward, `start` and
+    `noise` are the mean of an arm without rows and its largest standard deviation, and
+    `shares` (n + 1) is 1/(rows + 1) by the number of rows.
+    """
 
     key: int
     candidates: int
@@ -105,27 +110,27 @@ def key_of(*parts: int) -> int:
 
 def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
     """A tree on these rows; the same for the same rows and key."""
-    dim, n = len(rows.numbers), len(rows.arms)
-    units = np.rint(
-        np.minimum(np.where(rows.rewards > 0, rows.rewards, 0.0), 1.0) / _UNIT
-    )
-    candidates = int(np.clip(dim, 8, 64)) if dim else 0
-    total = float(units.sum()) * _UNIT
-    shares = 1 / (np.arange(n + 1) + _SPLIT)
+    dim = len(rows.numbers)
+    n = len(rows.arms)
+    rewards = np.where(rows.rewards > 0, rows.rewards, 0.0)
+    units = np.rint(np.minimum(rewards, 1.0) / _UNIT)
+    candidates = 0
+    if dim:
+        candidates = int(np.clip(dim, 8, 64))
+    total = np.asarray(float(units.sum()) * _UNIT)
+    count = np.asarray(n)
     plan = _Plan(
         key,
         candidates,
-        units + 2.0**_BITS,
-        total / n,
-        float(prior_mean(np.asarray(total), np.asarray(n))),
-        float(largest_sd(np.asarray(total), np.asarray(n))),
-        shares,
+        weights=units + 2.0**_BITS,
+        centre=float(total) / n,
+        start=float(prior_mean(total, count)),
+        noise=float(largest_sd(total, count)),
+        shares=1 / (np.arange(n + 1) + _SPLIT),
     )
-    return (
-        _by_levels(rows, n_arms, plan, depth)
-        if kernels.compiled() is None
-        else _by_twin(rows, n_arms, plan, depth)
-    )
+    if kernels.compiled() is None:
+        return _by_levels(rows, n_arms, plan, depth)
+    return _by_twin(rows, n_arms, plan, depth)
 
 
 @cache
@@ -138,28 +143,30 @@ def _compiled() -> Any:
 
 def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
     room = min(len(rows.arms), 2 ** (depth + 1))
-    nodes = (
-        np.empty(room, np.int32),
-        np.empty(room),
-        np.empty(room, np.int32),
-        np.empty((room, n_arms)),
-        np.empty((room, n_arms)),
-    )
+    column = np.empty(room, np.int32)
+    threshold = np.empty(room)
+    left = np.empty(room, np.int32)
+    drawn = np.empty((room, n_arms))
+    total = np.empty((room, n_arms))
     order = np.argsort(rows.arms, kind="stable")
+    arms = rows.arms[order].astype(np.uint32)
     used, deep = _compiled()(
-        (
-            rows.numbers,
-            order.astype(np.uint32),
-            rows.arms[order].astype(np.uint32),
-            plan.weights[order],
-        ),
+        (rows.numbers, order.astype(np.uint32), arms, plan.weights[order]),
         np.uint64(plan.key),
         (plan.candidates, depth, _TRIES),
         (_UNIT, plan.centre, plan.shares),
-        nodes,
+        (column, threshold, left, drawn, total),
     )
-    column, threshold, left, drawn, total = (part[:used] for part in nodes)
-    return Tree(column, threshold, left, drawn, total, plan.start, plan.noise, deep)
+    return Tree(
+        column[:used],
+        threshold[:used],
+        left[:used],
+        drawn[:used],
+        total[:used],
+        plan.start,
+        plan.noise,
+        deep,
+    )
 
 
 class _Level(NamedTuple):
@@ -188,59 +195,71 @@ class _Open(NamedTuple):
 
 
 def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
-    x, arms = rows.numbers, rows.arms
-    level = _Level(np.zeros(len(arms), np.int64), np.argsort(arms, kind="stable"), 0, 1)
+    x = rows.numbers
+    arms = rows.arms
+    order = np.argsort(arms, kind="stable")
+    level = _Level(np.zeros(len(arms), np.int64), order, first=0, size=1)
     parts: list[tuple[Any, ...]] = []
     while True:
         place = level.node * n_arms + arms[level.row]
         count, total = _sums(place, plan.weights[level.row], (level.size, n_arms))
-        column, threshold = np.zeros(level.size, np.int64), np.full(level.size, np.inf)
+        column = np.zeros(level.size, np.int64)
+        threshold = np.full(level.size, np.inf)
         left = level.first + np.arange(level.size)
         parts.append((column, threshold, left, count, total))
         if len(parts) > depth:
             break
         column[:], threshold[:] = _best_cuts(level, rows, plan, count, total)
-        taken = threshold < np.inf
-        if not taken.any():
+        is_cut = threshold < np.inf
+        if not is_cut.any():
             break
+        n_cut = int(is_cut.sum())
         after = level.first + level.size
-        left[taken] = after + 2 * np.arange(taken.sum())
-        stays = taken[level.node]
-        node, row = level.node[stays], level.row[stays]
-        child = left[node] - after + (x[column[node], row] > threshold[node])
+        left[is_cut] = after + 2 * np.arange(n_cut)
+        stays = is_cut[level.node]
+        node = level.node[stays]
+        row = level.row[stays]
+        goes_right = x[column[node], row] > threshold[node]
+        child = left[node] - after + goes_right
         order = np.argsort(child, kind="stable")
-        level = _Level(child[order], row[order], after, 2 * int(taken.sum()))
-    column, threshold, left, count, total = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
+        level = _Level(child[order], row[order], after, 2 * n_cut)
+    column, threshold, left, count, total = map(
+        np.concatenate, zip(*parts, strict=True)
     )
-    nodes = (
+    return Tree(
         column.astype(np.int32),
         threshold,
         left.astype(np.int32),
         count.astype(np.float64),
         total,
+        plan.start,
+        plan.noise,
+        len(parts) - 1,
     )
-    return Tree(*nodes, plan.start, plan.noise, len(parts) - 1)
 
 
 def _sums(place: Ints, weights: Array, shape: tuple[int, ...]) -> tuple[Ints, Array]:
     """How many rows, and the sum of their rewards, in each place of an array of this
     shape."""
-    return _unpacked(np.bincount(place, weights, prod(shape)).reshape(shape))
+    packed = np.bincount(place, weights, prod(shape))
+    return _unpack(packed.reshape(shape))
 
 
-def _unpacked(sums: npt.NDArray[Any]) -> tuple[Ints, Array]:
-    """How many rows, and the sum of their rewards, of sums of weights."""
+def _unpack(sums: npt.NDArray[Any]) -> tuple[Ints, Array]:
+    """Return the number of rows, and the sum of their rewards, in sums of weights."""
     packed = sums.astype(np.int64)
-    return packed >> _BITS, (packed & (2**_BITS - 1)) * _UNIT
+    count = packed >> _BITS
+    units = packed & (2**_BITS - 1)
+    return count, units * _UNIT
 
 
 def _best_cuts(
     level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array
 ) -> tuple[Ints, Array]:
-    """For each node the candidate that explains most, by column and threshold; infinite
-    where none gains anything."""
-    column, threshold = np.zeros(level.size, np.int64), np.full(level.size, np.inf)
+    """Return for each node the candidate that explains most, by column and threshold;
+    an infinite threshold where none gains anything."""
+    column = np.zeros(level.size, np.int64)
+    threshold = np.full(level.size, np.inf)
     # all 0 or all 1 for each arm: no cut explains more
     alike = ((total == 0) | (total == count)).all(axis=1)
     is_open = ~alike & (count.sum(axis=1) >= 4)
@@ -248,83 +267,72 @@ def _best_cuts(
     if not len(nodes) or not plan.candidates:
         return column, threshold
     stays = is_open[level.node]
-    node, row = (np.cumsum(is_open) - 1)[level.node[stays]], level.row[stays]
-    part = _Open(
-        node,
-        row,
-        count[nodes],
-        total[nodes],
-        _changes(node * count.shape[1] + rows.arms[row]),
-    )
+    open_number = np.cumsum(is_open) - 1
+    node = open_number[level.node[stays]]
+    row = level.row[stays]
+    begin = _changes(node * count.shape[1] + rows.arms[row])
+    part = _Open(node, row, count[nodes], total[nodes], begin)
     columns, thresholds = _candidates(part, level.first + nodes, rows.numbers, plan)
     at_once = max(_PASS // len(part.row), 1)
-    explained = np.concatenate(
-        [
-            _explained(
-                part,
-                rows,
-                plan,
-                columns[:, c : c + at_once],
-                thresholds[:, c : c + at_once],
-            )
-            for c in range(0, plan.candidates, at_once)
-        ],
-        axis=1,
-    )
-    best = np.arange(len(nodes)), explained.argmax(axis=1)
+    passes = list[Array]()
+    for c in range(0, plan.candidates, at_once):
+        some = slice(c, c + at_once)
+        passes.append(
+            _explained_squares(part, rows, plan, columns[:, some], thresholds[:, some])
+        )
+    explained = np.concatenate(passes, axis=1)
+    best = (np.arange(len(nodes)), explained.argmax(axis=1))
     gain = part.totals - part.counts * plan.centre
-    better = (
-        explained[best]
-        > _in_order(gain * gain * plan.shares[part.counts]) * (1 + 1e-9) + 1e-9
-    )
-    column[nodes[better]], threshold[nodes[better]] = (
-        columns[best][better],
-        thresholds[best][better],
-    )
+    without_cut = _sum_over_arms(gain * gain * plan.shares[part.counts])
+    better = explained[best] > without_cut * (1 + 1e-9) + 1e-9
+    changed = nodes[better]
+    column[changed] = columns[best][better]
+    threshold[changed] = thresholds[best][better]
     return column, threshold
 
 
 def _changes(places: Ints) -> Ints:
-    """Where equal ones begin, among places in order."""
+    """Return where runs of equal places begin; places are in order."""
     return np.flatnonzero(np.append(True, places[1:] != places[:-1]))
 
 
-def _explained(
+def _explained_squares(
     part: _Open, rows: Rows, plan: _Plan, columns: Ints, thresholds: Array
 ) -> Array:
-    """What each candidate's cut explains (nodes, candidates); nothing, if less than two
-    rows are on a side."""
-    (n, n_arms), many = part.counts.shape, columns.shape[1]
-    at = (columns * rows.numbers.shape[1]).take(part.node, axis=0) + part.row[:, None]
-    goes = ~(rows.numbers.reshape(-1).take(at) > thresholds.take(part.node, axis=0))
-    count, total = _unpacked(
-        np.add.reduceat(plan.weights[part.row][:, None] * goes, part.begin, axis=0)
+    """Return the squares that each candidate's cut explains (nodes, candidates); -inf
+    if a side has less than two rows.
+
+    Σ over arms and sides of gain²/(rows + 1), where gain = rewards - rows · centre.
+    """
+    n, n_arms = part.counts.shape
+    many = columns.shape[1]
+    begin_of_column = columns * rows.numbers.shape[1]
+    at = begin_of_column.take(part.node, axis=0) + part.row[:, None]
+    goes_left = ~(
+        rows.numbers.reshape(-1).take(at) > thresholds.take(part.node, axis=0)
     )
+    weights = plan.weights[part.row][:, None] * goes_left
+    count, total = _unpack(np.add.reduceat(weights, part.begin, axis=0))
     node = part.node[part.begin]
     run = node * n_arms + rows.arms[part.row[part.begin]]
-    counts, totals = (
-        part.counts.reshape(-1)[run, None],
-        part.totals.reshape(-1)[run, None],
-    )
+    counts = part.counts.reshape(-1)[run, None]
+    totals = part.totals.reshape(-1)[run, None]
     gain = total - count * plan.centre
     rest = (totals - counts * plan.centre) - gain
-    terms = gain * gain * plan.shares.take(count) + rest * rest * plan.shares.take(
-        counts - count
-    )
+    left_terms = gain * gain * plan.shares.take(count)
+    terms = left_terms + rest * rest * plan.shares.take(counts - count)
     place = node[:, None] * many + np.arange(many)
     # added arm after arm
     explained = np.bincount(place.ravel(), terms.ravel(), n * many).reshape(n, many)
-    size, both = (
-        np.add.reduceat(count, _changes(node), axis=0),
-        part.counts.sum(axis=1)[:, None],
-    )
+    size = np.add.reduceat(count, _changes(node), axis=0)
+    both = part.counts.sum(axis=1)[:, None]
     allowed = (size >= 2) & (both - size >= 2) & (thresholds < np.inf)
     return np.where(allowed, explained, -np.inf)
 
 
-def _in_order(terms: Array) -> Array:
-    """Sums over arms (…, K, …), from the first to the last: `sum` has an order of its
-    own."""
+def _sum_over_arms(terms: Array) -> Array:
+    """Return sums over arms (…, K, …), from the first to the last: `sum` has an order
+    of its own."""
     total: Array = np.cumsum(terms, axis=1)[:, -1]
     return total
 
@@ -332,25 +340,22 @@ def _in_order(terms: Array) -> Array:
 def _candidates(
     part: _Open, numbers: Ints, x: Array, plan: _Plan
 ) -> tuple[Ints, Array]:
-    """Random columns and midpoints of two random rows (nodes, candidates), which differ
-    if that is easily had.
+    """Return random columns and midpoints of two random rows (nodes, candidates).
 
-    Between a missing number and another, the cut is below all numbers; between two
-    missing ones there is none.
+    A second row whose number equals the first one's is replaced by the next row, up to
+    `_TRIES` times. Between a missing number and another, the cut is below all numbers;
+    between two missing ones there is none.
     """
-    bits = _mixed(
-        plan.key, numbers[:, None] * plan.candidates + np.arange(plan.candidates)
-    )
+    draws = numbers[:, None] * plan.candidates + np.arange(plan.candidates)
+    bits = _random_bits(plan.key, draws)
     sizes = part.counts.sum(axis=1)[:, None]
-    starts, few = np.cumsum(sizes)[:, None] - sizes, np.uint64(2**22 - 1)
-    columns = ((bits >> np.uint64(44)) * np.uint64(len(x)) >> np.uint64(20)).astype(
-        np.int64
-    )
-    one, other = (
-        (some * sizes.astype(np.uint64) >> np.uint64(22)).astype(np.int64)
-        for some in (bits >> np.uint64(22) & few, bits & few)
-    )
-    first, second = (x[columns, part.row[starts + place]] for place in (one, other))
+    starts = np.cumsum(sizes)[:, None] - sizes
+    columns = _below(len(x), bits >> np.uint64(44), 20)
+    few = np.uint64(2**22 - 1)
+    one = _below(sizes, bits >> np.uint64(22) & few, 22)
+    other = _below(sizes, bits & few, 22)
+    first = x[columns, part.row[starts + one]]
+    second = x[columns, part.row[starts + other]]
     for _ in range(_TRIES):
         tied = first == second
         if not tied.any():
@@ -359,16 +364,23 @@ def _candidates(
         second = x[columns, part.row[starts + other]]
     with np.errstate(invalid="ignore"):
         middle = 0.5 * first + 0.5 * second
-    missing = np.isnan(first) & np.isnan(second)
-    return columns, np.where(
-        missing, np.inf, np.where(np.isnan(middle), -np.inf, middle)
-    )
+    middle[np.isnan(middle)] = -np.inf
+    middle[np.isnan(first) & np.isnan(second)] = np.inf
+    return columns, middle
 
 
-def _mixed(key: int, numbers: Ints) -> Hashes:
-    """64 random bits for each number (splitmix64)."""
-    z = np.array(key, np.uint64) + (numbers + 1).astype(np.uint64) * np.uint64(_GOLDEN)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(_FIRST_MIX)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(_SECOND_MIX)
-    bits: Hashes = z ^ (z >> np.uint64(31))
-    return bits
+def _below(size: int | Ints, bits: Hashes, n_bits: int) -> Ints:
+    """Return whole numbers below `size`, from n random bits each."""
+    scaled = bits * np.asarray(size, np.uint64)
+    return (scaled >> np.uint64(n_bits)).astype(np.int64)
+
+
+def _random_bits(key: int, numbers: Ints) -> Hashes:
+    """Return 64 random bits for each number (splitmix64)."""
+    steps = (numbers + 1).astype(np.uint64) * np.uint64(_GOLDEN)
+    z: Hashes = np.array(key, np.uint64) + steps
+    for shift, factor in _ROUNDS:
+        z ^= z >> shift
+        z *= factor
+    z ^= z >> np.uint64(31)
+    return z

@@ -9,19 +9,18 @@ from oddsmith.core import kernels
 from oddsmith.core.arrays import Array, Bools, flat_rows
 from oddsmith.experts.learners.protocol import LearnerInput
 
-__all__ = ["RunningMoments", "standardised", "with_row"]
+__all__ = ["RunningMoments", "standardise", "with_row"]
 
-# standard deviations beyond which a number is cut: one wild value must not rule a
-# regression
+# standard deviations at which a number is cut, so that one wild value does not dominate
+# a regression
 _FAR = 5.0
-# of the root by which all is divided: a category that is hardly ever there must not
-# rule one either
+# least root by which all numbers are divided, so that a rare category does not dominate
 _LEAST = 0.2
 
 
 class RunningMoments(NamedTuple):
-    """For each column (…, d) how many rows had it, their mean and their sum of squares
-    about it."""
+    """Number of rows with a value, their mean and their sum of squares about it, of
+    each column (…, d)."""
 
     counts: Array
     mean: Array
@@ -29,15 +28,15 @@ class RunningMoments(NamedTuple):
 
     @classmethod
     def none(cls, dim: int, shape: tuple[int, ...] = ()) -> Self:
-        """Those of no row at all."""
-        return cls(*(np.zeros((*shape, dim)) for _ in range(3)))
+        """Return the moments before any row."""
+        return cls(*np.zeros((3, *shape, dim)))
 
     def wider(self, is_zero: Bools, seen: float) -> "RunningMoments":
-        """With further columns, of `is_zero` (d) the last ones: that were 0 in the
-        `seen` rows so far, or missing."""
+        """Return the moments with further columns, up to those of `is_zero` (d): they
+        were 0 in the `seen` rows so far, or missing."""
         *lead, dim = self.mean.shape
-        more = [(0, 0)] * len(lead) + [(0, len(is_zero) - dim)]
-        moments = RunningMoments(*(np.pad(part, more) for part in self))
+        widths = [(0, 0)] * len(lead) + [(0, len(is_zero) - dim)]
+        moments = RunningMoments(*(np.pad(part, widths) for part in self))
         moments.counts[..., dim:] = np.where(is_zero[dim:], seen, 0.0)
         return moments
 
@@ -58,12 +57,11 @@ def with_row(moments: RunningMoments, x: Array) -> RunningMoments:
     return moments
 
 
-def standardised(moments: RunningMoments, x: Array, is_category: Bools) -> LearnerInput:
-    """Rows (…, d) less their mean: numbers over their sd, cut at five, categories as
-    they are; over one root for all.
+def standardise(moments: RunningMoments, x: Array, is_category: Bools) -> LearnerInput:
+    """Subtract the mean from rows (…, d); divide numbers by their sd, and cut them at
+    five; divide all by one root, so that squares sum to about 1.
 
-    The root is that of how many numbers vary and of the categories' variances: squares
-    sum to about 1.
+    root² = the number of numbers that vary + the sum of the categories' variances.
     """
     compiled = kernels.compiled()
     if compiled is not None and moments.mean.ndim == 1 and x.flags.c_contiguous:
@@ -71,10 +69,12 @@ def standardised(moments: RunningMoments, x: Array, is_category: Bools) -> Learn
         compiled.standardise(*moments, is_category, flat_rows(x), flat_rows(z))
         return LearnerInput(x, z)
     variance = moments.squares / np.maximum(moments.counts, 1.0)
-    live = variance > 0
-    total = np.add.reduce(np.where(is_category, variance, live), axis=-1, keepdims=True)
+    varies = variance > 0
+    heft = np.where(is_category, variance, varies)
+    total = np.add.reduce(heft, axis=-1, keepdims=True)
     root = np.where(total > 0, np.maximum(np.sqrt(total), _LEAST), 1.0)
-    unit = np.where(live & ~is_category, np.sqrt(variance), 1.0)
+    unit = np.where(varies & ~is_category, np.sqrt(variance), 1.0)
     z = (x - moments.mean) / unit
-    z = np.minimum(np.maximum(np.where(np.isnan(z), 0.0, z), -_FAR), _FAR)
+    z = np.where(np.isnan(z), 0.0, z)
+    z = np.minimum(np.maximum(z, -_FAR), _FAR)
     return LearnerInput(x, z / root)

@@ -1,5 +1,5 @@
-"""NameTable: which arms are remembered, by digests of their names, and which is
-forgotten where there is no room."""
+"""NameTable: the arms with a memory, by digests of their names; without room, the least
+recently learnt one is forgotten."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -43,25 +43,30 @@ class Place(NamedTuple):
 def empty_table(most: int) -> NameTable:
     """A table without names, with room for a few."""
     room = min(_FIRST, most)
-    none = np.zeros(0, np.uint64), np.zeros(0, np.int64)
     return NameTable(
-        *none, np.zeros(room), np.zeros(room, np.int64), np.zeros(16, np.uint8)
+        digests=np.zeros(0, np.uint64),
+        places=np.zeros(0, np.int64),
+        counts=np.zeros(room),
+        last=np.zeros(room, np.int64),
+        salt=np.zeros(16, np.uint8),
     )
 
 
 def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
-    """The places of names (K), -1 for one that is not remembered.
+    """Return the places of names (K), -1 for one without a memory.
 
     >>> table, place, _ = claim(empty_table(4), "a", 1, 4)
     >>> slots_of(table, ["b", "a"])
     array([-1,  0])
     """
-    salt = table.salt.tobytes()
-    wanted = np.array([_digest(name, salt) for name in names], dtype=np.uint64)
     if not len(table.digests):
         return np.full(len(names), -1)
-    at = np.minimum(np.searchsorted(table.digests, wanted), len(table.digests) - 1)
-    return np.where(table.digests[at] == wanted, table.places[at], -1)
+    salt = table.salt.tobytes()
+    digests = np.array([_digest(name, salt) for name in names], dtype=np.uint64)
+    at = np.searchsorted(table.digests, digests)
+    at = np.minimum(at, len(table.digests) - 1)
+    is_known = table.digests[at] == digests
+    return np.where(is_known, table.places[at], -1)
 
 
 def claim(table: NameTable, name: str, number: int, most: int) -> Place:
@@ -80,24 +85,25 @@ def claim(table: NameTable, name: str, number: int, most: int) -> Place:
         place = len(digests)
         if place == len(counts):
             more = min(len(counts), most - len(counts))
-            counts, last = np.pad(counts, (0, more)), np.pad(last, (0, more))
+            counts = np.pad(counts, (0, more))
+            last = np.pad(last, (0, more))
     else:
         place = int(last.argmin())
         gone = int(np.flatnonzero(places == place)[0])
-        digests, places = np.delete(digests, gone), np.delete(places, gone)
+        digests = np.delete(digests, gone)
+        places = np.delete(places, gone)
         at -= gone < at
-    digests, places = np.insert(digests, at, digest), np.insert(places, at, place)
-    counts[place], last[place] = 0.0, number
+    digests = np.insert(digests, at, digest)
+    places = np.insert(places, at, place)
+    counts[place] = 0.0
+    last[place] = number
     return Place(NameTable(digests, places, counts, last, salt), place, True)
 
 
 @lru_cache(maxsize=16_384)
 def _digest(name: str, salt: bytes) -> int:
-    """64 bits that stand for a name: of 10,000 names, two are taken for one with
+    """Return a 64-bit digest of a name: among 10,000 names, two share one with
     probability 3e-12."""
-    return int.from_bytes(
-        blake2b(
-            name.encode(), digest_size=8, key=salt, person=b"oddsmith arm"
-        ).digest(),
-        "big",
-    )
+    person = b"oddsmith arm"
+    digest = blake2b(name.encode(), digest_size=8, key=salt, person=person)
+    return int.from_bytes(digest.digest(), "big")

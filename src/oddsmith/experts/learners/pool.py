@@ -1,5 +1,5 @@
-"""Learners shared by all arms, with an intercept for each arm by its name: what
-features do not explain of it."""
+"""Learners shared by all arms, with an intercept for each arm by its name: the part of
+its mean that features do not explain."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -18,11 +18,11 @@ from oddsmith.experts.learners.evidence import (
     check_ridges,
     dense,
     learn_both,
-    lengthened,
-    mixed,
+    mix_ridges,
     precisions,
     prior,
     rescale,
+    with_features,
 )
 from oddsmith.experts.learners.features import FeatureMap, Plain
 from oddsmith.experts.learners.forest import Forest, ForestState
@@ -30,19 +30,20 @@ from oddsmith.experts.learners.protocol import Belief, LearnerInput
 
 __all__ = ["PooledForest", "PooledLearner", "PooledRidge", "Remembered", "Sizes"]
 
-_PLAIN, _FOREST = Plain(), Forest()
+_PLAIN = Plain()
+_FOREST = Forest()
 
 
 class Remembered(NamedTuple):
-    """The places of arms in the memory (K), -1 where there is none, and how many
-    rewards of each were learnt (K)."""
+    """Places of arms in the memory (K), -1 without one, and their numbers of rewards
+    (K)."""
 
     places: Ints
     counts: Array
 
 
 class Sizes(NamedTuple):
-    """How many numbers linear parts see, and how many with products."""
+    """Number of features of linear parts, without and with products."""
 
     linear: int
     crossed: int
@@ -89,10 +90,10 @@ class PooledLearner(Protocol):
 
 
 class PooledRidgeState(NamedTuple):
-    """The regressions of all arms as one, those with products, how many numbers rows
-    had at first, and sums by arm.
+    """Regressions of all arms as one, those with products, the initial number of
+    columns, and sums by arm.
 
-    These are of rewards (C), of features (C, D) and of those with products (C, M).
+    The sums are of rewards (C), of features (C, D) and of those with products (C, M).
     """
 
     models: Regressions
@@ -111,8 +112,8 @@ class _Features(NamedTuple):
 
 
 class _Centred(NamedTuple):
-    """Features (…, K, D) and those with products (…, K, M) less the mean ones of each
-    arm, and what its mean is and weighs.
+    """Features (…, K, D) and those with products (…, K, M) less their mean of each arm,
+    and the arm's own means.
 
     `own` (…, K, 2) are the means of rewards and of a constant 1, `total` (…, K) their
     weight.
@@ -129,9 +130,9 @@ class PooledRidge:
     """r = start + θ·φ(x) + b_a + noise, θ ~ N(0, noise/ridge) shared by all arms, b_a ~
     N(0, noise/pull) by name.
 
-    The intercepts are never kept: given θ, that of an arm with n rewards is the mean of
-    what θ leaves, over n + pull. Exact, as a ridge regression with one more column for
-    each arm. Ridges and start are those of `Ridge`.
+    The intercepts are not stored: given θ, that of an arm with n rewards is the sum of
+    its residuals over n + pull. This is exact, as a ridge regression with one more
+    column for each arm. Ridges and start are those of `Ridge`.
 
     φ has no products of context and arm. Further regressions, one for each number of
     `products`, have them beside the linear part, and no waves. The number is the prior
@@ -166,19 +167,20 @@ class PooledRidge:
         return self.features.name
 
     def start(self, fill: Array, sizes: Sizes, room: int) -> PooledRidgeState:
-        base = self._precision(sizes)
+        precision = self._precision(sizes)
         crossed = self._crossed_precision(sizes)
-        models = prior(base, (1,))
-        evidence = prior(np.ones((len(base) + len(crossed), 0)), (1,)).evidence
         n_crossed = len(crossed)
+        n_ridges = len(precision) + n_crossed
+        evidence = prior(np.ones((n_ridges, 0)), (1,)).evidence
+        models = prior(precision, (1,))._replace(evidence=evidence)
         none = Crossed(np.zeros((n_crossed, 1, 2, 0)), np.zeros((n_crossed, 1, 0)))
         return PooledRidgeState(
-            models._replace(evidence=evidence),
-            lengthened(none, crossed),
-            len(fill),
-            np.zeros(room),
-            np.zeros((room, base.shape[-1])),
-            np.zeros((room, crossed.shape[-1])),
+            models,
+            with_features(none, crossed),
+            first=len(fill),
+            rewards=np.zeros(room),
+            rows=np.zeros((room, precision.shape[-1])),
+            crossed=np.zeros((room, crossed.shape[-1])),
         )
 
     def believe(
@@ -189,7 +191,8 @@ class PooledRidge:
         models = state.models
         compiled = kernels.compiled()
         if compiled is not None:
-            belief = Belief(np.empty(total.shape), np.empty(total.shape))
+            mean = np.empty(total.shape)
+            sd = np.empty(total.shape)
             compiled.believe_rows(
                 *models,
                 state.products.weights,
@@ -197,19 +200,17 @@ class PooledRidge:
                 flat_rows(phi),
                 flat_rows(own),
                 total.ravel(),
-                *(b.ravel() for b in belief),
+                mean.ravel(),
+                sd.ravel(),
             )
-            return belief
-        values = np.concatenate(
-            [
-                _values(models.weights, phi),
-                _values(state.products.weights, crossed),
-            ],
-            axis=-2,
-        )
+            return Belief(mean, sd)
+        plain_values = _values(models.weights, phi)
+        crossed_values = _values(state.products.weights, crossed)
+        values = np.concatenate([plain_values, crossed_values], axis=-2)
+        values = own[..., None, :] + values
         spread = row_products(phi, dense(models.covariance[0, 0], phi.shape[-1]))
         variance = np.maximum((spread * phi).sum(axis=-1), 0.0) + 1 / total
-        return mixed(np.swapaxes(own[..., None, :] + values, -2, -3), variance, models)
+        return mix_ridges(np.swapaxes(values, -2, -3), variance, models)
 
     def learn(
         self,
@@ -248,16 +249,16 @@ class PooledRidge:
     def wider(
         self, state: PooledRidgeState, fill: Array, sizes: Sizes
     ) -> PooledRidgeState:
-        """As if the further numbers had been 0, their mean, so far; the very first ones
-        say how many there are."""
-        base = self._precision(sizes)
+        """Return the state with further numbers, which were 0, their mean, so far. The
+        first ones set `first`."""
+        precision = self._precision(sizes)
         crossed = self._crossed_precision(sizes)
         return state._replace(
-            models=lengthened(state.models, base),
-            products=lengthened(state.products, crossed),
+            models=with_features(state.models, precision),
+            products=with_features(state.products, crossed),
             first=state.first or len(fill),
-            rows=_padded(state.rows, base.shape[-1]),
-            crossed=_padded(state.crossed, crossed.shape[-1]),
+            rows=_pad_rows(state.rows, precision.shape[-1]),
+            crossed=_pad_rows(state.crossed, crossed.shape[-1]),
         )
 
     def rescaled(self, state: PooledRidgeState, factor: Array) -> PooledRidgeState:
@@ -275,11 +276,10 @@ class PooledRidge:
         return np.repeat(np.array(self.products)[:, None], size, axis=1)
 
     def _raw(self, state: PooledRidgeState, seen: LearnerInput) -> _Features:
+        phi = self.features(seen.z, state.first, seen.linear)
         linear = seen.linear if seen.crossed is None else seen.crossed
-        return _Features(
-            self.features(seen.z, state.first, seen.linear),
-            _PLAIN(seen.z, state.first, linear),
-        )
+        crossed = _PLAIN(seen.z, state.first, linear)
+        return _Features(phi, crossed)
 
 
 def _centred(
@@ -296,19 +296,21 @@ def _centred(
 
 
 def _values(weights: Array, phi: Array) -> Array:
-    """What regressions (J, 1, 2, D) say of rows (…, K, D): (…, K, J, 2)."""
-    n_ridges, size = len(weights), phi.shape[-1]
+    """Return the predictions (…, K, J, 2) of regressions (J, 1, 2, D) for rows (…, K,
+    D)."""
+    size = phi.shape[-1]
     flat = row_products(phi, weights.reshape(-1, size).T)
-    return flat.reshape(*phi.shape[:-1], n_ridges, 2)
+    return flat.reshape(*phi.shape[:-1], len(weights), 2)
 
 
-def _padded(rows: Array, size: int) -> Array:
-    """Rows (C, D) with zeros behind them, up to `size`."""
-    return np.pad(rows, ((0, 0), (0, size - rows.shape[-1])))
+def _pad_rows(rows: Array, size: int) -> Array:
+    """Return rows (C, D) with zeros behind them, up to `size`."""
+    more = size - rows.shape[-1]
+    return np.pad(rows, ((0, 0), (0, more)))
 
 
 class PooledForestState(NamedTuple):
-    """The forest's own state, and sums by arm (C) of what it did not foresee."""
+    """State of the forest, and sums by arm (C) of its errors."""
 
     forest: ForestState
     sums: Array
@@ -316,8 +318,8 @@ class PooledForestState(NamedTuple):
 
 @dataclass(frozen=True)
 class PooledForest:
-    """A forest on the rows of all arms; an arm's mean is what the forest says, and what
-    it lacked so far, drawn to 0.
+    """A forest on the rows of all arms; an arm's mean is the forest's, plus its mean
+    error for that arm, drawn to 0.
 
     >>> learner, unknown = (
     ...     PooledForest(Forest(4)),
@@ -344,11 +346,14 @@ class PooledForest:
     def believe(
         self, state: PooledForestState, seen: LearnerInput, known: Remembered
     ) -> Belief:
-        mean, sd = (part[..., 0] for part in self.forest.believe(state.forest, seen))
+        belief = self.forest.believe(state.forest, seen)
+        mean = belief.mean[..., 0]
+        sd = belief.sd[..., 0]
         total = known.counts + self.pull
-        own = np.where(known.places >= 0, state.sums[known.places], 0.0) / total
+        sums = np.where(known.places >= 0, state.sums[known.places], 0.0)
         noise = state.forest.trees.noise.mean()
-        return Belief(mean + own, np.sqrt(sd * sd + noise * noise / total))
+        variance = sd * sd + noise * noise / total
+        return Belief(mean + sums / total, np.sqrt(variance))
 
     def learn(
         self,
@@ -357,12 +362,11 @@ class PooledForest:
         known: Remembered,
         reward: float,
     ) -> PooledForestState:
-        foreseen = float(self.forest.believe(state.forest, seen).mean[0, 0])
-        state.sums[known.places[0]] += reward - foreseen
+        prediction = float(self.forest.believe(state.forest, seen).mean[0, 0])
+        state.sums[known.places[0]] += reward - prediction
         one = LearnerInput(seen.x[0], seen.z[0])
-        forest = self.forest.learn(
-            state.forest, one, np.zeros((), np.int64), np.asarray(reward)
-        )
+        arm = np.zeros((), np.int64)
+        forest = self.forest.learn(state.forest, one, arm, np.asarray(reward))
         return state._replace(forest=forest)
 
     def cleared(

@@ -37,7 +37,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(is_own: Bools) -> Layout:
-    """Return the layout for columns, of which `is_own` (d) are those of the arm.
+    """Return the layout for columns; `is_own` (d) marks those of the arm.
 
     >>> layout_of(np.array([False, True, True])).places
     array([3, 6])
@@ -102,7 +102,8 @@ def crossed(
         return features
     products = z[..., layout.first] * z[..., layout.second]
     products *= _scale(moments, is_category, is_own) * layout.signs
-    np.add.at(np.moveaxis(features, -1, 0), layout.places, np.moveaxis(products, -1, 0))
+    by_feature = np.moveaxis(features, -1, 0)
+    np.add.at(by_feature, layout.places, np.moveaxis(products, -1, 0))
     return features
 
 
@@ -117,4 +118,5 @@ def _scale(moments: RunningMoments, is_category: Bools, is_own: Bools) -> float:
     own = float(weight[is_own].sum())
     shared = float(weight[~is_own].sum())
     total = max(own + shared, _LEAST)
-    return total / float(np.sqrt(max(own, _LEAST) * max(shared, _LEAST)))
+    product = max(own, _LEAST) * max(shared, _LEAST)
+    return total / float(np.sqrt(product))

@@ -1,5 +1,5 @@
-"""The Learner protocol: one belief about the problem that learns from every reward, at
-work inside a bank."""
+"""The Learner protocol: one belief about the problem that learns from every reward,
+inside a bank."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from oddsmith.core.experts import AdviceAndOdds, Experts
 from oddsmith.core.names import check_names
 from oddsmith.core.weights import vote
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.learners.unit import unit_or_one
+from oddsmith.experts.learners.unit import grown_unit, unit_or_one
 from oddsmith.experts.learners.warm_start import (
     Ballot,
     WarmStart,
@@ -30,24 +30,24 @@ __all__ = [
     "LearnerInput",
     "Mixture",
     "RECIPE",
-    "Turned",
+    "RewardChange",
     "places",
     "scaled_advice",
     "side_by_side",
 ]
 
 RECIPE = 5
-"""The number of what learners make of the same rewards: any change of that is a new
-one, and part of fingerprints."""
+"""Version of the learners' arithmetic, part of fingerprints: a change of beliefs after
+the same rewards gets a new number."""
 
 
 class LearnerInput(NamedTuple):
-    """A context as learners see it: numbers as they came (NaN: missing), and
-    standardised (missing: 0), both (…, d).
+    """Numbers of a context, raw (NaN: missing) and standardised (missing: 0), both
+    (…, d).
 
-    The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l) is
-    what linear parts see instead of them, where there is more to see; `crossed` (…, m)
-    is that and products of the context's and the arm's numbers.
+    The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l)
+    replaces them in linear parts, where there are more features; `crossed` (…, m) has
+    products of the context's and the arm's numbers, too.
     """
 
     x: Array
@@ -57,9 +57,10 @@ class LearnerInput(NamedTuple):
 
     def row(self, place: int) -> "LearnerInput":
         """One of the rows (K, d), as (1, d)."""
-        return LearnerInput(
-            *(None if part is None else part[place : place + 1] for part in self)  # type: ignore[arg-type]
-        )
+        one = slice(place, place + 1)
+        linear = None if self.linear is None else self.linear[one]
+        crossed = None if self.crossed is None else self.crossed[one]
+        return LearnerInput(self.x[one], self.z[one], linear, crossed)
 
     def at(self, place: int) -> "LearnerInput":
         """One of the rows (K, d), as (d,)."""
@@ -67,8 +68,8 @@ class LearnerInput(NamedTuple):
         return LearnerInput(*parts)  # type: ignore[arg-type]
 
 
-class Turned(NamedTuple):
-    """A reward that was learnt as `before`, and is another one now."""
+class RewardChange(NamedTuple):
+    """A reward that was learnt as `before`, and has changed since."""
 
     before: float
     reward: float
@@ -97,72 +98,80 @@ class Belief(NamedTuple):
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
     """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first,
     a mixture of the first two."""
+    first = beliefs[0]
     if len(beliefs) == 1:
-        return Belief(beliefs[0].mean[..., None, :], beliefs[0].sd[..., None, :])
-    *lead, n_arms = beliefs[0].mean.shape
-    shape = (*lead, len(beliefs) + (portion is not None), n_arms)
+        return Belief(first.mean[..., None, :], first.sd[..., None, :])
+    *lead, n_arms = first.mean.shape
+    n_experts = len(beliefs) + (portion is not None)
+    shape = (*lead, n_experts, n_arms)
     every = Belief(np.empty(shape), np.empty(shape))
     for place, (mean, sd) in enumerate(beliefs):
-        every.mean[..., place, :], every.sd[..., place, :] = mean, sd
+        every.mean[..., place, :] = mean
+        every.sd[..., place, :] = sd
     if portion is not None:
-        first, second, share = *beliefs[:2], portion[..., None]
+        second = beliefs[1]
+        share = portion[..., None]
         every.mean[..., -1, :] = second.mean + share * (first.mean - second.mean)
         every.sd[..., -1, :] = second.sd + share * (first.sd - second.sd)
     return every
 
 
 def places(shape: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-    """The places of a batch; `ndindex` alone would cost more than what most learners do
-    in the only one."""
-    return np.ndindex(shape) if shape else ((),)
+    """Return the places of a batch; for a batch of one, without the overhead of
+    `ndindex`."""
+    if shape:
+        return np.ndindex(shape)
+    return ((),)
 
 
 def scaled_advice(decision: Decision, unit: Array) -> Array | None:
     """The predictions (…, N) that the decision carries, in units of rewards."""
-    return None if decision.advice is None else decision.advice / unit[..., None]
+    if decision.advice is None:
+        return None
+    return decision.advice / unit[..., None]
 
 
 class Mixture(NamedTuple):
-    """Sums (…) over rewards r by which two learners are mixed, that predicted f + d and
-    f: of (r - f) d, and of d²."""
+    """Sums (…) over rewards r for the mixture of two learners with predictions f + d
+    and f: `product` of (r - f) d, and `square` of d²."""
 
     product: Array
     square: Array
 
     @classmethod
     def even(cls, shape: tuple[int, ...] = ()) -> Self:
-        """Half of each; it takes differences whose squares sum to 4 to outweigh
-        that."""
+        """Return half of each learner, with the weight of differences whose squares sum
+        to 4."""
         return cls(np.full(shape, 2.0), np.full(shape, 4.0))
 
     @property
     def portion(self) -> Array:
-        """The portion (…) of the first that would have had the least square loss so
-        far, between 0 and 1."""
-        return np.minimum(np.maximum(self.product / self.square, 0.0), 1.0)
+        """The portion (…) of the first learner with the least square loss so far,
+        between 0 and 1."""
+        best = self.product / self.square
+        return np.minimum(np.maximum(best, 0.0), 1.0)
 
     def scored(self, advice: Array | None, reward: Array) -> "Mixture":
-        """With one more reward (…), and what the learners had predicted of it (…,
-        N)."""
+        """Return the sums with one more reward (…), for which the learners predicted
+        `advice` (…, N)."""
         if advice is None:
             return self
         second = advice[..., 1]
         apart = advice[..., 0] - second
-        return Mixture(
-            self.product + (reward - second) * apart, self.square + apart * apart
-        )
+        product = self.product + (reward - second) * apart
+        return Mixture(product, self.square + apart * apart)
 
     def rescaled(self, factor: Array) -> "Mixture":
-        """The sums in another unit of rewards, `factor` (…) times as large."""
-        return Mixture(self.product * factor**2, self.square * factor**2)
+        """Return the sums in another unit of rewards, `factor` (…) times as large."""
+        square = factor**2
+        return Mixture(self.product * square, self.square * square)
 
     def revised(self, advice: Array | None, change: float) -> "Mixture":
-        """As if a reward had been larger by `change`."""
-        return (
-            self
-            if advice is None
-            else self._replace(product=self.product + change * (advice[0] - advice[1]))
-        )
+        """Return the sums for a reward that is larger by `change`."""
+        if advice is None:
+            return self
+        apart = advice[0] - advice[1]
+        return self._replace(product=self.product + change * apart)
 
 
 class LearnerBank(Experts):
@@ -182,10 +191,11 @@ class LearnerBank(Experts):
 
     def __post_init__(self) -> None:
         check_names("names of learners", self.names)
-        if not isinstance(self.blend, bool) or (self.blend and len(self.learners) < 2):
-            got = f"{self.blend!r} with {len(self.learners)}"
+        n_learners = len(self.learners)
+        if not isinstance(self.blend, bool) or (self.blend and n_learners < 2):
             raise InvalidInput(
-                f"blend must be True or False, and needs two learners; got {got}"
+                "blend must be True or False, and needs two learners; got "
+                f"{self.blend!r} with {n_learners}"
             )
         check_range(*self.clip)
 
@@ -207,7 +217,7 @@ class LearnerBank(Experts):
     def advise(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Clipped means, and votes."""
+        """Return clipped means, and votes."""
         belief = self.beliefs(state, context)
         predictions = self._clipped(state, belief.mean)
         if not state.warm_start.has_policy:
@@ -276,9 +286,9 @@ class LearnerBank(Experts):
         if state.warm_start.has_policy:
             return None
         mean, sd = self.beliefs(state, context)
-        return self._clipped(state, mean), *vote(
-            log_weights, mean + self.ballots.scale * sd, gamma, eligible
-        )
+        upper = mean + self.ballots.scale * sd
+        predictions = self._clipped(state, mean)
+        return predictions, *vote(log_weights, upper, gamma, eligible)
 
     def _clipped(self, state: State, mean: Array) -> Array:
         """Predictions (…, N, K) within `clip`, which is in units of rewards."""
@@ -286,6 +296,34 @@ class LearnerBank(Experts):
         low, high = self.clip
         predictions: Array = np.minimum(np.maximum(mean, low * unit), high * unit)
         return predictions
+
+    def _pairs(self, state: State) -> Iterable[tuple[Any, Any]]:
+        """Return each learner with its own state."""
+        return zip(self.learners, state.learners, strict=True)
+
+    def _with_unit(self, state: State, rewards: Array) -> State:
+        """Return the state in a unit that these rewards do not exceed."""
+        unit, factor = grown_unit(state.unit, rewards)
+        state = state._replace(unit=unit)
+        if (factor == 1).all():
+            return state
+        learners = tuple(one.rescaled(own, factor) for one, own in self._pairs(state))
+        mixture = state.mixture.rescaled(factor)
+        return state._replace(learners=learners, mixture=mixture)
+
+    def _score_mixture(
+        self, state: State, decision: Decision, unit: Array, rewards: Array
+    ) -> Mixture:
+        """Return the mixture after these rewards, which are in units."""
+        mixture: Mixture = state.mixture
+        if not self.blend:
+            return mixture
+        return mixture.scored(scaled_advice(decision, unit), rewards)
+
+    def _combine(self, state: State, beliefs: Sequence[Belief]) -> Belief:
+        """Return the learners' beliefs and the blend's, in the unit of the rewards."""
+        portion = state.mixture.portion if self.blend else None
+        return side_by_side(beliefs, portion).scaled(unit_or_one(state.unit))
 
 
 class Learner(Protocol):
@@ -323,7 +361,7 @@ class Learner(Protocol):
         ...
 
     def revise(
-        self, state: State, seen: LearnerInput, arm: int, turned: Turned
+        self, state: State, seen: LearnerInput, arm: int, turned: RewardChange
     ) -> State:
         """The state after the reward of this arm, in this context, turned into another;
         no batch axes."""

@@ -16,14 +16,19 @@ from oddsmith.experts.learners.evidence import (
     check_ridges,
     dense,
     learn_row,
-    lengthened,
-    mixed,
+    mix_ridges,
     precisions,
     prior,
     rescale,
+    with_features,
 )
 from oddsmith.experts.learners.features import FeatureMap, Plain
-from oddsmith.experts.learners.protocol import Belief, LearnerInput, Turned, places
+from oddsmith.experts.learners.protocol import (
+    Belief,
+    LearnerInput,
+    RewardChange,
+    places,
+)
 
 __all__ = ["Ridge", "RidgeState"]
 
@@ -42,10 +47,10 @@ class Ridge:
     """r = start + θ_a·φ(x) + noise, θ_a ~ N(0, noise/ridge): a posterior for each arm,
     and for each of the ridges.
 
-    A ridge is a pair: of the linear part, and of waves, which are smoothed more the
-    more noise there is. Ridges are weighed by how well they foresaw the rewards of all
-    arms, and the noise is what they missed. The start, the mean of an arm of which
-    nothing is known, is optimistic (`prior.py`). J K D²/2 time and memory.
+    A ridge is a pair: of the linear part, and of waves, which need more smoothing the
+    more noise there is. Ridges are weighted by how well they predicted the rewards of
+    all arms; their errors estimate the noise. The start, the mean of an arm without
+    rewards, is optimistic (`prior.py`). J K D²/2 time and memory.
 
     >>> learner = Ridge()
     >>> learner.believe(
@@ -64,10 +69,8 @@ class Ridge:
     def name(self) -> str:
         if self.ridges == USUAL:
             return self.features.name
-        return (
-            f"{self.features.name}, ridge "
-            f"{' '.join(f'{plain:g}/{waves:g}' for plain, waves in self.ridges)}"
-        )
+        pairs = [f"{plain:g}/{waves:g}" for plain, waves in self.ridges]
+        return f"{self.features.name}, ridge {' '.join(pairs)}"
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RidgeState:
         """The prior of every arm."""
@@ -76,47 +79,42 @@ class Ridge:
     def widen(self, state: RidgeState, n_arms: int) -> RidgeState:
         """The state with the prior of further arms."""
         *shape, _, n_before, _, size = state.models.weights.shape
-        fresh = prior(
-            precisions(self.ridges, self.features.n_waves, size),
-            (*shape, n_arms - n_before),
-        )
-        weights = np.concatenate([state.models.weights, fresh.weights], axis=-3)
-        covariance = np.concatenate(
-            [state.models.covariance, fresh.covariance], axis=-2
-        )
-        return state._replace(
-            models=state.models._replace(weights=weights, covariance=covariance)
-        )
+        models = state.models
+        precision = precisions(self.ridges, self.features.n_waves, size)
+        fresh = prior(precision, (*shape, n_arms - n_before))
+        weights = np.concatenate([models.weights, fresh.weights], axis=-3)
+        covariance = np.concatenate([models.covariance, fresh.covariance], axis=-2)
+        models = models._replace(weights=weights, covariance=covariance)
+        return state._replace(models=models)
 
     def wider(self, state: RidgeState, fill: Array) -> RidgeState:
-        """As if the further numbers had been 0, their mean, so far; the very first ones
-        say how many there are."""
-        models = lengthened(state.models, self._precision(len(fill)))
+        """Return the state with further numbers, which were 0, their mean, so far. The
+        first ones set `first`."""
+        models = with_features(state.models, self._precision(len(fill)))
         return RidgeState(models, state.first or len(fill))
 
     def believe(self, state: RidgeState, seen: LearnerInput) -> Belief:
-        phi, models = self.features(seen.z, state.first), state.models
+        phi = self.features(seen.z, state.first)
+        models = state.models
         lead = models.sums.shape[:-1]
         n_arms = models.covariance.shape[-2]
         compiled = kernels.compiled()
         if compiled is not None and phi.shape[:-1] == lead:
-            belief = Belief(np.empty((*lead, n_arms)), np.empty((*lead, n_arms)))
+            mean = np.empty((*lead, n_arms))
+            sd = np.empty((*lead, n_arms))
             for place in places(lead):
-                compiled.believe_arms(
-                    *_of(models, place),
-                    phi[place],
-                    belief.mean[place],
-                    belief.sd[place],
-                )
-            return belief
+                own = _of(models, place)
+                compiled.believe_arms(*own, phi[place], mean[place], sd[place])
+            return Belief(mean, sd)
         if phi.ndim > 1 or lead:
             return _all_beliefs(models, phi)
         from scipy.linalg.blas import dspmv
 
+        first = models.covariance[0]
         variance = np.array(
-            [phi @ dspmv(len(phi), 1.0, one, phi) for one in models.covariance[0]]
+            [phi @ dspmv(len(phi), 1.0, packed, phi) for packed in first]
         )
-        return mixed(models.weights @ phi, np.maximum(variance, 0.0), models)
+        return mix_ridges(models.weights @ phi, np.maximum(variance, 0.0), models)
 
     def rescaled(self, state: RidgeState, factor: Array) -> RidgeState:
         rescale(state.models, factor)
@@ -128,44 +126,43 @@ class Ridge:
     def learn(
         self, state: RidgeState, seen: LearnerInput, arms: Ints, rewards: Array
     ) -> RidgeState:
-        """The drawn arm's regressions gain a row (Sherman and Morrison), once they are
-        scored on what they foresaw."""
+        """Score the ridges, then add the row to the drawn arm's regressions (Sherman
+        and Morrison)."""
         phi = self.features(seen.z, state.first)
         for place in places(arms.shape):
-            learn_row(
-                _of(state.models, place),
-                int(arms[place]),
-                Row(phi[place], float(rewards[place])),
-            )
+            row = Row(phi[place], float(rewards[place]))
+            learn_row(_of(state.models, place), int(arms[place]), row)
         return state
 
     def revise(
-        self, state: RidgeState, seen: LearnerInput, arm: int, turned: Turned
+        self, state: RidgeState, seen: LearnerInput, arm: int, turned: RewardChange
     ) -> RidgeState:
-        """As if the reward had been the new one: exact, for weights are linear in
-        rewards; the evidence stays."""
+        """Return the regressions with the new reward: exact, because weights are linear
+        in rewards. The evidence stays."""
         from scipy.linalg.blas import dspmv
 
-        phi, models = self.features(seen.z, state.first), state.models
-        for covariance, weights in zip(
-            models.covariance[:, arm], models.weights[:, arm, 0], strict=True
-        ):
-            weights += turned.change * dspmv(len(phi), 1.0, covariance, phi)
+        phi = self.features(seen.z, state.first)
+        models = state.models
+        of_rewards = models.weights[:, arm, 0]
+        for packed, weights in zip(models.covariance[:, arm], of_rewards, strict=True):
+            weights += turned.change * dspmv(len(phi), 1.0, packed, phi)
         models.sums[0] += turned.change
         return state
 
 
 def _of(models: Regressions, place: tuple[int, ...]) -> Regressions:
-    """Those of one place of a batch, as views."""
-    return Regressions(*(part[place] for part in models)) if place else models
+    """Return the regressions of one place of a batch, as views."""
+    if not place:
+        return models
+    return Regressions(*(part[place] for part in models))
 
 
 def _all_beliefs(models: Regressions, phi: Array) -> Belief:
-    """Beliefs (…, K) about many contexts, or of states with batch axes."""
-    spread = (
-        dense(models.covariance[..., 0, :, :], phi.shape[-1]) @ phi[..., None, :, None]
-    )[..., 0]
-    variance = np.maximum((spread * phi[..., None, :]).sum(axis=-1), 0.0)
-    return mixed(
-        (models.weights @ phi[..., None, None, :, None])[..., 0], variance, models
-    )
+    """Return beliefs (…, K) about many contexts, or of states with batch axes."""
+    covariance = dense(models.covariance[..., 0, :, :], phi.shape[-1])
+    by_arm = phi[..., None, :]
+    spread = (covariance @ by_arm[..., None])[..., 0]
+    variance = np.maximum((spread * by_arm).sum(axis=-1), 0.0)
+    by_ridge = phi[..., None, None, :, None]
+    values = (models.weights @ by_ridge)[..., 0]
+    return mix_ridges(values, variance, models)

@@ -20,7 +20,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import arms_needed
 from oddsmith.core.offer import AnyOffer, Offer
 from oddsmith.experts.ballots import Ballots, Optimistic
-from oddsmith.experts.learners.moments import RunningMoments, standardised, with_row
+from oddsmith.experts.learners.moments import RunningMoments, standardise, with_row
 from oddsmith.experts.learners.name_table import NameTable, claim, empty_table, slots_of
 from oddsmith.experts.learners.pool import (
     PooledLearner,
@@ -35,10 +35,8 @@ from oddsmith.experts.learners.protocol import (
     LearnerBank,
     LearnerInput,
     Mixture,
-    scaled_advice,
-    side_by_side,
 )
-from oddsmith.experts.learners.unit import grown_unit, unit_or_one
+from oddsmith.experts.learners.unit import unit_or_one
 from oddsmith.experts.learners.warm_start import WarmStart
 
 __all__ = ["SharedExperts", "SharedState"]
@@ -47,8 +45,7 @@ _VOTES = Optimistic()
 
 
 class SharedState(NamedTuple):
-    """What was learnt so far: columns, moments of the rows, the table of names, each
-    learner's own state.
+    """Columns, moments of the rows, the table of names, and each learner's state.
 
     `unit` () is the power of two that bounds the rewards so far, 0 while all of them
     were 0. Learners and mixture see rewards divided by it.
@@ -65,16 +62,16 @@ class SharedState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SharedExperts(LearnerBank):
-    """One expert for each learner and, with `blend`, one more: a mixture of what the
-    first two believe.
+    """One expert for each learner and, with `blend`, a mixture of the first two.
 
-    Arms come with the call. A learner sees a row for each: the numbers of the context
-    and of the arm's features (`experts.columns` says how they are read), standardised
-    by the rows learnt from; and what is remembered of the arm by its name, of
-    `most_arms` at most: the one not learnt from for longest is forgotten, and is then
-    new. Names are kept as digests. Regressions also see how an arm's numbers differ
-    from those offered beside it, so learning reads the features of all arms; from a
-    record of the drawn arm's alone it learns without. States have no batch axes.
+    Arms come with the call. A learner sees a row for each arm: the numbers of the
+    context and of the arm's features (`contexts/row_columns.py` reads them),
+    standardised by the rows learnt from, and a memory of the arm by its name. At most
+    `most_arms` arms have a memory; the least recently learnt one is forgotten, and is
+    then new. Names are stored as digests. Regressions also see how an arm's numbers
+    differ from those offered beside it, so learning reads the features of all arms. If
+    a record contains the drawn arm alone, that difference is 0. States have no batch
+    axes.
 
     >>> bank = SharedExperts()
     >>> bank.predict(bank.init(), Offer({"hour": 9}, ("a", "b")))
@@ -103,35 +100,32 @@ class SharedExperts(LearnerBank):
                 )
 
     def init(self, shape: tuple[int, ...] = ()) -> SharedState:
-        """Nothing is known, not even how many numbers there are."""
+        """Return the prior, without columns and names."""
         if shape:
             raise InvalidInput(
                 "SharedExperts must have a state without batch axes, shape (); got "
                 f"{shape}"
             )
         table = empty_table(self.most_arms)
+        room = len(table.counts)
         learners = tuple(
-            learner.start(np.zeros(0), Sizes(0, 0), len(table.counts))
-            for learner in self.learners
+            learner.start(np.zeros(0), Sizes(0, 0), room) for learner in self.learners
         )
+        moments = RunningMoments.none(0)
+        columns = empty_row_columns()
         return SharedState(
-            np.zeros(()),
-            empty_row_columns(),
-            RunningMoments.none(0),
-            table,
-            learners,
-            Mixture.even(),
+            np.zeros(()), columns, moments, table, learners, Mixture.even()
         )
 
     def update(
         self, state: SharedState, decision: Decision, reward: Real
     ) -> SharedState:
-        """Columns and moments gain the drawn row, the arm its place, then every learner
-        the reward; in place."""
-        offer, value = decision.question, number("reward", reward, low=0, high=1)
-        if not isinstance(offer, Offer) or not isinstance(
-            decision.number, int | np.integer
-        ):
+        """Add the drawn row to columns and moments, give the arm a place, then teach
+        every learner the reward; in place."""
+        offer = decision.question
+        value = number("reward", reward, low=0, high=1)
+        is_single = isinstance(decision.number, int | np.integer)
+        if not isinstance(offer, Offer) or not is_single:
             raise InvalidInput(
                 "decision must be one decision about arms that came with the call"
             )
@@ -141,122 +135,96 @@ class SharedExperts(LearnerBank):
             warm_start = self.compare_votes(state, decision, value)
             state = state._replace(warm_start=warm_start)
         state = self._with_columns(state, offer.only(drawn))
-        state = self._with_unit(state, value)
+        state = self._with_unit(state, np.asarray(value))
         unit = unit_or_one(state.unit)
         value = value / float(unit)
         # the drawn arm's alone: there is nothing beside it
         if offer.features is not None and len(offer.features) == 1:
-            offer, drawn = offer.only(drawn), 0
+            offer = offer.only(drawn)
+            drawn = 0
         rows = read_offer(state.columns, offer, self._schemas)
         moments = with_row(state.moments, rows[drawn])
+        state = state._replace(moments=moments)
         turn = int(state.table.last.max()) + 1
-        table, place, fresh = claim(
-            state.table, offer.arms[drawn], turn, self.most_arms
-        )
-        learners = state.learners
+        name = offer.arms[drawn]
+        table, place, fresh = claim(state.table, name, turn, self.most_arms)
         if fresh:
             room = len(table.counts)
             learners = tuple(
-                one.cleared(own, place, room)
-                for one, own in zip(self.learners, learners, strict=True)
+                one.cleared(own, place, room) for one, own in self._pairs(state)
             )
+            state = state._replace(learners=learners)
         known = Remembered(np.array([place]), table.counts[[place]])
-        every = self._seen(state._replace(moments=moments), rows)
+        every = self._learner_input(state, rows)
         if knows_all:
             warm_start = state.warm_start.learn_rows(every, decision)
             state = state._replace(warm_start=warm_start)
         seen = every.row(drawn)
-        learnt_now = (
-            one.learn(own, seen, known, value)
-            for one, own in zip(self.learners, learners, strict=True)
+        learners = tuple(
+            one.learn(own, seen, known, value) for one, own in self._pairs(state)
         )
-        mixture = (
-            state.mixture.scored(scaled_advice(decision, unit), np.asarray(value))
-            if self.blend
-            else state.mixture
-        )
-        state = state._replace(
-            moments=moments, table=table, learners=tuple(learnt_now), mixture=mixture
-        )
+        mixture = self._score_mixture(state, decision, unit, np.asarray(value))
         table.counts[place] += 1
-        return state
+        return state._replace(table=table, learners=learners, mixture=mixture)
 
     def logging_scores(self, state: SharedState, context: Context) -> Array:
         rows = read_offer(state.columns, context, self._schemas)
         policy = state.warm_start.policy
-        return policy.scores(self._seen(state, rows), 1)[..., 0]
+        return policy.scores(self._learner_input(state, rows), 1)[..., 0]
 
     @property
     def _schemas(self) -> Schemas:
         return Schemas(self.schema, self.arm_schema)
 
-    def _with_unit(self, state: SharedState, reward: float) -> SharedState:
-        """The state in a unit that this reward does not exceed."""
-        unit, factor = grown_unit(state.unit, np.asarray(reward))
-        state = state._replace(unit=unit)
-        if factor == 1:
-            return state
-        learners = (
-            one.rescaled(own, factor)
-            for one, own in zip(self.learners, state.learners, strict=True)
-        )
-        mixture = state.mixture.rescaled(factor)
-        return state._replace(learners=tuple(learners), mixture=mixture)
-
     def _with_columns(self, state: SharedState, drawn: Offer) -> SharedState:
-        """The state with the columns of the drawn arm's row; further ones were 0 or
-        missing so far."""
-        known = None if drawn.features is None else drawn.features[drawn.arms[0]]
-        columns = learn_row(state.columns, drawn.context, known, self._schemas)
+        """Return the state with the columns of the drawn arm's row; further ones were 0
+        or missing so far."""
+        features = None
+        if drawn.features is not None:
+            features = drawn.features[drawn.arms[0]]
+        columns = learn_row(state.columns, drawn.context, features, self._schemas)
         if columns is state.columns:
             return state
-        state, is_own = state._replace(columns=columns), columns.is_own
+        state = state._replace(columns=columns)
+        is_own = columns.is_own
         if len(is_own) == len(state.moments.mean):
             return state
         fill = columns.fill
         moments = state.moments.wider(fill == 0, float(state.table.last.max()))
         layout = layout_of(is_own)
         sizes = Sizes(len(layout.linear), layout.size)
-        pairs = zip(self.learners, state.learners, strict=True)
-        learners = tuple(one.wider(own, fill, sizes) for one, own in pairs)
+        learners = tuple(one.wider(own, fill, sizes) for one, own in self._pairs(state))
         return state._replace(moments=moments, learners=learners)
 
     def beliefs(self, state: SharedState, context: Context) -> Belief:
         if not isinstance(context, AnyOffer):
             raise arms_needed(self)
         rows = read_offer(state.columns, context, self._schemas)
-        if not state.table.last.any():
-            return Belief(
-                np.full((*context.lead, len(self.names), len(context.arms)), 0.5),
-                np.zeros(1),
-            )
-        places = np.stack(
-            [slots_of(state.table, offer.arms) for offer in context.offers]
-        )
-        places = places if context.lead else places[0]
-        known = Remembered(
-            places, np.where(places >= 0, state.table.counts[places], 0.0)
-        )
-        seen = self._seen(state, rows)
-        beliefs = [
-            one.believe(own, seen, known)
-            for one, own in zip(self.learners, state.learners, strict=True)
-        ]
-        portion = state.mixture.portion if self.blend else None
-        return side_by_side(beliefs, portion).scaled(unit_or_one(state.unit))
+        table = state.table
+        if not table.last.any():
+            shape = (*context.lead, len(self.names), len(context.arms))
+            return Belief(np.full(shape, 0.5), np.zeros(1))
+        places = np.stack([slots_of(table, offer.arms) for offer in context.offers])
+        if not context.lead:
+            places = places[0]
+        counts = np.where(places >= 0, table.counts[places], 0.0)
+        known = Remembered(places, counts)
+        seen = self._learner_input(state, rows)
+        beliefs = [one.believe(own, seen, known) for one, own in self._pairs(state)]
+        return self._combine(state, beliefs)
 
-    def _seen(self, state: SharedState, rows: Array) -> LearnerInput:
-        """Rows (…, K, d) as learners see them; regressions see an arm's numbers less
-        their mean over the arms, too, and products with those of the context."""
+    def _learner_input(self, state: SharedState, rows: Array) -> LearnerInput:
+        """Return rows (…, K, d) standardised; for regressions, also an arm's numbers
+        less their mean over the arms, and products with those of the context."""
         is_own = state.columns.is_own
         is_category = state.columns.is_category
-        seen = standardised(state.moments, rows, is_category)
+        seen = standardise(state.moments, rows, is_category)
         if not is_own.any():
             return seen
         # the same for every order of the arms
         middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)
         pairs = np.stack([seen.z, seen.z - middle], axis=-1)
-        wanted = np.stack([np.ones(len(is_own), np.bool_), is_own], axis=-1)
-        linear = pairs[..., wanted]
+        is_used = np.stack([np.ones_like(is_own), is_own], axis=-1)
+        linear = pairs[..., is_used]
         products = crossed(state.moments, is_category, is_own, seen.z, linear)
         return seen._replace(linear=linear, crossed=products)

@@ -1,11 +1,10 @@
-"""Trees in blocks of equal room, so that one can be replaced by itself; what their
-nodes believe and learn.
+"""Trees in blocks of equal room, so that one tree can be replaced alone: the beliefs of
+their nodes, and how nodes learn.
 
-An arm's mean in a context is an average over all ways to cut a tree short on the way to
-its leaf, each as likely as it makes the rewards (context tree weighting, Willems et al.
-1995): deep where rewards say that it pays, at the root where they are noise. A node's
-mean is drawn towards that of its parent.
-"""
+An arm's mean in a context is an average over all ways to cut a tree short on the path
+to its leaf, each weighted by the likelihood of the rewards (context tree weighting,
+Willems et al. 1995): deep where the rewards support it, at the root where they are
+noise. A node's mean is drawn towards that of its parent."""
 
 from functools import cache
 from itertools import pairwise
@@ -26,8 +25,8 @@ __all__ = [
     "believe",
     "density",
     "learn",
-    "one_of",
-    "replaced",
+    "trees_at",
+    "replace_tree",
     "stumps",
     "weigh",
     "with_arms",
@@ -35,17 +34,18 @@ __all__ = [
 
 PULL = 2.0  # rows' worth of its parent's mean in a node's
 SPLIT = 0.7  # the prior probability that a node that was cut ought to be
-_CUTS, _STOPS = float(np.log(SPLIT)), float(np.log1p(-SPLIT))
+_CUTS = float(np.log(SPLIT))  # log prior of a node that is cut
+_STOPS = float(np.log1p(-SPLIT))  # ... and of one that ends the tree
 _NODES = ("column", "threshold", "left", "drawn", "total", "evidence", "stop")
 
 
 class Trees(NamedTuple):
-    """Nodes (…, T, V) as in `growing.Tree`, arms' sums there (…, T, V, K), and facts of
+    """Nodes (…, T, V) as in `growth.Tree`, sums by arm (…, T, V, K), and one number of
     each tree (…, T).
 
-    `evidence` is the logarithm of how likely a node makes its arm's rewards, over all
-    ways to cut short what is below; `stop` is the posterior probability that it is not
-    cut. Rewards count `scale` times in that. Zeros where no node is.
+    `evidence` is the log likelihood of an arm's rewards at a node, over all ways to cut
+    short the tree below it. `stop` is the posterior probability that the node is not
+    cut. Both count each reward `scale` times. Places without a node contain zeros.
     """
 
     column: Indices
@@ -60,68 +60,95 @@ class Trees(NamedTuple):
     scale: Array
     depth: Ints
 
+    @property
+    def cuts(self) -> tuple[Indices, Array, Indices]:
+        """Columns, thresholds and left children of the nodes."""
+        return self.column, self.threshold, self.left
+
+    @property
+    def by_arm(self) -> tuple[Array, Array, Array, Array]:
+        """Draws, rewards, evidence and stopping probabilities of the nodes, by arm."""
+        return self.drawn, self.total, self.evidence, self.stop
+
 
 def stumps(shape: tuple[int, ...], n_trees: int, n_arms: int) -> Trees:
-    """Trees of one leaf that know nothing."""
-    nodes, trees = (*shape, n_trees, 1), (*shape, n_trees)
+    """Return trees of one leaf without rows."""
+    trees = (*shape, n_trees)
+    nodes = (*trees, 1)
+    by_arm = (*nodes, n_arms)
+    column = np.zeros(nodes, np.int32)
+    threshold = np.full(nodes, np.inf)
+    left = np.zeros(nodes, np.int32)
+    drawn = np.zeros(by_arm)
+    total = np.zeros(by_arm)
+    evidence = np.zeros(by_arm)
+    stop = np.ones(by_arm)
+    start = np.full(trees, 0.5)
+    noise = np.full(trees, 0.5)
+    scale = np.ones(trees)
+    depth = np.zeros(trees, np.int64)
     return Trees(
-        np.zeros(nodes, np.int32),
-        np.full(nodes, np.inf),
-        np.zeros(nodes, np.int32),
-        np.zeros((*nodes, n_arms)),
-        np.zeros((*nodes, n_arms)),
-        np.zeros((*nodes, n_arms)),
-        np.ones((*nodes, n_arms)),
-        np.full(trees, 0.5),
-        np.full(trees, 0.5),
-        np.ones(trees),
-        np.zeros(trees, np.int64),
+        column,
+        threshold,
+        left,
+        drawn,
+        total,
+        evidence,
+        stop,
+        start,
+        noise,
+        scale,
+        depth,
     )
 
 
-def one_of(trees: Trees, place: tuple[int, ...]) -> Trees:
-    """The trees of one place of a batch, as views."""
+def trees_at(trees: Trees, place: tuple[int, ...]) -> Trees:
+    """Return the trees of one place of a batch, as views."""
     parts: Any = (part[place] for part in trees)
     return Trees(*parts)
 
 
-def replaced(trees: Trees, place: tuple[int, ...], tree: Tree, scale: float) -> Trees:
-    """The trees with this one at `place`, its index in the batch and the forest; in
-    place, if there is room."""
-    used, room, axis = len(tree.left), trees.left.shape[-1], trees.left.ndim - 1
+def replace_tree(
+    trees: Trees, place: tuple[int, ...], tree: Tree, scale: float
+) -> Trees:
+    """Put a tree at `place`, its index in the batch and the forest; in place, if there
+    is room."""
+    used = len(tree.left)
+    room = trees.left.shape[-1]
     if used > room:
         more = max(used - room, room // 2)
-        trees = trees._replace(
-            **{name: longer(getattr(trees, name), more, axis) for name in _NODES}
-        )
+        axis = trees.left.ndim - 1
+        nodes = {name: longer(getattr(trees, name), more, axis) for name in _NODES}
+        trees = trees._replace(**nodes)
     for name in _NODES:
         block = getattr(trees, name)[place]
-        block[:used], block[used:] = getattr(tree, name, 0), 0
+        block[:used] = getattr(tree, name, 0)
+        block[used:] = 0
     trees.start[place] = tree.start
     trees.noise[place] = tree.noise
     trees.scale[place] = scale
     trees.depth[place] = tree.depth
-    weigh(one_of(trees, place), used)
+    weigh(trees_at(trees, place), used)
     return trees
 
 
 def with_arms(trees: Trees, more: int) -> Trees:
-    """The trees with so many arms more, that were never drawn."""
-    wide = {
-        name: longer(getattr(trees, name), more, trees.total.ndim - 1)
-        for name in ("drawn", "total", "evidence")
-    }
+    """Return the trees with `more` further arms, without draws."""
+    axis = trees.total.ndim - 1
     is_leaf = trees.left == np.arange(trees.left.shape[-1])
     stop = np.where(is_leaf, 1.0, 1 - SPLIT)[..., None]
-    stops = np.concatenate(
-        [trees.stop, np.broadcast_to(stop, (*stop.shape[:-1], more))], axis=-1
+    stops = np.broadcast_to(stop, (*stop.shape[:-1], more))
+    return trees._replace(
+        drawn=longer(trees.drawn, more, axis),
+        total=longer(trees.total, more, axis),
+        evidence=longer(trees.evidence, more, axis),
+        stop=np.concatenate([trees.stop, stops], axis=-1),
     )
-    return trees._replace(**wide, stop=stops)
 
 
 def density(drawn: Array, total: Array) -> Array:
-    """ln of the density of `total` successes in `drawn` draws in a given order, the
-    chance being Beta(1/2, 1/2).
+    """Return the log density of `total` successes in `drawn` draws in a given order,
+    where the success probability is Beta(1/2, 1/2).
 
     >>> np.exp(density(np.array([1.0, 2.0]), np.array([1.0, 1.0])))
     array([0.5  , 0.125])
@@ -133,115 +160,136 @@ def density(drawn: Array, total: Array) -> Array:
 
 
 def weigh(tree: Trees, used: int) -> None:
-    """In place: evidence and stopping of all arms at all nodes of one tree, from its
-    leaves up."""
+    """Compute evidence and stopping of all arms at all nodes of one tree, in place,
+    from its leaves up."""
     if kernels.compiled() is not None:
-        _compiled().weigh(
-            tree.left[:used],
-            tuple(part[:used] for part in tree[3:7]),
-            (float(tree.scale), _CUTS, _STOPS),
-        )
+        parts = tuple(part[:used] for part in tree.by_arm)
+        constants = (float(tree.scale), _CUTS, _STOPS)
+        _compiled().weigh(tree.left[:used], parts, constants)
         return
-    level, levels = np.zeros(1, np.int64), list[Ints]()
+    levels = list[Ints]()
+    level = np.zeros(1, np.int64)
     while level.size:
         levels.append(level)
-        cut = level[tree.left[level] != level]
-        level = np.concatenate([tree.left[cut], tree.left[cut] + 1]).astype(np.int64)
+        left = tree.left[level]
+        children = left[left != level]
+        level = np.concatenate([children, children + 1]).astype(np.int64)
     for level in reversed(levels):
         _weigh_nodes(tree, level)
 
 
 def _weigh_nodes(tree: Trees, nodes: Ints) -> None:
-    """Evidence and stopping of all arms at these nodes, whose children have theirs."""
-    left, drawn = tree.left[nodes], tree.drawn[nodes]
-    own = np.where(
-        drawn > 0, density(tree.scale * drawn, tree.scale * tree.total[nodes]), 0.0
-    )
+    """Compute evidence and stopping of all arms at these nodes from their
+    children's."""
+    left = tree.left[nodes]
+    drawn = tree.drawn[nodes]
+    own = density(tree.scale * drawn, tree.scale * tree.total[nodes])
+    own = np.where(drawn > 0, own, 0.0)
     is_leaf = (left == nodes)[:, None]
-    below = np.where(
-        is_leaf, 0.0, tree.evidence[left] + tree.evidence[left + (left != nodes)]
-    )
-    tree.evidence[nodes] = np.where(
-        is_leaf, own, np.logaddexp(_STOPS + own, _CUTS + below)
-    )
-    tree.stop[nodes] = np.where(
-        is_leaf, 1.0, np.exp(_STOPS + own - tree.evidence[nodes])
-    )
+    right = left + (left != nodes)
+    below = tree.evidence[left] + tree.evidence[right]
+    below = np.where(is_leaf, 0.0, below)
+    stopped = _STOPS + own
+    evidence = np.where(is_leaf, own, np.logaddexp(stopped, _CUTS + below))
+    tree.evidence[nodes] = evidence
+    stop = np.exp(stopped - evidence)
+    tree.stop[nodes] = np.where(is_leaf, 1.0, stop)
 
 
 def _paths(trees: Trees, x: Array) -> Ints:
-    """The nodes (L, T, B) of rows x (B, d), from roots to leaves, where they stay; a
-    missing number goes left.
+    """Return the nodes (L, T, B) of rows x (B, d), from roots to leaves, where they
+    stay; a missing number goes left.
 
-    Nodes are numbered through all trees: those of tree t begin at t V.
+    Nodes are numbered through all trees: the root of tree t is node t V.
     """
     if len(x) == 1:
         return _walks(trees, x[0])[..., None]
     n_trees, room = trees.left.shape
-    begin, row = room * np.arange(n_trees)[:, None], np.arange(len(x))
-    column, threshold, left = (part.reshape(-1) for part in trees[:3])
-    paths = np.empty((int(trees.depth.max()) + 1, n_trees, len(x)), np.int64)
+    begin = room * np.arange(n_trees)[:, None]
+    row = np.arange(len(x))
+    column, threshold, left = (part.reshape(-1) for part in trees.cuts)
+    length = int(trees.depth.max()) + 1
+    paths = np.empty((length, n_trees, len(x)), np.int64)
     paths[0] = begin
     for at, node in pairwise(paths):
-        np.add(left[at], x[row, column[at]] > threshold[at], out=node)
+        goes_right = x[row, column[at]] > threshold[at]
+        np.add(left[at], goes_right, out=node)
         node += begin
     return paths
 
 
 def _walks(trees: Trees, row: Array) -> Ints:
-    """The nodes (L, T) of one row, as `_paths` has them: for so few, plain Python is
+    """Return the nodes (L, T) of one row, as `_paths` does: for so few, plain Python is
     faster than numpy."""
-    nodes: Any = trees[:3]
+    nodes: Any = trees.cuts
     column, threshold, left = (memoryview(part.reshape(-1)) for part in nodes)
-    numbers, length, walks = row.tolist(), int(trees.depth.max()) + 1, list[list[int]]()
+    numbers = row.tolist()
+    length = int(trees.depth.max()) + 1
+    walks = list[list[int]]()
     for begin in range(0, len(left), trees.left.shape[-1]):
-        node, after, walk = -1, begin, list[int]()
+        node = -1
+        after = begin
+        walk = list[int]()
         while after != node:
             node = after
             walk.append(node)
-            after = begin + left[node] + (numbers[column[node]] > threshold[node])
-        walks.append(walk + [node] * (length - len(walk)))
+            goes_right = numbers[column[node]] > threshold[node]
+            after = begin + left[node] + goes_right
+        rest = [node] * (length - len(walk))
+        walks.append(walk + rest)
     return np.array(walks).T
 
 
 def _with_a_number(x: Array) -> Array:
     """Rows x (…, d) with at least one number, because a leaf compares the first one,
     too."""
-    return x if x.shape[-1] else np.zeros((*x.shape[:-1], 1))
+    if x.shape[-1]:
+        return x
+    return np.zeros((*x.shape[:-1], 1))
 
 
 def believe(trees: Trees, x: Array) -> Belief:
-    """Averages over the trees of means, and of doubts by counts (B, K), for rows x (B,
-    d)."""
+    """Return the averages over the trees of means, and of doubts by counts (B, K), for
+    rows x (B, d)."""
     x = _with_a_number(x)
-    n_trees, n_arms = len(trees.left), trees.total.shape[-1]
+    n_trees = len(trees.left)
+    n_arms = trees.total.shape[-1]
     if kernels.compiled() is not None:
         belief = Belief(np.empty((len(x), n_arms)), np.empty((len(x), n_arms)))
         facts = (trees.start, trees.noise)
-        _compiled().believe(trees[:3], trees[3:7], facts, x, PULL, tuple(belief))
+        _compiled().believe(trees.cuts, trees.by_arm, facts, x, PULL, tuple(belief))
         return belief
     paths = _paths(trees, x)
-    drawn, total, stop = (
-        part.reshape(-1, n_arms).take(paths, axis=0)
-        for part in (trees.drawn, trees.total, trees.stop)
-    )
+    drawn = _nodes_at(trees.drawn, paths)
+    total = _nodes_at(trees.total, paths)
+    stop = _nodes_at(trees.stop, paths)
     value, ends = _averaged(drawn, total, stop, trees.start[:, None, None])
-    doubt = ends / (drawn + 1) * (trees.noise**2)[:, None, None]
-    return Belief(
-        (ends * value).sum(axis=(0, 1)) / n_trees,
-        np.sqrt(doubt.sum(axis=(0, 1)) / n_trees),
-    )
+    variance = (trees.noise**2)[:, None, None]
+    doubt = ends / (drawn + 1) * variance
+    mean = (ends * value).sum(axis=(0, 1)) / n_trees
+    sd = np.sqrt(doubt.sum(axis=(0, 1)) / n_trees)
+    return Belief(mean, sd)
+
+
+def _nodes_at(part: Array, paths: Ints) -> Array:
+    """Return the rows of `part` (T, V, K) at these nodes."""
+    return part.reshape(-1, part.shape[-1]).take(paths, axis=0)
 
 
 def _averaged(
     drawn: Array, total: Array, stop: Array, start: Array
 ) -> tuple[Array, Array]:
-    """Along paths (L, …), each node's mean, drawn towards its parent's, and the
-    probability that a tree ends there."""
-    value, weight, above = np.empty(drawn.shape), drawn + PULL, start
-    for own, gained, by in zip(value, total, weight, strict=True):
+    """Return each node's mean along paths (L, …), drawn towards its parent's, and the
+    probability that a tree ends there.
+
+    value = (total + PULL · value of the parent) / (drawn + PULL)
+    """
+    value = np.empty(drawn.shape)
+    weight = drawn + PULL
+    above = start
+    for own, rewards, by in zip(value, total, weight, strict=True):
         np.multiply(above, PULL, out=own)
-        own += gained
+        own += rewards
         own /= by
         above = own
     ends = stop.copy()
@@ -250,37 +298,47 @@ def _averaged(
 
 
 def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -> float:
-    """What was foreseen of this arm for a row (d); then, in place, the nodes on its way
-    gain draws and rewards."""
+    """Return the prediction of this arm for a row (d); then add draws and rewards to
+    the nodes on its path, in place."""
     row = _with_a_number(row)
     if kernels.compiled() is not None:
-        facts, change = (trees.start, trees.scale), (arm, draws, rewards)
-        return float(
-            _compiled().learn(
-                trees[:3], trees[3:7], facts, row, change, (PULL, _CUTS, _STOPS)
-            )
-        )
-    (n_trees, room), n_arms = trees.left.shape, trees.total.shape[-1]
-    path, parts = _walks(trees, row), [part.reshape(-1) for part in trees[3:7]]
+        facts = (trees.start, trees.scale)
+        change = (arm, draws, rewards)
+        constants = (PULL, _CUTS, _STOPS)
+        twin = _compiled().learn
+        return float(twin(trees.cuts, trees.by_arm, facts, row, change, constants))
+    n_trees, room = trees.left.shape
+    n_arms = trees.total.shape[-1]
+    path = _walks(trees, row)
+    parts = [part.reshape(-1) for part in trees.by_arm]
     at = path * n_arms + arm
-    left = trees.left.reshape(-1).take(path) + room * np.arange(n_trees)
-    cut = left != path
+    begin = room * np.arange(n_trees)
+    left = trees.left.reshape(-1).take(path) + begin
+    is_cut = left != path
     drawn, total, _, stop = (part.take(at) for part in parts)
     value, ends = _averaged(drawn, total, stop, trees.start)
-    drawn, total = drawn + draws, total + rewards
-    own = np.where(drawn > 0, density(trees.scale * drawn, trees.scale * total), 0.0)
-    # the child that is not on the way
-    other = (left[:-1] + (path[1:] == left[:-1])) * cut[:-1]
-    beside = parts[2].take(other * n_arms + arm)
-    evidence, stopped = own.copy(), own + _STOPS
+    drawn = drawn + draws
+    total = total + rewards
+    own = density(trees.scale * drawn, trees.scale * total)
+    own = np.where(drawn > 0, own, 0.0)
+    # the child that is not on the path
+    goes_left = path[1:] == left[:-1]
+    other = (left[:-1] + goes_left) * is_cut[:-1]
+    all_evidence = parts[2]
+    beside = all_evidence.take(other * n_arms + arm)
+    evidence = own.copy()
+    stopped = own + _STOPS
     for level in range(len(path) - 2, -1, -1):
         both = evidence[level + 1] + _CUTS
         both += beside[level]
-        np.logaddexp(stopped[level], both, out=evidence[level], where=cut[level])
-    stop = np.where(cut, np.exp(stopped - evidence), 1.0)
-    for part, now in zip(parts, (drawn, total, evidence, stop), strict=True):
-        part[at] = now
-    return float((ends * value).sum() / n_trees)
+        here = is_cut[level]
+        np.logaddexp(stopped[level], both, out=evidence[level], where=here)
+    stop = np.exp(stopped - evidence)
+    stop = np.where(is_cut, stop, 1.0)
+    for part, new in zip(parts, (drawn, total, evidence, stop), strict=True):
+        part[at] = new
+    mean = (ends * value).sum() / n_trees
+    return float(mean)
 
 
 @cache

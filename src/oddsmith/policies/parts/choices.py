@@ -69,10 +69,8 @@ class Choices(NamedTuple):
                 "Whether the best predictor has the best policy is not told before "
                 f"there are {_ENOUGH} rewards."
             )
-        interval, hidden = (
-            f"95% at any time: {self.low:.2g} to {self.high:.2g}",
-            self._hidden(),
-        )
+        interval = f"95% at any time: {self.low:.2g} to {self.high:.2g}"
+        hidden = self._hidden()
         if self.low > 0:
             return (
                 "Your experts predict well and choose badly: the policy of "
@@ -124,7 +122,8 @@ def sums_of(weights: Array, reward: Array) -> Array:
     """What a reward adds (…, 4, N), of votes over odds (…, N): w r, w (1 - r), and
     their squares about the centre."""
     weights = np.minimum(weights, LARGEST)
-    earned, lost = weights * reward, weights * (1 - reward)
+    earned = weights * reward
+    lost = weights * (1 - reward)
     return np.stack(
         [earned, lost, (earned - CENTRE) ** 2, (lost - CENTRE) ** 2], axis=-2
     )
@@ -146,10 +145,8 @@ def choices_of(
     earns more than the predictor, where there is such a one; else the one with the
     largest weighted mean of rewards, of those that are not hidden.
     """
-    rows, there = (
-        max(n, 1),
-        np.ones(len(names), dtype=np.bool_) if present is None else present,
-    )
+    rows = max(n, 1)
+    there = np.ones(len(names), dtype=np.bool_) if present is None else present
     doubt = log(2 * len(names) * len(_LAMBDAS) / (1 - level))
     bounds = (
         sums[:2, :, None] - (_COSTS * sums[2:, :, None] + doubt) / _LAMBDAS
@@ -164,10 +161,8 @@ def choices_of(
         known[predictor] = True
         best = int(np.where(known, values, -1.0).argmax())
         best = predictor if values[best] == values[predictor] else best
-    low, high = (
-        float(earned[best] + lost[predictor] - 1),
-        float(1 - lost[best] - earned[predictor]),
-    )
+    low = float(earned[best] + lost[predictor] - 1)
+    high = float(1 - lost[best] - earned[predictor])
     gap = min(max(float(values[best] - values[predictor]), low), high)
     unseen = tuple(name for name, unknown in zip(names, hidden, strict=True) if unknown)
     return Choices(names[best], names[predictor], gap, low, high, n, unseen)

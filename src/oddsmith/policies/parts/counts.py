@@ -51,7 +51,8 @@ class OverArms(Policy):
         self, state: CountState, arms: Sequence[str]
     ) -> tuple[Self, CountState]:
         """This policy and its counts with further arms, which were never drawn."""
-        names, missing = check_names("arms", arms), len(arms) - self.n_arms
+        names = check_names("arms", arms)
+        missing = len(arms) - self.n_arms
         if missing < 0:
             raise InvalidInput(
                 f"arms must be the {self.n_arms} that there are and further ones; got "
@@ -66,7 +67,8 @@ class OverArms(Policy):
         arm = decision.number
         # one decision: no mask needed
         if isinstance(arm, int) and state.pulls.ndim == 1:
-            pulls, sums = state.pulls.copy(), state.sums.copy()
+            pulls = state.pulls.copy()
+            sums = state.sums.copy()
             pulls[arm] += 1.0
             sums[arm] += reward
             return CountState(pulls, sums, state.learnt + 1)

@@ -57,7 +57,8 @@ class Family(Protocol):
     ) -> tuple[Array, Array]:
         """Σ_s weight_s ℓ_s (…, M) and its gradient (…, M, d) over events phi (…, n, d),
         rewards and weight (…, n)."""
-        loss, gradient = np.zeros(theta.shape[:-1]), np.zeros(theta.shape)
+        loss = np.zeros(theta.shape[:-1])
+        gradient = np.zeros(theta.shape)
         for s in range(phi.shape[-2]):
             event = phi[..., s, :], rewards[..., s]
             loss = loss + weight[..., s, None] * self.loss(theta, *event)

@@ -40,7 +40,9 @@ def checked_dim(dim: object, *schemas: object) -> int:
             f"dim must be left out beside a schema, which has {sum(widths)} numbers "
             f"and a 1; got {dim}"
         )
-    return sum(widths) + 1 if widths else int(dim)
+    if widths:
+        return sum(widths) + 1
+    return int(dim)
 
 
 def read_features(
@@ -56,7 +58,9 @@ def read_features(
     """
     if isinstance(context, AnyOffer):
         encoded = arm_rows(context, schema, arm_schema)
-        return encoded if schema is None and arm_schema is None else _completed(encoded)
+        if schema is None and arm_schema is None:
+            return encoded
+        return _completed(encoded)
     if schema is None:
         return numbers(context, "give the policy a schema=Schema(…), which reads names")
     return _completed(schema.encode(context))
@@ -80,7 +84,9 @@ def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
     names = [
         name for schema in schemas if schema is not None for name in schema.columns
     ]
-    return (*names, "constant") if names else tuple(f"column {i}" for i in range(dim))
+    if names:
+        return (*names, "constant")
+    return tuple(f"column {i}" for i in range(dim))
 
 
 def named_weights(

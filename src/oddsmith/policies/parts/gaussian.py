@@ -226,7 +226,8 @@ class OverFeatures(Policy):
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
         """Where the drawn arm's belief is in a state whose means are (B, G, d), and its
         features φ (B, d)."""
-        arms, batch = np.asarray(decision.number, dtype=np.int64), mean.shape[:-2]
+        arms = np.asarray(decision.number, dtype=np.int64)
+        batch = mean.shape[:-2]
         question = decision.question
         if isinstance(question, Offer):  # of the other arms nothing need be known
             drawn = question.only(int(arms))

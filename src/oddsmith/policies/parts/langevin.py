@@ -84,7 +84,8 @@ def sweep(
     density, gradient = target.log_density(theta)
     drift = gradient @ root
     for _ in range(moves):
-        noise, threshold = rng.standard_normal((n, d)), -rng.standard_exponential(n)
+        noise = rng.standard_normal((n, d))
+        threshold = -rng.standard_exponential(n)
         proposal = theta + (0.5 * step * drift + np.sqrt(step) * noise) @ root.T
         proposed, gradient = target.log_density(proposal)
         onward = gradient @ root

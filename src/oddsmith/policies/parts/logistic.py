@@ -25,8 +25,10 @@ def laplace_step(
     (array([0.4011]), array([0.2402]))
     """
     # s is between them, for σ is between 0 and 1
-    low, high = eta * (reward - 1), eta * reward
-    s, last = (low + high) / 2, 2 * (high - low)
+    low = eta * (reward - 1)
+    high = eta * reward
+    s = (low + high) / 2
+    last = 2 * (high - low)
     for _ in range(200):
         p = sigmoid(score + s * variance)
         excess = s - eta * (reward - p)
@@ -35,7 +37,8 @@ def laplace_step(
         done = size <= 1e-15 * (eta + np.abs(s))
         if done.all():
             break
-        low, high = np.where(excess < 0, s, low), np.where(excess < 0, high, s)
+        low = np.where(excess < 0, s, low)
+        high = np.where(excess < 0, high, s)
         newton = s - step
         # Newton's steps do not shrink: halve the bracket instead
         slow = size > last / 2

@@ -90,7 +90,8 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     An arm without any opinion counts as the mean of the others, and as 1/2 where no arm
     has one.
     """
-    oracle, opinions = ORACLES[kind].predict, ~np.isnan(predictions)
+    oracle = ORACLES[kind].predict
+    opinions = ~np.isnan(predictions)
     if opinions.all():
         weights = np.exp(log_weights)[..., None]
         return oracle(weights / weights.sum(axis=-2, keepdims=True), predictions)

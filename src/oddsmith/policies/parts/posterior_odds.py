@@ -89,7 +89,8 @@ class OverPosterior(OverFeatures):
                 optimist=self.optimist,
             )
         covariance = self.width**2 * view.covariance
-        n, seed = self.directions, self.seed
+        n = self.directions
+        seed = self.seed
         return shared_best(
             view.means, covariance, eligible, n=n, seed=seed, optimist=self.optimist
         )

@@ -63,14 +63,16 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
         total = sums(shares)
         rest = 1 - sums(np.where(free, 0.0, odds))
         odds = np.where(free, rest * (shares / np.where(total > 0, total, 1.0)), odds)
-        below, above = odds < low, odds > high
+        below = odds < low
+        above = odds > high
         beyond = below | above
         if not beyond.any():
             return odds
         # once the others give way, those on the side that lacks more can only move
         # further beyond their bound
         lack = sums(np.where(beyond, np.clip(odds, low, high) - odds, 0.0))
-        below, above = below & (lack >= 0), above & (lack <= 0)
+        below = below & (lack >= 0)
+        above = above & (lack <= 0)
         odds = np.where(below, low, np.where(above, high, odds))
         free = free & ~(below | above)
 
@@ -87,7 +89,8 @@ def _project_row(
 ) -> Array:
     """Twin of `project` for one row (K,), in plain floats, to the last bit."""
     base: list[float] = propensities.tolist()
-    n, arms = len(base), range(len(base))
+    n = len(base)
+    arms = range(len(base))
     low, high = (
         [*values.tolist()] if values.ndim else [values.item()] * n
         for values in (floors, caps)
@@ -100,7 +103,8 @@ def _project_row(
             low[arm] = high[arm] = 0.0
     least = most = reach = 0.0
     for arm in arms:
-        least, most = least + low[arm], most + high[arm]
+        least = least + low[arm]
+        most = most + high[arm]
         reach += low[arm] if base[arm] == 0 else high[arm]
     if least > 1 + FEASIBLE or most < 1 - FEASIBLE:
         raise _infeasible(least, most, n_open)
@@ -112,7 +116,8 @@ def _project_row(
 
 def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[float]:
     """Twin of `_shared` for one row."""
-    odds, free = list(low), [arm for arm, share in enumerate(base) if share > 0]
+    odds = list(low)
+    free = [arm for arm, share in enumerate(base) if share > 0]
     while free:
         total = fixed = lack = 0.0
         for arm in free:
@@ -120,7 +125,8 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
             odds[arm] = 0.0
         for share in odds:
             fixed += share
-        below, above = [], []
+        below = []
+        above = []
         for arm in free:
             share = odds[arm] = (1 - fixed) * (base[arm] / total)
             if share < low[arm]:
@@ -139,7 +145,8 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
 
 
 def check_feasible(low: Array, high: Array, open_to: Bools) -> None:
-    least, most = sums(low)[..., 0], sums(high)[..., 0]
+    least = sums(low)[..., 0]
+    most = sums(high)[..., 0]
     infeasible = (least > 1 + FEASIBLE) | (most < 1 - FEASIBLE)
     if infeasible.any():
         first = tuple(np.argwhere(infeasible)[0])

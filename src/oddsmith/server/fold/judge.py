@@ -11,7 +11,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.losses import LOSSES
 from oddsmith.core.policy import Policy
-from oddsmith.experts.answers import Answered
+from oddsmith.experts.answers import RecordedExperts
 from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.cap_groups import CapGroup
 from oddsmith.policies.scale_free import ScaleFreeSampling
@@ -49,10 +49,8 @@ def judge(policy: Policy) -> Policy | None:
     inner = gts_inside(policy)
     if inner is None:
         return None
-    return _with_inner(
-        policy,
-        replace(inner, experts=Answered(inner.experts.names, inner.experts.arms)),
-    )
+    experts = RecordedExperts(inner.experts.names, inner.experts.arms)
+    return _with_inner(policy, replace(inner, experts=experts))
 
 
 def judge_to_json(policy: Policy) -> dict[str, Any] | None:
@@ -110,7 +108,7 @@ def judge_from_json(page: dict[str, Any]) -> Policy:
         }
         make = _KINDS[page.get("kind", "gts")]
         inner = make(
-            Answered(page["experts"], page.get("arms")),
+            RecordedExperts(page["experts"], page.get("arms")),
             LOSSES[page["loss"]],
             **settings,
         )

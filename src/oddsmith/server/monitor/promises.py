@@ -9,7 +9,7 @@ import numpy as np
 from oddsmith.core.errors import OddsmithError
 from oddsmith.core.gts import GeneralizedThompsonSampling, PowerSchedule
 from oddsmith.core.policy import Policy
-from oddsmith.experts.answers import Answered
+from oddsmith.experts.answers import RecordedExperts
 from oddsmith.policies.hedge import Hedged
 from oddsmith.policies.rate_mixture import RateMixture
 from oddsmith.server.messages.figures import GuaranteeCheck
@@ -58,7 +58,7 @@ def promise(
     if not isinstance(policy, GeneralizedThompsonSampling):
         return _none(_RATES if type(policy) is RateMixture else _OTHER)
     # a store that is looked at without its policy file
-    if isinstance(policy.experts, Answered):
+    if isinstance(policy.experts, RecordedExperts):
         unknown = (
             "a store does not tell whether its experts learn: open it by its policy "
             "file"
