@@ -12,8 +12,8 @@ __all__ = ["CallFailure", "Record"]
 
 
 class CallFailure(NamedTuple):
-    """How a call failed, and why in one line; `refusal` where the context is what it
-    would not take."""
+    """Kind and reason of a failed call, in one line; `refusal` if it refused the
+    context."""
 
     kind: str
     reason: str
@@ -60,8 +60,6 @@ class Record:
         last: dict[str, tuple[float, str]] = {}
         for record in records:
             with record._lock:
-                last |= {
-                    name: max(at, last.get(name, at))
-                    for name, at in record._last.items()
-                }
+                for name, entry in record._last.items():
+                    last[name] = max(entry, last.get(name, entry))
         return {name: reason for name, (_, reason) in last.items()}

@@ -25,12 +25,12 @@ def send(
     link: socket.socket, page: dict[str, Json], arrays: Sequence[Array] = ()
 ) -> None:
     """Send a page, and float64 arrays of one shape, which is added to the page."""
-    body = b"".join(
-        np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays
-    )
-    head = json.dumps(
-        page | ({"shape": list(arrays[0].shape)} if arrays else {})
-    ).encode()
+    body = b""
+    if arrays:
+        page = page | {"shape": list(arrays[0].shape)}
+        floats = [np.ascontiguousarray(array, dtype=np.float64) for array in arrays]
+        body = b"".join(array.tobytes() for array in floats)
+    head = json.dumps(page).encode()
     link.sendall(_LENGTHS.pack(len(head), len(body)) + head + body)
 
 
@@ -49,18 +49,16 @@ def receive(
     >>> one.close(), other.close()
     (None, None)
     """
-    sizes = _LENGTHS.unpack(_exactly(link, _LENGTHS.size, deadline))
-    if sum(sizes) > LARGEST:
-        raise ValueError(f"a frame must have at most {LARGEST} bytes; got {sum(sizes)}")
-    content = _exactly(link, sum(sizes), deadline)
-    page: dict[str, Any] = json.loads(content[: sizes[0]])
-    if not sizes[1]:
+    head_size, body_size = _LENGTHS.unpack(_exactly(link, _LENGTHS.size, deadline))
+    size = head_size + body_size
+    if size > LARGEST:
+        raise ValueError(f"a frame must have at most {LARGEST} bytes; got {size}")
+    content = _exactly(link, size, deadline)
+    page: dict[str, Any] = json.loads(content[:head_size])
+    if not body_size:
         return page, []
-    return page, list(
-        np.frombuffer(content, dtype=np.float64, offset=sizes[0]).reshape(
-            -1, *page["shape"]
-        )
-    )
+    body = np.frombuffer(content, dtype=np.float64, offset=head_size)
+    return page, list(body.reshape(-1, *page["shape"]))
 
 
 def _exactly(link: socket.socket, n: int, deadline: float) -> bytearray:
@@ -68,11 +66,12 @@ def _exactly(link: socket.socket, n: int, deadline: float) -> bytearray:
     view = memoryview(content)
     done = 0
     while done < n:
-        link.settimeout(
-            None if deadline == math.inf else max(1e-6, deadline - time.monotonic())
-        )
-        got = link.recv_into(view[done:])
-        if not got:
+        timeout = None
+        if deadline < math.inf:
+            timeout = max(1e-6, deadline - time.monotonic())
+        link.settimeout(timeout)
+        received = link.recv_into(view[done:])
+        if not received:
             raise EOFError("the other end is closed")
-        done += got
+        done += received
     return content

@@ -1,4 +1,4 @@
-"""Guarded: an expert that fails goes to sleep, is counted, and never fails a
+"""Guarded: an expert that fails makes no prediction, is counted, and never fails a
 decision."""
 
 import itertools
@@ -40,8 +40,8 @@ Job = Callable[[], None]
 
 
 class Workers:
-    """As many daemon threads as jobs ran at once so far; a job that hangs keeps its
-    thread, the next one gets another.
+    """As many daemon threads as the largest number of simultaneous jobs; a job that
+    hangs keeps its thread, and the next one gets another.
 
     A job must not raise.
 
@@ -65,15 +65,18 @@ class Workers:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
             inbox = SimpleQueue()
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._work, args=(inbox,), name="oddsmith-expert", daemon=True
-            ).start()
+            )
+            thread.start()
         inbox.put(job)
 
     def close(self) -> None:
         """End the threads that wait; one with a job ends after it."""
         with self._lock:
-            idle, self._idle, self._closed = self._idle, [], True
+            idle = self._idle
+            self._idle = []
+            self._closed = True
         for inbox in idle:
             inbox.put(None)
 
@@ -111,7 +114,8 @@ class _Call:
 
 @dataclass(frozen=True, eq=False)
 class Guarded(RecordKeeper, Wrapper):
-    """`experts` whose failures are sleep. `failures()` counts them, by expert:
+    """`experts` that make no prediction when they fail. `failures()` counts failures by
+    expert and kind:
 
       * "raised" an exception, SystemExit included;
       * "shape": not one number for each arm;
@@ -125,19 +129,18 @@ class Guarded(RecordKeeper, Wrapper):
         until it is in time again;
       * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
 
-    Where a time limit leaves no expert awake in a decision, those that were late vote
-    for the arm that they predicted the largest mean of in their recent answers (not
-    without `earlier_votes`: a policy that learns from votes would learn from these).
+    If no expert answers a decision within the time limit, each late expert votes for
+    the arm with its largest mean prediction in recent answers (not without
+    `earlier_votes`: a policy that learns from votes would learn from these).
 
     A bank that can be divided (models, functions, a stack) is guarded expert by expert;
-    in a batch, an expert that fails on one row sleeps for all of it. A late call goes
-    on in its thread, which cannot be stopped from outside; an expert with four such
-    calls under way is not asked until one of them ends. The library's own arithmetic
-    and banks that learn are asked in the calling thread and not timed: a late reader
-    would see a state that is being changed. KeyboardInterrupt in the main thread is not
-    caught. `update` is not guarded. `arms` names the arms where the experts do not;
-    experts that `retired` sleep and are not asked. A guard is no part of a policy's
-    fingerprint.
+    in a batch, an expert that fails on one row has no prediction for any row. A late
+    call goes on in its thread, which cannot be stopped from outside; an expert with
+    four such calls under way is not asked until one of them ends. The library's own
+    arithmetic and banks that learn run in the calling thread without a limit: a late
+    reader could see a state during its change. KeyboardInterrupt in the main thread is
+    not caught. `update` is not guarded. `arms` names the arms where the experts do not;
+    `retired` experts are not asked. A guard is no part of a policy's fingerprint.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> guarded = Guarded(
@@ -182,14 +185,16 @@ class Guarded(RecordKeeper, Wrapper):
             raise InvalidInput(
                 f"within must be finite numbers low < high; got {self.within!r}"
             )
-        arms = (
-            self.experts.arms if self.arms is None else check_names("arms", self.arms)
-        )
+        arms = self.experts.arms
+        if self.arms is not None:
+            arms = check_names("arms", self.arms)
+        parts = tuple(leaves(self.experts))
+        only = None
+        if len(parts) == 1 and parts[0].is_library_code and not self.retired:
+            only = parts[0].bank
         object.__setattr__(self, "arms", arms)
-        object.__setattr__(self, "_leaves", tuple(leaves(self.experts)))
-        (leaf, *others) = self._leaves
-        plain = leaf.is_library_code and not others and not self.retired
-        object.__setattr__(self, "_only", leaf.bank if plain else None)
+        object.__setattr__(self, "_leaves", parts)
+        object.__setattr__(self, "_only", only)
         self._keep_pace()
         weakref.finalize(self, self._workers.close)
 
@@ -210,7 +215,8 @@ class Guarded(RecordKeeper, Wrapper):
 
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Guarded, State]":
         experts, wider = self.experts.with_arms(state, arms)
-        return self.with_roster(experts, self.retired, arms), wider
+        guard = self.with_roster(experts, self.retired, arms)
+        return guard, wider
 
     def with_roster(
         self,
@@ -218,14 +224,11 @@ class Guarded(RecordKeeper, Wrapper):
         retired: frozenset[str],
         arms: Sequence[str] | None = None,
     ) -> "Guarded":
-        """This guard, with its counts and the calls it waits for, around another
+        """Return this guard, with its counts and the calls it waits for, around another
         roster, or more arms."""
-        guard = replace(
-            self,
-            experts=experts,
-            retired=retired,
-            arms=self.arms if arms is None else arms,
-        )
+        if arms is None:
+            arms = self.arms
+        guard = replace(self, experts=experts, retired=retired, arms=arms)
         for name in ("record", "_paces", "_lock"):
             object.__setattr__(guard, name, getattr(self, name))
         guard._keep_pace()
@@ -238,9 +241,10 @@ class Guarded(RecordKeeper, Wrapper):
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> Advice:
         plain = self._plain(state, context, eligible)
-        return plain or self._advice(
-            self._ask_all(state, context, eligible), context, eligible
-        )
+        if plain is not None:
+            return plain
+        outcomes = self._ask_all(state, context, eligible)
+        return self._advice(outcomes, context, eligible)
 
     def advise_or_refuse(
         self, state: State, context: Context, eligible: Bools | None = None
@@ -251,13 +255,14 @@ class Guarded(RecordKeeper, Wrapper):
         if plain is not None:
             return plain
         outcomes = self._ask_all(state, context, eligible)
-        results = [result for _, result in outcomes if result is not _RETIRED]
-        refusals = [
-            one.refusal
-            for one in results
-            if isinstance(one, CallFailure) and one.refusal is not None
-        ]
-        if refusals and len(refusals) == len(results):
+        refusals = list[InvalidInput]()
+        for _, result in outcomes:
+            if result is _RETIRED:
+                continue
+            if not isinstance(result, CallFailure) or result.refusal is None:
+                return self._advice(outcomes, context, eligible)
+            refusals.append(result.refusal)
+        if refusals:
             raise refusals[0]
         return self._advice(outcomes, context, eligible)
 
@@ -267,34 +272,30 @@ class Guarded(RecordKeeper, Wrapper):
         context: Context,
         eligible: Bools | None,
     ) -> Advice:
-        """The outcomes as one array each; failures are counted, and sleep."""
+        """Return the outcomes as one array each; count failures, which have no
+        prediction."""
         arms = context.arms if isinstance(context, AnyOffer) else self.arms
-        n_arms = (
-            len(arms)
-            if arms is not None
-            else eligible.shape[-1]
-            if eligible is not None
-            else None
-        )
-        lead, n_arms = common_shape(outcomes, context, n_arms)
-        parts: list[Advice] = []
+        known = None
+        if arms is not None:
+            known = len(arms)
+        elif eligible is not None:
+            known = eligible.shape[-1]
+        lead, n_arms = common_shape(outcomes, context, known)
+        all_predictions = list[Array]()
+        all_ballots = list[Array]()
         for leaf, outcome in outcomes:
             shape = (*lead, len(leaf.bank.names), n_arms)
-            if not isinstance(outcome, CallFailure) and (
-                outcome[0].shape != shape or outcome[1].shape != shape
-            ):
-                outcome = CallFailure(
-                    "shape", f"gave shape {outcome[0].shape} instead of {shape}"
-                )
-            if isinstance(outcome, CallFailure):
-                if outcome is not _RETIRED:
-                    self.record.add(leaf.bank.names, outcome)
-                outcome = (np.full(shape, np.nan), np.zeros(shape))
-            parts.append(outcome)
-        predictions, ballots = zip(*parts, strict=True)
+            checked = _check_shape(outcome, shape)
+            if isinstance(checked, CallFailure):
+                if checked is not _RETIRED:
+                    self.record.add(leaf.bank.names, checked)
+                checked = (np.full(shape, np.nan), np.zeros(shape))
+            predictions, ballots = checked
+            all_predictions.append(predictions)
+            all_ballots.append(ballots)
         advice = self._usable(
-            np.concatenate(predictions, axis=-2),
-            np.concatenate(ballots, axis=-2),
+            np.concatenate(all_predictions, axis=-2),
+            np.concatenate(all_ballots, axis=-2),
             eligible,
         )
         if self.timeout_ms is None or not self.earlier_votes or lead:
@@ -309,8 +310,8 @@ class Guarded(RecordKeeper, Wrapper):
         arms: Sequence[Hashable],
         eligible: Bools | None,
     ) -> Advice:
-        """The advice; if no expert voted, with votes of those that were late, by their
-        mean predictions. They stay asleep: nothing is learnt about them."""
+        """Return the advice; if no expert voted, late experts vote by their mean
+        predictions. They still have no prediction: nothing is learnt about them."""
         ballots = advice[1]
         if ballots.any():
             return advice
@@ -329,7 +330,7 @@ class Guarded(RecordKeeper, Wrapper):
         return advice
 
     def _warn(self) -> None:
-        """Say once that experts need more time."""
+        """Warn once that experts need more time."""
         if self.record.is_warned:
             return
         self.record.is_warned = True
@@ -340,8 +341,8 @@ class Guarded(RecordKeeper, Wrapper):
         )
 
     def _keep_pace(self) -> None:
-        """An expert that hangs does so under every roster: its calls are counted
-        together."""
+        """Share the pace of an expert between rosters: its unfinished calls count under
+        each."""
         with self._lock:
             for leaf in self._leaves:
                 leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)
@@ -349,8 +350,8 @@ class Guarded(RecordKeeper, Wrapper):
     def _plain(
         self, state: State, context: Context, eligible: Bools | None
     ) -> Advice | None:
-        """The advice of a bank of the library's own, if it is usable: most services
-        have no other."""
+        """Return the advice of a bank of the library's own, if it is usable: most
+        services have no other."""
         if self._only is None:
             return None
         for step in self._leaves[0].path:
@@ -370,49 +371,37 @@ class Guarded(RecordKeeper, Wrapper):
     def _ask_all(
         self, state: State, context: Context, eligible: Bools | None
     ) -> list[tuple[Leaf, CallResult]]:
-        """The result of each leaf; the calls run side by side and within `timeout_ms`,
-        if there is one."""
+        """Return the result of each leaf; the calls run side by side and within
+        `timeout_ms`, if there is one."""
         began = time.monotonic()
         ended = _Ended()
         calls = dict[int, _Call]()
         outcomes: dict[int, CallResult] = {}
         arms = context.arms if isinstance(context, Offer) else self.arms
         put = partial(ask, state=state, context=context, eligible=eligible)
-        active = {
-            i: leaf
-            for i, leaf in enumerate(self._leaves)
-            if not self.retired.issuperset(leaf.bank.names)
-        }
-        timed = {
-            i: leaf
-            for i, leaf in active.items()
-            if self.timeout_ms is not None and not leaf.inline
-        }
-        with self._lock:
-            limits = {
-                i: leaf.pace.limit_ms(self.timeout_ms)
-                for i, leaf in timed.items()
-                if self.timeout_ms is not None
-            }
+        inline = dict[int, Leaf]()
+        timed = dict[int, Leaf]()
+        limits = dict[int, float]()
+        for i, leaf in enumerate(self._leaves):
+            if self.retired.issuperset(leaf.bank.names):
+                outcomes[i] = _RETIRED
+            elif self.timeout_ms is None or leaf.inline:
+                inline[i] = leaf
+            else:
+                timed[i] = leaf
+                with self._lock:
+                    limits[i] = leaf.pace.limit_ms(self.timeout_ms)
         all_experts = next(self._calls) % _ROUND == 0
         for i, leaf in timed.items():
-            if leaf.pace.late >= _PATIENCE and not all_experts:
-                outcomes[i] = CallFailure(
-                    "resting", f"was late {_PATIENCE} times in a row"
-                )
-            elif leaf.pace.stuck >= _STUCK:
-                outcomes[i] = CallFailure(
-                    "late", f"{_STUCK} earlier calls are still running"
-                )
-                with self._lock:
-                    leaf.pace.late += 1
-            else:
-                calls[i] = _Call()
-                job = partial(self._in_thread, i, calls[i], put, ended, arms)
-                self._workers.run(job)
-        for i, leaf in enumerate(self._leaves):
-            if i not in timed:
-                outcomes[i] = put(leaf) if i in active else _RETIRED
+            refusal = self._refusal(leaf, all_experts)
+            if refusal is not None:
+                outcomes[i] = refusal
+                continue
+            calls[i] = _Call()
+            job = partial(self._in_thread, i, calls[i], put, ended, arms)
+            self._workers.run(job)
+        for i, leaf in inline.items():
+            outcomes[i] = put(leaf)
         while calls:
             end = began + max(limits[i] for i in calls) / 1000
             try:
@@ -424,6 +413,16 @@ class Guarded(RecordKeeper, Wrapper):
             outcomes[i] = self._give_up(self._leaves[i], call, limits[i])
         return [(leaf, outcomes[i]) for i, leaf in enumerate(self._leaves)]
 
+    def _refusal(self, leaf: Leaf, all_experts: bool) -> CallFailure | None:
+        """Return the reason not to ask an expert in this call; None to ask it."""
+        if leaf.pace.late >= _PATIENCE and not all_experts:
+            return CallFailure("resting", f"was late {_PATIENCE} times in a row")
+        if leaf.pace.stuck >= _STUCK:
+            with self._lock:
+                leaf.pace.late += 1
+            return CallFailure("late", f"{_STUCK} earlier calls are still running")
+        return None
+
     def _in_thread(
         self,
         i: int,
@@ -433,20 +432,24 @@ class Guarded(RecordKeeper, Wrapper):
         arms: Sequence[Hashable] | None,
     ) -> None:
         leaf = self._leaves[i]
+        pace = leaf.pace
         began = time.monotonic()
         outcome = put(leaf)
         took_ms = 1000 * (time.monotonic() - began)
         kind = outcome.kind if isinstance(outcome, CallFailure) else ""
         with self._lock:
             call.ended = True
-            leaf.pace.durations_ms.append(took_ms)
+            pace.durations_ms.append(took_ms)
             if not isinstance(outcome, CallFailure):
-                self._remember(leaf, outcome[0], arms)
+                predictions, _ = outcome
+                self._remember(leaf, predictions, arms)
             if call.given_up:
-                leaf.pace.stuck -= 1
-            # which says nothing about how long it takes
+                pace.stuck -= 1
+            elif kind == "late":
+                pace.late += 1
+            # these kinds do not depend on the expert's pace
             elif kind not in ("died", "starting"):
-                leaf.pace.late = leaf.pace.late + 1 if kind == "late" else 0
+                pace.late = 0
         ended.put((i, outcome))  # not read any more if the call was given up
 
     def _remember(
@@ -472,18 +475,17 @@ class Guarded(RecordKeeper, Wrapper):
     def _usable(
         self, predictions: Array, ballots: Array, eligible: Bools | None
     ) -> Advice:
-        """The advice, with experts asleep that gave what cannot be scored or drawn
-        from."""
+        """Return the advice without experts whose predictions cannot be scored, or
+        whose votes are no odds."""
         low, high = self.within
-        unusable = ((predictions < low) | (predictions > high) | (ballots < 0)).any(
-            axis=-1
-        )
+        invalid = (predictions < low) | (predictions > high) | (ballots < 0)
+        if eligible is not None:
+            invalid |= (ballots != 0) & ~eligible[..., None, :]
         with np.errstate(invalid="ignore"):  # votes may be inf and -inf
             votes = ballots.sum(axis=-1)
         # votes may be float32
-        unusable |= ~((np.abs(votes - 1) <= 1e-6) | (votes == 0))
-        if eligible is not None:
-            unusable |= ((ballots != 0) & ~eligible[..., None, :]).any(axis=-1)
+        is_vote = (np.abs(votes - 1) <= 1e-6) | (votes == 0)
+        unusable = invalid.any(axis=-1) | ~is_vote
         if unusable.any():
             failed = unusable.any(axis=tuple(range(unusable.ndim - 1)))
             names = [name for name, one in zip(self.names, failed, strict=True) if one]
@@ -495,3 +497,13 @@ class Guarded(RecordKeeper, Wrapper):
             predictions[..., failed, :] = np.nan
             ballots[..., failed, :] = 0.0
         return predictions, ballots
+
+
+def _check_shape(outcome: CallResult, shape: tuple[int, ...]) -> CallResult:
+    """Return the outcome, or a failure if its arrays have another shape."""
+    if isinstance(outcome, CallFailure):
+        return outcome
+    predictions, ballots = outcome
+    if predictions.shape == shape and ballots.shape == shape:
+        return outcome
+    return CallFailure("shape", f"gave shape {predictions.shape} instead of {shape}")

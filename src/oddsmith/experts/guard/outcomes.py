@@ -47,20 +47,20 @@ class Leaf:
 
 
 def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
-    """The parts of a bank that can fail on their own.
+    """Return the parts of a bank that can fail on their own.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> [
     ...     leaf.bank.names
     ...     for leaf in leaves(FunctionExperts({"one": abs, "two": abs}, ["a"]))
     ... ]
-    [('one',), ('two',)]
-    """
+    [('one',), ('two',)]"""
     parts = split_bank(experts)
     if isinstance(experts, StackedExperts):
-        return [
-            leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, i))
-        ]
+        found = list[Leaf]()
+        for i, part in enumerate(parts):
+            found += leaves(part, (*path, i))
+        return found
     if len(parts) > 1:
         return [Leaf(part, path) for part in parts]
     return [Leaf(experts, path)]
@@ -76,12 +76,11 @@ def ask(
         predictions, ballots = leaf.bank.advise(state, context, eligible)
         n = len(leaf.bank.names)
         numbers = as_predictions(predictions, n_experts=n, source="experts")
-        return numbers, as_predictions(ballots, n_experts=n, source="experts' ballots")
+        votes = as_predictions(ballots, n_experts=n, source="experts' ballots")
+        return numbers, votes
     except BaseException as error:
-        if (
-            isinstance(error, KeyboardInterrupt)
-            and threading.current_thread() is threading.main_thread()
-        ):
+        in_main = threading.current_thread() is threading.main_thread()
+        if isinstance(error, KeyboardInterrupt) and in_main:
             raise  # a request to stop the program
         if isinstance(error, ExpertFailed):
             return CallFailure(error.kind, _reason(error))
@@ -92,28 +91,27 @@ def ask(
 def common_shape(
     outcomes: list[tuple[Leaf, CallResult]], context: Context, n_arms: int | None
 ) -> tuple[tuple[int, ...], int]:
-    """The batch axes and number of arms that most answers agree on, among those that
-    fit the context.
+    """Return the batch axes and number of arms of most answers that fit the context.
 
-    An answer of the library's own counts for more than all others.
-    """
+    An answer of the library's own counts for more than all others."""
     counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for leaf, outcome in outcomes:
         if not isinstance(outcome, CallFailure):
             *lead, _, last = outcome[0].shape
             counts[tuple(lead), last] += len(outcomes) if leaf.is_library_code else 1
     # a state may have axes, too
-    leads = [] if any(leaf.bank.learns for leaf, _ in outcomes) else _leads(context)
-    fitting = [
-        shape
-        for shape in counts
-        if n_arms in (None, shape[1]) and (not leads or shape[0] in leads)
-    ]
+    is_free = any(leaf.bank.learns for leaf, _ in outcomes)
+    leads = [] if is_free else _leads(context)
+
+    def fits(shape: tuple[tuple[int, ...], int]) -> bool:
+        return n_arms in (None, shape[1]) and (not leads or shape[0] in leads)
+
+    def preference(shape: tuple[tuple[int, ...], int]) -> tuple[int, int]:
+        return counts[shape], -leads.index(shape[0]) if leads else 0
+
+    fitting = list(filter(fits, counts))
     if fitting:
-        return max(
-            fitting,
-            key=lambda shape: (counts[shape], -leads.index(shape[0]) if leads else 0),
-        )
+        return max(fitting, key=preference)
     if isinstance(context, AnyOffer):
         return context.lead, len(context.arms)
     if n_arms is None:
@@ -125,32 +123,29 @@ def common_shape(
 
 
 def _leads(context: Context) -> list[tuple[int, ...]]:
-    """The batch axes that a context may have, the likeliest first; none where its kind
-    does not tell.
+    """Return the batch axes that a context may have, the likeliest first; nothing for a
+    context whose kind allows any.
 
     An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts,
-    or one with n arms.
-    """
+    or one with n arms."""
     if isinstance(context, AnyOffer):
         return [context.lead]
     if context is None or isinstance(context, Mapping | str | bytes | int | float):
         return [()]
     if isinstance(context, np.ndarray):
         usual = max(context.ndim - 1, 0)
-        return [
-            context.shape[:n]
-            for n in sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))
-        ]
-    if has_names(context):
-        if is_batch(context):
-            return [(length(context),)]
-        return [()]
-    return []
+        n_axes = sorted(range(context.ndim + 1), key=lambda n: abs(n - usual))
+        return [context.shape[:n] for n in n_axes]
+    if not has_names(context):
+        return []
+    if is_batch(context):
+        return [(length(context),)]
+    return [()]
 
 
 def _reason(error: ExpertFailed) -> str:
-    """Our own sentence; where the experts' code raised, its type and place, for what it
-    says may hold the context."""
+    """Return the library's own sentence; for an exception in the experts' code, its
+    type and place, because its message may contain the context."""
     if error.kind not in ("raised", "values"):
         return f"{error}"[:200]
     if error.__cause__ is None:

@@ -1,5 +1,5 @@
-"""Pace: how long an expert takes, how late it has been, and what it predicts of each
-arm on average."""
+"""Pace: the durations of an expert's calls, its late calls in a row, and its mean
+prediction of each arm."""
 
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -52,8 +52,11 @@ class ArmMeans:
 
     def predict(self, arms: Sequence[Hashable], *, n_experts: int) -> Array:
         """The means (N, K) of these arms, NaN for arms that are not known."""
-        unknown = 0, np.full(n_experts, np.nan)
-        columns = [self._by_arm.get(arm, unknown)[1] for arm in arms]
+        unknown = (0, np.full(n_experts, np.nan))
+        columns = list[Array]()
+        for arm in arms:
+            _, mean = self._by_arm.get(arm, unknown)
+            columns.append(mean)
         return np.stack(columns, axis=-1)
 
 
@@ -75,10 +78,10 @@ class Pace:
     means: ArmMeans = field(default_factory=ArmMeans)
 
     def limit_ms(self, timeout_ms: float | Literal["measured"]) -> float:
-        """The time that the next call has.
+        """Return the limit of the next call.
 
-        Measured, it is three times what 19 of 20 recent calls took, the waiting for a
-        processor included: 50 ms at least and two seconds at most.
+        A measured limit is three times the 95 % quantile of recent durations, including
+        the wait for a processor, between 50 ms and two seconds.
         """
         if timeout_ms != "measured":
             return float(timeout_ms)

@@ -1,5 +1,5 @@
-"""Banks as a guard sees them: the parts that can fail alone, the library's own code,
-and the failures inside."""
+"""Banks from the point of view of a guard: the parts that can fail alone, the library's
+own code, and the failures inside."""
 
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable

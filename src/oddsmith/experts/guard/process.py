@@ -46,17 +46,17 @@ class Isolated(RecordKeeper, Experts):
     process.
 
     A segmentation fault, `os._exit` or too much memory ends the child alone: the call
-    is ExpertFailed "died", and the child is started again in the background, sooner or
-    later as it fails less or more often; until then calls are "starting". A call that
-    takes longer than `timeout_ms` is "late", and the child is killed. Under `Guarded`
-    all of this is sleep. Inside, experts are guarded one by one; what ends the process
-    ends it for all of its table. Calls from several threads wait for each other, as
-    long again at most. The child ends when this process does, however it ends. Contexts
-    go over as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
+    is ExpertFailed "died". The child is started again in the background, after a pause
+    that doubles with each failure; until then calls are "starting". A call that takes
+    longer than `timeout_ms` is "late", and the child is killed. Under `Guarded`, such
+    calls have no prediction. Inside, experts are guarded one by one; a crash ends all
+    experts of the table. Calls from several threads wait for each other, at most as
+    long again. The child ends when this process does, however it ends. Contexts are
+    sent as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
 
-    `name` and `table` are those of [experts.NAME]; `folder` is where its files are. To
-    a fingerprint, this is the bank inside; a child that comes back with another one
-    (its files have changed) is not let in.
+    `name` and `table` are those of [experts.NAME]; `folder` contains its files. A
+    fingerprint describes the bank inside; a child that returns with another bank
+    (because its files have changed) is refused.
     """
 
     name: str
@@ -73,41 +73,32 @@ class Isolated(RecordKeeper, Experts):
 
     def __post_init__(self) -> None:
         number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
-        object.__setattr__(
-            self, "arms", None if self.arms is None else check_names("arms", self.arms)
-        )
-        given = {"schema": self.schema, "arm_schema": self.arm_schema}
-        schemas = {
-            what: None if schema is None else asdict(schema)
-            for what, schema in given.items()
-        }
-        seat = {
+        if self.arms is not None:
+            object.__setattr__(self, "arms", check_names("arms", self.arms))
+        order = {
+            "name": self.name,
+            "table": dict(self.table),
+            "timeout_ms": self.timeout_ms,
             "arms": self.arms,
             "folder": str(Path(self.folder).resolve()),
-            **schemas,
+            "schema": None if self.schema is None else asdict(self.schema),
+            "arm_schema": None if self.arm_schema is None else asdict(self.arm_schema),
         }
         try:
-            order = json.dumps(
-                {
-                    "name": self.name,
-                    "table": dict(self.table),
-                    "timeout_ms": self.timeout_ms,
-                    **seat,
-                }
-            )
+            page = json.dumps(order)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"table must be JSON where experts are isolated; {error}"
             ) from error
-        child = _Child(json.loads(order))
+        child = _Child(json.loads(page))
         object.__setattr__(self, "_child", child)
         object.__setattr__(self, "names", tuple(child.about["names"]))
         weakref.finalize(self, child.close)
 
     @property
     def about(self) -> dict[str, Any]:
-        """Facts of the bank inside: `names`, `bounds` of predictions, and what a
-        fingerprint says of it, `description`, `version`, `unversioned`, `opaque`."""
+        """Facts of the bank inside: `names`, `bounds` of predictions, and the entries
+        of its fingerprint, `description`, `version`, `unversioned`, `opaque`."""
         return self._child.about
 
     @property
@@ -162,11 +153,9 @@ class _Child:
     ends."""
 
     def __init__(self, order: dict[str, Json]) -> None:
-        self._order, self._lock, self._closed = (
-            order,
-            threading.RLock(),
-            threading.Event(),
-        )
+        self._order = order
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
         self._pause = _FIRST_PAUSE
         self._trouble = ""
         self._process: _Process | None = _Process(order)
@@ -220,12 +209,13 @@ class _Child:
         lock."""
         process.kill()
         self._process = None
-        threading.Thread(
+        thread = threading.Thread(
             target=self._start_again,
             args=(process,),
             name="oddsmith-restart",
             daemon=True,
-        ).start()
+        )
+        thread.start()
 
     def _start_again(self, ended: "_Process") -> None:
         ended.close()
@@ -276,9 +266,8 @@ class _Process:
             ) from error
         if "refused" in self.about:
             self.close()
-            kind: type[OddsmithError] = getattr(
-                errors, self.about["kind"], InvalidInput
-            )
+            name = self.about["kind"]
+            kind: type[OddsmithError] = getattr(errors, name, InvalidInput)
             raise kind(self.about["refused"])
 
     def ask(self, page: dict[str, Json], deadline: float) -> _Reply:
@@ -310,8 +299,9 @@ def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
     """The process, with one end of a socket as its standard input, and with the modules
     that this process finds."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
+    command = [sys.executable, "-P", "-m", _PROGRAM]
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", _PROGRAM],
+        command,
         stdin=link.fileno(),
         stdout=subprocess.DEVNULL,  # it prints to its standard error instead
         env=os.environ | {"PYTHONPATH": path},
