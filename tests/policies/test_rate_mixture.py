@@ -86,7 +86,7 @@ def test_the_explanation_adds_up_and_names_the_rates() -> None:
     np.testing.assert_allclose(
         told.propensities, policy.odds(state, A3_EXPERTS).propensities, atol=1e-15
     )
-    assert "Learning rates, by what they have to say: 1 (" in str(told)
+    assert "Weights of the learning rates: 1 (" in str(told)
 
 
 def test_a_sleeper_is_charged_what_the_others_lose_on_average() -> None:

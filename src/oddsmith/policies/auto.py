@@ -1,5 +1,5 @@
-"""auto: the recommended policy; online learners with different beliefs, beside the
-models that are given."""
+"""auto: the recommended policy, of online learners with different beliefs beside your
+models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast, overload
@@ -89,10 +89,10 @@ def auto(
     beside them.
 
     Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of
-    data frames: every number, category and word that was learnt from has a column of
-    its own (`schema` says which names are read, and as what); with `rows_per_arm`, a
-    row of them for each arm. There are three learners. The smooth one is a regression
-    for each arm on the numbers and on random Fourier features; the evidence chooses its
+    data frames: every number, category and word in a learnt context has a column of its
+    own (`schema` lists the names to read, and their kinds); with `rows_per_arm`, a row
+    of them for each arm. There are three learners. The smooth one is a regression for
+    each arm on the numbers and on random Fourier features; the evidence chooses its
     ridge. The second is a forest, the third the best mixture of both. They are scored
     on their predictions before they learn. `gamma` is a floor under the propensities,
     so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say)
@@ -102,14 +102,14 @@ def auto(
 
     `models` is a dict of name: model, as `ModelExperts` takes it, or any bank of
     experts. The policy is then a `CalibratedMixture`: each model is calibrated online,
-    and models and learners are weighed by how well they predict and by what their
-    choices earn. Without models it is a `ScaleFreeSampling`: Generalized Thompson
+    and models and learners are weighted by the loss of their predictions and the reward
+    of their choices. Without models it is a `ScaleFreeSampling`: Generalized Thompson
     Sampling over the learners, with square loss in units of the rewards so far, at eta
     2, the largest at which it is mixable.
 
-    Without `arms`, they come with the call: the learners are shared by all of them, on
-    the numbers of the context and of the arm's features (by `arm_schema`), and remember
-    each arm by its name, of `most_arms` at most.
+    Without `arms`, they come with the call: all arms share the learners, on the numbers
+    of the context and of the arm's features (by `arm_schema`), with a memory of at most
+    `most_arms` arms by name.
 
     >>> policy = auto(["sports", "politics"])
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities

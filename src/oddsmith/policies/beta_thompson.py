@@ -52,22 +52,26 @@ class BetaThompsonSampling(OverArms):
         step: Step = None,
     ) -> Odds:
         check_eligible(eligible, self.n_arms)
-        best = beta_best(
-            state.sums + self.wins, state.pulls - state.sums + self.losses, eligible
-        )
+        best = self._best(state, eligible)
         return Odds(mix_uniform(best, self.gamma, eligible))
 
     def moments(self, state: CountState) -> tuple[Array, Array | None]:
         """Mean and standard deviation of the Beta distributions (…, K)."""
         n = state.pulls + self.wins + self.losses
         mean = (state.sums + self.wins) / n
-        return mean, np.sqrt(mean * (1 - mean) / (n + 1))
+        variance = mean * (1 - mean) / (n + 1)
+        return mean, np.sqrt(variance)
 
     def named_posterior(
         self, state: CountState, arms: Sequence[str] | None
     ) -> dict[str, float]:
         """The probability that each arm is the best, before gamma, by name."""
-        best = beta_best(
-            state.sums + self.wins, state.pulls - state.sums + self.losses, None
-        )
-        return dict(zip(arm_names(self.n_arms, arms), best.tolist(), strict=True))
+        names = arm_names(self.n_arms, arms)
+        best = self._best(state, None)
+        return dict(zip(names, best.tolist(), strict=True))
+
+    def _best(self, state: CountState, eligible: Bools | None) -> Array:
+        """Return the probability that each arm is the best (…, K)."""
+        wins = state.sums + self.wins
+        losses = state.pulls - state.sums + self.losses
+        return beta_best(wins, losses, eligible)

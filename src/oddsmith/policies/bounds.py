@@ -1,4 +1,4 @@
-"""Bounded: any policy, with floors and caps under and over its odds."""
+"""Bounded: any policy, with floors and caps for its odds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +31,8 @@ class Bounded(PolicyWrapper):
     """`policy` with every eligible arm between its floor and its cap, and groups of
     arms below their caps.
 
-    Floors and caps are one number for all arms, one per arm, or a dict by name, which
-    binds the arms it names; `cap_groups` is a list of `CapGroup`, nested or disjoint.
+    Floors and caps are one number for all arms, one per arm, or a dict by name for some
+    arms; `cap_groups` is a list of `CapGroup`, nested or disjoint.
 
     Where the policy mixes ballots of experts, the bounds hold for each ballot: an
     expert votes for the feasible distribution with the highest predicted reward (it
@@ -65,23 +65,23 @@ class Bounded(PolicyWrapper):
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
-        for what in ("floors", "caps"):
-            object.__setattr__(
-                self, what, _checked(what, getattr(self, what), self.arms)
-            )
+        floors = _checked("floors", self.floors, self.arms)
+        caps = _checked("caps", self.caps, self.arms)
         groups = check_groups(self.cap_groups, self.arms)
+        object.__setattr__(self, "floors", floors)
+        object.__setattr__(self, "caps", caps)
         object.__setattr__(self, "cap_groups", groups)
-        if isinstance(self.floors, dict) or isinstance(self.caps, dict):
+        if isinstance(floors, dict) or isinstance(caps, dict):
             return
-        if self.floors.ndim and self.caps.ndim and self.floors.shape != self.caps.shape:
+        if floors.ndim and caps.ndim and floors.shape != caps.shape:
             raise InvalidInput(
-                f"floors and caps must be for as many arms; got {self.floors.size} and "
-                f"{self.caps.size}"
+                f"floors and caps must be for as many arms; got {floors.size} and "
+                f"{caps.size}"
             )
-        if (self.floors > self.caps).any():
+        if (floors > caps).any():
             raise Infeasible(
-                f"floors must not exceed caps; got {self.floors.tolist()} above "
-                f"{self.caps.tolist()}"
+                f"floors must not exceed caps; got {floors.tolist()} above "
+                f"{caps.tolist()}"
             )
         if groups and self.arms is not None:
             self.check_feasible(len(self.arms))
@@ -99,21 +99,22 @@ class Bounded(PolicyWrapper):
         shares = [group.at_most for group in self.cap_groups]
         if not self.policy.explores or min([*caps, *shares], default=1.0) == 0:
             return False
-        if by_name:  # only a call tells which arms the groups have
+        # the arms of the groups are known in a call only
+        if by_name:
             return bool(sum(self.floors.values()) < min([1.0, *shares]))
         if not self.floors.ndim:
             return True
         return self._fixed_limits(self.floors.size).reach_all
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
-        """The policy with new arms: one bound for all arms holds for them, too; where
-        each arm has its own, they are free. They belong to no group."""
+        """Return the policy with new arms: one bound for all arms holds for them, too;
+        if each arm has its own, they are free. They belong to no group."""
         policy, wider = self.policy.with_arms(state, arms)
         bounds = {"floors": self.floors, "caps": self.caps}
-        for what, one in bounds.items():
-            if np.ndim(one):
-                free = np.full(len(arms) - one.size, _FREE[what])
-                bounds[what] = np.append(one, free)
+        for what, own in bounds.items():
+            if np.ndim(own):
+                free = np.full(len(arms) - own.size, _FREE[what])
+                bounds[what] = np.append(own, free)
         return replace(self, policy=policy, **bounds), wider
 
     def odds(
@@ -131,7 +132,7 @@ class Bounded(PolicyWrapper):
             advice = self.policy.advice(state, context, eligible)
             return self.weigh(state, advice, eligible=eligible, step=step, offer=offer)
         odds = self.policy.odds(state, context, eligible=eligible, step=step)
-        return self._projected(odds, eligible, offer)
+        return self._project(odds, eligible, offer)
 
     def cast(
         self,
@@ -159,14 +160,12 @@ class Bounded(PolicyWrapper):
         """The odds from advice at hand, within the bounds."""
         if not self.policy.weighs_ballots:
             odds = self.policy.weigh(state, advice, eligible=eligible, step=step)
-            return self._projected(odds, eligible, offer)
+            return self._project(odds, eligible, offer)
         limits = self._limits(advice[0].shape[-1], eligible, offer)
+        uniform = limits.uniform
+        advice = self._cast(advice, limits)
         odds = self.policy.weigh(
-            state,
-            self._cast(advice, limits),
-            eligible=eligible,
-            step=step,
-            uniform=limits.uniform,
+            state, advice, eligible=eligible, step=step, uniform=uniform
         )
         propensities = limits.clip(odds.propensities)
         return self.complete(odds._replace(propensities=propensities))
@@ -199,34 +198,35 @@ class Bounded(PolicyWrapper):
 
     def _cast(self, advice: tuple[Array, Array], limits: Limits) -> tuple[Array, Array]:
         predictions, ballots = advice
-        return predictions, feasible_ballots(ballots, predictions, limits)
+        feasible = feasible_ballots(ballots, predictions, limits)
+        return predictions, feasible
 
-    def _projected(
+    def _project(
         self, odds: Odds, eligible: Bools | None, offer: AnyOffer | None
     ) -> Odds:
-        """The closest feasible odds."""
-        found = odds.propensities
-        limits = self._limits(found.shape[-1], eligible, offer)
+        """Return the closest feasible odds."""
+        propensities = odds.propensities
+        limits = self._limits(propensities.shape[-1], eligible, offer)
         if self.cap_groups:
-            propensities = _project_rows(found, limits)
+            propensities = _project_rows(propensities, limits)
         else:
-            propensities = project(found, limits.low, limits.high, eligible)
+            propensities = project(propensities, limits.low, limits.high, eligible)
         return self.complete(odds._replace(propensities=propensities))
 
     def _limits(
         self, n_arms: int, eligible: Bools | None, offer: AnyOffer | None
     ) -> Limits:
-        """The bounds of a call, refused where no distribution meets them."""
+        """Return the bounds of a call; refuse bounds that no distribution meets."""
         if offer is None:
             limits = self._fixed_limits(n_arms)
             if eligible is None:
                 return limits
             return limits.restrict(eligible)
-        masks = _masks(offer, eligible)
-        each = [
-            self._offer_limits(one, mask)
-            for one, mask in zip(offer.offers, masks, strict=True)
-        ]
+        shape = (len(offer.offers), len(offer.arms))
+        masks = np.broadcast_to(True if eligible is None else eligible, shape)
+        each = list[Limits]()
+        for one, mask in zip(offer.offers, masks, strict=True):
+            each.append(self._offer_limits(one, mask))
         if not offer.lead:
             return each[0]
         return Limits(
@@ -264,15 +264,16 @@ class Bounded(PolicyWrapper):
         return limits
 
     def _offer_limits(self, offer: Offer, eligible: Bools) -> Limits:
-        """The bounds of arms that come with the call."""
+        """Return the bounds of arms that come with the call."""
         members = members_of_offer(self.cap_groups, offer)
         low, high = _of_offer(offer, self.floors, self.caps, eligible)
-        if not isinstance(self.floors, dict):
-            for group, mine in zip(self.cap_groups, members & eligible, strict=True):
-                if (mine == eligible).all():
-                    continue  # its cap does not bind
-                share = group.at_most / max(int(mine.sum()), 1)
-                low = np.where(mine, np.minimum(low, share), low)
+        if isinstance(self.floors, dict):
+            return self._limits_of(low, high, members, eligible)
+        for group, mine in zip(self.cap_groups, members & eligible, strict=True):
+            if (mine == eligible).all():
+                continue  # its cap does not bind
+            share = group.at_most / max(int(mine.sum()), 1)
+            low = np.where(mine, np.minimum(low, share), low)
         return self._limits_of(low, high, members, eligible)
 
     def _limits_of(
@@ -285,87 +286,76 @@ class Bounded(PolicyWrapper):
 
 
 def reads_features(policy: Policy) -> bool:
-    """Whether the policy needs features of the arms offered to know their caps."""
-    return isinstance(policy, Bounded) and any(
-        group.feature is not None for group in policy.cap_groups
-    )
+    """Return whether the policy needs features of the arms offered to know their
+    caps."""
+    if not isinstance(policy, Bounded):
+        return False
+    return any(group.feature is not None for group in policy.cap_groups)
 
 
 def _project_rows(propensities: Array, limits: Limits) -> Array:
-    """The closest odds within bounds and caps of groups (…, K), row by row."""
+    """Return the closest odds within bounds and caps of groups (…, K), row by row."""
     _ = limits.uniform  # raises where no odds can meet the bounds
     shape = propensities.shape
+    *lead, n_arms = shape
     n_groups = limits.at_most.shape[-1]
-    columns = [
-        np.broadcast_to(bounds, shape).reshape(-1, shape[-1])
-        for bounds in (propensities, limits.low, limits.high)
-    ]
-    members = np.broadcast_to(limits.members, (*shape[:-1], n_groups, shape[-1]))
-    at_most = np.broadcast_to(limits.at_most, (*shape[:-1], n_groups))
-    rows = [
-        project_groups(*row)
-        for row in zip(
-            *columns,
-            members.reshape(-1, n_groups, shape[-1]),
-            at_most.reshape(-1, n_groups),
-            strict=True,
+    low = np.broadcast_to(limits.low, shape)
+    high = np.broadcast_to(limits.high, shape)
+    members = np.broadcast_to(limits.members, (*lead, n_groups, n_arms))
+    at_most = np.broadcast_to(limits.at_most, (*lead, n_groups))
+    odds = np.empty(shape)
+    for row in np.ndindex(*lead):
+        odds[row] = project_groups(
+            propensities[row], low[row], high[row], members[row], at_most[row]
         )
-    ]
-    return limits.clip(np.stack(rows).reshape(shape))
+    return limits.clip(odds)
 
 
 def _checked(what: str, bounds: object, arms: Sequence[str] | None) -> Any:
-    """Bounds in [0, 1]: an array of one number, or of one per arm; a dict by name where
-    no arms are known."""
-    table = bounds if isinstance(bounds, Mapping) else None
-    values = finite(what, bounds if table is None else [0.0, *table.values()])
+    """Return bounds in [0, 1]: an array of one number, or of one per arm; a dict by
+    name if no arms are known."""
+    values = finite(
+        what, [0.0, *bounds.values()] if isinstance(bounds, Mapping) else bounds
+    )
     if values.ndim > 1 or (values < 0).any() or (values > 1).any():
         raise InvalidInput(
             f"{what} must be one number in [0, 1], one per arm, or a dict by name; got "
             f"{bounds!r}"
         )
-    if table is None:
+    if not isinstance(bounds, Mapping):
         return values
     if arms is None:
-        return {str(name): float(bound) for name, bound in table.items()}
-    if unknown := [name for name in table if name not in arms]:
-        raise InvalidInput(
-            f"{what} must name arms of {list(arms)}; got {unknown[0]!r}"
-            f"{hint(str(unknown[0]), arms)}"
-        )
-    return np.array([table.get(name, _FREE[what]) for name in arms], dtype=np.float64)
-
-
-def _masks(offer: AnyOffer, eligible: Bools | None) -> Sequence[Bools]:
-    shape = (len(offer.offers), len(offer.arms))
-    return list(np.broadcast_to(True if eligible is None else eligible, shape))
+        return {str(name): float(bound) for name, bound in bounds.items()}
+    for name in bounds:
+        if name not in arms:
+            raise InvalidInput(
+                f"{what} must name arms of {list(arms)}; got {name!r}"
+                f"{hint(str(name), arms)}"
+            )
+    return np.array([bounds.get(name, _FREE[what]) for name in arms], dtype=np.float64)
 
 
 def _of_offer(
     offer: Offer, floors: Any, caps: Any, eligible: Bools
 ) -> tuple[Array, Array]:
-    """Floors and caps (K,) of the arms offered; a table that they cannot carry is
-    refused, by their names."""
-    even = 1 / max(int(eligible.sum()), 1)
+    """Return floors and caps (K,) of the arms offered; refuse tables that no odds over
+    these arms meet."""
+    n_eligible = int(eligible.sum())
+    even = 1 / max(n_eligible, 1)
     low = _of_arms(offer, "floors", floors)
     high = _of_arms(offer, "caps", caps)
     if not isinstance(floors, dict):
         low = np.minimum(low, even)
     if not isinstance(caps, dict):
         high = np.maximum(high, even)
-    bound = [
-        name
-        for name, low_, high_, open_to in zip(
-            offer.arms, low, high, eligible, strict=True
-        )
-        if open_to and (low_ > 0 or high_ < 1)
-    ]
-    alone = eligible.sum() == 1
-    if not alone and (
-        (low > high)[eligible].any()
-        or low[eligible].sum() > 1 + 1e-12
-        or high[eligible].sum() < 1 - 1e-12
-    ):
+    if n_eligible == 1:
+        return low, high
+    least = low[eligible]
+    most = high[eligible]
+    crossed = (least > most).any()
+    if crossed or least.sum() > 1 + 1e-12 or most.sum() < 1 - 1e-12:
+        is_bound = eligible & ((low > 0) | (high < 1))
+        bound = [offer.arms[place] for place in np.flatnonzero(is_bound)]
         raise Infeasible(
             f"floors and caps must leave odds that sum to 1; those of {bound[:8]} "
             "cannot hold together"

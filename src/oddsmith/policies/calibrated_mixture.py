@@ -1,5 +1,5 @@
-"""CalibratedMixture: experts that are calibrated online, weighed by how well they
-predict and by what their choices earn."""
+"""CalibratedMixture: experts with online calibration, weighted by the loss of their
+predictions and the reward of their choices."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -23,6 +23,7 @@ from oddsmith.core.names import numbered_arms
 from oddsmith.core.offer import AnyOffer
 from oddsmith.core.policy import ExpertShare
 from oddsmith.experts.learners.unit import grown_unit, unit_or_one
+from oddsmith.policies.parts.advice import ByAdvice
 from oddsmith.policies.parts.calibration import (
     Calibration,
     calibrated,
@@ -42,11 +43,11 @@ _LEAST = 1e-6  # the average's prediction is kept this far from 0 and 1
 
 
 class MixtureState(NamedTuple):
-    """What each member has lost and earned so far, relative to the best (…, N + 1), and
-    the calibration of each expert.
+    """Losses and values of each member relative to the best (…, N + 1), and the
+    calibration of each expert.
 
     Members are the N experts, and last the average. `losses` are sums of log losses,
-    `values` sums of estimated rewards, `spread` (…) is 1 and the sum of the values'
+    `values` sums of estimated rewards, `spread` (…) is 1 plus the sum of the values'
     weighted squares. Losses and values are bounded, `totals` are the values without
     bounds. `unit` (…) is the power of two that bounds the rewards so far, 0 while all
     of them were 0.
@@ -63,11 +64,12 @@ class MixtureState(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """What a decision contains of the drawn arm, in units of rewards.
+    """The record of the drawn arm in a decision, in units of rewards.
 
-    Predictions and votes of the members (…, N + 1), how far the logit of each expert is
-    from its mean over the arms (…, N), and what the average expected of each member's
-    choice (…, N + 1), NaN for a member without a vote.
+    `predictions` and `votes` of the members (…, N + 1), `distances` of the experts'
+    logits from their mean over the arms (…, N), and the reward that the average
+    expected of each member's choice, `expected` (…, N + 1), NaN for a member without a
+    vote.
     """
 
     predictions: Array
@@ -88,16 +90,16 @@ class _Record(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CalibratedMixture(OverExperts):
-    """Experts that are calibrated online, weighed by their loss and by what their
-    choices earn.
+class CalibratedMixture(ByAdvice, OverExperts):
+    """Experts with online calibration, weighted by their loss and by the reward of
+    their choices.
 
         w_i ∝ π_i exp(-η L_i + β sqrt(ln(N + 1) / V) S_i)
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) + γ / K
 
     L_i is the log loss of expert i's calibrated predictions (`parts.calibration`), as
-    in Generalized Thompson Sampling. S_i is the doubly robust estimate of what its
-    choices earn more than the mixture's, and V the sum of the squares of its terms:
+    in Generalized Thompson Sampling. S_i is the doubly robust estimate of the reward
+    that its choices add to the mixture's, and V the sum of the squares of its terms:
 
         v_i = Σ_a ballot_i(a) q(a) + ballot_i(a_t) min(1 / p, 20) (r - q(a_t))
         S_i += v_i - Σ_j w_j v_j,   V += Σ_i w_i (v_i - Σ_j w_j v_j)²
@@ -105,8 +107,8 @@ class CalibratedMixture(OverExperts):
     So an expert that predicts badly and chooses well gains weight, too. One more
     member, the average, votes for the arm with the largest mean q of the calibrated
     predictions, by weights ∝ π_i exp(-L_i / 4); `average` is its prior, and the experts
-    share the rest by `prior`. An expert without a prediction is charged what the
-    average is. Neither sum may fall further behind the best member's than 12 in the
+    share the rest by `prior`. An expert without a prediction is charged the
+    average's loss. Neither sum may fall further behind the best member's than 12 in the
     exponent, so that an expert can return when models go stale or worlds change.
 
     >>> from oddsmith.experts.external import GivenExperts
@@ -161,28 +163,30 @@ class CalibratedMixture(OverExperts):
     def init(self, shape: tuple[int, ...] = ()) -> MixtureState:
         """The prior, with batch axes `shape`."""
         n = len(self.prior)
+        zeros = np.zeros((*shape, n + 1))
         return MixtureState(
             0,
-            np.zeros(shape),
-            np.zeros((*shape, n + 1)),
-            np.zeros((*shape, n + 1)),
-            np.zeros((*shape, n + 1)),
-            np.ones(shape),
-            first_calibration((*shape, n)),
-            self.experts.init(shape),
+            unit=np.zeros(shape),
+            losses=zeros,
+            values=zeros.copy(),
+            totals=zeros.copy(),
+            spread=np.ones(shape),
+            calibration=first_calibration((*shape, n)),
+            experts=self.experts.init(shape),
         )
 
     def with_arms(
         self, state: MixtureState, arms: Sequence[str]
     ) -> tuple[Self, MixtureState]:
         experts, own = self.experts.with_arms(state.experts, arms)
-        return self.with_bank(experts), state._replace(experts=own)
+        state = state._replace(experts=own)
+        return self.with_bank(experts), state
 
     def with_expert_share(
         self, state: MixtureState, change: ExpertShare
     ) -> tuple[Self, MixtureState]:
-        """An expert that joins has this share of the experts' weight and of the
-        average, and is calibrated as every expert is at first."""
+        """Give an expert that joins this share of the experts' weight and of the
+        average, and the calibration of a new expert."""
         policy: Any = self
         prior = shared_prior(self.prior, change)
         changed: Self = replace(policy, experts=change.bank, prior=prior)
@@ -216,18 +220,20 @@ class CalibratedMixture(OverExperts):
     def with_advisers(
         self, state: MixtureState, decision: Decision, places: Ints
     ) -> Decision:
-        """Experts that gave no advice have no prediction and no vote in it."""
+        """Return the decision with the advice of other experts: those without advice
+        have no prediction and no vote."""
         advice = decision.advice
         if advice is None:
             return decision
         record = _split_record(advice, self.adviser_count(decision))
         members = np.append(places, record.distances.shape[-1])  # the average is last
-        parts = [
-            np.where(members < 0, np.nan, record.predictions[..., members]),
-            np.where(members < 0, 0.0, record.votes[..., members]),
-            np.where(places < 0, np.nan, record.distances[..., places]),
-            np.where(members < 0, np.nan, record.expected[..., members]),
-        ]
+        is_new = members < 0
+        is_new_expert = places < 0
+        predictions = np.where(is_new, np.nan, record.predictions[..., members])
+        votes = np.where(is_new, 0.0, record.votes[..., members])
+        apart = np.where(is_new_expert, np.nan, record.distances[..., places])
+        expected = np.where(is_new, np.nan, record.expected[..., members])
+        parts = [predictions, votes, apart, expected]
         return decision._replace(advice=np.concatenate(parts, axis=-1))
 
     def members(self, state: MixtureState) -> Array:
@@ -235,24 +241,12 @@ class CalibratedMixture(OverExperts):
         return weights.posterior(self._log_weights(state))
 
     def posterior(self, state: MixtureState) -> Array:
-        """How much each expert is followed (…, N): its own weight, and its part of the
+        """Return the total weight of each expert (…, N): its own, and its part of the
         average's."""
         members = self.members(state)
         parts = weights.posterior(self._log_parts(state))
-        followed: Array = members[..., :-1] + members[..., -1:] * parts
-        return followed
-
-    def odds(
-        self,
-        state: MixtureState,
-        context: Context,
-        *,
-        eligible: Bools | None = None,
-        step: Step = None,
-    ) -> Odds:
-        """Exact propensities, with the record that `weigh` describes."""
-        advice = self.advice(state, context, eligible)
-        return self.weigh(state, advice, eligible=eligible, step=step)
+        total: Array = members[..., :-1] + members[..., -1:] * parts
+        return total
 
     def advice(
         self, state: MixtureState, context: Context, eligible: Bools | None = None
@@ -272,22 +266,20 @@ class CalibratedMixture(OverExperts):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The members' votes by weight, mixed with gamma.
+        """Return the members' votes by weight, mixed with gamma.
 
-        The record that a decision carries as advice: the members' predictions (N + 1)
-        and ballots (N + 1), how far the logits of each expert are from their mean (N),
-        and what the average expects of each member's choice (N + 1), NaN for a member
-        without a vote.
-        """
+        The advice of the odds is a record: the members' predictions (N + 1) and ballots
+        (N + 1), the distances of the experts' logits from their mean (N), and the
+        reward that the average expects of each member's choice (N + 1), NaN for a
+        member without a vote."""
         predictions, ballots = self._with_average(state, advice, eligible)
-        propensities = weights.mix(
-            self._log_weights(state), ballots, self.gamma, eligible, uniform
-        )
+        log_weights = self._log_weights(state)
+        propensities = weights.mix(log_weights, ballots, self.gamma, eligible, uniform)
         unit = unit_or_one(state.unit)[..., None, None]
         apart = distances(logits(predictions[..., :-1, :] / unit), eligible)
         q = np.nan_to_num(predictions[..., -1:, :])
-        votes = ballots.any(axis=-1)
-        expected = np.where(votes, np.add.reduce(ballots * q, axis=-1), np.nan)
+        expected = np.add.reduce(ballots * q, axis=-1)
+        expected = np.where(ballots.any(axis=-1), expected, np.nan)
         record = [predictions, ballots, apart, expected[..., None]]
         return Odds(propensities, _join(propensities.shape[:-1], record))
 
@@ -302,60 +294,47 @@ class CalibratedMixture(OverExperts):
         state = _with_unit(state, rewards)
         record, r = _in_units(record, rewards, state.unit)
         z = record.logits
-        predicted = self._predicted(state, record, z)
+        losses = _log_loss(self._predicted(state, record, z), r[..., None])
         share = self.members(state)
         advantage = _advantage(record, decision.propensity, r, share)
         spread = np.add.reduce(share * advantage**2, axis=-1)
-        return self._bounded(
-            MixtureState(
-                state.learnt + 1,
-                state.unit,
-                state.losses + _log_loss(predicted, r[..., None]),
-                state.values + advantage,
-                state.totals + advantage,
-                state.spread + spread,
-                state.calibration.learn(z, record.distances, r),
-                own,
-            )
+        state = MixtureState(
+            state.learnt + 1,
+            state.unit,
+            state.losses + losses,
+            state.values + advantage,
+            state.totals + advantage,
+            state.spread + spread,
+            state.calibration.learn(z, record.distances, r),
+            own,
         )
+        return self._bounded(state)
 
     def revise(
         self, state: MixtureState, decision: Decision, before: float, reward: float
     ) -> MixtureState:
-        """As if the new reward had been the first, with today's calibration."""
+        """Return the state with the new reward, by today's calibration."""
         record = self._record(decision)
-        own = self.revise_experts(
-            state.experts, self._of_experts(decision), before, reward
-        )
-        state = _with_unit(state, np.asarray(reward))._replace(experts=own)
-        record, r = _in_units(record, np.asarray(reward), state.unit)
+        of_experts = self._of_experts(decision)
+        own = self.revise_experts(state.experts, of_experts, before, reward)
+        rewards = np.asarray(reward)
+        state = _with_unit(state, rewards)._replace(experts=own)
+        record, r = _in_units(record, rewards, state.unit)
         old = before / unit_or_one(state.unit)
+        change = r - old
         z = record.logits
         predicted = self._predicted(state, record, z)
         gain = np.log(predicted) - np.log1p(-predicted)
         share = self.members(state)
         p = decision.propensity
         advantage = _advantage(record, p, r, share) - _advantage(record, p, old, share)
-        return self._bounded(
-            state._replace(
-                losses=state.losses - (r - old)[..., None] * gain,
-                values=state.values + advantage,
-                totals=state.totals + advantage,
-                calibration=state.calibration.shift(z, record.distances, r - old),
-            )
+        state = state._replace(
+            losses=state.losses - change[..., None] * gain,
+            values=state.values + advantage,
+            totals=state.totals + advantage,
+            calibration=state.calibration.shift(z, record.distances, change),
         )
-
-    def explain(
-        self,
-        state: MixtureState,
-        context: Context,
-        *,
-        eligible: Bools | None = None,
-        step: Step = None,
-    ) -> Explanation:
-        """The votes of experts and average, and the calibration of each expert."""
-        advice = self.advice(state, context, eligible)
-        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+        return self._bounded(state)
 
     def explain_advice(
         self,
@@ -371,16 +350,19 @@ class CalibratedMixture(OverExperts):
         predictions, ballots = self._with_average(state, advice, eligible)
         n_arms = ballots.shape[-1]
         log_weights = self._log_weights(state)
+        voting = weights.awake_weights(log_weights, ballots)
+        exploration = self.gamma * weights.even(n_arms, eligible, uniform)
+        odds = weights.mix(log_weights, ballots, self.gamma, eligible, uniform)
         notes = self.notes(state) if state.spread.ndim == 0 else ()
         return Explanation(
             (*self.experts.names, AVERAGE),
             numbered_arms(n_arms),
             self.members(state),
-            weights.awake_weights(log_weights, ballots),
+            voting,
             predictions,
             ballots,
-            self.gamma * weights.even(n_arms, eligible, uniform),
-            weights.mix(log_weights, ballots, self.gamma, eligible, uniform),
+            exploration,
+            odds,
             notes,
         )
 
@@ -425,21 +407,18 @@ class CalibratedMixture(OverExperts):
         mean = _weighted_mean(parts, c) * unit
         vote = weights.greedy(mean, eligible)
         lead = mean.shape[:-2]
-        return (
-            _join(lead, [predictions, mean]),
-            _join(lead, [ballots, vote]),
-        )
+        return _join(lead, [predictions, mean]), _join(lead, [ballots, vote])
 
     def _log_weights(self, state: MixtureState) -> Array:
         """ln w (…, N + 1), relative to the leader."""
-        exponent = self._rate(state)[..., None] * state.values - self.eta * state.losses
+        rate = self._rate(state)[..., None]
+        exponent = rate * state.values - self.eta * state.losses
         return _relative(self.log_prior + exponent)
 
     def _log_parts(self, state: MixtureState) -> Array:
         """ln of the experts' parts in the average (…, N), relative to the largest."""
-        return _relative(
-            self._log_prior_of_experts - _AVERAGE_ETA * state.losses[..., :-1]
-        )
+        losses = state.losses[..., :-1]
+        return _relative(self._log_prior_of_experts - _AVERAGE_ETA * losses)
 
     def _rate(self, state: MixtureState) -> Array:
         """β sqrt(ln(N + 1) / V) (…)."""
@@ -460,13 +439,13 @@ class CalibratedMixture(OverExperts):
         return state._replace(losses=losses, values=values)
 
     def _predicted(self, state: MixtureState, record: _Record, z: Array) -> Array:
-        """The members' calibrated predictions (…, N + 1) of the drawn arm; that of the
-        average for experts without one, 1/2 if there is none at all."""
-        average = np.where(np.isnan(record.average), 0.5, record.average)[..., None]
-        average = np.minimum(np.maximum(average, _LEAST), 1 - _LEAST)
+        """Return the members' calibrated predictions (…, N + 1) of the drawn arm;
+        experts without one get the average's, 1/2 if no expert has one."""
+        average = np.where(np.isnan(record.average), 0.5, record.average)
+        average = np.minimum(np.maximum(average, _LEAST), 1 - _LEAST)[..., None]
         apart = record.distances[..., None]
-        c = calibrated(state.calibration, z[..., None], apart)[..., 0]
-        experts = np.where(np.isnan(c), average, c)
+        own = calibrated(state.calibration, z[..., None], apart)[..., 0]
+        experts = np.where(np.isnan(own), average, own)
         return np.concatenate([experts, average], axis=-1)
 
     def _record(self, decision: Decision) -> _Record:
@@ -483,14 +462,17 @@ class CalibratedMixture(OverExperts):
 
 def _split_record(advice: Array, n_experts: int) -> _Record:
     """The parts of a record (…, 4 N + 3)."""
-    ends = (n_experts + 1, 2 * n_experts + 2, 3 * n_experts + 2)
-    return _Record(*np.split(advice, ends, axis=-1))
+    n_members = n_experts + 1
+    ends = (n_members, 2 * n_members, 2 * n_members + n_experts)
+    parts = np.split(advice, ends, axis=-1)
+    return _Record(*parts)
 
 
 def _log_sum(exponents: Array) -> Array:
     """ln Σ_i exp(x_i) (…) of exponents (…, N)."""
     top = np.maximum.reduce(exponents, axis=-1)
-    total: Array = top + np.log(np.add.reduce(np.exp(exponents - top[..., None]), -1))
+    shares = np.exp(exponents - top[..., None])
+    total: Array = top + np.log(np.add.reduce(shares, -1))
     return total
 
 
@@ -498,34 +480,35 @@ def _with_place(state: MixtureState) -> MixtureState:
     """The state with one more expert, in front of the average, which is last."""
     place = state.losses.shape[-1] - 1
     shape = (*state.losses.shape[:-1], 1)
-    parts = zip(state.calibration, first_calibration(shape), strict=True)
-    calibration = Calibration(
-        *(np.concatenate(pair, axis=len(shape) - 1) for pair in parts)
-    )
+    axis = len(shape) - 1
+    parts = list[Array]()
+    for pair in zip(state.calibration, first_calibration(shape), strict=True):
+        parts.append(np.concatenate(pair, axis=axis))
     return state._replace(
         losses=np.insert(state.losses, place, 0.0, axis=-1),
         values=np.insert(state.values, place, 0.0, axis=-1),
         totals=np.insert(state.totals, place, 0.0, axis=-1),
-        calibration=calibration,
+        calibration=Calibration(*parts),
     )
 
 
 def _in_units(record: _Record, reward: Array, unit: Array) -> tuple[_Record, Array]:
-    """The record and the reward (…), in this unit (…).
+    """Return the record and the reward (…), in this unit (…).
 
     Before the first reward above 0, the unit was not known when decisions were made:
-    what was expected then may be any number, and is taken for one in [0, 1].
+    expectations of that time may be any number, and are clipped to [0, 1].
     """
     known = unit_or_one(unit)
     scale = known[..., None]
     expected = np.minimum(np.maximum(record.expected / scale, 0.0), 1.0)
     predictions = np.minimum(np.maximum(record.predictions / scale, 0.0), 1.0)
-    return record._replace(predictions=predictions, expected=expected), reward / known
+    record = record._replace(predictions=predictions, expected=expected)
+    return record, reward / known
 
 
 def _advantage(record: _Record, propensity: Real, reward: Array, share: Array) -> Array:
-    """What the choice of each member is estimated to earn more than the mixture's (…,
-    N + 1), by the weights `share`; 0 for a member without a vote."""
+    """Return the estimated reward that the choice of each member adds to the mixture's
+    (…, N + 1), by the weights `share`; 0 for a member without a vote."""
     weight = np.minimum(1 / np.asarray(propensity), _LARGEST_WEIGHT)
     surprise = weight * (reward - np.nan_to_num(record.average))
     earned = record.expected + record.votes * surprise[..., None]
@@ -538,16 +521,17 @@ def _weighted_mean(shares: Array, values: Array) -> Array:
     """The mean (…, 1, K) of values (…, N, K) that are not NaN, by shares (…, N, 1); NaN
     where there is none."""
     known = ~np.isnan(values)
+    values = np.where(known, values, 0.0)
     weight = np.add.reduce(shares * known, axis=-2, keepdims=True)
-    total = np.add.reduce(shares * np.where(known, values, 0.0), axis=-2, keepdims=True)
-    mean: Array = np.where(weight > 0, total / np.where(weight > 0, weight, 1), np.nan)
-    return mean
+    total = np.add.reduce(shares * values, axis=-2, keepdims=True)
+    is_weighted = weight > 0
+    mean = total / np.where(is_weighted, weight, 1)
+    return np.where(is_weighted, mean, np.nan)
 
 
 def _log_loss(predictions: Array, reward: Array) -> Array:
-    losses: Array = -reward * np.log(predictions) - (1 - reward) * np.log1p(
-        -predictions
-    )
+    hit = -reward * np.log(predictions)
+    losses: Array = hit - (1 - reward) * np.log1p(-predictions)
     return losses
 
 
@@ -556,10 +540,11 @@ def _with_unit(state: MixtureState, rewards: Array) -> MixtureState:
     unit, factor = grown_unit(state.unit, rewards)
     if np.all(unit == state.unit):
         return state
+    by_member = factor[..., None]
     return state._replace(
         unit=unit,
-        values=state.values * factor[..., None],
-        totals=state.totals * factor[..., None],
+        values=state.values * by_member,
+        totals=state.totals * by_member,
         spread=1 + (state.spread - 1) * factor**2,
         calibration=state.calibration.rescale(factor),
     )
@@ -574,6 +559,9 @@ def _relative(log_weights: Array) -> Array:
 def _join(lead: tuple[int, ...], parts: Sequence[Array]) -> Array:
     """Rows (…, M, K) of several arrays as one, all with the batch axes `lead`; one
     number per row is repeated for every arm."""
+    rows = list[Array]()
     n_arms = parts[0].shape[-1]
-    spread = [np.broadcast_to(part, (*lead, part.shape[-2], n_arms)) for part in parts]
-    return np.concatenate(spread, axis=-2)
+    for part in parts:
+        shape = (*lead, part.shape[-2], n_arms)
+        rows.append(np.broadcast_to(part, shape))
+    return np.concatenate(rows, axis=-2)

@@ -41,17 +41,18 @@ class CapGroup:
             raise InvalidInput(
                 f"arms of a group must be a list of names; got {self.arms!r:.60}"
             )
-        object.__setattr__(self, "arms", tuple(self.arms))
-        if len(set(self.arms)) < len(self.arms):
+        arms = tuple(self.arms)
+        object.__setattr__(self, "arms", arms)
+        if len(set(arms)) < len(arms):
             raise InvalidInput(
-                f"arms of a group must be distinct; got {list(self.arms)!r:.80}"
+                f"arms of a group must be distinct; got {list(arms)!r:.80}"
             )
         by_feature = isinstance(self.feature, str) and self.value is not None
         neither = self.feature is None and self.value is None
-        if bool(self.arms) == by_feature or not (by_feature or neither):
+        if bool(arms) == by_feature or not (by_feature or neither):
             raise InvalidInput(
                 "a group must have arms, or a feature and its value; got arms "
-                f"{list(self.arms)!r:.60}, feature {self.feature!r:.40} and value "
+                f"{list(arms)!r:.60}, feature {self.feature!r:.40} and value "
                 f"{self.value!r:.40}"
             )
 
@@ -65,24 +66,30 @@ class CapGroup:
 
 
 def check_groups(groups: object, arms: Sequence[str] | None) -> tuple[CapGroup, ...]:
-    """The groups, checked: of known arms, nested or disjoint."""
-    if not isinstance(groups, Sequence) or not all(
-        isinstance(group, CapGroup) for group in groups
-    ):
+    """Return the groups, checked: of known arms, nested or disjoint."""
+    checked: tuple[Any, ...] = (None,)
+    if isinstance(groups, Sequence):
+        checked = tuple(groups)
+    if not all(isinstance(group, CapGroup) for group in checked):
         raise InvalidInput(f"cap_groups must be a list of CapGroup; got {groups!r:.60}")
-    checked = tuple(groups)
-    for group in checked:
-        if group.feature is not None and arms is not None:
-            raise _features_needed(group)
-        unknown = [arm for arm in group.arms if arms is not None and arm not in arms]
-        if unknown:
-            raise InvalidInput(
-                f"cap_groups must name arms of {list(arms or ())[:8]}; got "
-                f"{unknown[0]!r:.40}{hint(str(unknown[0]), arms or ())}"
-            )
+    if arms is not None:
+        for group in checked:
+            _check_arms(group, arms)
     for one, other in combinations(checked, 2):
         _check_pair(one, other)
     return checked
+
+
+def _check_arms(group: CapGroup, arms: Sequence[str]) -> None:
+    """Refuse a group by feature, or of other arms, where the arms are fixed."""
+    if group.feature is not None:
+        raise _features_needed(group)
+    for arm in group.arms:
+        if arm not in arms:
+            raise InvalidInput(
+                f"cap_groups must name arms of {list(arms)[:8]}; got "
+                f"{arm!r:.40}{hint(str(arm), arms)}"
+            )
 
 
 def _features_needed(group: CapGroup) -> InvalidInput:

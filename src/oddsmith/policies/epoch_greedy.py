@@ -1,5 +1,5 @@
-"""Epoch-Greedy: one uniform step, then a growing number of steps with the expert that
-explored best."""
+"""Epoch-Greedy: one uniform step, then a growing number of steps with the best expert
+so far."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,9 +68,8 @@ class EpochGreedy(OverExperts):
         return not self.experts.learns
 
     def init(self, shape: tuple[int, ...] = ()) -> EpochState:
-        return EpochState(
-            np.zeros((*shape, len(self.experts.names))), 0, self.experts.init(shape)
-        )
+        values = np.zeros((*shape, len(self.experts.names)))
+        return EpochState(values, 0, self.experts.init(shape))
 
     def explores_at(self, step: int | Ints, n_arms: int) -> Bools:
         """Whether this step (or each of these steps) is one of the uniform ones."""
@@ -79,13 +78,10 @@ class EpochGreedy(OverExperts):
             raise InvalidInput(
                 f"step must be a whole number of at least 1; got {step!r}"
             )
-        starts = _starts(
-            self.scale,
-            n_arms,
-            len(self.experts.names),
-            1 << int(steps.max()).bit_length(),
-        )
-        return np.asarray(starts[np.searchsorted(starts, steps)] == steps)
+        last = 1 << int(steps.max()).bit_length()
+        starts = _starts(self.scale, n_arms, len(self.experts.names), last)
+        following = starts[np.searchsorted(starts, steps)]
+        return np.asarray(following == steps)
 
     def odds(
         self,
@@ -116,52 +112,44 @@ class EpochGreedy(OverExperts):
     ) -> Odds:
         """The odds from the experts' ballots."""
         ballots = checked_predictions(advice[1], state.values, eligible)
-        explore = self.explores_at(
-            state.learnt + 1 if step is None else step, ballots.shape[-1]
-        )
+        if step is None:
+            step = state.learnt + 1
+        explore = self.explores_at(step, ballots.shape[-1]).astype(np.float64)
         awake = np.asarray(ballots.any(axis=-1))
         values = np.where(awake, state.values, -np.inf)
         leads = (values == values.max(axis=-1, keepdims=True)) & awake
         with np.errstate(divide="ignore"):
             log_weights = np.log(leads.astype(np.float64))
-        gamma = (
-            float(explore)
-            if np.ndim(explore) == 0
-            else np.asarray(explore, dtype=np.float64)
-        )
+        gamma = explore if explore.ndim else float(explore)
         propensities = weights.mix(log_weights, ballots, gamma, eligible, uniform)
-        flag = np.broadcast_to(
-            np.asarray(explore, dtype=np.float64)[..., None], awake.shape
-        )
-        return Odds(propensities, np.where(awake[..., None], ballots, np.nan), flag)
+        flag = np.broadcast_to(explore[..., None], awake.shape)
+        ballots = np.where(awake[..., None], ballots, np.nan)
+        return Odds(propensities, ballots, flag)
 
     def update(self, state: EpochState, decision: Decision, reward: Real) -> EpochState:
         ballots = drawn_advice(decision, len(self.experts.names))
         check_advice(ballots.shape, state.values)
         if decision.bonus is None:
             raise InvalidInput(
-                "decision must carry the bonus that says whether it explored; got none"
+                "decision must carry the bonus of Epoch-Greedy, 1 on exploring steps; "
+                "got none"
             )
         estimates = ballots * column(reward) / column(decision.propensity)
         asleep = np.isnan(estimates)
-        if asleep.any():  # a sleeper is credited the mean of the experts that voted
+        if asleep.any():  # experts without a vote get the mean of the others
             n_awake = (~asleep).sum(axis=-1, keepdims=True)
-            mean = np.where(asleep, 0.0, estimates).sum(
-                axis=-1, keepdims=True
-            ) / np.maximum(n_awake, 1)
+            total = np.where(asleep, 0.0, estimates).sum(axis=-1, keepdims=True)
+            mean = total / np.maximum(n_awake, 1)
             estimates = np.where(asleep, mean, estimates)
         values = state.values + np.where(decision.bonus > 0, estimates, 0.0)
-        return EpochState(
-            values,
-            state.learnt + 1,
-            self.update_experts(state.experts, decision, reward),
-        )
+        own = self.update_experts(state.experts, decision, reward)
+        return EpochState(values, state.learnt + 1, own)
 
     def posterior(self, state: EpochState) -> Array:
         """All on the experts that lead (…, N)."""
         leads = state.values == state.values.max(axis=-1, keepdims=True)
-        shared: Array = leads / leads.sum(axis=-1, keepdims=True)
-        return shared
+        share: Array = leads / leads.sum(axis=-1, keepdims=True)
+        return share
 
 
 @lru_cache(maxsize=64)
@@ -172,9 +160,8 @@ def _starts(scale: float, n_arms: int, n_experts: int, last: int) -> Ints:
     length = 1
     while True:
         epochs = np.arange(1, length + 1)
-        lengths = 1 + np.floor(1 / np.minimum(1.0, spread / np.sqrt(epochs))).astype(
-            np.int64
-        )
+        epsilon = np.minimum(1.0, spread / np.sqrt(epochs))
+        lengths = 1 + np.floor(1 / epsilon).astype(np.int64)
         starts = 1 + np.concatenate([[0], np.cumsum(lengths)])
         if starts[-1] > last:
             return np.asarray(starts)

@@ -1,4 +1,4 @@
-"""EXP4: experts are weighed by what their advice would have earned, whatever they
+"""EXP4: experts are weighted by the estimated reward of their ballots, whatever they
 predict (Auer et al. 2002)."""
 
 from dataclasses import dataclass
@@ -58,17 +58,18 @@ class OverBallots(MultiplicativeWeights):
         uniform: Array | None = None,
     ) -> Odds:
         """The odds from the experts' ballots."""
-        ballots = checked_predictions(advice[1], state.log_weights, eligible)
-        gamma = self.exploration(
-            ballots.shape[-1] if eligible is None else eligible.sum(axis=-1)
-        )
-        propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
+        log_weights = state.log_weights
+        ballots = checked_predictions(advice[1], log_weights, eligible)
+        n_arms: int | Ints = ballots.shape[-1]
+        if eligible is not None:
+            n_arms = eligible.sum(axis=-1)
+        gamma = self.exploration(n_arms)
+        propensities = weights.mix(log_weights, ballots, gamma, eligible, uniform)
         cast = ballots.any(axis=-1, keepdims=True)
         if cast.all():
             return self.complete(Odds(propensities, ballots))
-        return self.complete(
-            Odds(propensities, np.where(cast, ballots, np.nan), None, state.log_weights)
-        )
+        ballots = np.where(cast, ballots, np.nan)
+        return self.complete(Odds(propensities, ballots, None, log_weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,4 +112,5 @@ class EXP4(OverBallots):
         arm, over the odds."""
         ballots = drawn_advice(decision, len(self.prior))
         lost = (1 - column(reward)) / column(decision.propensity)
-        return self.reweigh(state, -self.eta * ballots * lost, decision, reward)
+        factors = -self.eta * ballots * lost
+        return self.reweigh(state, factors, decision, reward)

@@ -17,8 +17,8 @@ __all__ = ["EXP4P"]
 
 @dataclass(frozen=True, eq=False)
 class EXP4P(OverBallots):
-    """Beygelzimer et al. 2011, Algorithm 1 (theory 5.4), for a horizon of `steps`, with
-    probability 1 - delta.
+    """Algorithm 1 of Beygelzimer et al. 2011 (theory 5.4) with a horizon of `steps`;
+    its bound holds with probability 1 - delta.
 
         Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,
         p = min(1/K, sqrt(ln N / (K T)))
@@ -50,11 +50,10 @@ class EXP4P(OverBallots):
         return len(self.prior) > 1
 
     def smallest(self, n_arms: int | Ints) -> Real:
-        """The probability that every eligible arm keeps; one expert alone needs
-        none."""
-        return np.minimum(
-            1 / n_arms, np.sqrt(log(len(self.prior)) / (n_arms * self.steps))
-        )
+        """Return the least probability of every eligible arm; 0 for one expert
+        alone."""
+        rate = log(len(self.prior)) / (n_arms * self.steps)
+        return np.minimum(1 / n_arms, np.sqrt(rate))
 
     def exploration(self, n_arms: int | Ints) -> Real:
         gamma: Array = np.asarray(n_arms * self.smallest(n_arms))
@@ -65,8 +64,8 @@ class EXP4P(OverBallots):
     def complete(self, odds: Odds) -> Odds:
         """The odds with each expert's Σ_b ξ(b)/Pr(b) as bonus."""
         safe = np.where(odds.propensities > 0, odds.propensities, 1.0)
-        bonus: Array = (np.asarray(odds.advice) / safe[..., None, :]).sum(axis=-1)
-        return odds._replace(bonus=bonus)
+        over_odds = np.asarray(odds.advice) / safe[..., None, :]
+        return odds._replace(bonus=over_odds.sum(axis=-1))
 
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
@@ -80,13 +79,10 @@ class EXP4P(OverBallots):
         if decision.eligible is not None:
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
         estimates = ballots * column(reward) / column(decision.propensity)
-        width = np.sqrt(log(len(self.prior) / self.delta) / (n_arms * self.steps))
-        return self.reweigh(
-            state,
-            self.smallest(n_arms) / 2 * (estimates + width * decision.bonus),
-            decision,
-            reward,
-        )
+        rate = log(len(self.prior) / self.delta) / (n_arms * self.steps)
+        upper = estimates + np.sqrt(rate) * decision.bonus
+        factors = self.smallest(n_arms) / 2 * upper
+        return self.reweigh(state, factors, decision, reward)
 
     def bound(self, n_arms: int) -> float:
         """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.

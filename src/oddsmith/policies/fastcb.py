@@ -23,12 +23,11 @@ def fast_gap(
     """
     best, top, n_arms = best_of(predicted, eligible)
     least = np.maximum(1 - top, 0.0)
-    below = n_arms * least + sharpness * np.maximum(top - predicted, 0.0)
-    return rest_on_best(
-        np.where(below > 0, least / np.where(below > 0, below, 1.0), 0.0),
-        best,
-        eligible,
-    )
+    gap = np.maximum(top - predicted, 0.0)
+    below = n_arms * least + sharpness * gap
+    odds = least / np.where(below > 0, below, 1.0)
+    odds = np.where(below > 0, odds, 0.0)
+    return rest_on_best(odds, best, eligible)
 
 
 @dataclass(frozen=True, eq=False)

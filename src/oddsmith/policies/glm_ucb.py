@@ -34,4 +34,5 @@ class GLMUCB(OverLogistic, LinUCB):
     ) -> Array:
         """The upper confidence bounds (…, K)."""
         view = self.view(state, context, eligible)
-        return sigmoid(view.means) + self.alpha * np.sqrt(view.variances)
+        sd = np.sqrt(view.variances)
+        return sigmoid(view.means) + self.alpha * sd

@@ -1,5 +1,5 @@
-"""Hedged: Generalized Thompson Sampling and every expert's own policy, weighed by what
-each would have earned."""
+"""Hedged: Generalized Thompson Sampling and every expert's own policy, weighted by the
+estimated reward of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from oddsmith.core.explanation import Explanation
 from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.offer import AnyOffer
 from oddsmith.core.policy import ExpertShare, Policy
+from oddsmith.policies.parts.advice import ByAdvice
 from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.policies.wrapper import PolicyWrapper
 
@@ -29,11 +30,11 @@ __all__ = ["Hedged", "HedgedState"]
 
 
 class HedgedState(NamedTuple):
-    """What every member would have lost, estimated (…, N + 1), the price of safety (…),
-    and the state of GTS.
+    """Estimated losses of all members (…, N + 1), the price of safety (…), and the
+    state of GTS.
 
-    `choices` (…, 4, N) are sums about the experts' policies, from which intervals are
-    made (`parts.choices`).
+    `choices` (…, 4, N) are sums about the experts' policies, for intervals
+    (`parts.choices`).
     """
 
     lost: Array
@@ -43,7 +44,7 @@ class HedgedState(NamedTuple):
 
     @property
     def learnt(self) -> int:
-        """The number of rewards learnt."""
+        """The number of rewards."""
         return self.current.learnt
 
     @property
@@ -53,7 +54,7 @@ class HedgedState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Hedged(PolicyWrapper):
+class Hedged(ByAdvice, PolicyWrapper):
     """EXP4 over the N experts' ballots and the odds of GTS itself, its rate from its
     own mixability gap (theory 7.4).
 
@@ -61,12 +62,11 @@ class Hedged(PolicyWrapper):
         L_j += l_j = ξ_j(a) (1 - r) / Pr(a),
         Δ += Σ_j q_j l_j + ln(Σ_j q_j exp(-η l_j)) / η
 
-    `policy` is the GTS inside, whose prior is `trust` and whose weights learn as ever;
+    `policy` is the GTS inside. Its prior is `trust`, and its weights learn as usual;
     its experts share the rest by its own prior. No expert need be right, rewards may be
     anything, nothing is tuned: the regret to any member is at most (1 + ln(1/π_j)/D)
     (1/2 + sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T (`theory.hedged_bound`).
-    Decisions carry q and η, so that neither the order nor the delay of rewards matters
-    to what is learnt from them.
+    Decisions carry q and η, so neither the order nor the delay of rewards matters.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = Hedged(
@@ -89,24 +89,23 @@ class Hedged(PolicyWrapper):
                 "policy must be a GeneralizedThompsonSampling; got "
                 f"{type(self.policy).__name__}"
             )
-        trust = number(
-            "trust", self.trust, low=0, high=1, open_low=True, open_high=True
-        )
+        trust = self.trust
+        trust = number("trust", trust, low=0, high=1, open_low=True, open_high=True)
         object.__setattr__(self, "trust", trust)
 
     @cached_property
     def log_prior(self) -> Array:
         """ln π (N + 1,): the experts' policies, then GTS; -inf where an expert has no
         prior."""
-        log_prior: Array = np.append(
-            self.policy.log_prior + np.log1p(-self.trust), np.log(self.trust)
-        )
+        experts = self.policy.log_prior + np.log1p(-self.trust)
+        log_prior: Array = np.append(experts, np.log(self.trust))
         return log_prior
 
     @cached_property
     def scale(self) -> float:
         """D = ln(1 / min π), over the members that have a prior."""
-        return float(-self.log_prior[np.isfinite(self.log_prior)].min())
+        log_prior = self.log_prior
+        return float(-log_prior[np.isfinite(log_prior)].min())
 
     @property
     def orderless(self) -> bool:
@@ -122,24 +121,22 @@ class Hedged(PolicyWrapper):
     def init(self, shape: tuple[int, ...] = ()) -> HedgedState:
         """Nothing lost, and a price of 1, with batch axes `shape`."""
         n = len(self.policy.prior)
-        return HedgedState(
-            np.zeros((*shape, n + 1)),
-            np.ones(shape),
-            np.zeros((*shape, 4, n)),
-            self.policy.init(shape),
-        )
+        lost = np.zeros((*shape, n + 1))
+        choices = np.zeros((*shape, 4, n))
+        return HedgedState(lost, np.ones(shape), choices, self.policy.init(shape))
 
     def with_arms(
         self, state: HedgedState, arms: Sequence[str]
     ) -> tuple[Self, HedgedState]:
         policy, wider = self.policy.with_arms(state.current, arms)
-        return replace(self, policy=policy), state._replace(current=wider)
+        state = state._replace(current=wider)
+        return replace(self, policy=policy), state
 
     def with_expert_share(
         self, state: HedgedState, change: ExpertShare
     ) -> tuple[Self, HedgedState]:
-        """The expert has this share of the weight in GTS, and its policy begins at its
-        prior, as one that has slept until now."""
+        """Give the expert this share of the weight in GTS; its policy starts at its
+        prior, as an expert without predictions until now."""
         policy, current = self.policy.with_expert_share(state.current, change)
         changed = replace(self, policy=policy)
         n_before = len(self.policy.prior)
@@ -155,16 +152,17 @@ class Hedged(PolicyWrapper):
         return changed, HedgedState(lost, state.price, choices, current)
 
     def _mixed_loss(self, lost: Array, price: Array, change: ExpertShare) -> Array:
-        """What the mix of all members but the one that joins has lost (…)."""
+        """Return the loss (…) of the mix of all members but the one that joins."""
         rate = self.scale / price
         others = self.log_prior.copy()
         others[change.place] = -np.inf
-        known = lost - lost.min(axis=-1, keepdims=True)
-        votes = others - rate[..., None] * known
+        least = lost.min(axis=-1, keepdims=True)
+        votes = others - rate[..., None] * (lost - least)
         top = votes.max(axis=-1)
-        total = np.log(np.exp(votes - top[..., None]).sum(axis=-1)) + top
+        shares = np.exp(votes - top[..., None])
+        total = np.log(shares.sum(axis=-1)) + top
         beyond = np.log(np.exp(others).sum()) - total
-        mixed: Array = lost.min(axis=-1) + beyond / rate
+        mixed: Array = least[..., 0] + beyond / rate
         return mixed
 
     def adviser_count(self, decision: Decision) -> int:
@@ -173,8 +171,8 @@ class Hedged(PolicyWrapper):
     def with_advisers(
         self, state: HedgedState, decision: Decision, places: Ints
     ) -> Decision:
-        """Experts that gave no advice are asleep in it, and their policies have no
-        trust in it."""
+        """Return the decision with the advice of other experts: those without advice
+        have no vote, and their policies no trust."""
         advice = decision.advice
         bonus = decision.bonus
         if advice is None or bonus is None:
@@ -184,37 +182,21 @@ class Hedged(PolicyWrapper):
         of_policy = decision._replace(
             advice=advice[..., :n],
             bonus=bonus[..., :n],
-            log_weights=None
-            if decision.log_weights is None
-            else decision.log_weights[..., :n],
+            log_weights=_first(decision.log_weights, n),
         )
-        read = self.policy.with_advisers(state.current, of_policy, places)
+        inner = self.policy.with_advisers(state.current, of_policy, places)
         members = np.append(places, n)  # GTS, which is the last one
         votes = np.where(places < 0, np.nan, advice[..., n + places])
         rates = np.where(members < 0, 0.0, bonus[..., n + members])
-        said = np.concatenate([votes, advice[..., -1:]], axis=-1)
-        drawn_with = (
-            None
-            if read.log_weights is None
-            else _joined(read.log_weights, self._log_trust(state), lead)
-        )
+        own_advice = np.concatenate([votes, advice[..., -1:]], axis=-1)
+        log_weights = None
+        if inner.log_weights is not None:
+            log_weights = _join(inner.log_weights, self._log_trust(state), lead)
         return decision._replace(
-            advice=_joined(read.advice, said, lead),
-            bonus=_joined(read.bonus, rates, lead),
-            log_weights=drawn_with,
+            advice=_join(inner.advice, own_advice, lead),
+            bonus=_join(inner.bonus, rates, lead),
+            log_weights=log_weights,
         )
-
-    def odds(
-        self,
-        state: HedgedState,
-        context: Context,
-        *,
-        eligible: Bools | None = None,
-        step: Step = None,
-    ) -> Odds:
-        """Exact propensities, with what `weigh` says travels beside them."""
-        advice = self.advice(state, context, eligible)
-        return self.weigh(state, advice, eligible=eligible, step=step)
 
     def weigh(
         self,
@@ -226,33 +208,33 @@ class Hedged(PolicyWrapper):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The members' votes by trust.
+        """Return the members' votes by trust.
 
         The advice is GTS's (the N predictions), then the members' N + 1 votes, NaN for
-        a sleeper; the bonus is GTS's, or 0, then q_j η, whose sum is the rate.
-        """
+        an expert without a vote; the bonus is GTS's, or 0, then q_j η, whose sum is the
+        rate."""
         inner = self.policy.weigh(
             state.current, advice, eligible=eligible, step=step, uniform=uniform
         )
         votes = _members(advice[1], inner.propensities)
         log_trust = self._log_trust(state)
         propensities = weights.mix(log_trust, votes, 0.0, eligible, uniform)
-        rates = (self.scale / state.price)[..., None] * weights.awake_weights(
-            log_trust, votes
-        )
         lead = propensities.shape[:-1]
-        said = np.where(votes.any(axis=-1, keepdims=True), votes, np.nan)
-        bonus = np.zeros(len(self.policy.prior)) if inner.bonus is None else inner.bonus
-        asleep = (
-            None
-            if inner.log_weights is None
-            else _joined(inner.log_weights, log_trust, lead)
-        )
+        eta = (self.scale / state.price)[..., None]
+        rates = eta * weights.awake_weights(log_trust, votes)
+        is_awake = votes.any(axis=-1, keepdims=True)
+        own_advice = np.where(is_awake, votes, np.nan)
+        bonus = inner.bonus
+        if bonus is None:
+            bonus = np.zeros(len(self.policy.prior))
+        log_weights = None
+        if inner.log_weights is not None:
+            log_weights = _join(inner.log_weights, log_trust, lead)
         return Odds(
             propensities,
-            _joined(inner.advice, said, lead, axis=-2),
-            _joined(bonus, rates, lead),
-            asleep,
+            _join(inner.advice, own_advice, lead, axis=-2),
+            _join(bonus, rates, lead),
+            log_weights,
         )
 
     def update(
@@ -263,31 +245,20 @@ class Hedged(PolicyWrapper):
         lost, gap = self.charges(decision, reward)
         check_advice(lost.shape, state.lost)
         current = self.policy.update(state.current, self._of_policy(decision), reward)
-        choices = state.choices + self._choices(decision, reward)
-        return HedgedState(
-            state.lost + lost, np.asarray(state.price + gap), choices, current
-        )
+        choices = self._choices(decision, reward)
+        return _add(state, lost, gap, choices, current)
 
     def revise(
         self, state: HedgedState, decision: Decision, before: float, reward: float
     ) -> HedgedState:
-        """The sums as if the new reward had been the first, to rounding."""
-        (was, old), (now, new) = (
-            self.charges(decision, one) for one in (before, reward)
-        )
-        check_advice(now.shape, state.lost)
-        current = self.policy.revise(
-            state.current, self._of_policy(decision), before, reward
-        )
-        choices = state.choices + (
-            self._choices(decision, reward) - self._choices(decision, before)
-        )
-        return HedgedState(
-            state.lost + (now - was),
-            np.asarray(state.price + (new - old)),
-            choices,
-            current,
-        )
+        """Return the sums with the new reward, to rounding."""
+        old_lost, old_gap = self.charges(decision, before)
+        lost, gap = self.charges(decision, reward)
+        check_advice(lost.shape, state.lost)
+        of_policy = self._of_policy(decision)
+        current = self.policy.revise(state.current, of_policy, before, reward)
+        choices = self._choices(decision, reward) - self._choices(decision, before)
+        return _add(state, lost - old_lost, gap - old_gap, choices, current)
 
     def fold(
         self, state: HedgedState, decisions: Decision, rewards: Array
@@ -299,29 +270,26 @@ class Hedged(PolicyWrapper):
         lost, gap = self.charges(decisions, rewards)
         check_advice(lost.shape[1:], state.lost)
         current = self.policy.fold(state.current, self._of_policy(decisions), rewards)
-        choices = state.choices + self._choices(decisions, rewards).sum(axis=0)
-        return HedgedState(
-            state.lost + lost.sum(axis=0),
-            np.asarray(state.price + gap.sum(axis=0)),
-            choices,
-            current,
-        )
+        choices = self._choices(decisions, rewards).sum(axis=0)
+        return _add(state, lost.sum(axis=0), gap.sum(axis=0), choices, current)
 
     def merge(self, *states: HedgedState) -> HedgedState:
-        """One state that has learnt what these learnt from separate rewards, each
-        starting at the prior."""
+        """Return one state for the separate rewards of these, each of which started at
+        the prior."""
         current = self.policy.merge(*(state.current for state in states))
-        lost, price, choices = (
-            np.asarray(sum(parts))
-            for parts in zip(*(state[:3] for state in states), strict=True)
-        )
+        lost = np.asarray(sum(state.lost for state in states))
+        price = np.asarray(sum(state.price for state in states))
+        choices = np.asarray(sum(state.choices for state in states))
         return HedgedState(lost, price - (len(states) - 1), choices, current)
 
     def charges(self, decision: Decision, reward: Real) -> tuple[Array, Array]:
-        """What a reward says that each member lost (…, N + 1), and the mixability gap
-        (…), by the decision alone.
+        """Return the loss of each member by a reward (…, N + 1), and the mixability gap
+        (…), from the decision alone.
 
-        Sleepers are charged the mix of those awake, which leaves the mix as it is.
+        Experts without a vote are charged the mix of the others, which does not change
+        the mix:
+
+            mix = -ln(Σ_j q_j exp(-η l_j)) / η
         """
         n = len(self.policy.prior)
         advice = drawn_advice(decision, 2 * n + 1)
@@ -335,21 +303,11 @@ class Hedged(PolicyWrapper):
         eta = rates.sum(axis=-1, keepdims=True)
         asleep = np.isnan(votes)
         trust = rates / eta
-        lost = (
-            np.where(asleep, 0.0, votes)
-            * (1 - column(reward))
-            / column(decision.propensity)
-        )
+        awake_votes = np.where(asleep, 0.0, votes)
+        lost = awake_votes * (1 - column(reward)) / column(decision.propensity)
         least = np.where(trust > 0, lost, np.inf).min(axis=-1, keepdims=True)
-        mixed = (
-            least
-            - np.log(
-                (trust * np.exp(-eta * (lost - least).clip(0))).sum(
-                    axis=-1, keepdims=True
-                )
-            )
-            / eta
-        )
+        shares = trust * np.exp(-eta * (lost - least).clip(0))
+        mixed = least - np.log(shares.sum(axis=-1, keepdims=True)) / eta
         gap = np.maximum((trust * lost).sum(axis=-1) - mixed[..., 0], 0.0)
         return np.where(asleep, mixed, lost), gap
 
@@ -357,11 +315,10 @@ class Hedged(PolicyWrapper):
         """Whether the best predictor has the best policy, of a state without batch
         axes."""
         predictor = int(state.current.log_weights.argmax())
-        names = list(self.policy.experts.names)
         return choices_of(
             state.choices,
             state.learnt,
-            names=names,
+            names=list(self.policy.experts.names),
             predictor=predictor,
             present=self.policy.prior > 0,
         )
@@ -371,33 +328,18 @@ class Hedged(PolicyWrapper):
         return weights.posterior(self._log_trust(state))
 
     def posterior(self, state: HedgedState) -> Array:
-        """The probability (…, N) that an expert is followed: by its own policy's trust,
-        or by GTS's and its weight."""
+        """Return the probability (…, N) that an expert is followed: by the trust in its
+        own policy, or in GTS times its weight there."""
         trust = self.members(state)
-        followed: Array = trust[..., :-1] + trust[..., -1:] * self.policy.posterior(
-            state.current
-        )
-        return followed
+        inner = self.policy.posterior(state.current)
+        total: Array = trust[..., :-1] + trust[..., -1:] * inner
+        return total
 
     def named_posterior(
         self, state: HedgedState, arms: Sequence[str] | None
     ) -> dict[str, Any]:
-        return dict(
-            zip(self.policy.experts.names, self.posterior(state).tolist(), strict=True)
-        )
-
-    def explain(
-        self,
-        state: HedgedState,
-        context: Context,
-        *,
-        eligible: Bools | None = None,
-        step: Step = None,
-    ) -> Explanation:
-        """The experts' votes, each by its own policy's trust and its weight in GTS
-        together, and what safety costs."""
-        advice = self.advice(state, context, eligible)
-        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+        posterior = self.posterior(state).tolist()
+        return dict(zip(self.policy.experts.names, posterior, strict=True))
 
     def explain_advice(
         self,
@@ -424,23 +366,24 @@ class Hedged(PolicyWrapper):
         of_gts = trust[..., -1:]
         gamma = inner.uniform.sum(axis=-1, keepdims=True)
         voting = trust[..., :-1] + of_gts * (1 - gamma) * inner.weights
+        explored = of_gts * gamma
+        rest = np.where(explored < 1, 1 - explored, 1.0)
+        notes = self.notes(state) if state.price.ndim == 0 else ()
         return inner._replace(
             posterior=self.posterior(state),
-            weights=voting / np.where(of_gts * gamma < 1, 1 - of_gts * gamma, 1.0),
+            weights=voting / rest,
             uniform=of_gts * inner.uniform,
             propensities=weights.mix(log_trust, votes, 0.0, eligible, uniform),
-            notes=self.notes(state) if state.price.ndim == 0 else (),
+            notes=notes,
         )
 
     def notes(self, state: HedgedState) -> tuple[str, ...]:
-        """What safety is estimated to have cost (a state without batch axes), and who
-        leads if GTS does not."""
+        """Return the estimated cost of safety (of a state without batch axes), and the
+        leader if it is not GTS."""
         trust = self.members(state)
         price = float(state.price)
-        of_gts, of_one = (
-            (1 + cost / self.scale) * price - 1
-            for cost in (-self.log_prior[-1], self.scale)
-        )
+        of_gts = (1 - self.log_prior[-1] / self.scale) * price - 1
+        of_one = 2 * price - 1
         costs = (
             f"{of_gts:,.0f} rewards against GTS's own advice, {of_one:,.0f} against "
             "any one expert's policy"
@@ -449,63 +392,70 @@ class Hedged(PolicyWrapper):
             "the average of these numbers over runs bounds the expected regret; one "
             "run may exceed it"
         )
-        said = [
+        notes = [
             f"Estimated price of safety after {state.learnt:,} rewards: {costs} "
             f"({meaning}). GTS holds {trust[-1]:.0%} of the trust."
         ]
         if trust[-1] < self.trust / 10:
-            name = self.policy.experts.names[int(trust[:-1].argmax())]
-            said.append(
+            leader = int(trust[:-1].argmax())
+            name = self.policy.experts.names[leader]
+            notes.append(
                 f"GTS is losing to the policy of {name!r}: it predicts best and does "
                 "not choose best."
             )
-        return (*said, str(self.monitor(state)))
+        return (*notes, str(self.monitor(state)))
 
     def _choices(self, decision: Decision, reward: Real) -> Array:
-        """What a reward adds to the sums about the experts' policies; a sleeper would
-        have done as was done."""
+        """Return the increments of the sums about the experts' policies; an expert
+        without a vote counts as the policy itself."""
         n = len(self.policy.prior)
-        votes = drawn_advice(decision, 2 * n + 1)[..., n:-1] / column(
-            decision.propensity
-        )
-        return sums_of(
-            np.where(np.isnan(votes), 1.0, votes), np.asarray(column(reward))
-        )
+        votes = drawn_advice(decision, 2 * n + 1)[..., n:-1]
+        over_odds = votes / column(decision.propensity)
+        over_odds = np.where(np.isnan(over_odds), 1.0, over_odds)
+        return sums_of(over_odds, np.asarray(column(reward)))
 
     def _log_trust(self, state: HedgedState) -> Array:
         """ln q (…, N + 1) relative to the leader, from totals."""
         rate = (self.scale / state.price)[..., None]
-        log_trust = self.log_prior - rate * (
-            state.lost - state.lost.min(axis=-1, keepdims=True)
-        )
+        beyond = state.lost - state.lost.min(axis=-1, keepdims=True)
+        log_trust = self.log_prior - rate * beyond
         relative: Array = log_trust - log_trust.max(axis=-1, keepdims=True)
         return relative
 
     def _of_policy(self, decision: Decision) -> Decision:
-        """The decision as GTS learns from it: the advice, bonus and weights of its
+        """Return the decision for GTS: with the advice, bonus and weights of its
         experts."""
         n = len(self.policy.prior)
-        columns = {"advice": decision.advice, "log_weights": decision.log_weights}
-        columns["bonus"] = decision.bonus if self.policy.optimism else None
-        own: Any = {
-            name: None if values is None else values[..., :n]
-            for name, values in columns.items()
-        }
-        return decision._replace(**own)
+        bonus = decision.bonus if self.policy.optimism else None
+        return decision._replace(
+            advice=_first(decision.advice, n),
+            bonus=_first(bonus, n),
+            log_weights=_first(decision.log_weights, n),
+        )
 
 
 def _members(ballots: Array, odds: Array) -> Array:
-    """Ballots (…, N, K) and GTS's odds (…, K) below them (…, N + 1, K)."""
-    lead = odds.shape[:-1]
-    return np.concatenate(
-        [np.broadcast_to(ballots, lead + ballots.shape[-2:]), odds[..., None, :]],
-        axis=-2,
-    )
+    """Return ballots (…, N, K), with GTS's odds (…, K) as the last one (…, N + 1,
+    K)."""
+    return _join(ballots, odds[..., None, :], odds.shape[:-1], axis=-2)
 
 
-def _joined(first: Any, second: Array, lead: tuple[int, ...], axis: int = -1) -> Array:
-    """Two arrays side by side along an axis, both with the batch axes `lead`."""
-    return np.concatenate(
-        [np.broadcast_to(one, lead + one.shape[axis:]) for one in (first, second)],
-        axis=axis,
-    )
+def _first(values: Array | None, n: int) -> Array | None:
+    """Return the first n columns, if there are any."""
+    if values is None:
+        return None
+    return values[..., :n]
+
+
+def _add(
+    state: HedgedState, lost: Array, gap: Array, choices: Array, current: ExpertState
+) -> HedgedState:
+    """Return the state with these increments, and the new state of GTS."""
+    price = np.asarray(state.price + gap)
+    return HedgedState(state.lost + lost, price, state.choices + choices, current)
+
+
+def _join(first: Any, second: Array, lead: tuple[int, ...], axis: int = -1) -> Array:
+    """Return two arrays side by side along an axis, both with the batch axes `lead`."""
+    wide = [np.broadcast_to(one, lead + one.shape[axis:]) for one in (first, second)]
+    return np.concatenate(wide, axis=axis)

@@ -49,11 +49,11 @@ class KLUCB(OverArms):
         """The upper confidence bounds (…, K); 2 for an arm without rewards, which is
         above all others."""
         counts = np.maximum(state.pulls, 1.0)
-        log_n = np.log(np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0))
+        n = np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0)
+        log_n = np.log(n)
         allowed = log_n + self.c * np.log(np.maximum(log_n, 1.0))
-        return np.where(
-            state.pulls > 0, kl_upper(state.sums / counts, allowed / counts), 2.0
-        )
+        upper = kl_upper(state.sums / counts, allowed / counts)
+        return np.where(state.pulls > 0, upper, 2.0)
 
 
 def kl_upper(mean: Array, allowed: Array) -> Array:
@@ -67,11 +67,14 @@ def kl_upper(mean: Array, allowed: Array) -> Array:
     0.5
     """
     p = np.clip(mean, 0.0, 1.0)
-    q = np.clip(p + np.sqrt(np.maximum(allowed, 0.0) / 2), 1e-300, _NEARLY)
+    pinsker = np.sqrt(np.maximum(allowed, 0.0) / 2)
+    q = np.clip(p + pinsker, 1e-300, _NEARLY)
     for _ in range(50):
         slope = (q - p) / (q * (1 - q))
-        step = (_kl(p, q) - allowed) / np.where(slope > 0, slope, 1.0)
-        lower = np.clip(q - np.where(slope > 0, step, 0.0), p, q)
+        is_steep = slope > 0
+        step = (_kl(p, q) - allowed) / np.where(is_steep, slope, 1.0)
+        step = np.where(is_steep, step, 0.0)
+        lower = np.clip(q - step, p, q)
         if (q - lower <= 1e-15).all():
             break
         q = lower

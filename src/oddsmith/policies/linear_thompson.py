@@ -42,16 +42,8 @@ class LinearThompsonSampling(OverPosterior):
     def update(
         self, state: GaussianState, decision: Decision, reward: Real
     ) -> GaussianState:
-        """One more row of the drawn arm's regression."""
-        place, phi, mean, spread = self.drawn(state, decision)
-        shrink = 1 / (1 / self.weight + (phi * spread).sum(axis=-1))
-        return self.moved(
-            state,
-            place,
-            (np.asarray(reward).reshape(-1) - mean) * shrink,
-            shrink,
-            spread,
-        )
+        """Add one row to the drawn arm's regression."""
+        return self.add_row(state, decision, reward, 1 / self.weight)
 
 
 def linear_class(

@@ -43,27 +43,21 @@ class LinUCB(OverFeatures):
         step: Step = None,
     ) -> Odds:
         bounds = self.bounds(state, context, eligible)
-        if isinstance(context, AnyOffer):  # whose order means nothing: ties share
-            return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
-        return Odds(greedy_odds(bounds, eligible))
+        if not isinstance(context, AnyOffer):
+            return Odds(greedy_odds(bounds, eligible))
+        # the order of an offer means nothing: ties share
+        return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
 
     def bounds(
         self, state: GaussianState, context: Context, eligible: Bools | None = None
     ) -> Array:
         """The upper confidence bounds (…, K)."""
         view = self.view(state, context, eligible)
-        return view.means + self.alpha * np.sqrt(view.variances)
+        sd = np.sqrt(view.variances)
+        return view.means + self.alpha * sd
 
     def update(
         self, state: GaussianState, decision: Decision, reward: Real
     ) -> GaussianState:
-        """One more row of the drawn arm's regression (Sherman and Morrison)."""
-        place, phi, mean, spread = self.drawn(state, decision)
-        shrink = 1 / (1 + (phi * spread).sum(axis=-1))
-        return self.moved(
-            state,
-            place,
-            (np.asarray(reward).reshape(-1) - mean) * shrink,
-            shrink,
-            spread,
-        )
+        """Add one row to the drawn arm's regression."""
+        return self.add_row(state, decision, reward, 1.0)

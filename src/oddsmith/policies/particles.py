@@ -1,5 +1,5 @@
-"""ParticleThompsonSampling: GTS over a continuous class of experts, by particles that
-move."""
+"""ParticleThompsonSampling: GTS over a continuous class of experts, by moving
+particles."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -33,18 +33,19 @@ _FEW = 0.5
 _TOO_FEW = 0.125  # a reward that leaves fewer than this is learnt in several strides
 _STRIDES = 64
 _BISECTIONS = 20
-# of the particles' and of the prior's variance: a covariance of few particles has an
-# inverse
-_ROOM = 1e-9, 1e-18
+# parts of the particles' and of the prior's variance, added to the covariance of few
+# particles, so that it has an inverse
+_ROOM_OF_PARTICLES = 1e-9
+_ROOM_OF_PRIOR = 1e-18
 
 
 class ParticleState(NamedTuple):
     """The particles (…, M, d), their log weights (…, M) relative to the leader, and
-    what they were made from.
+    their events.
 
-    `phi` (…, memory, d) and `rewards` (…, memory) are the events remembered, the first
-    `filled` of them; N(mean (…, d), precision⁻¹ (…, d, d)) stands for the prior and all
-    that was forgotten; `learnt` counts rewards. Its size is fixed.
+    `phi` (…, memory, d) and `rewards` (…, memory) are the recent events, the first
+    `filled` of them; N(mean (…, d), precision⁻¹ (…, d, d)) summarises the prior and all
+    older events; `learnt` counts rewards. Its size is fixed.
     """
 
     particles: Array
@@ -66,7 +67,7 @@ class ParticleThompsonSampling(Policy):
         when 1/Σ w² < M/2: resample, then move towards
         N(θ; mean, precision⁻¹) · exp(-η Σ_s ℓ(θ; φ_s, r_s))
 
-    over the events s that are remembered (theory 5.7, SMC and MALA).
+    over the recent events s (theory 5.7, SMC and MALA).
 
     The context is the features of every arm (…, K, dim); each particle votes for its
     best eligible arm, and the odds are the weighted votes mixed with gamma. They are
@@ -104,20 +105,18 @@ class ParticleThompsonSampling(Policy):
 
     def __post_init__(self) -> None:
         verbs = ("predict", "loss", "gradient", "total")
-        if isinstance(self.family, type) or not all(
-            callable(getattr(self.family, verb, None)) for verb in verbs
-        ):
+        is_family = all(callable(getattr(self.family, verb, None)) for verb in verbs)
+        if isinstance(self.family, type) or not is_family:
             raise InvalidInput(
                 f"family must have {', '.join(verbs)} (name Family as base); got "
                 f"{self.family!r:.60}"
             )
-        object.__setattr__(
-            self, "dim", checked_dim(self.dim, self.schema, self.arm_schema)
-        )
-        least = {"memory": 1, "moves_per_resampling": 1, "seed": 0}
-        for what, low in least.items():
-            whole(what, getattr(self, what), low=low)
-        whole("n_particles", self.n_particles, low=max(16, 4 * self.dim))
+        dim = checked_dim(self.dim, self.schema, self.arm_schema)
+        object.__setattr__(self, "dim", dim)
+        whole("memory", self.memory, low=1)
+        whole("moves_per_resampling", self.moves_per_resampling, low=1)
+        whole("seed", self.seed, low=0)
+        whole("n_particles", self.n_particles, low=max(16, 4 * dim))
         number("eta", self.eta, low=0, high=np.inf, open_low=True)
         number("ridge", self.ridge, low=0, high=np.inf, open_low=True)
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
@@ -128,24 +127,19 @@ class ParticleThompsonSampling(Policy):
 
     def init(self, shape: tuple[int, ...] = ()) -> ParticleState:
         """Draws from the prior, with batch axes `shape`."""
-        m = self.n_particles
         d = self.dim
-        n = self.memory
-        drawn = np.random.default_rng([self.seed, 0]).standard_normal(
-            (*shape, m, d)
-        ) / np.sqrt(self.ridge)
+        rng = np.random.default_rng([self.seed, 0])
+        normal = rng.standard_normal((*shape, self.n_particles, d))
         precision = np.broadcast_to(self.ridge * np.eye(d), (*shape, d, d)).copy()
-        log_weights = np.zeros((*shape, m))
-        mean = np.zeros((*shape, d))
         return ParticleState(
-            drawn,
-            log_weights,
-            np.zeros((*shape, n, d)),
-            np.zeros((*shape, n)),
-            0,
-            mean,
-            precision,
-            0,
+            particles=normal / np.sqrt(self.ridge),
+            log_weights=np.zeros((*shape, self.n_particles)),
+            phi=np.zeros((*shape, self.memory, d)),
+            rewards=np.zeros((*shape, self.memory)),
+            filled=0,
+            mean=np.zeros((*shape, d)),
+            precision=precision,
+            learnt=0,
         )
 
     def odds(
@@ -160,33 +154,35 @@ class ParticleThompsonSampling(Policy):
         over the eligible arms."""
         features = self._features(context)
         check_eligible(eligible, features.shape[-2])
-        of_rows = (
-            self._of_rows if isinstance(context, AnyOffer) else self.family.predict
-        )
-        ballots = weights.greedy(of_rows(state.particles, features), eligible)
+        if isinstance(context, AnyOffer):
+            predictions = self._of_rows(state.particles, features)
+        else:
+            predictions = self.family.predict(state.particles, features)
+        ballots = weights.greedy(predictions, eligible)
         return Odds(weights.mix(state.log_weights, ballots, self.gamma, eligible))
 
     def update(
         self, state: ParticleState, decision: Decision, reward: Real
     ) -> ParticleState:
-        """Charges every particle its loss on the drawn arm; when few carry the weight,
-        all are resampled and move."""
+        """Charge every particle its loss on the drawn arm; if few carry the weight,
+        resample and move all of them."""
         rewards = np.asarray(check_rewards(decision, reward))
-        phi = self._drawn(state.log_weights.shape[:-1], decision)
+        phi = self._drawn_row(state.log_weights.shape[:-1], decision)
         losses = self._losses(state.particles, phi, rewards)
         log_weights = weights.reweigh(state.log_weights, -losses)
-        memory = state.phi.copy()
-        remembered = state.rewards.copy()
-        memory[..., state.filled, :] = phi
-        remembered[..., state.filled] = rewards
+        all_phi = state.phi.copy()
+        all_rewards = state.rewards.copy()
+        all_phi[..., state.filled, :] = phi
+        all_rewards[..., state.filled] = rewards
         learnt = state._replace(
-            phi=memory,
-            rewards=remembered,
+            phi=all_phi,
+            rewards=all_rewards,
             filled=state.filled + 1,
             learnt=state.learnt + 1,
         )
         full = learnt.filled == self.memory
-        degenerate = (_effective(log_weights) < _FEW * self.n_particles) | full
+        few = _effective(log_weights) < _FEW * self.n_particles
+        degenerate = few | full
         if not degenerate.any():
             return learnt._replace(log_weights=log_weights)
         fresh = self._resample(learnt, losses, log_weights, degenerate)
@@ -208,10 +204,10 @@ class ParticleThompsonSampling(Policy):
         predictions = self.family.predict(state.particles, self._features(context))
         share = weights.posterior(state.log_weights)
         mean = np.vecmat(share, predictions)
-        sd = np.sqrt(np.vecmat(share, (predictions - mean[..., None, :]) ** 2))
-        return ArmExplanation(
-            numbered_arms(odds.shape[-1]), self.family.scale, mean, sd, None, odds
-        )
+        away = predictions - mean[..., None, :]
+        sd = np.sqrt(np.vecmat(share, away**2))
+        arms = numbered_arms(odds.shape[-1])
+        return ArmExplanation(arms, self.family.scale, mean, sd, None, odds)
 
     def coefficients(
         self, state: ParticleState
@@ -220,11 +216,8 @@ class ParticleThompsonSampling(Policy):
         their weights."""
         mean, covariance = self.moments(state)
         sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-        return (
-            feature_names(self.dim, self.schema, self.arm_schema),
-            mean[..., None, :],
-            sd[..., None, :],
-        )
+        names = feature_names(self.dim, self.schema, self.arm_schema)
+        return names, mean[..., None, :], sd[..., None, :]
 
     def named_posterior(
         self, state: ParticleState, arms: Sequence[str] | None
@@ -237,26 +230,25 @@ class ParticleThompsonSampling(Policy):
         share = weights.posterior(state.log_weights)
         mean = np.vecmat(share, state.particles)
         away = state.particles - mean[..., None, :]
-        return mean, (away * share[..., None]).swapaxes(-1, -2) @ away
+        weighted = away * share[..., None]
+        return mean, weighted.swapaxes(-1, -2) @ away
 
     def _of_rows(self, particles: Array, features: Array) -> Array:
         """Predictions (…, M, K) of arms that came with the call, each row by itself."""
-        rows = features.reshape(-1, 1, self.dim)
-        columns = [self.family.predict(particles, row)[..., 0] for row in rows]
-        predictions = np.stack(columns).reshape(*features.shape[:-1], -1)
-        return np.ascontiguousarray(np.swapaxes(predictions, -1, -2))
+        columns = list[Array]()
+        for row in features.reshape(-1, 1, self.dim):
+            columns.append(self.family.predict(particles, row)[..., 0])
+        by_arm = np.stack(columns).reshape(*features.shape[:-1], -1)
+        return np.ascontiguousarray(np.swapaxes(by_arm, -1, -2))
 
     def _features(self, context: Context) -> Array:
         """The context as float64 (…, K, dim)."""
         features = read_features(context, self.schema, self.arm_schema)
-        if (
-            features.ndim < 2
-            or features.shape[-1] != self.dim
-            or features.shape[-2] == 0
-        ):
+        shape = features.shape
+        if features.ndim < 2 or shape[-1] != self.dim or shape[-2] == 0:
             raise InvalidInput(
                 f"context must have shape (…, K, {self.dim}), a row per arm; got "
-                f"{features.shape}"
+                f"{shape}"
             )
         if np.isinf(features).any():
             raise InvalidInput(
@@ -264,9 +256,9 @@ class ParticleThompsonSampling(Policy):
             )
         return features
 
-    def _drawn(self, shape: tuple[int, ...], decision: Decision) -> Array:
-        """The features (…, dim) of the drawn arm, checked against the batch axes of the
-        state."""
+    def _drawn_row(self, shape: tuple[int, ...], decision: Decision) -> Array:
+        """Return the features (…, dim) of the drawn arm, checked against the batch axes
+        of the state."""
         question = decision.question
         arm = np.asarray(decision.number)
         if isinstance(question, Offer):
@@ -288,52 +280,53 @@ class ParticleThompsonSampling(Policy):
                 f"context must have the state's batch axes {shape}; got "
                 f"{features.shape[:-2]}"
             )
-        spread = np.broadcast_to(features, (*shape, n_arms, self.dim))
-        return np.take_along_axis(spread, arm[..., None, None], axis=-2)[..., 0, :]
+        rows = np.broadcast_to(features, (*shape, n_arms, self.dim))
+        drawn = np.take_along_axis(rows, arm[..., None, None], axis=-2)
+        return drawn[..., 0, :]
 
     def _losses(self, particles: Array, phi: Array, reward: Array) -> Array:
         """η times the loss (…, M) of each particle; 0 where a feature is not known."""
-        complete = _is_complete(phi)
-        losses = self.family.loss(
-            particles, np.where(complete[..., None], phi, 0.0), reward
-        )
+        complete = _is_complete(phi)[..., None]
+        features = np.where(complete, phi, 0.0)
+        losses = self.family.loss(particles, features, reward)
         if np.isnan(losses).any():
             raise OutOfDomain(
                 "loss of a family must be a number for every particle; got NaN of "
                 f"{self.family!r:.60}"
             )
-        return np.where(complete[..., None], self.eta * losses, 0.0)
+        return np.where(complete, self.eta * losses, 0.0)
 
     def _resample(
         self, state: ParticleState, losses: Array, log_weights: Array, degenerate: Bools
     ) -> ParticleState:
-        """The state with particles resampled and moved in degenerate rows; `losses` are
-        those of the newest event."""
+        """Return the state with new particles in degenerate rows; `losses` are those of
+        the newest event."""
         rng = np.random.default_rng([self.seed, state.learnt])
         particles = state.particles.copy()
         after = np.where(degenerate[..., None], 0.0, log_weights)
-        for row in (
-            zip(*np.nonzero(np.atleast_1d(degenerate)), strict=True)
-            if degenerate.ndim
-            else [()]
-        ):
-            phi = state.phi[row][: state.filled]
-            rewards = state.rewards[row][: state.filled]
-            complete = _is_complete(phi)
-            features = np.where(complete[:, None], phi, 0.0)
-            weight = np.where(complete, self.eta, 0.0)
-            target = Target(
-                self.family,
-                state.mean[row],
-                state.precision[row],
-                features,
-                rewards,
-                weight,
-            )
-            particles[row] = self._move(
-                target, state.particles[row], state.log_weights[row], losses[row], rng
-            )
+        rows: list[tuple[Any, ...]] = [()]
+        if degenerate.ndim:
+            rows = list(zip(*np.nonzero(degenerate), strict=True))
+        for row in rows:
+            target = self._target(state, row)
+            theta = state.particles[row]
+            own_weights = state.log_weights[row]
+            particles[row] = self._move(target, theta, own_weights, losses[row], rng)
         return state._replace(particles=particles, log_weights=after)
+
+    def _target(self, state: ParticleState, row: tuple[Any, ...]) -> Target:
+        """Return the posterior density of one row of a batch."""
+        phi = state.phi[row][: state.filled]
+        rewards = state.rewards[row][: state.filled]
+        complete = _is_complete(phi)
+        return Target(
+            self.family,
+            state.mean[row],
+            state.precision[row],
+            phi=np.where(complete[:, None], phi, 0.0),
+            rewards=rewards,
+            weight=np.where(complete, self.eta, 0.0),
+        )
 
     def _move(
         self,
@@ -343,27 +336,24 @@ class ParticleThompsonSampling(Policy):
         losses: Array,
         rng: np.random.Generator,
     ) -> Array:
-        """Equally weighted particles (M, d) of the target, from those before its newest
-        event.
+        """Return equally weighted particles (M, d) of the target, from particles before
+        its newest event.
 
-        A reward that only few particles foresaw is learnt in strides, each a part of
-        its loss, with moves in between.
-        """
+        If only few particles fit the newest reward, it is learnt in strides, each a
+        part of its loss, with moves in between."""
         done = 0.0
         newest = (target.phi[-1], target.rewards[-1])
         for stride in range(_STRIDES):
-            part = (
-                1 - done
-                if stride == _STRIDES - 1
-                else _part(log_weights, losses, 1 - done)
-            )
+            part = 1 - done
+            if stride < _STRIDES - 1:
+                part = _part(log_weights, losses, 1 - done)
             done = 1.0 if part == 1 - done else done + part
             share = weights.posterior(log_weights - part * losses)
-            room = _ROOM[0] * theta.var(axis=0) + _ROOM[1] / np.diag(target.precision)
+            room = _ROOM_OF_PARTICLES * theta.var(axis=0)
+            room = room + _ROOM_OF_PRIOR / np.diag(target.precision)
             covariance = _covariance(theta, share) + np.diag(room)
-            partial = target._replace(
-                weight=np.append(target.weight[:-1], done * target.weight[-1])
-            )
+            weight = np.append(target.weight[:-1], done * target.weight[-1])
+            partial = target._replace(weight=weight)
             theta = theta[resampled(share, rng.random())]
             theta = sweep(
                 partial, theta, covariance, moves=self.moves_per_resampling, rng=rng
@@ -375,8 +365,8 @@ class ParticleThompsonSampling(Policy):
         return theta
 
     def _forget(self, state: ParticleState) -> ParticleState:
-        """The state with a Gaussian in place of its memory: the particles' mean, and
-        their covariance's inverse.
+        """Return the state with a Gaussian in place of its events: the particles' mean,
+        and the inverse of their covariance.
 
         The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on
         average, which would add up.
@@ -385,20 +375,22 @@ class ParticleThompsonSampling(Policy):
         d = self.dim
         mean, covariance = self.moments(state)
         variances = np.diagonal(covariance, axis1=-2, axis2=-1)
-        room = _ROOM[0] * variances + _ROOM[1] / self.ridge
+        room = _ROOM_OF_PARTICLES * variances + _ROOM_OF_PRIOR / self.ridge
         unbiased = (covariance + room[..., None] * np.eye(d)) * (m / (m - 1))
         precision = np.linalg.inv(unbiased) * ((m - d - 2) / (m - 1))
         precision = (precision + precision.swapaxes(-1, -2)) / 2
-        phi = np.zeros_like(state.phi)
-        rewards = np.zeros_like(state.rewards)
         return state._replace(
-            phi=phi, rewards=rewards, filled=0, mean=mean, precision=precision
+            phi=np.zeros_like(state.phi),
+            rewards=np.zeros_like(state.rewards),
+            filled=0,
+            mean=mean,
+            precision=precision,
         )
 
 
 def resampled(share: Array, uniform: float) -> Ints:
-    """Systematic resampling: M numbers of particles, the j-th ⌊M w_j⌋ or ⌈M w_j⌉ times,
-    from one uniform number.
+    """Return M numbers of particles by systematic resampling, the j-th ⌊M w_j⌋ or
+    ⌈M w_j⌉ times, from one uniform number.
 
     >>> resampled(np.array([0.5, 0.0, 0.25, 0.25]), 0.5)
     array([0, 0, 2, 3])
@@ -424,8 +416,8 @@ def _effective(log_weights: Array) -> Array:
 
 
 def _part(log_weights: Array, losses: Array, rest: float) -> float:
-    """The largest part of the losses, at most `rest`, that leaves weight on enough
-    particles."""
+    """Return the largest part of the losses, at most `rest`, that leaves weight on
+    enough particles."""
     enough = _TOO_FEW * len(losses)
     if _effective(log_weights - rest * losses) >= enough:
         return rest
@@ -433,11 +425,10 @@ def _part(log_weights: Array, losses: Array, rest: float) -> float:
     high = rest
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high)
-            if _effective(log_weights - middle * losses) >= enough
-            else (low, middle)
-        )
+        if _effective(log_weights - middle * losses) >= enough:
+            low = middle
+        else:
+            high = middle
     return low or high
 
 

@@ -58,7 +58,8 @@ class ProbitThompsonSampling(OverPosterior):
     def init(self, shape: tuple[int, ...] = ()) -> ProbitState:  # type: ignore[override]
         """N(0, 1/ridge) for every weight."""
         size = (*shape, self.n_arms or 1, self.dim)
-        return ProbitState(np.zeros(size), np.full(size, 1 / self.ridge), 0)
+        variance = np.full(size, 1 / self.ridge)
+        return ProbitState(np.zeros(size), variance, 0)
 
     def view(
         self,
@@ -77,27 +78,21 @@ class ProbitThompsonSampling(OverPosterior):
             means = (features @ state.mean[..., 0, :, None])[..., 0]
             return View(features, means, features * state.variance[..., 0, None, :])
         features = features[..., None, :]
-        return View(
-            features, (state.mean * features).sum(axis=-1), features * state.variance
-        )
+        means = (state.mean * features).sum(axis=-1)
+        return View(features, means, features * state.variance)
 
     def draws(self, state: ProbitState) -> Array:  # type: ignore[override]
         """Fixed draws (n, d) of the weights that all arms share."""
         spread = self.width * np.sqrt(state.variance[0])
-        drawn: Array = (
-            shared_weights(state)
-            + directions(self.dim, self.directions, self.seed) * spread
-        )
-        return drawn
+        normal = directions(self.dim, self.directions, self.seed)
+        draws: Array = shared_weights(state) + normal * spread
+        return draws
 
     def coefficients(self, state: ProbitState) -> tuple[tuple[str, ...], Array, Array]:
         """The names of the d features, and mean and standard deviation (…, G, d) of
         their weights."""
-        return (
-            feature_names(self.dim, self.schema, self.arm_schema),
-            state.mean,
-            np.sqrt(state.variance),
-        )
+        names = feature_names(self.dim, self.schema, self.arm_schema)
+        return names, state.mean, np.sqrt(state.variance)
 
     def update(
         self, state: ProbitState, decision: Decision, reward: Real
@@ -109,27 +104,30 @@ class ProbitThompsonSampling(OverPosterior):
         variances = state.variance.reshape(n, -1, self.dim)
         mean = means[place]
         variance = variances[place]
-        rewards = np.asarray(reward, dtype=np.float64).reshape(-1, 1)
-        scale = np.sqrt(self.noise**2 + (phi**2 * variance).sum(axis=-1, keepdims=True))
-        score = (phi * mean).sum(axis=-1, keepdims=True) / scale
-        (v1, w1), (v0, w0) = truncated_moments(score), truncated_moments(-score)
-        means[place] = mean + phi * variance / scale * (
-            rewards * v1 - (1 - rewards) * v0
+        squares = phi**2
+        hits = np.asarray(reward, dtype=np.float64).reshape(-1, 1)
+        misses = 1 - hits
+        scale = np.sqrt(
+            self.noise**2 + (squares * variance).sum(axis=-1, keepdims=True)
         )
-        shrink = phi**2 * variance / scale**2 * (rewards * w1 + (1 - rewards) * w0)
+        score = (phi * mean).sum(axis=-1, keepdims=True) / scale
+        v1, w1 = truncated_moments(score)
+        v0, w0 = truncated_moments(-score)
+        means[place] = mean + phi * variance / scale * (hits * v1 - misses * v0)
+        shrink = squares * variance / scale**2 * (hits * w1 + misses * w0)
         variances[place] = variance * np.maximum(1 - shrink, 1e-12)
         return ProbitState(state.mean, state.variance, state.learnt + 1)
 
 
 def truncated_moments(t: Array) -> tuple[Array, Array]:
-    """v(t) = N(t)/Φ(t) and w(t) = v (v + t): how far a truncated normal's mean moves
-    and its variance shrinks.
+    """Return v(t) = N(t)/Φ(t) and w(t) = v (v + t): the shift of a truncated normal's
+    mean, and the reduction of its variance.
 
     >>> v, w = truncated_moments(np.array([0.0, -40.0]))
     >>> v.round(4), w.round(4)
-    (array([ 0.7979, 40.025 ]), array([0.6366, 0.9994]))
-    """
+    (array([ 0.7979, 40.025 ]), array([0.6366, 0.9994]))"""
     from scipy.special import erfcx
 
     v = sqrt(2 / pi) / erfcx(-t / sqrt(2))
-    return np.asarray(v), np.asarray(np.clip(v * (v + t), 0.0, 1.0))
+    w = np.clip(v * (v + t), 0.0, 1.0)
+    return np.asarray(v), np.asarray(w)

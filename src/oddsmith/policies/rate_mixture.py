@@ -20,6 +20,7 @@ from oddsmith.core.explanation import Explanation
 from oddsmith.core.losses import Loss, domain, log_loss
 from oddsmith.core.names import numbered_arms
 from oddsmith.core.offer import AnyOffer, Offer
+from oddsmith.policies.parts.advice import ByAdvice
 
 __all__ = ["RateMixture", "RateState"]
 
@@ -38,20 +39,20 @@ class RateState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RateMixture(MultiplicativeWeights):
-    """GTS as a mixture over learning rates: a rate that would have predicted better has
-    more to say (theory 7.6).
+class RateMixture(ByAdvice, MultiplicativeWeights):
+    """GTS as a mixture over learning rates: rates with better predictions get more
+    weight (theory 7.6).
 
         w_i^e ∝ p_i exp(-η_e L_i),   g_e = Σ_i w_i^e ℓ_i,
         v_e ∝ exp(-(ln E / Δ) Σ g_e),   Δ the mixability gap of v
         Pr(a) = (1 - γ) Σ_e v_e Σ_i w_i^e ballot_i(a) + γ / K
 
-    Where no expert is right, large rates never settle and small ones do; where one is,
-    large rates are quick. Every rate stays alive, unlike with the one of least loss,
-    which locks itself in with the rewards that it did not see. It promises to predict
-    as well as the best rate; what policies earn is `Hedged`'s matter. The order of
-    rewards matters, and losses must be finite. A sleeper is charged what the others
-    lost on average, by each rate.
+    If no expert is right, small rates settle and large ones do not; if one is right,
+    large rates are quick. Every rate keeps some weight: a policy that follows the rate
+    of least loss alone can lock itself in, because it never sees other rewards. The
+    mixture predicts as well as the best rate; for the rewards of policies, see
+    `Hedged`. The order of rewards matters, and losses must be finite. An expert without
+    a prediction is charged the average loss of the others, by each rate.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = RateMixture(GivenExperts(["cold", "warm"]), gamma=0.1)
@@ -86,29 +87,13 @@ class RateMixture(MultiplicativeWeights):
 
     def init(self, shape: tuple[int, ...] = ()) -> RateState:  # type: ignore[override]
         """The prior for every rate, with batch axes `shape`."""
-        size = len(self.rates)
-        log_weights = np.broadcast_to(
-            self.log_prior - self.log_prior.max(), (*shape, size, len(self.prior))
-        ).copy()
+        n_rates = len(self.rates)
+        first = self.log_prior - self.log_prior.max()
+        log_weights = np.broadcast_to(first, (*shape, n_rates, len(first))).copy()
+        totals = np.zeros((*shape, n_rates))
         return RateState(
-            log_weights,
-            np.zeros((*shape, size)),
-            np.zeros(shape),
-            0,
-            self.experts.init(shape),
+            log_weights, totals, np.zeros(shape), 0, self.experts.init(shape)
         )
-
-    def odds(
-        self,
-        state: RateState,
-        context: Context,
-        *,
-        eligible: Bools | None = None,
-        step: Step = None,
-    ) -> Odds:
-        """Exact propensities, with the predictions as advice."""
-        advice = self.advice(state, context, eligible)
-        return self.weigh(state, advice, eligible=eligible, step=step)
 
     def weights_of(self, state: RateState) -> Array:
         first_rate: Array = state.log_weights[..., 0, :]
@@ -127,7 +112,7 @@ class RateMixture(MultiplicativeWeights):
         """The odds from the experts' predictions and ballots."""
         predictions, ballots = advice
         voting = self._voting(state, ballots)
-        return Odds(self._mixed(voting, ballots, eligible, uniform), predictions)
+        return Odds(self._mix(voting, ballots, eligible, uniform), predictions)
 
     def update(self, state: RateState, decision: Decision, reward: Real) -> RateState:
         """Charge every expert for its prediction, every rate for its experts' average,
@@ -136,50 +121,31 @@ class RateMixture(MultiplicativeWeights):
         check_advice(charges.shape, state.log_weights[..., 0, :])
         losses = charges[..., None, :]
         asleep = np.isnan(losses)
-        voting = weights.awake_weights(
-            state.log_weights, ~np.swapaxes(asleep, -1, -2)[..., None, :, :]
-        )
-        heard = np.where(asleep, 0.0, losses)
-        if not np.isfinite(heard).all():
+        awake = ~np.swapaxes(asleep, -1, -2)[..., None, :, :]
+        voting = weights.awake_weights(state.log_weights, awake)
+        known = np.where(asleep, 0.0, losses)
+        if not np.isfinite(known).all():
             raise OutOfDomain(
                 "losses must be finite for a mixture of rates; clip predictions away "
                 "from 0 and 1"
             )
-        lost = _distinct((voting * heard).sum(axis=-1))
-        charged = np.where(asleep, lost[..., None], heard)
-        log_weights = weights.reweigh(state.log_weights, -self.rates[:, None] * charged)
+        lost = _distinct((voting * known).sum(axis=-1))
+        charged = np.where(asleep, lost[..., None], known)
+        factors = -self.rates[:, None] * charged
+        log_weights = weights.reweigh(state.log_weights, factors)
         gap = np.asarray(state.gap + self._gap(state, lost))
         experts = self.update_experts(state.experts, decision, reward)
-        return RateState(
-            log_weights, state.totals + lost, gap, state.learnt + 1, experts
-        )
+        totals = state.totals + lost
+        return RateState(log_weights, totals, gap, state.learnt + 1, experts)
 
     def rate_weights(self, state: RateState) -> Array:
-        """v (…, E): how much each rate has to say."""
-        scale = self._scale(state)
-        return weights.posterior(
-            -scale * (state.totals - state.totals.min(axis=-1, keepdims=True))
-        )
+        """Return the weight v (…, E) of each rate."""
+        beyond = state.totals - state.totals.min(axis=-1, keepdims=True)
+        return weights.posterior(-self._scale(state) * beyond)
 
     def posterior(self, state: RateState) -> Array:  # type: ignore[override]
         """The weight (…, N) of each expert, over all rates."""
-        mixed: Array = (
-            self.rate_weights(state)[..., None] * weights.posterior(state.log_weights)
-        ).sum(axis=-2)
-        return mixed
-
-    def explain(
-        self,
-        state: RateState,
-        context: Context,
-        *,
-        eligible: Bools | None = None,
-        step: Step = None,
-    ) -> Explanation:
-        """The experts' votes and weights, the part of gamma, and how much each rate has
-        to say."""
-        advice = self.advice(state, context, eligible)
-        return self.explain_advice(state, advice, context, eligible=eligible, step=step)
+        return self._over_rates(state, weights.posterior(state.log_weights))
 
     def explain_advice(
         self,
@@ -195,35 +161,40 @@ class RateMixture(MultiplicativeWeights):
         predictions, ballots = advice
         n_arms = predictions.shape[-1]
         voting = self._voting(state, ballots)
-        known = context.arms if isinstance(context, Offer) else self.arms
+        exploration = self.gamma * weights.even(n_arms, eligible, uniform)
+        arms = context.arms if isinstance(context, Offer) else self.arms
+        notes = self._notes(state) if state.gap.ndim == 0 else ()
         return Explanation(
             self.experts.names,
-            known or numbered_arms(n_arms),
+            arms or numbered_arms(n_arms),
             self.posterior(state),
             voting,
             predictions,
             ballots,
-            self.gamma * weights.even(n_arms, eligible, uniform),
-            self._mixed(voting, ballots, eligible, uniform),
-            self._notes(state) if state.gap.ndim == 0 else (),
+            exploration,
+            self._mix(voting, ballots, eligible, uniform),
+            notes,
         )
 
     def _notes(self, state: RateState) -> tuple[str, ...]:
+        """Return the weight of each rate, as a sentence."""
         pairs = zip(self.rates.tolist(), self.rate_weights(state).tolist(), strict=True)
-        return (
-            "Learning rates, by what they have to say: "
-            + ", ".join(f"{r:g} ({v:.0%})" for r, v in pairs)
-            + ".",
-        )
+        rates = ", ".join(f"{rate:g} ({weight:.0%})" for rate, weight in pairs)
+        return (f"Weights of the learning rates: {rates}.",)
 
     def _voting(self, state: RateState, ballots: Array) -> Array:
         """The weights of the vote (…, N): each rate's over those awake, all rates
         together."""
         by_rate = weights.awake_weights(state.log_weights, ballots[..., None, :, :])
-        voting: Array = (self.rate_weights(state)[..., None] * by_rate).sum(axis=-2)
-        return voting
+        return self._over_rates(state, by_rate)
 
-    def _mixed(
+    def _over_rates(self, state: RateState, by_rate: Array) -> Array:
+        """Return the mean (…, N) of weights by rate (…, E, N)."""
+        share = self.rate_weights(state)[..., None]
+        mean: Array = (share * by_rate).sum(axis=-2)
+        return mean
+
+    def _mix(
         self,
         voting: Array,
         ballots: Array,
@@ -237,29 +208,29 @@ class RateMixture(MultiplicativeWeights):
         """ln E / Δ (…, 1); 0 where the gap is 0, as long as no rate differs from
         another."""
         gap = state.gap[..., None]
-        scale: Array = np.where(
-            gap > 0, log(len(self.rates)) / np.where(gap > 0, gap, 1.0), 0.0
-        )
-        return scale
+        is_open = gap > 0
+        scale = log(len(self.rates)) / np.where(is_open, gap, 1.0)
+        return np.where(is_open, scale, 0.0)
 
     def _gap(self, state: RateState, lost: Array) -> Array:
-        """What the mixture of rates lost beyond its mix (…), or beyond the best while
-        there is no gap."""
+        """Return the loss (…) of the mixture of rates beyond its mix, or beyond the
+        best rate while there is no gap.
+
+            Σ_e v_e l_e + ln(Σ_e v_e exp(-s l_e)) / s,   l_e = g_e - min g
+        """
         votes = self.rate_weights(state)
         scale = self._scale(state)[..., 0]
-        least = lost.min(axis=-1)
-        beyond = lost - least[..., None]
-        mixed = np.log(
-            (votes * np.exp(-scale[..., None] * beyond)).sum(axis=-1)
-        ) / np.where(scale > 0, scale, 1.0)
-        gap: Array = np.maximum(
-            (votes * beyond).sum(axis=-1) + np.where(scale > 0, mixed, 0.0), 0.0
-        )
-        return gap
+        beyond = lost - lost.min(axis=-1)[..., None]
+        is_open = scale > 0
+        shares = votes * np.exp(-scale[..., None] * beyond)
+        mixed = np.log(shares.sum(axis=-1)) / np.where(is_open, scale, 1.0)
+        mixed = np.where(is_open, mixed, 0.0)
+        mean: Array = (votes * beyond).sum(axis=-1)
+        return np.maximum(mean + mixed, 0.0)
 
 
 def _distinct(lost: Array) -> Array:
-    """The losses (…, E), equal where they differ by rounding alone: while the gap is 0
-    any difference would decide."""
+    """Return the losses (…, E), equal where they differ by rounding alone: while the
+    gap is 0, any difference would select a rate."""
     least = lost.min(axis=-1, keepdims=True)
     return np.where(lost - least > _ROUNDING, lost, least)

@@ -70,9 +70,9 @@ def tuned(
     function = loss.loss if isinstance(loss, Certificate) else loss
     checked = checked_prior(prior, experts.names)
     tuning = tune(loss, n_arms=n_arms, steps=steps, prior=_least(checked))
-    gamma = (
-        tuning.gamma if tuning.power == 0 else PowerSchedule(tuning.gamma, tuning.power)
-    )
+    gamma: float | PowerSchedule = tuning.gamma
+    if tuning.power:
+        gamma = PowerSchedule(tuning.gamma, tuning.power)
     return GeneralizedThompsonSampling(
         experts, function, eta=tuning.eta, gamma=gamma, prior=checked
     )
@@ -97,8 +97,8 @@ def epsilon_greedy(
 
 
 def uniform(experts: Experts) -> GeneralizedThompsonSampling:
-    """Every eligible arm with the same probability; the weights still learn, as a
-    bystander."""
+    """Draw every eligible arm with the same probability; the weights learn all the
+    same."""
     return GeneralizedThompsonSampling(experts, gamma=1.0)
 
 
@@ -138,7 +138,8 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> E
     """EXP4 with the eta of its bound sqrt(2 K T ln N) (theory 5.4)."""
     checked = checked_prior(prior, experts.names)
     bound = exp4_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
-    return EXP4(experts, eta=max(float(bound.eta or 0.0), 1e-12), prior=checked)
+    eta = max(float(bound.eta or 0.0), 1e-12)
+    return EXP4(experts, eta=eta, prior=checked)
 
 
 def hedged(
@@ -152,10 +153,9 @@ def hedged(
     >>> policy.policy.eta, policy.policy.gamma, policy.trust
     (0.5, 0.0, 0.5)
     """
-    inside = GeneralizedThompsonSampling(
-        experts, loss, eta=tight_coefficient(loss).eta, gamma=0.0, prior=prior
-    )
-    return Hedged(inside, trust=trust)
+    eta = tight_coefficient(loss).eta
+    policy = GeneralizedThompsonSampling(experts, loss, eta=eta, gamma=0.0, prior=prior)
+    return Hedged(policy, trust=trust)
 
 
 def squarecb(
@@ -169,9 +169,8 @@ def squarecb(
     """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
     checked = checked_prior(prior, experts.names)
     bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
-    return SquareCB(
-        experts, sharpness=float(bound.gamma or 0.0), oracle=oracle, prior=checked
-    )
+    sharpness = float(bound.gamma or 0.0)
+    return SquareCB(experts, sharpness=sharpness, oracle=oracle, prior=checked)
 
 
 def fastcb(

@@ -1,4 +1,4 @@
-"""Regressor Elimination: experts whose loss is too high leave for good; the others are
+"""Regressor Elimination: experts with too large a loss are eliminated; the others are
 drawn in balance."""
 
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ __all__ = ["EliminationState", "RegressorElimination", "balanced"]
 
 
 class EliminationState(NamedTuple):
-    """Total losses (…, N), which experts are left (…, N), their balanced distribution
-    (…, N), and rewards learnt."""
+    """Total losses (…, N), a mask of the remaining experts (…, N), their balanced
+    distribution (…, N), and the number of rewards."""
 
     losses: Array
     alive: Bools
@@ -37,16 +37,17 @@ class EliminationState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RegressorElimination(OverExperts):
-    """Agarwal et al. 2012 (theory 5.5): contexts i.i.d., of which `contexts` are a
-    sample (for tables: all of them).
+    """Agarwal et al. 2012 (theory 5.5), for i.i.d. contexts; `contexts` are a sample of
+    them (for tables: all of them).
 
     Expert i is drawn with probability P(i) such that every expert's arms are drawn
     often enough: E_x 1/Pr(π_i(x)|x) is at most the mean number of arms that the
-    survivors propose. Experts leave when their total loss exceeds the least by ln(N/δ)
-    (threshold="sharp": with probability 1-δ the truth stays for ever; square loss, or
-    log loss), or by the paper's 18 ln(1/δ_t) in mean square loss ("original", with its
-    exploration mu = min(1/(2K), 1/sqrt(t))). Experts are fixed. Order matters: an
-    expert that left does not come back. A sleeper is charged the mix of the awake.
+    remaining experts propose. An expert is eliminated when its total loss exceeds the
+    least by ln(N/δ) (threshold="sharp": with probability 1-δ the truth stays for ever;
+    square loss, or log loss), or by the paper's 18 ln(1/δ_t) in mean square loss
+    ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))). Experts are fixed.
+    Order matters: an eliminated expert does not come back. An expert without a
+    prediction is charged the mix of the others.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> table = TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))
@@ -81,10 +82,10 @@ class RegressorElimination(OverExperts):
                 f"threshold must be sharp or original; got {self.threshold!r}"
             )
         n = len(self.proposals)
-        odds = np.full(n, 1 / n) if self.context_odds is None else self.context_odds
-        object.__setattr__(
-            self, "context_odds", simplex("context_odds", odds, n=n, over="contexts")
-        )
+        odds = np.full(n, 1 / n)
+        if self.context_odds is not None:
+            odds = simplex("context_odds", self.context_odds, n=n, over="contexts")
+        object.__setattr__(self, "context_odds", odds)
 
     @property
     def prediction_range(self) -> tuple[float, float]:
@@ -118,12 +119,10 @@ class RegressorElimination(OverExperts):
     def init(self, shape: tuple[int, ...] = ()) -> EliminationState:
         """Every expert is in, without losses."""
         size = (*shape, len(self.experts.names))
-        return EliminationState(
-            np.zeros(size),
-            np.ones(size, np.bool_),
-            np.broadcast_to(self.first_balance, size).copy(),
-            0,
-        )
+        losses = np.zeros(size)
+        alive = np.ones(size, np.bool_)
+        balance = np.broadcast_to(self.first_balance, size).copy()
+        return EliminationState(losses, alive, balance, 0)
 
     def odds(
         self,
@@ -140,34 +139,30 @@ class RegressorElimination(OverExperts):
             self._experts_state, context, eligible
         )
         predictions = checked_predictions(predictions, state.losses, eligible)
+        n_arms = ballots.shape[-1]
         votes = (state.balance[..., None] * ballots).sum(axis=-2)
         total = votes.sum(axis=-1, keepdims=True)
-        n_arms = ballots.shape[-1]
-        even = (
-            np.full(n_arms, 1 / n_arms)
-            if eligible is None
-            else eligible / eligible.sum(axis=-1, keepdims=True)
-        )
-        odds = np.where(total > 0, votes / np.where(total > 0, total, 1.0), even)
+        odds = votes / np.where(total > 0, total, 1.0)
+        odds = np.where(total > 0, odds, weights.even(n_arms, eligible))
         if self.threshold == "original":
             mu = min(1 / (2 * n_arms), (state.learnt + 1) ** -0.5)
             proposed = odds > 0
-            odds = (1 - mu) * odds + mu * proposed / proposed.sum(
-                axis=-1, keepdims=True
-            )
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(state.balance) if np.isnan(predictions).any() else None
+            n_proposed = proposed.sum(axis=-1, keepdims=True)
+            odds = (1 - mu) * odds + mu * proposed / n_proposed
+        log_weights = None
+        if np.isnan(predictions).any():
+            log_weights = _log(state.balance)
         return Odds(odds, predictions, None, log_weights)
 
     def update(
         self, state: EliminationState, decision: Decision, reward: Real
     ) -> EliminationState:
-        """Add up the losses; experts beyond the threshold leave, and the balance is
-        solved anew for the rest."""
+        """Add up the losses; eliminate experts beyond the threshold, and balance the
+        others again."""
         charged = drawn_losses(self, self.loss, decision, reward)
         check_advice(charged.shape, state.losses)
         if np.isnan(charged).any():
-            charged = self._charged(state, decision, charged)
+            charged = self._charge_mix(state, decision, charged)
         losses = state.losses + charged
         learnt = state.learnt + 1
         least = np.where(state.alive, losses, np.inf).min(axis=-1, keepdims=True)
@@ -177,36 +172,35 @@ class RegressorElimination(OverExperts):
                 "predictions"
             )
         alive = state.alive & (losses - least <= self.slack(learnt))
-        return EliminationState(losses, alive, self._rebalanced(state, alive), learnt)
+        return EliminationState(losses, alive, self._rebalance(state, alive), learnt)
 
     def slack(self, learnt: int) -> float:
-        """By how much a total loss may exceed the least after this many rewards."""
+        """Return the largest difference between a total loss and the least after this
+        many rewards."""
         n = len(self.experts.names)
         if self.threshold == "sharp":
             return log(n / self.delta)
-        return 18 * log(2 * n * learnt**3 * max(np.log2(learnt), 1.0) / self.delta)
+        rounds = 2 * n * learnt**3 * max(np.log2(learnt), 1.0)
+        return 18 * log(rounds / self.delta)
 
     def posterior(self, state: EliminationState) -> Array:
         """The balanced distribution (…, N): the probability of following each
         expert."""
         return state.balance
 
-    def _charged(
+    def _charge_mix(
         self, state: EliminationState, decision: Decision, losses: Array
     ) -> Array:
-        """The losses (…, N) with those of sleepers replaced by the mix of the awake
-        survivors, -ln Σ P e^-ℓ / Σ P.
+        """Return the losses (…, N), with the mix of the other remaining experts for
+        those without a prediction: -ln Σ P e^-ℓ / Σ P.
 
-        As in GTS (theory 5.12), P is the balance the decision was drawn with, or
-        today's where it carries none. For a sleeper i and a truth that is awake E
+        As in GTS (theory 5.12), P is the balance that the decision was drawn with, or
+        today's if it has none. For such an expert i and a truth with a prediction, E
         e^-(ℓ_i - ℓ_1) <= 1 still holds, so the truth stays as likely as without.
         """
-        with np.errstate(divide="ignore"):
-            drawn_with = (
-                np.log(state.balance)
-                if decision.log_weights is None
-                else decision.log_weights
-            )
+        drawn_with = decision.log_weights
+        if drawn_with is None:
+            drawn_with = _log(state.balance)
         log_weights = np.where(state.alive, drawn_with, -np.inf)
         asleep = np.isnan(losses)
         rows = asleep.any(axis=-1)
@@ -214,17 +208,25 @@ class RegressorElimination(OverExperts):
         charged[rows] = -weights.charge(-losses[rows], log_weights[rows], asleep[rows])
         return charged
 
-    def _rebalanced(self, state: EliminationState, alive: Bools) -> Array:
+    def _rebalance(self, state: EliminationState, alive: Bools) -> Array:
+        """Return the balanced distribution over the remaining experts."""
         changed = (alive != state.alive).any(axis=-1)
-        if not changed.any():
-            return state.balance
-        balance = state.balance.copy()
-        for row in np.argwhere(np.atleast_1d(changed)):
-            place = tuple(row) if alive.ndim > 1 else ()
-            balance[place] = balanced(
-                self.proposals, self.context_odds, alive[place], state.balance[place]
-            )
+        balance = state.balance
+        if changed.any():
+            balance = balance.copy()
+        for place in np.ndindex(changed.shape):
+            if changed[place]:
+                balance[place] = balanced(
+                    self.proposals, self.context_odds, alive[place], balance[place]
+                )
         return balance
+
+
+def _log(odds: Array) -> Array:
+    """Return ln of the odds; -inf where they are 0."""
+    with np.errstate(divide="ignore"):
+        log_odds: Array = np.log(odds)
+    return log_odds
 
 
 def balanced(
@@ -234,8 +236,8 @@ def balanced(
     start: Array | None = None,
     slack: float = BALANCE_SLACK,
 ) -> Array:
-    """P over experts (N,) with E_x Σ_a ballot_i(a|x)/Pr(a|x) <= (1 + slack) E_x |arms
-    proposed| for all alive i.
+    """Return P over experts (N,) with E_x Σ_a ballot_i(a|x)/Pr(a|x) <= (1 + slack) E_x
+    |arms proposed| for all remaining i.
 
     The maximum of the concave E_x Σ_a ln Pr(a|x) satisfies it; each step is P_i ← P_i
     E_x[Σ_a ballot_i/Pr] / E_x|A|, which never decreases that sum.
@@ -255,24 +257,23 @@ def balance_and_passes(
     start: Array | None = None,
     slack: float = BALANCE_SLACK,
 ) -> tuple[Array, int]:
-    """The balanced distribution, and how often all ballots of those alive were read for
-    it."""
+    """Return the balanced distribution, and the number of passes over the ballots of
+    the remaining experts."""
     keep = np.ones(proposals.shape[1], np.bool_) if alive is None else alive
     ballots = proposals[:, keep]
     proposed = (ballots > 0).any(axis=1)
     size = float(context_odds @ proposed.sum(axis=-1))
-    mass = np.full(ballots.shape[1], 1 / ballots.shape[1])
-    # a step from where it was; none starts at 0, to stay there
+    n_alive = ballots.shape[1]
+    mass = np.full(n_alive, 1 / n_alive)
+    # one step away from `start`, because a mass of 0 would stay 0
     if start is not None and start[keep].sum() > 0:
         mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
     passes = 0
     while passes < 100_000:
         passes += 1
         odds = np.einsum("n,xnk->xk", mass, ballots)
-        inverse = (
-            np.where(proposed, 1 / np.where(odds > 0, odds, 1.0), 0.0)
-            * context_odds[:, None]
-        )
+        inverse = 1 / np.where(odds > 0, odds, 1.0)
+        inverse = np.where(proposed, inverse, 0.0) * context_odds[:, None]
         ratio = np.einsum("xnk,xk->n", ballots, inverse) / size
         if ratio.max() <= 1 + slack:
             break

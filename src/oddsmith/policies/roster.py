@@ -1,8 +1,8 @@
 """The roster of a policy: experts join, retire and come back.
 
 The roster only grows: an expert that joins comes last, one that retires stays with
-weight zero. So an older decision's advice is the first part of today's, and what
-becomes of the policy does not depend on the state.
+weight zero. So an older decision's advice is the first part of today's, and the new
+policy does not depend on the state.
 """
 
 from typing import TypeAlias
@@ -44,10 +44,9 @@ def add_expert(
     experts = _bank(policy)
     names = list(experts.names)
     if name not in names:
-        grown, own = bank_with_expert(experts, state.experts, name, bank)
-        return policy.with_expert_share(
-            state, ExpertShare(grown, own, len(names), share)
-        )
+        wider, own = bank_with_expert(experts, state.experts, name, bank)
+        change = ExpertShare(wider, own, len(names), share)
+        return policy.with_expert_share(state, change)
     if name in active_experts(policy):
         return policy, state
     awake = bank_with_sleeper(experts, name, sleeps=False)
@@ -59,8 +58,8 @@ def retire_expert(policy: Policy, state: State, name: str) -> Changed:
     """Policy and state with an expert's weight and prior zero, its mass shared in
     proportion.
 
-    Nothing changes where the expert is unknown, or no other has a prior. Others that
-    have no weight left begin anew.
+    Nothing changes if the expert is unknown, or if no other has a prior. If no other
+    has weight left, the others start from the prior again.
     """
     experts = _bank(policy)
     names = list(experts.names)

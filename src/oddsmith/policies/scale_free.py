@@ -79,7 +79,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         return ScaleFreeState(*super().init(shape), np.zeros(shape))
 
     def update(self, state: Any, decision: Decision, reward: Real) -> Any:
-        """Every expert is charged for its prediction of the drawn arm, in units of the
+        """Charge every expert for its prediction of the drawn arm, in units of the
         rewards; then the experts learn."""
         state = self._with_unit(state, reward)
         scaled, value = _in_units(decision, reward, state.unit)

@@ -54,7 +54,8 @@ class UCB1(OverArms):
     def bounds(self, state: CountState) -> Array:
         """The upper confidence bounds (…, K); inf for an arm without rewards."""
         pulls = state.pulls
-        sums = state.sums
         counts = np.maximum(pulls, 1.0)
-        log_n = np.log(np.maximum(pulls.sum(axis=-1, keepdims=True), 1.0))
-        return np.where(pulls > 0, sums / counts + np.sqrt(2 * log_n / counts), np.inf)
+        n = np.maximum(pulls.sum(axis=-1, keepdims=True), 1.0)
+        width = np.sqrt(2 * np.log(n) / counts)
+        upper = state.sums / counts + width
+        return np.where(pulls > 0, upper, np.inf)

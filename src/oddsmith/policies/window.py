@@ -31,7 +31,7 @@ class WindowState(NamedTuple):
 
     @property
     def learnt(self) -> int:
-        """The number of rewards learnt, forgotten ones included."""
+        """The number of rewards, forgotten ones included."""
         return self.current.learnt
 
     @property
@@ -48,10 +48,10 @@ class Windowed(PolicyWrapper):
         w_i = p_i Π_{s = t - window + 1 … t} exp(-η ℓ(f_i(x_s, a_s), r_s))
 
     `policy` is a GeneralizedThompsonSampling with fixed experts, share = 0 and
-    discount = 1. An expert whose loss was infinite is back once that reward is
-    forgotten. The sum is taken anew for each reward, so that no error builds up: an
-    update copies and adds window · N numbers (with 50 experts 20 µs for 100 rewards,
-    360 µs for 10,000); odds cost what they cost GTS.
+    discount = 1. An expert with an infinite loss returns once that reward is forgotten.
+    Each update recomputes the whole sum, so that no error builds up: it copies and adds
+    window · N numbers (with 50 experts 20 µs for 100 rewards, 360 µs for 10,000). Odds
+    take the same time as in GTS.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = Windowed(
@@ -72,14 +72,14 @@ class Windowed(PolicyWrapper):
     def __post_init__(self) -> None:
         whole("window", self.window)
         policy: Any = self.policy
-        fits = isinstance(policy, GeneralizedThompsonSampling)
-        if not fits or not policy.orderless:
+        got = type(policy).__name__
+        if isinstance(policy, GeneralizedThompsonSampling):
+            got = "" if policy.orderless else policy.order_settings
+        if got:
             raise InvalidInput(
-                (
-                    "policy must be a GeneralizedThompsonSampling with fixed experts, "
-                    "share=0 and discount=1; got "
-                )
-                + (policy.order_settings if fits else type(policy).__name__)
+                "policy must be a GeneralizedThompsonSampling with fixed experts, "
+                "share=0 "
+                f"and discount=1; got {got}"
             )
         object.__setattr__(self, "window", int(self.window))
 
@@ -88,29 +88,26 @@ class Windowed(PolicyWrapper):
 
     def init(self, shape: tuple[int, ...] = ()) -> WindowState:
         """The prior and an empty window, with batch axes `shape`."""
-        return WindowState(
-            np.zeros((*shape, self.window, len(self.policy.experts.names))),
-            self.policy.init(shape),
-        )
+        n_experts = len(self.policy.experts.names)
+        factors = np.zeros((*shape, self.window, n_experts))
+        return WindowState(factors, self.policy.init(shape))
 
     def with_arms(
         self, state: WindowState, arms: Sequence[str]
     ) -> tuple[Self, WindowState]:
         policy, wider = self.policy.with_arms(state.current, arms)
-        return replace(self, policy=policy), state._replace(current=wider)
+        state = state._replace(current=wider)
+        return replace(self, policy=policy), state
 
     def update(
         self, state: WindowState, decision: Decision, reward: Real
     ) -> WindowState:
-        """The newest reward takes the place of the oldest; all arrays are allocated
-        anew."""
+        """Replace the oldest reward of the window by the newest, in new arrays."""
         newest = self.policy.factors(decision, reward)
         check_advice(newest.shape, state.log_weights)
         factors = state.factors.copy()
         factors[..., state.learnt % self.window, :] = newest
-        log_weights = weights.reweigh(
-            self.policy.init().log_weights, factors.sum(axis=-2)
-        )
-        return WindowState(
-            factors, ExpertState(log_weights, state.learnt + 1, state.experts)
-        )
+        first = self.policy.init().log_weights
+        log_weights = weights.reweigh(first, factors.sum(axis=-2))
+        current = ExpertState(log_weights, state.learnt + 1, state.experts)
+        return WindowState(factors, current)

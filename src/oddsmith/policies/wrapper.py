@@ -67,9 +67,8 @@ class PolicyWrapper(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        return self.policy.odds(
-            self.inner_state(state), context, eligible=eligible, step=step
-        )
+        inner = self.inner_state(state)
+        return self.policy.odds(inner, context, eligible=eligible, step=step)
 
     def weigh(
         self,
@@ -175,16 +174,12 @@ class PolicyWrapper(Policy):
         step: Step = None,
     ) -> Explanation | ArmExplanation:
         """The explanation of the policy inside, with the odds of this one."""
-        explanation = self.policy.explain(
-            self.inner_state(state), context, eligible=eligible, step=step
-        )
+        inner = self.inner_state(state)
+        explanation = self.policy.explain(inner, context, eligible=eligible, step=step)
         if type(self).odds is PolicyWrapper.odds:
             return explanation
-        return explanation._replace(
-            propensities=self.odds(
-                state, context, eligible=eligible, step=step
-            ).propensities
-        )
+        odds = self.odds(state, context, eligible=eligible, step=step)
+        return explanation._replace(propensities=odds.propensities)
 
     def explain_advice(
         self,

@@ -1,12 +1,12 @@
 """Online calibration: predictions of experts on the scale of the rewards.
 
-An expert's predictions f are read in two ways, and the evidence weighs them:
+An expert's predictions f have two readings, weighted by the evidence:
 
-    as they are:  f
+    unchanged:    f
     calibrated:   s(a + b (z - mean z)),   z = logit(f),   s the logistic function
 
-The mean is over the eligible arms: a calibrated expert says how the arms differ, and
-the rewards say how high they are (a) and how far apart (b). b is at least 0.02, so the
+The mean is over the eligible arms: the expert predicts the differences of the arms, and
+the rewards determine their level (a) and their scale (b). b is at least 0.02, so the
 order of the arms stays. (a, b) follows a logistic regression, one Newton step per
 reward:
 
@@ -52,10 +52,10 @@ class Calibration(NamedTuple):
         return _logistic(self.evidence)
 
     def learn(self, z: Array, distance: Array, rewards: Array) -> "Calibration":
-        """Return the calibration after a reward (…) of an arm with logits z (…, N),
-        which are this far from the mean.
+        """Return the calibration after a reward (…) of an arm with logits z (…, N), at
+        this distance from the mean.
 
-        An expert without a prediction (NaN) stays as it is.
+        The calibration of an expert without a prediction (NaN) is unchanged.
         """
         known = ~np.isnan(z)
         z = np.where(known, z, 0.0)
@@ -67,34 +67,40 @@ class Calibration(NamedTuple):
         evidence = np.clip(self.evidence + gain, -_MOST_EVIDENCE, _MOST_EVIDENCE)
 
         row = np.stack([np.ones_like(distance), distance, distance**2], axis=-1)
-        precision = self.precision + (c * (1 - c))[..., None] * row
+        information = (c * (1 - c))[..., None] * row
+        precision = self.precision + information
         precision += _FORGOTTEN * (_PRIOR - self.precision)
-        aa, ab, bb = np.moveaxis(precision, -1, 0)
-        step = (r - c) / (aa * bb - ab * ab)
-        intercept = self.intercept + step * (bb - ab * distance)
-        slope = self.slope + step * (aa * distance - ab)
+        intercept, slope = self._newton(precision, r - c, distance)
         return Calibration(
             np.where(known, intercept, self.intercept),
-            np.where(known, np.maximum(slope, _LEAST_SLOPE), self.slope),
+            np.where(known, slope, self.slope),
             np.where(known[..., None], precision, self.precision),
             np.where(known, evidence, self.evidence),
         )
 
-    def shift(self, z: Array, distance: Array, change: Array) -> "Calibration":
-        """Return the calibration as if a reward that was learnt had been larger by
-        `change` (…): one more Newton step, with today's precision."""
-        known = ~np.isnan(z)
-        distance = np.where(known, distance, 0.0)
-        aa, ab, bb = np.moveaxis(self.precision, -1, 0)
-        step = np.where(known, change[..., None], 0.0) / (aa * bb - ab * ab)
+    def _newton(
+        self, precision: Array, error: Array, distance: Array
+    ) -> tuple[Array, Array]:
+        """Return intercept and slope (…, N) after one Newton step, H^-1 (1, d)
+        error."""
+        aa, ab, bb = np.moveaxis(precision, -1, 0)
+        step = error / (aa * bb - ab * ab)
+        intercept = self.intercept + step * (bb - ab * distance)
         slope = self.slope + step * (aa * distance - ab)
+        return intercept, np.maximum(slope, _LEAST_SLOPE)
+
+    def shift(self, z: Array, distance: Array, change: Array) -> "Calibration":
+        """Return the calibration for a reward that is larger by `change` (…): one more
+        Newton step, with today's precision."""
+        known = ~np.isnan(z)
+        by_expert = change[..., None]
+        distance = np.where(known, distance, 0.0)
+        error = np.where(known, by_expert, 0.0)
+        intercept, slope = self._newton(self.precision, error, distance)
         linear = self.intercept + self.slope * distance
-        gain = change[..., None] * (np.where(known, z, linear) - linear)
-        return self._replace(
-            intercept=self.intercept + step * (bb - ab * distance),
-            slope=np.maximum(slope, _LEAST_SLOPE),
-            evidence=np.clip(self.evidence + gain, -_MOST_EVIDENCE, _MOST_EVIDENCE),
-        )
+        gain = by_expert * (np.where(known, z, linear) - linear)
+        evidence = np.clip(self.evidence + gain, -_MOST_EVIDENCE, _MOST_EVIDENCE)
+        return self._replace(intercept=intercept, slope=slope, evidence=evidence)
 
     def rescale(self, factor: Array) -> "Calibration":
         """Return the calibration for a unit in which rewards are `factor` (…) times as
@@ -104,12 +110,9 @@ class Calibration(NamedTuple):
 
 def first_calibration(shape: tuple[int, ...]) -> Calibration:
     """Return the calibration before any reward; `shape` is (…, N)."""
-    return Calibration(
-        np.zeros(shape),
-        np.full(shape, _SLOPE),
-        np.broadcast_to(_PRIOR, (*shape, 3)).copy(),
-        np.zeros(shape),
-    )
+    precision = np.broadcast_to(_PRIOR, (*shape, 3)).copy()
+    slope = np.full(shape, _SLOPE)
+    return Calibration(np.zeros(shape), slope, precision, np.zeros(shape))
 
 
 def logits(predictions: Array) -> Array:
@@ -124,12 +127,11 @@ def logits(predictions: Array) -> Array:
 
 
 def distances(z: Array, eligible: Bools | None) -> Array:
-    """Return how far logits z (…, N, K) are from their mean over the eligible arms of
-    which the expert has an opinion; NaN stays.
+    """Return the distances of logits z (…, N, K) from their mean over the eligible arms
+    with a prediction of the expert; NaN stays.
 
     >>> distances(np.array([[1.0, 3.0, np.nan]]), None)
-    array([[-1.,  1., nan]])
-    """
+    array([[-1.,  1., nan]])"""
     known = ~np.isnan(z)
     if eligible is not None:
         known &= eligible[..., None, :]

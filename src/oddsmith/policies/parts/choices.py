@@ -1,16 +1,15 @@
-"""Choices: what the best expert's policy earns more than the best predictor's, with an
+"""Choices: the advantage of the best expert's policy over the best predictor's, with an
 interval for all times at once.
 
 Of an expert's vote over the odds, w, both w r and w (1 - r) are at least 0, and their
-means are what its policy earns and loses. For X >= 0 and λ in (0, 1), exp(λ (X - c) -
-ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 - λ) - λ, c <= 1 (Fan, Grama and Liu
+means are the reward and the loss of its policy. For X >= 0 and λ in (0, 1), exp(λ (X -
+c) - ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 - λ) - λ, c <= 1 (Fan, Grama and Liu
 2015): so sums of X and of (X - c)² bound the sum of means from below, by Ville's
-inequality at all times. A union over the λ, the experts and both sums leaves the level
-for any pair that is looked at.
+inequality at all times. A union over the λ, the experts and both sums keeps the level
+for any pair.
 
-Both are bounded from below alone. So a weight that is cut, an arm that cannot be drawn,
-and an arm that was not drawn yet make the interval wider, and never wrong.
-"""
+Both bounds are lower bounds. So a clipped weight, an arm that cannot be drawn, and an
+arm that was not drawn yet make the interval wider, and never wrong."""
 
 from collections.abc import Sequence
 from math import log
@@ -25,20 +24,20 @@ __all__ = ["CENTRE", "Choices", "LARGEST", "choices_of", "sums_of"]
 
 CENTRE = 0.5
 LARGEST = 2.0**13
-"""A vote over the odds that is larger counts as this one."""
+"""The largest vote over the odds; larger ones are clipped."""
 _LAMBDAS = 0.5 ** np.arange(1, 17)
 _COSTS = -np.log1p(-_LAMBDAS) - _LAMBDAS
-_ENOUGH = 100  # rewards, before which nothing is said
+_ENOUGH = 100  # rewards for a sentence
 _HIDDEN = 0.5  # of the weight 1 that a policy has on average if its arms are drawn
 _NAMED = 3  # hidden policies that are named
 
 
 class Choices(NamedTuple):
-    """The best policy and the best predictor, by name; what the first earns more, and a
-    95 % interval of it.
+    """The best policy and the best predictor, by name; the advantage of the first, and
+    a 95 % interval of it.
 
-    `hidden` are the experts whose arms were drawn too rarely to tell what their
-    policies earn.
+    `hidden` are the experts whose arms were drawn too rarely to estimate the reward of
+    their policies.
     """
 
     policy: str
@@ -58,9 +57,8 @@ class Choices(NamedTuple):
         0.8
         """
         width = scale.high - scale.low
-        return self._replace(
-            gap=width * self.gap, low=width * self.low, high=width * self.high
-        )
+        gap = width * self.gap
+        return self._replace(gap=gap, low=width * self.low, high=width * self.high)
 
     def __str__(self) -> str:
         """A sentence, and another one about policies that are hidden."""
@@ -98,35 +96,26 @@ class Choices(NamedTuple):
         if not self.hidden:
             return ""
         names = ", ".join(map(repr, self.hidden[:_NAMED]))
-        more = (
-            f" and {len(self.hidden) - _NAMED:,} others"
-            if len(self.hidden) > _NAMED
-            else ""
-        )
-        whose = (
-            "The arms that the policy"
-            if len(self.hidden) == 1
-            else "The arms that the policies"
-        )
-        chosen = (
-            f"{whose} of {names}{more} would choose are drawn too rarely to tell what "
-            "they earn"
-        )
+        n_more = len(self.hidden) - _NAMED
+        if n_more > 0:
+            names += f" and {n_more:,} others"
+        policies = "policy" if len(self.hidden) == 1 else "policies"
+        verb = "would choose are drawn too rarely to tell what they earn"
         return (
-            f" {chosen}: a larger gamma, floors under the odds, or an incumbent that "
-            "explores would show it."
+            f" The arms that the {policies} of {names} {verb}: a larger gamma, floors "
+            "under "
+            "the odds, or an incumbent that explores would show it."
         )
 
 
 def sums_of(weights: Array, reward: Array) -> Array:
-    """What a reward adds (…, 4, N), of votes over odds (…, N): w r, w (1 - r), and
-    their squares about the centre."""
+    """Return the increments (…, 4, N) of a reward, for votes over odds (…, N): w r,
+    w (1 - r), and their squares about the centre."""
     weights = np.minimum(weights, LARGEST)
     earned = weights * reward
     lost = weights * (1 - reward)
-    return np.stack(
-        [earned, lost, (earned - CENTRE) ** 2, (lost - CENTRE) ** 2], axis=-2
-    )
+    parts = [earned, lost, (earned - CENTRE) ** 2, (lost - CENTRE) ** 2]
+    return np.stack(parts, axis=-2)
 
 
 def choices_of(
@@ -138,31 +127,32 @@ def choices_of(
     present: Bools | None = None,
     level: float = 0.95,
 ) -> Choices:
-    """What sums (4, N) of n rewards say about the best policy beside that of the expert
-    numbered `predictor`.
+    """Compare the best policy with that of the expert numbered `predictor`, from sums
+    (4, N) of n rewards.
 
-    `present` (N,) are the experts that may be called the best. That is one that surely
-    earns more than the predictor, where there is such a one; else the one with the
-    largest weighted mean of rewards, of those that are not hidden.
-    """
+    `present` (N,) are the candidates for the best policy. It is an expert whose policy
+    surely earns more than the predictor's, if there is one; else the expert with the
+    largest weighted mean reward that is not hidden."""
     rows = max(n, 1)
-    there = np.ones(len(names), dtype=np.bool_) if present is None else present
-    doubt = log(2 * len(names) * len(_LAMBDAS) / (1 - level))
-    bounds = (
-        sums[:2, :, None] - (_COSTS * sums[2:, :, None] + doubt) / _LAMBDAS
-    ) / rows
+    n_experts = len(names)
+    there = np.ones(n_experts, dtype=np.bool_) if present is None else present
+    doubt = log(2 * n_experts * len(_LAMBDAS) / (1 - level))
+    penalty = (_COSTS * sums[2:, :, None] + doubt) / _LAMBDAS
+    bounds = (sums[:2, :, None] - penalty) / rows
     earned, lost = bounds.max(axis=-1).clip(0.0, 1.0)
     seen = sums[0] + sums[1]
-    values = np.divide(sums[0], seen, out=np.zeros(len(names)), where=seen > 0)
+    values = np.divide(sums[0], seen, out=np.zeros(n_experts), where=seen > 0)
     hidden = there & (seen < _HIDDEN * n)
     best = int(np.where(there, earned, 0.0).argmax())
     if not there[best] or earned[best] + lost[predictor] <= 1:
         known = there & ~hidden
         known[predictor] = True
         best = int(np.where(known, values, -1.0).argmax())
-        best = predictor if values[best] == values[predictor] else best
+        if values[best] == values[predictor]:
+            best = predictor
     low = float(earned[best] + lost[predictor] - 1)
     high = float(1 - lost[best] - earned[predictor])
-    gap = min(max(float(values[best] - values[predictor]), low), high)
-    unseen = tuple(name for name, unknown in zip(names, hidden, strict=True) if unknown)
+    gap = float(values[best] - values[predictor])
+    gap = min(max(gap, low), high)
+    unseen = tuple(names[place] for place in np.flatnonzero(hidden).tolist())
     return Choices(names[best], names[predictor], gap, low, high, n, unseen)

@@ -1,4 +1,4 @@
-"""Policies without contexts: what they count, and how they take a decision apart."""
+"""Policies without contexts: their counts, and the explanation of a decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,24 +43,26 @@ class OverArms(Policy):
 
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
         """Nothing is known of any arm."""
-        return CountState(
-            np.zeros((*shape, self.n_arms)), np.zeros((*shape, self.n_arms)), 0
-        )
+        none = np.zeros((*shape, self.n_arms))
+        return CountState(none, none.copy(), 0)
 
     def with_arms(
         self, state: CountState, arms: Sequence[str]
     ) -> tuple[Self, CountState]:
-        """This policy and its counts with further arms, which were never drawn."""
+        """Return this policy and its counts with further arms, which were never
+        drawn."""
         names = check_names("arms", arms)
-        missing = len(arms) - self.n_arms
-        if missing < 0:
+        n_more = len(names) - self.n_arms
+        if n_more < 0:
             raise InvalidInput(
-                f"arms must be the {self.n_arms} that there are and further ones; got "
+                f"arms must be the present {self.n_arms} and further ones; got "
                 f"{len(names)}"
             )
-        none = np.zeros((*state.pulls.shape[:-1], missing))
-        pulls, sums = (np.concatenate([counts, none], axis=-1) for counts in state[:2])
-        return replace(self, n_arms=len(names)), CountState(pulls, sums, state.learnt)
+        none = np.zeros((*state.pulls.shape[:-1], n_more))
+        pulls = np.concatenate([state.pulls, none], axis=-1)
+        sums = np.concatenate([state.sums, none], axis=-1)
+        state = CountState(pulls, sums, state.learnt)
+        return replace(self, n_arms=len(names)), state
 
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """One more reward of the drawn arm."""
@@ -79,11 +81,8 @@ class OverArms(Policy):
                 f"got {drawn.shape[:-1]}"
             )
         rewards = np.asarray(reward, dtype=np.float64)[..., None]
-        return CountState(
-            state.pulls + drawn,
-            state.sums + np.where(drawn, rewards, 0.0),
-            state.learnt + 1,
-        )
+        sums = state.sums + np.where(drawn, rewards, 0.0)
+        return CountState(state.pulls + drawn, sums, state.learnt + 1)
 
     def bounds(self, state: CountState) -> Array | None:
         """The upper confidence bounds (…, K) of optimistic policies."""
@@ -105,10 +104,6 @@ class OverArms(Policy):
     ) -> ArmExplanation:
         """What is known of every arm, whatever the context, and its odds."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
-        return ArmExplanation(
-            numbered_arms(self.n_arms),
-            "reward",
-            *self.moments(state),
-            self.bounds(state),
-            odds,
-        )
+        arms = numbered_arms(self.n_arms)
+        mean, sd = self.moments(state)
+        return ArmExplanation(arms, "reward", mean, sd, self.bounds(state), odds)

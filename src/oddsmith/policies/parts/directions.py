@@ -1,5 +1,5 @@
-"""The probability of being best under one shared belief: fixed quasi-random directions
-stand for all draws."""
+"""The probability of being best under one shared belief, from fixed quasi-random
+directions instead of draws."""
 
 from functools import lru_cache
 
@@ -27,28 +27,29 @@ def shared_best(
     seed: int,
     optimist: bool = False,
 ) -> Array:
-    """The share of n fixed directions z in which each arm of mean + S z is the largest
-    (…, K), S S = covariance.
+    """Return the share of n fixed directions z in which each arm of mean + S z is the
+    largest (…, K), S S = covariance.
 
-    A deterministic function of its arguments: approximate Thompson sampling whose odds
-    are exact, for what is drawn from is what is returned. Ties share.
+    A deterministic function of its arguments: approximate Thompson sampling with exact
+    odds, because arms are drawn from the returned odds. Ties share.
 
     >>> shared_best(np.zeros(2), np.eye(2), None, n=1024, seed=0).round(2)
-    array([0.5, 0.5])
-    """
+    array([0.5, 0.5])"""
     n_arms = means.shape[-1]
-    factor, values = _root(covariance)
-    drawn = means[..., None, :] + directions(n_arms, n, seed) @ factor
+    by_draw = means[..., None, :]
+    root, values = _root(covariance)
+    drawn = by_draw + directions(n_arms, n, seed) @ root
     if optimist:
-        drawn = np.maximum(drawn, means[..., None, :])
+        drawn = np.maximum(drawn, by_draw)
     if eligible is not None:
         drawn = np.where(eligible[..., None, :], drawn, -np.inf)
     top = drawn.max(axis=-1, keepdims=True)
     spread = np.sqrt(values[..., -1]) + np.abs(means).max(axis=-1)
     # arms that differ by rounding alone are the same
     wins = drawn >= top - 1e-9 * spread[..., None, None]
-    shares: Array = (wins / wins.sum(axis=-1, keepdims=True)).mean(axis=-2)
-    return shares
+    shares = wins / wins.sum(axis=-1, keepdims=True)
+    mean: Array = shares.mean(axis=-2)
+    return mean
 
 
 def best_rows(
@@ -69,17 +70,18 @@ def best_rows(
 
 def symmetric_root(covariance: Array) -> Array:
     """The symmetric S (…, d, d) with S S = covariance."""
-    return _root(covariance)[0]
+    root, _ = _root(covariance)
+    return root
 
 
 def _root(covariance: Array) -> tuple[Array, Array]:
     """S with S S = covariance, and the eigenvalues (…, d)."""
     values, vectors = np.linalg.eigh(covariance)
-    # below is rounding, whose root would be seen
-    values = np.where(values > 1e-13 * values[..., -1:], values, 0.0)
-    return (vectors * np.sqrt(values)[..., None, :]) @ np.swapaxes(
-        vectors, -1, -2
-    ), values
+    # smaller ones are rounding, whose root would not be small
+    least = 1e-13 * values[..., -1:]
+    values = np.where(values > least, values, 0.0)
+    scaled = vectors * np.sqrt(values)[..., None, :]
+    return scaled @ np.swapaxes(vectors, -1, -2), values
 
 
 @lru_cache(maxsize=64)
@@ -93,21 +95,21 @@ def directions(dim: int, n: int, seed: int) -> Array:
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    points = qmc.Sobol(dim, scramble=True, rng=np.random.default_rng(seed)).random(n)
-    normal: Array = ndtri(np.clip(points, 1e-12, 1 - 1e-12))
+    rng = np.random.default_rng(seed)
+    points = qmc.Sobol(dim, scramble=True, rng=rng).random(n)
+    points = np.clip(points, 1e-12, 1 - 1e-12)
+    normal: Array = ndtri(points)
     normal.setflags(write=False)
     return normal
 
 
 def check_directions(n: object, seed: object) -> None:
-    """Refuse a number of directions that is not a power of two, and what is no seed."""
+    """Refuse a number of directions that is not a power of two, and an invalid seed."""
     whole("seed", seed, low=0)
-    if (
-        isinstance(n, bool)
-        or not isinstance(n, int | np.integer)
-        or n < 2
-        or n & (n - 1)
-    ):
+    number = 0
+    if isinstance(n, int | np.integer) and not isinstance(n, bool):
+        number = int(n)
+    if number < 2 or number & (number - 1):
         raise InvalidInput(
             f"directions must be a power of two of at least 2; got {n!r}"
         )

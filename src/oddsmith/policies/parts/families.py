@@ -1,5 +1,5 @@
-"""Families of experts that differ in a parameter θ: what particles need to know of
-them."""
+"""Families of experts that differ in a parameter θ: predictions, losses and gradients,
+for particles."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -15,9 +15,9 @@ class Family(Protocol):
     """A differentiable class of experts f_θ; name it as base, write `predict`, `loss`
     and `gradient`.
 
-    Every leading axis (…) is a batch axis; M parameters are asked at once. `total` has
-    a body that goes event by event: a family that can do all events at once overrides
-    it, for it is where the time goes.
+    Every leading axis (…) is a batch axis; M parameters are evaluated at once. `total`
+    has a body that goes event by event: a family that can do all events at once
+    overrides it, because most of the time is spent there.
 
     >>> class Constant(Family):
     ...     def predict(self, theta, features):
@@ -60,11 +60,10 @@ class Family(Protocol):
         loss = np.zeros(theta.shape[:-1])
         gradient = np.zeros(theta.shape)
         for s in range(phi.shape[-2]):
-            event = phi[..., s, :], rewards[..., s]
-            loss = loss + weight[..., s, None] * self.loss(theta, *event)
-            gradient = gradient + weight[..., s, None, None] * self.gradient(
-                theta, *event
-            )
+            event = (phi[..., s, :], rewards[..., s])
+            own = weight[..., s, None]
+            loss = loss + own * self.loss(theta, *event)
+            gradient = gradient + own[..., None] * self.gradient(theta, *event)
         return loss, gradient
 
 
@@ -78,15 +77,18 @@ class LogisticFamily(Family):
     """
 
     def predict(self, theta: Array, features: Array) -> Array:
-        return _sigmoid(features @ theta.swapaxes(-1, -2))[0].swapaxes(-1, -2)
+        means, _ = _sigmoid(features @ theta.swapaxes(-1, -2))
+        return means.swapaxes(-1, -2)
 
     def loss(self, theta: Array, phi: Array, reward: Real) -> Array:
         scores = np.matvec(theta, phi)
-        loss: Array = _sigmoid(scores)[1] - np.asarray(reward)[..., None] * scores
+        _, softplus = _sigmoid(scores)
+        loss: Array = softplus - np.asarray(reward)[..., None] * scores
         return loss
 
     def gradient(self, theta: Array, phi: Array, reward: Real) -> Array:
-        excess = _sigmoid(np.matvec(theta, phi))[0] - np.asarray(reward)[..., None]
+        means, _ = _sigmoid(np.matvec(theta, phi))
+        excess = means - np.asarray(reward)[..., None]
         gradient: Array = excess[..., None] * phi[..., None, :]
         return gradient
 
@@ -95,10 +97,10 @@ class LogisticFamily(Family):
     ) -> tuple[Array, Array]:
         scores = phi @ theta.swapaxes(-1, -2)
         means, softplus = _sigmoid(scores)
-        loss = np.vecmat(weight, softplus - rewards[..., None] * scores)
-        return loss, ((means - rewards[..., None]) * weight[..., None]).swapaxes(
-            -1, -2
-        ) @ phi
+        by_event = rewards[..., None]
+        loss = np.vecmat(weight, softplus - by_event * scores)
+        excess = (means - by_event) * weight[..., None]
+        return loss, excess.swapaxes(-1, -2) @ phi
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class LinearFamily(Family):
         return (features @ theta.swapaxes(-1, -2)).swapaxes(-1, -2)
 
     def loss(self, theta: Array, phi: Array, reward: Real) -> Array:
-        loss: Array = (np.matvec(theta, phi) - np.asarray(reward)[..., None]) ** 2
+        excess = np.matvec(theta, phi) - np.asarray(reward)[..., None]
+        loss: Array = excess**2
         return loss
 
     def gradient(self, theta: Array, phi: Array, reward: Real) -> Array:
@@ -129,12 +132,14 @@ class LinearFamily(Family):
     ) -> tuple[Array, Array]:
         excess = phi @ theta.swapaxes(-1, -2) - rewards[..., None]
         loss = np.vecmat(weight, excess**2)
-        return loss, 2 * (excess * weight[..., None]).swapaxes(-1, -2) @ phi
+        weighted = excess * weight[..., None]
+        return loss, 2 * weighted.swapaxes(-1, -2) @ phi
 
 
 def _sigmoid(scores: Array) -> tuple[Array, Array]:
-    """1/(1 + exp(-s)) and ln(1 + exp s), from one exponential that cannot overflow."""
+    """Return 1/(1 + exp(-s)) and ln(1 + exp s), from one exponential that cannot
+    overflow."""
     small = np.exp(-np.abs(scores))
-    return np.where(scores >= 0, 1.0, small) / (1 + small), np.maximum(
-        scores, 0.0
-    ) + np.log1p(small)
+    means = np.where(scores >= 0, 1.0, small) / (1 + small)
+    softplus = np.maximum(scores, 0.0) + np.log1p(small)
+    return means, softplus

@@ -74,16 +74,19 @@ class Limits:
     @cached_property
     def capped(self) -> bool:
         """Whether there is a cap on an eligible arm or on a group."""
+        if self.at_most.shape[-1]:
+            return True
         below_one = self.eligible & (self.high < 1)
-        return bool(self.at_most.shape[-1] or below_one.any())
+        return bool(below_one.any())
 
     @property
     def reach_all(self) -> bool:
         """Whether floors leave room for every arm that has none."""
         full = _by_group(self.members, self.low) >= self.at_most
-        closed = (self.members & full[..., None]).any(axis=-2)
-        open_to = (self.high > 0) & ~closed & (sums(self.low) < 1)
-        return bool((open_to | (self.low > 0) | ~self.eligible).all())
+        in_full_group = (self.members & full[..., None]).any(axis=-2)
+        open_to = (self.high > 0) & ~in_full_group & (sums(self.low) < 1)
+        reached = open_to | (self.low > 0) | ~self.eligible
+        return bool(reached.all())
 
     def restrict(self, eligible: Bools) -> "Limits":
         """The bounds over these arms (…, K) alone.
@@ -97,12 +100,12 @@ class Limits:
         mask = eligible[..., None, :]
         covers = (self.members | ~mask).all(axis=-1)
         return Limits(
-            np.where(eligible, self.low, 0.0),
-            np.where(eligible, high, 0.0),
-            self.members & mask,
-            np.where(covers, 1.0, self.at_most),
-            eligible,
-            self.labels,
+            low=np.where(eligible, self.low, 0.0),
+            high=np.where(eligible, high, 0.0),
+            members=self.members & mask,
+            at_most=np.where(covers, 1.0, self.at_most),
+            eligible=eligible,
+            labels=self.labels,
         )
 
     def clip(self, propensities: Array) -> Array:
@@ -114,27 +117,29 @@ class Limits:
         check_feasible(self.low, self.high, self.eligible)
         floors = _by_group(self.members, self.low)
         above = floors > self.at_most + FEASIBLE
-        if above.any():
-            first = tuple(np.argwhere(above)[0])
-            cap = np.broadcast_to(self.at_most, floors.shape)[first]
+        if not above.any():
             raise Infeasible(
-                f"floors in {self.labels[first[-1]]} must sum to at most its cap "
-                f"{cap:.6g}; got {floors[first]:.6g} over the eligible arms: lower the "
-                "floors or raise at_most"
+                "caps must sum to at least 1 over the eligible arms; with "
+                f"{', '.join(self.labels)} they carry {1 - rest.max():.6g}: raise caps "
+                "or "
+                "at_most, or offer arms of other groups"
             )
+        first = tuple(np.argwhere(above)[0])
+        label = self.labels[first[-1]]
+        cap = np.broadcast_to(self.at_most, floors.shape)[first]
         raise Infeasible(
-            "caps must sum to at least 1 over the eligible arms; with "
-            f"{', '.join(self.labels)} they carry {1 - rest.max():.6g}: raise caps or "
-            "at_most, or offer arms of other groups"
+            f"floors in {label} must sum to at most its cap {cap:.6g}; got "
+            f"{floors[first]:.6g} over the eligible arms: lower the floors or raise "
+            "at_most"
         )
 
 
 def refuse_overlaps(members: Bools, labels: Sequence[str]) -> None:
-    """Refuse groups (G, K) of which two share an arm and neither contains the other."""
+    """Refuse groups (G, K) that share an arm, unless one contains the other."""
+    sizes = np.count_nonzero(members, axis=-1)
     for one, other in combinations(range(len(members)), 2):
         shared = np.count_nonzero(members[one] & members[other])
-        smaller = min(np.count_nonzero(members[i]) for i in (one, other))
-        if 0 < shared < smaller:
+        if 0 < shared < min(sizes[one], sizes[other]):
             raise InvalidInput(
                 f"cap_groups must be nested or disjoint; {labels[one]} and "
                 f"{labels[other]} share {shared} of their arms"
@@ -142,14 +147,13 @@ def refuse_overlaps(members: Bools, labels: Sequence[str]) -> None:
 
 
 def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
-    """The ballots (…, N, K) within the bounds; a ballot that is within them stays as it
-    is.
+    """Return the ballots (…, N, K) within the bounds; a feasible ballot is unchanged.
 
-    Each arm gets its floor. The rest goes where the ballot puts it, as far as the caps
-    allow, and what they displace goes to the arms with room that have the highest
-    values (…, N, K); ties share, and an arm without a value (NaN) comes last. A ballot
-    for the arms of the highest value becomes the feasible distribution with the highest
-    expected value. An expert without a vote (a row of 0) has none.
+    Each arm gets its floor. The rest goes to the arms of the ballot, as far as the caps
+    allow, and the excess goes to the arms with room that have the highest values (…, N,
+    K); ties share, and an arm without a value (NaN) comes last. A ballot for the arms
+    of the highest value becomes the feasible distribution with the highest expected
+    value. An expert without a vote (a row of 0) has none.
 
     >>> limits = Limits(
     ...     np.zeros(3),
@@ -159,8 +163,7 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     ...     np.ones(3, dtype=np.bool_),
     ... )
     >>> feasible_ballots(np.array([[1.0, 0, 0]]), np.array([[0.9, 0.2, 0.5]]), limits)
-    array([[0.3, 0. , 0.7]])
-    """
+    array([[0.3, 0. , 0.7]])"""
     if kernels.compiled() is None and not limits.capped:
         above_floors = _above_floors(ballots, limits.low[..., None, :])
         if above_floors is not None:
@@ -175,8 +178,9 @@ def _above_floors(ballots: Array, low: Array) -> Array | None:
     lift = np.maximum(ballots - low, 0.0)
     pace = sums(lift)
     rest = 1 - sums(low)
-    lacks = (ballots < low - FEASIBLE).any(axis=-1, keepdims=True)
-    if not (lacks & (pace >= rest) & (rest > ROUNDING)).all():
+    lacks_floor = (ballots < low - FEASIBLE).any(axis=-1, keepdims=True)
+    applies = lacks_floor & (pace >= rest) & (rest > ROUNDING)
+    if not applies.all():
         return None
     return low + rest / pace * lift
 
@@ -212,11 +216,13 @@ def _of_experts(limits: Limits) -> Limits:
 
 def _within(ballots: Array, limits: Limits) -> Bools:
     """Which ballots (…, K) are within the bounds (…), up to rounding."""
-    above = (ballots > limits.high + FEASIBLE).any(axis=-1)
-    below = (ballots < limits.low - FEASIBLE).any(axis=-1)
-    missing = np.abs(sums(ballots)[..., 0] - 1) > FEASIBLE
-    excess = _by_group(limits.members, ballots) > limits.at_most + FEASIBLE
-    within: Bools = ~(above | below | missing | excess.any(axis=-1))
+    too_high = (ballots > limits.high + FEASIBLE).any(axis=-1)
+    too_low = (ballots < limits.low - FEASIBLE).any(axis=-1)
+    total = sums(ballots)[..., 0]
+    missing = np.abs(total - 1) > FEASIBLE
+    in_groups = _by_group(limits.members, ballots)
+    excess = (in_groups > limits.at_most + FEASIBLE).any(axis=-1)
+    within: Bools = ~(too_high | too_low | missing | excess)
     return within
 
 
@@ -265,8 +271,7 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
 
 def _with_all_arms(limits: Limits) -> tuple[Bools, Array]:
     """The groups' members and caps with a last group of all arms, whose cap is 1."""
-    calls = limits.members.shape[:-2]
-    n_arms = limits.members.shape[-1]
+    *calls, _, n_arms = limits.members.shape
     all_arms = np.ones((*calls, 1, n_arms), dtype=np.bool_)
     members = np.concatenate([limits.members, all_arms], axis=-2)
     at_most = np.concatenate([limits.at_most, np.ones((*calls, 1))], axis=-1)

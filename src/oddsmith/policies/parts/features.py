@@ -1,5 +1,5 @@
-"""The features of linear policies: arrays as they are, everything that has names
-through a schema."""
+"""The features of linear policies: arrays unchanged, contexts with names through a
+schema."""
 
 from collections.abc import Sequence
 
@@ -17,32 +17,34 @@ __all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 
 
 def checked_dim(dim: object, *schemas: object) -> int:
-    """How many features there are: `dim`, or what the schemas say, their numbers and
-    a 1.
+    """Return the number of features: `dim`, or the numbers of the schemas and a 1.
 
     >>> checked_dim(3, None), checked_dim(0, Schema(numbers=("age",)))
     (3, 2)
     """
-    if wrong := [schema for schema in schemas if not isinstance(schema, Schema | None)]:
-        raise InvalidInput(f"schema must be a Schema; got {type(wrong[0]).__name__}")
-    widths = [schema.width for schema in schemas if isinstance(schema, Schema)]
-    if (
-        isinstance(dim, bool)
-        or not isinstance(dim, int | np.integer)
-        or dim < (0 if widths else 1)
-    ):
+    widths = list[int]()
+    for schema in schemas:
+        if isinstance(schema, Schema):
+            widths.append(schema.width)
+        elif schema is not None:
+            raise InvalidInput(f"schema must be a Schema; got {type(schema).__name__}")
+    size = -1
+    if isinstance(dim, int | np.integer) and not isinstance(dim, bool):
+        size = int(dim)
+    if size < (0 if widths else 1):
         raise InvalidInput(
             "dim must be a whole number of at least 1, or left out beside a schema; "
             f"got {dim!r}"
         )
-    if widths and dim not in (0, sum(widths) + 1):
+    if not widths:
+        return size
+    total = sum(widths)
+    if size not in (0, total + 1):
         raise InvalidInput(
-            f"dim must be left out beside a schema, which has {sum(widths)} numbers "
+            f"dim must be left out beside a schema, which has {total} numbers "
             f"and a 1; got {dim}"
         )
-    if widths:
-        return sum(widths) + 1
-    return int(dim)
+    return total + 1
 
 
 def read_features(
@@ -67,9 +69,9 @@ def read_features(
 
 
 def _completed(encoded: Array) -> Array:
-    return np.concatenate(
-        [np.nan_to_num(encoded, nan=0.0), np.ones((*encoded.shape[:-1], 1))], axis=-1
-    )
+    numbers = np.nan_to_num(encoded, nan=0.0)
+    ones = np.ones((*encoded.shape[:-1], 1))
+    return np.concatenate([numbers, ones], axis=-1)
 
 
 def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
@@ -81,9 +83,10 @@ def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
     ... )
     (('column 0', 'column 1'), ('city 0', 'city 1', 'constant'))
     """
-    names = [
-        name for schema in schemas if schema is not None for name in schema.columns
-    ]
+    names = list[str]()
+    for schema in schemas:
+        if schema is not None:
+            names += schema.columns
     if names:
         return (*names, "constant")
     return tuple(f"column {i}" for i in range(dim))
@@ -98,14 +101,13 @@ def named_weights(
     >>> named_weights(["a", "b"], ["age"], np.array([[0.5]]), np.array([[1.0]]))
     {'all arms': {'age': (0.5, 1.0)}}
     """
-    n = len(means)
-    given = ["all arms"] if n == 1 else [str(arm) for arm in range(n)]
-    names = arms if arms is not None and len(arms) == n else given
-    rows = (
-        zip(mean, sd, strict=True)
-        for mean, sd in zip(means.tolist(), sds.tolist(), strict=True)
-    )
-    return {
-        name: dict(zip(columns, row, strict=True))
-        for name, row in zip(names, rows, strict=True)
-    }
+    names: Sequence[str] = ["all arms"]
+    if arms is not None and len(arms) == len(means):
+        names = arms
+    elif len(means) > 1:
+        names = [str(arm) for arm in range(len(means))]
+    by_arm = {}
+    for name, mean, sd in zip(names, means.tolist(), sds.tolist(), strict=True):
+        pairs = zip(mean, sd, strict=True)
+        by_arm[name] = dict(zip(columns, pairs, strict=True))
+    return by_arm

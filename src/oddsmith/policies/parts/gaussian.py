@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.contexts.schema import Schema
-from oddsmith.core.arrays import Array, Bools, number, row_products, whole
+from oddsmith.core.arrays import Array, Bools, Real, number, row_products, whole
 from oddsmith.core.decision import Context, Decision, State, Step
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.expert_policy import check_eligible
@@ -38,8 +38,8 @@ class GaussianState(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a belief says of every arm: the features (…, K, d), the mean of θ·φ (…, K),
-    and Σφ (…, K, d)."""
+    """The belief about every arm: the features (…, K, d), the mean of θ·φ (…, K), and
+    Σφ (…, K, d)."""
 
     features: Array
     means: Array
@@ -48,10 +48,8 @@ class View(NamedTuple):
     @property
     def variances(self) -> Array:
         """φ'Σφ (…, K)."""
-        variances: Array = np.maximum(
-            np.einsum("...kd,...kd->...k", self.features, self.spread), 0.0
-        )
-        return variances
+        squares: Array = np.einsum("...kd,...kd->...k", self.features, self.spread)
+        return np.maximum(squares, 0.0)
 
     @property
     def covariance(self) -> Array:
@@ -78,14 +76,13 @@ class OverFeatures(Policy):
 
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the
     context is (…, d). With n_arms None one vector is shared and the context is a row of
-    features for each arm, (…, K, d). With a `schema`, which then says `dim`, contexts
-    are dicts, rows of data frames or frames (a row for each arm where a vector is
-    shared): missing numbers are 0, a missing category has no place, and a 1 comes last.
-    Where a vector is shared, arms may come with the call: a row is the numbers of the
-    context, then those that `arm_schema` makes of the arm's features. `update` writes
-    in place.
-    Rank-one updates keep their digits while features² · rewards / ridge stays below
-    some 1e10.
+    features for each arm, (…, K, d). With a `schema`, which then determines `dim`,
+    contexts are dicts, rows of data frames or frames (a row for each arm where a vector
+    is shared): missing numbers are 0, a missing category has no place, and a 1 comes
+    last. Where a vector is shared, arms may come with the call: a row is the numbers of
+    the context, then the numbers of the arm's features by `arm_schema`. `update` writes
+    in place. Rank-one updates keep their digits while features² · rewards / ridge stays
+    below some 1e10.
     """
 
     dim: int = 0
@@ -100,9 +97,8 @@ class OverFeatures(Policy):
     scale = "linear score"  # what θ·φ is a mean of
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "dim", checked_dim(self.dim, self.schema, self.arm_schema)
-        )
+        dim = checked_dim(self.dim, self.schema, self.arm_schema)
+        object.__setattr__(self, "dim", dim)
         if self.n_arms is not None:
             whole("n_arms", self.n_arms)
             if self.arm_schema is not None:
@@ -118,9 +114,8 @@ class OverFeatures(Policy):
     def init(self, shape: tuple[int, ...] = ()) -> GaussianState:
         """N(0, I/ridge) for every weight vector."""
         size = (*shape, self.n_arms or 1, self.dim)
-        covariance = np.broadcast_to(
-            np.eye(self.dim) / self.ridge, (*size, self.dim)
-        ).copy()
+        first = np.eye(self.dim) / self.ridge
+        covariance = np.broadcast_to(first, (*size, self.dim)).copy()
         return GaussianState(np.zeros(size), covariance, 0)
 
     def view(
@@ -133,10 +128,8 @@ class OverFeatures(Policy):
             means = row_products(features, shared_weights(state)[:, None])[..., 0]
             return View(features, means, row_products(features, state.covariance[0]))
         if self.n_arms is None:
-            spread = features @ state.covariance[..., 0, :, :]
-            return View(
-                features, (features @ state.mean[..., 0, :, None])[..., 0], spread
-            )
+            means = (features @ state.mean[..., 0, :, None])[..., 0]
+            return View(features, means, features @ state.covariance[..., 0, :, :])
         features = features[..., None, :]
         spread = (state.covariance @ features[..., None])[..., 0]
         return View(features, (state.mean * features).sum(axis=-1), spread)
@@ -145,22 +138,19 @@ class OverFeatures(Policy):
         """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
         features = read_features(context, self.schema, self.arm_schema)
         least = 1 if self.n_arms is not None else 2
-        if (
-            features.ndim < least
-            or features.shape[-1] != self.dim
-            or 0 in features.shape[-least:]
-        ):
+        own = features.shape[-least:]
+        if len(own) < least or own[-1] != self.dim or 0 in own:
             shape = f"(…, {self.dim})" if least == 1 else f"(…, K, {self.dim})"
             raise InvalidInput(f"context must have shape {shape}; got {features.shape}")
-        if not (np.abs(features) <= _LARGE).all():
-            place = int(np.argwhere(~(np.abs(features) <= _LARGE))[0][-1])
-            then = (
-                "fill it in, or give a schema=Schema(…), which reads a missing number "
-                "as 0"
-            )
+        is_valid = np.abs(features) <= _LARGE
+        if not is_valid.all():
+            column = int(np.argwhere(~is_valid)[0][-1])
             raise InvalidInput(
                 f"context must be finite numbers up to {_LARGE:g}; got others in "
-                f"column {place}: {then}"
+                "column "
+                f"{column}: fill it in, or give a schema=Schema(…), which reads a "
+                "missing "
+                "number as 0"
             )
         return features
 
@@ -182,25 +172,20 @@ class OverFeatures(Policy):
         odds."""
         view = self.view(state, context, eligible)
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
+        arms = numbered_arms(odds.shape[-1])
+        if isinstance(context, AnyOffer):
+            arms = context.arms
         upper = self.bounds(state, context, eligible)
-        arms = (
-            context.arms
-            if isinstance(context, AnyOffer)
-            else numbered_arms(odds.shape[-1])
-        )
-        return ArmExplanation(
-            arms, self.scale, view.means, np.sqrt(view.variances), upper, odds
-        )
+        sd = np.sqrt(view.variances)
+        return ArmExplanation(arms, self.scale, view.means, sd, upper, odds)
 
     def coefficients(self, state: State) -> tuple[tuple[str, ...], Array, Array]:
         """The names of the d features, and mean and standard deviation (…, G, d) of
         their weights."""
+        names = feature_names(self.dim, self.schema, self.arm_schema)
         variances = np.diagonal(state.covariance, axis1=-2, axis2=-1)
-        return (
-            feature_names(self.dim, self.schema, self.arm_schema),
-            state.mean,
-            np.sqrt(np.maximum(variances, 0.0)),
-        )
+        sds = np.sqrt(np.maximum(variances, 0.0))
+        return names, state.mean, sds
 
     def named_posterior(
         self, state: State, arms: Sequence[str] | None
@@ -208,47 +193,45 @@ class OverFeatures(Policy):
         """Mean and standard deviation of each column's weight, by arm."""
         return named_weights(arms, *self.coefficients(state))
 
-    def drawn(
+    def drawn_belief(
         self, state: GaussianState, decision: Decision
     ) -> tuple[Any, Array, Array, Array]:
-        """Where the drawn arm's belief is, its features φ (B, d), mean θ·φ (B,) and Σφ
-        (B, d), flat over batch axes."""
+        """Return the place of the drawn arm's belief, its features φ (B, d), mean θ·φ
+        (B,) and Σφ (B, d), flat over batch axes."""
         place, phi = self.place(decision, state.mean)
-        mean = state.mean.reshape(len(phi), -1, self.dim)[place]
-        covariance = state.covariance.reshape(len(phi), -1, self.dim, self.dim)[place]
-        return (
-            place,
-            phi,
-            (mean * phi).sum(axis=-1),
-            (covariance @ phi[..., None])[..., 0],
-        )
+        n = len(phi)
+        mean = state.mean.reshape(n, -1, self.dim)[place]
+        covariance = state.covariance.reshape(n, -1, self.dim, self.dim)[place]
+        spread = (covariance @ phi[..., None])[..., 0]
+        return place, phi, (mean * phi).sum(axis=-1), spread
 
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
-        """Where the drawn arm's belief is in a state whose means are (B, G, d), and its
-        features φ (B, d)."""
+        """Return the place of the drawn arm's belief in a state whose means are (B, G,
+        d), and its features φ (B, d)."""
         arms = np.asarray(decision.number, dtype=np.int64)
         batch = mean.shape[:-2]
         question = decision.question
-        if isinstance(question, Offer):  # of the other arms nothing need be known
-            drawn = question.only(int(arms))
-            return (np.zeros(1, np.int64), np.zeros(1, np.int64)), self.features(drawn)
+        if isinstance(question, Offer):  # the features of the other arms do not matter
+            features = self.features(question.only(int(arms)))
+            first = np.zeros(1, np.int64)
+            return (first, first), features
         features = self.features(question)
-        own = features.shape[-1:] if self.n_arms is not None else features.shape[-2:]
-        if arms.shape != batch or np.broadcast_shapes(
-            features.shape, (*batch, *own)
-        ) != (*batch, *own):
+        is_shared = self.n_arms is None
+        own = features.shape[-2:] if is_shared else features.shape[-1:]
+        shape = (*batch, *own)
+        if arms.shape != batch or np.broadcast_shapes(features.shape, shape) != shape:
             raise InvalidInput(
                 f"decision must have the state's batch axes {batch}; got {arms.shape}, "
                 f"{features.shape}"
             )
-        flat = np.broadcast_to(features, (*batch, *own)).reshape(
-            arms.size, -1, self.dim
-        )
-        arms, rows = arms.reshape(-1), np.arange(arms.size)
-        phi = flat[rows, arms] if self.n_arms is None else flat[:, 0]
-        return (rows, np.zeros_like(arms) if self.n_arms is None else arms), phi
+        arms = arms.reshape(-1)
+        rows = np.arange(arms.size)
+        flat = np.broadcast_to(features, shape).reshape(arms.size, -1, self.dim)
+        if is_shared:
+            return (rows, np.zeros_like(arms)), flat[rows, arms]
+        return (rows, arms), flat[:, 0]
 
-    def moved(
+    def move(
         self,
         state: GaussianState,
         place: Any,
@@ -265,3 +248,13 @@ class OverFeatures(Policy):
         root = np.sqrt(shrink)[:, None] * spread
         covariance[place] -= root[:, :, None] * root[:, None, :]
         return GaussianState(state.mean, state.covariance, state.learnt + 1)
+
+    def add_row(
+        self, state: GaussianState, decision: Decision, reward: Real, noise: float
+    ) -> GaussianState:
+        """Add one row to the drawn arm's regression, in place (Sherman and
+        Morrison)."""
+        place, phi, mean, spread = self.drawn_belief(state, decision)
+        shrink = 1 / (noise + (phi * spread).sum(axis=-1))
+        step = (np.asarray(reward).reshape(-1) - mean) * shrink
+        return self.move(state, place, step, shrink, spread)

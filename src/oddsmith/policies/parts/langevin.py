@@ -10,12 +10,12 @@ from oddsmith.policies.parts.families import Family
 
 __all__ = ["Target", "sweep"]
 
-# what Langevin moves want to be accepted (Roberts and Rosenthal 1998)
+# the best acceptance rate of Langevin moves (Roberts and Rosenthal 1998)
 _ACCEPTANCE = 0.574
 # log step per unit of acceptance: a sweep is short and must find its step at once
 _GAIN = 2.0
 # at 2, a Gaussian target of the particles' covariance is proposed without memory
-_STEPS = 1e-4, 2.0
+_STEPS = (1e-4, 2.0)
 
 
 class Target(NamedTuple):
@@ -37,7 +37,8 @@ class Target(NamedTuple):
         loss, slope = self.family.total(theta, self.phi, self.rewards, self.weight)
         away = theta - self.mean
         prior_slope = away @ self.precision
-        return -loss - 0.5 * (away * prior_slope).sum(axis=-1), -slope - prior_slope
+        distance = (away * prior_slope).sum(axis=-1)
+        return -loss - 0.5 * distance, -slope - prior_slope
 
 
 def sweep(
@@ -92,16 +93,12 @@ def sweep(
         # in the coordinates L⁻¹θ the way forth is z, the way back z + (√h/2)(drift +
         # onward)
         back = noise + 0.5 * np.sqrt(step) * (drift + onward)
-        ratio = (
-            proposed
-            - density
-            + 0.5 * ((noise**2).sum(axis=-1) - (back**2).sum(axis=-1))
-        )
+        lengths = (noise**2).sum(axis=-1) - (back**2).sum(axis=-1)
+        ratio = proposed - density + 0.5 * lengths
         accepted = threshold < ratio
         theta = np.where(accepted[:, None], proposal, theta)
         drift = np.where(accepted[:, None], onward, drift)
         density = np.where(accepted, proposed, density)
-        step = float(
-            np.clip(step * np.exp(_GAIN * (accepted.mean() - _ACCEPTANCE)), low, high)
-        )
+        excess = accepted.mean() - _ACCEPTANCE
+        step = float(np.clip(step * np.exp(_GAIN * excess), low, high))
     return theta

@@ -24,7 +24,7 @@ def laplace_step(
     >>> s.round(4), h.round(4)
     (array([0.4011]), array([0.2402]))
     """
-    # s is between them, for σ is between 0 and 1
+    # s is between them, because σ is between 0 and 1
     low = eta * (reward - 1)
     high = eta * reward
     s = (low + high) / 2
@@ -43,11 +43,10 @@ def laplace_step(
         # Newton's steps do not shrink: halve the bracket instead
         slow = size > last / 2
         last = np.where(slow, high - low, size)
-        moved = np.where(
-            slow | (newton <= low) | (newton >= high), (low + high) / 2, newton
-        )
-        # a row that is done stays, however long others of its batch take
-        s = np.where(done, s, moved)
+        outside = (newton <= low) | (newton >= high)
+        following = np.where(slow | outside, (low + high) / 2, newton)
+        # finished rows stay, while others of the batch go on
+        s = np.where(done, s, following)
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
 
@@ -78,11 +77,12 @@ class OverLogistic(OverFeatures):
     def update(
         self, state: GaussianState, decision: Decision, reward: Real
     ) -> GaussianState:
-        """Laplace for one reward: the exact mode given the belief so far, then the
-        curvature there (rank one)."""
-        place, phi, mean, spread = self.drawn(state, decision)
+        """Apply Laplace's approximation for one reward: the exact mode given the belief
+        so far, then the curvature there (rank one)."""
+        place, phi, mean, spread = self.drawn_belief(state, decision)
         variance = (phi * spread).sum(axis=-1)
         rewards = np.asarray(reward, dtype=np.float64).reshape(-1)
         s, curvature = laplace_step(mean, variance, rewards, self.eta)
-        shrink = self.eta * curvature / (1 + self.eta * curvature * variance)
-        return self.moved(state, place, s, shrink, spread)
+        precision = self.eta * curvature
+        shrink = precision / (1 + precision * variance)
+        return self.move(state, place, s, shrink, spread)

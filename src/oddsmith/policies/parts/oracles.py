@@ -61,17 +61,14 @@ class OverOracle(MultiplicativeWeights):
         """The odds that the rule makes of the oracle's predictions; the experts' own
         are the advice."""
         check_eligible(eligible)
-        predictions = checked_predictions(
-            self.experts.predict(state.experts, context), state.log_weights, eligible
-        )
-        means = predicted(self.oracle, state.log_weights, predictions)
+        log_weights = state.log_weights
+        predictions = self.experts.predict(state.experts, context)
+        predictions = checked_predictions(predictions, log_weights, eligible)
+        means = predicted(self.oracle, log_weights, predictions)
         propensities = type(self).rule(means, self.sharpness, eligible)
-        return Odds(
-            propensities,
-            predictions,
-            None,
-            state.log_weights if np.isnan(predictions).any() else None,
-        )
+        if np.isnan(predictions).any():
+            return Odds(propensities, predictions, None, log_weights)
+        return Odds(propensities, predictions)
 
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
@@ -84,30 +81,32 @@ class OverOracle(MultiplicativeWeights):
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
-    """The oracle's prediction of every arm (…, K), from the experts that have an
-    opinion on it.
+    """Return the oracle's prediction of every arm (…, K), from the experts with a
+    prediction of it.
 
-    An arm without any opinion counts as the mean of the others, and as 1/2 where no arm
+    An arm without any prediction counts as the mean of the others, and as 1/2 if no arm
     has one.
     """
     oracle = ORACLES[kind].predict
     opinions = ~np.isnan(predictions)
     if opinions.all():
         weights = np.exp(log_weights)[..., None]
-        return oracle(weights / weights.sum(axis=-2, keepdims=True), predictions)
+        shares = weights / weights.sum(axis=-2, keepdims=True)
+        return oracle(shares, predictions)
     awake = np.where(opinions, log_weights[..., None], -np.inf)
     top = awake.max(axis=-2, keepdims=True)
     weights = np.exp(awake - np.where(np.isfinite(top), top, 0.0))
     total = weights.sum(axis=-2, keepdims=True)
-    # no weight at all is left out below
-    shares = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 1.0)
+    # arms without any weight are left out below
+    shares = weights / np.where(total > 0, total, 1.0)
+    shares = np.where(total > 0, shares, 1.0)
     means = oracle(shares, np.where(opinions, predictions, 0.0))
     predictable = (total[..., 0, :] > 0) & ~np.isnan(means)
     count = predictable.sum(axis=-1, keepdims=True)
-    average = np.where(predictable, means, 0.0).sum(
-        axis=-1, keepdims=True
-    ) / np.maximum(count, 1)
-    return np.where(predictable, means, np.where(count > 0, average, 0.5))
+    known = np.where(predictable, means, 0.0).sum(axis=-1, keepdims=True)
+    average = known / np.maximum(count, 1)
+    others = np.where(count > 0, average, 0.5)
+    return np.where(predictable, means, others)
 
 
 def mixture(weights: Array, predictions: Array) -> Array:
@@ -127,26 +126,24 @@ def vovk(weights: Array, predictions: Array) -> Array:
     >>> vovk(np.array([[1.0]]), np.array([[0.3, 0.9]]))
     array([0.3, 0.9])
     """
-    return (
-        0.5
-        + (_log_mean(weights, predictions - 1) - _log_mean(weights, predictions)) / 4
-    )
+    at_one = _log_mean(weights, predictions - 1)
+    at_zero = _log_mean(weights, predictions)
+    return 0.5 + (at_one - at_zero) / 4
 
 
 def _log_mean(weights: Array, gap: Array) -> Array:
-    """ln Σ_i w_i exp(-2 gap_i²) (…, K), shifted by the nearest expert that has
+    """Return ln Σ_i w_i exp(-2 gap_i²) (…, K), shifted by the nearest expert that has
     weight."""
     exponent = np.where(weights > 0, -2 * gap**2, -np.inf)
     top = exponent.max(axis=-2, keepdims=True)
-    total: Array = (
-        np.log((weights * np.exp(exponent - top)).sum(axis=-2)) + top[..., 0, :]
-    )
+    terms = weights * np.exp(exponent - top)
+    total: Array = np.log(terms.sum(axis=-2)) + top[..., 0, :]
     return total
 
 
 class Oracle(NamedTuple):
-    """How an oracle predicts from weights and predictions, and the loss and learning
-    rate with which it weighs."""
+    """An oracle: its prediction from weights and predictions, its loss and its learning
+    rate."""
 
     predict: Callable[[Array, Array], Array]
     loss: Loss

@@ -44,9 +44,9 @@ class OverPosterior(OverFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("width", self.width, low=0, high=np.inf)
-        gamma = (
-            (0.01 if self.n_arms is None else 0.0) if self.gamma is None else self.gamma
-        )
+        gamma = self.gamma
+        if gamma is None:
+            gamma = 0.01 if self.n_arms is None else 0.0
         object.__setattr__(self, "gamma", number("gamma", gamma, low=0, high=1))
         check_directions(self.directions, self.seed)
 
@@ -74,23 +74,19 @@ class OverPosterior(OverFeatures):
     def draws(self, state: GaussianState) -> Array:
         """Fixed draws (n, d) of the weights that all arms share."""
         factor = self.width * symmetric_root(state.covariance[0])
-        return (
-            shared_weights(state)
-            + directions(self.dim, self.directions, self.seed) @ factor
-        )
+        normal = directions(self.dim, self.directions, self.seed)
+        return shared_weights(state) + normal @ factor
 
     def best(self, view: View, eligible: Bools | None) -> Array:
         """The probability of being best (…, K), before gamma."""
         if self.n_arms is not None:
-            return normal_best(
-                view.means,
-                self.width * np.sqrt(view.variances),
-                eligible,
-                optimist=self.optimist,
-            )
-        covariance = self.width**2 * view.covariance
-        n = self.directions
-        seed = self.seed
+            sds = self.width * np.sqrt(view.variances)
+            return normal_best(view.means, sds, eligible, optimist=self.optimist)
         return shared_best(
-            view.means, covariance, eligible, n=n, seed=seed, optimist=self.optimist
+            view.means,
+            self.width**2 * view.covariance,
+            eligible,
+            n=self.directions,
+            seed=self.seed,
+            optimist=self.optimist,
         )

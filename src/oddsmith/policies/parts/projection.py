@@ -15,8 +15,8 @@ __all__ = [
 ]
 
 _FEW = 64  # arms up to which plain floats are faster than arrays
-FEASIBLE = 1e-12  # by how much sums of bounds may miss 1, as the odds then do
-ROUNDING = 1e-14  # what is left of a bound, or of 1, below which it counts as used up
+FEASIBLE = 1e-12  # largest excess of a sum of bounds over 1, and of the odds
+ROUNDING = 1e-14  # room below a bound, or below 1, that counts as none
 
 
 def project(
@@ -46,12 +46,14 @@ def project(
     open_to = np.broadcast_to(mask, shape)
     alone = np.add.reduce(open_to, axis=-1, keepdims=True) == 1
     low = np.where(open_to, floors, 0.0)
-    high = np.where(open_to, np.where(alone, 1.0, caps), 0.0)
+    high = np.where(alone, 1.0, caps)
+    high = np.where(open_to, high, 0.0)
     check_feasible(low, high, open_to)
     zero = propensities == 0
     ample = sums(np.where(zero, low, high)) >= 1
     base = np.where(ample, propensities, zero)
-    return _shared(base, np.where(ample | zero, low, high), high)
+    low = np.where(ample | zero, low, high)
+    return _shared(base, low, high)
 
 
 def _shared(base: Array, low: Array, high: Array) -> Array:
@@ -61,8 +63,9 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
     while True:
         shares = np.where(free, base, 0.0)
         total = sums(shares)
+        shares = shares / np.where(total > 0, total, 1.0)
         rest = 1 - sums(np.where(free, 0.0, odds))
-        odds = np.where(free, rest * (shares / np.where(total > 0, total, 1.0)), odds)
+        odds = np.where(free, rest * shares, odds)
         below = odds < low
         above = odds > high
         beyond = below | above
@@ -70,10 +73,12 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
             return odds
         # once the others give way, those on the side that lacks more can only move
         # further beyond their bound
-        lack = sums(np.where(beyond, np.clip(odds, low, high) - odds, 0.0))
+        missing = np.clip(odds, low, high) - odds
+        lack = sums(np.where(beyond, missing, 0.0))
         below = below & (lack >= 0)
         above = above & (lack <= 0)
-        odds = np.where(below, low, np.where(above, high, odds))
+        odds = np.where(above, high, odds)
+        odds = np.where(below, low, odds)
         free = free & ~(below | above)
 
 
@@ -90,11 +95,9 @@ def _project_row(
     """Twin of `project` for one row (K,), in plain floats, to the last bit."""
     base: list[float] = propensities.tolist()
     n = len(base)
-    arms = range(len(base))
-    low, high = (
-        [*values.tolist()] if values.ndim else [values.item()] * n
-        for values in (floors, caps)
-    )
+    arms = range(n)
+    low = floors.tolist() if floors.ndim else [floors.item()] * n
+    high = caps.tolist() if caps.ndim else [caps.item()] * n
     n_open = n if eligible is None else int(np.count_nonzero(eligible))
     if n_open == 1:
         high = [1.0] * n
@@ -137,32 +140,33 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
                 lack += high[arm] - share
         if not (below or above):
             break
-        settled = (below if lack >= 0 else []) + (above if lack <= 0 else [])
-        for arm in settled:
+        at_bound = []
+        if lack >= 0:
+            at_bound += below
+        if lack <= 0:
+            at_bound += above
+        for arm in at_bound:
             odds[arm] = min(max(odds[arm], low[arm]), high[arm])
-        free = [arm for arm in free if arm not in settled]
+        free = [arm for arm in free if arm not in at_bound]
     return odds
 
 
 def check_feasible(low: Array, high: Array, open_to: Bools) -> None:
+    """Refuse floors and caps (…, K) that no distribution meets."""
     least = sums(low)[..., 0]
     most = sums(high)[..., 0]
     infeasible = (least > 1 + FEASIBLE) | (most < 1 - FEASIBLE)
     if infeasible.any():
         first = tuple(np.argwhere(infeasible)[0])
-        raise _infeasible(
-            float(least[first]),
-            float(most[first]),
-            int(np.count_nonzero(open_to[first])),
-        )
+        n_arms = int(np.count_nonzero(open_to[first]))
+        raise _infeasible(float(least[first]), float(most[first]), n_arms)
 
 
 def _infeasible(least: float, most: float, n_arms: int) -> Infeasible:
-    way = (
-        "lower the floors"
-        if least > 1
-        else f"raise the caps to {1 / n_arms:.3g} or more, or offer more arms"
-    )
+    if least > 1:
+        way = "lower the floors"
+    else:
+        way = f"raise the caps to {1 / n_arms:.3g} or more, or offer more arms"
     return Infeasible(
         f"floors must sum to at most 1 and caps to at least 1 over the eligible arms; "
         f"got {least:.6g} and {most:.6g} over {n_arms}: {way}"
@@ -235,14 +239,10 @@ def _share(total: float, base: Array, low: Array, high: Array) -> Array:
     shares = base.tolist()
     least = (low / total).tolist()
     most = (high / total).tolist()
-    reach = sum(
-        low_ if share == 0 else high_
-        for share, low_, high_ in zip(shares, least, most, strict=True)
-    )
-    if reach < 1:
-        least = [
-            low_ if share == 0 else high_
-            for share, low_, high_ in zip(shares, least, most, strict=True)
-        ]
+    top = list[float]()
+    for share, low_, high_ in zip(shares, least, most, strict=True):
+        top.append(low_ if share == 0 else high_)
+    if sum(top) < 1:
+        least = top
         shares = [float(share == 0) for share in shares]
     return np.array(_shared_row(shares, least, most)) * total
