@@ -10,7 +10,7 @@ from oddsmith.core.decision import Context, State
 from oddsmith.core.experts import Experts
 from oddsmith.core.names import check_names, wider_names
 
-__all__ = ["RecordedExperts", "RecordedAdvice"]
+__all__ = ["RecordedAdvice", "RecordedExperts"]
 
 
 class RecordedAdvice(NamedTuple):

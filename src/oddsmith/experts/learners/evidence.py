@@ -26,13 +26,13 @@ __all__ = [
     "dense",
     "learn_both",
     "learn_row",
-    "with_features",
     "mix_ridges",
     "precisions",
     "prior",
     "rescale",
     "shares",
     "start_of",
+    "with_features",
 ]
 
 _Models = TypeVar("_Models", "Regressions", "Crossed")

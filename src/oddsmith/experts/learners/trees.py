@@ -25,9 +25,9 @@ __all__ = [
     "believe",
     "density",
     "learn",
-    "trees_at",
     "replace_tree",
     "stumps",
+    "trees_at",
     "weigh",
     "with_arms",
 ]
