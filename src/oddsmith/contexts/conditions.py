@@ -25,7 +25,7 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["Condition", "Field", "parse_condition"]
 
-_LONGEST = 10_000
+_LONGEST = 2_000
 _DEEPEST = 40
 _ARM = "arm"
 _ORDERS: dict[str, Callable[[float, float], bool]] = {
