@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf, isfinite
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from oddsmith.core.arrays import Array, finite, number
 from oddsmith.core.errors import InvalidInput
@@ -69,6 +69,30 @@ class Metric:
         if self.matters is not None:
             number(self._of("matters"), self.matters, low=0, high=1e6, open_low=True)
         self._check_guardrail()
+
+    def to_json(self) -> dict[str, Any]:
+        """The declaration as JSON."""
+        settings: dict[str, Any] = asdict(self)
+        if self.high == inf:
+            settings["high"] = None
+        if self.ratio is not None:
+            settings["ratio"] = list(self.ratio)
+        return settings
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "Metric":
+        """The metric that `to_json` wrote.
+
+        >>> cost = Metric("cost", better="lower", cap=0.2)
+        >>> Metric.from_json(cost.to_json()) == cost
+        True
+        """
+        settings = dict(given)
+        if settings["high"] is None:
+            settings["high"] = inf
+        if settings["ratio"] is not None:
+            settings["ratio"] = tuple(settings["ratio"])
+        return cls(**settings)
 
     def _check_range(self) -> None:
         low = number(self._of("low"), self.low, low=-_LARGEST, high=_LARGEST)
@@ -144,14 +168,15 @@ class Metric:
         return value
 
     def scaled(self, amount: float) -> float:
-        """(min(y, C) - low) / (C - low), in [0, 1]: what bets are about."""
+        """(min(y, C) - low) / (C - low), in [0, 1]: what bets are about. A unit's total
+        below `low` counts as `low`."""
         top = self.top
-        return (min(amount, top) - self.low) / (top - self.low)
+        return (min(max(amount, self.low), top) - self.low) / (top - self.low)
 
     def scaled_column(self, amounts: Array) -> Array:
         """`scaled` of a column (T,), NaN where no amount has come."""
         top = self.top
-        scaled: Array = (finite_or_nan(amounts).clip(None, top) - self.low) / (
+        scaled: Array = (finite_or_nan(amounts).clip(self.low, top) - self.low) / (
             top - self.low
         )
         return scaled

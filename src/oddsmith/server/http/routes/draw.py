@@ -162,7 +162,8 @@ async def make(
         decision, message.unit, is_incumbent=is_incumbent
     )
     if assigned is not None:
-        decision = assigned.record(decision, message.unit)
+        page = None if slot is None or assigned.group is None else slot.slate
+        decision = assigned.record(decision, message.unit or page)
     event = DecisionMade(
         id,
         decision,

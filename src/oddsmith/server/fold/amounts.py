@@ -1,0 +1,103 @@
+"""The amounts of one decision's metrics: from its lines, in order, where in the log
+each counts, and with what."""
+
+from collections.abc import Mapping
+from math import fsum
+from typing import NamedTuple
+
+from oddsmith.server.store.events import metric_of
+from oddsmith.server.store.protocol import Line
+
+__all__ = ["Amount", "AmountAccount"]
+
+
+class Amount(NamedTuple):
+    """A step of the fold: a metric of the decision made at `made` has this `value` from
+    `position` on, in place of `before`; None where it had none."""
+
+    position: int
+    made: int
+    metric: str
+    value: float
+    before: float | None = None
+
+
+class AmountAccount:
+    """What the metrics of a decision are worth.
+
+    The amount of a metric is its last correction, else the sum of its parts. It counts
+    once the decision was shown, where it arrives; a metric with a default has that from
+    the line on that settles the reward, until an amount comes.
+
+    >>> account = AmountAccount({"revenue": 0.0})
+    >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0), settled=0)
+    >>> account.take(Line(2, "default", "a", "", 0.0, 60.0, False, None), settled=2)
+    >>> account.take(Line(3, "metric", "a", "revenue", 9.5, 70.0, False, None), 2)
+    >>> [amount[2:] for amount in account.steps]
+    [('revenue', 0.0, None), ('revenue', 9.5, 0.0)]
+    """
+
+    __slots__ = (
+        "_corrections",
+        "_defaults",
+        "_deferred",
+        "_is_settled",
+        "_made",
+        "_parts",
+        "_shown",
+        "steps",
+    )
+
+    def __init__(self, defaults: Mapping[str, float]) -> None:
+        self._defaults = defaults
+        self._made = 0
+        self._deferred = False
+        self._shown = False
+        self._is_settled = False
+        self._parts: dict[str, list[float]] = {}
+        self._corrections: dict[str, float] = {}
+        self.steps: list[Amount] = []
+
+    def take(self, line: Line, settled: int) -> None:
+        """Take the next line; `settled` is the position where the reward is settled, 0
+        before."""
+        if line.kind == "decision":
+            self._made = line.position
+            self._deferred = bool(line.deferred)
+        elif line.kind == "activation":
+            self._shown = True
+        elif line.of_metric and line.value is not None:
+            self._take_amount(line, line.value)
+        if not self._made or (self._deferred and not self._shown):
+            return
+        self._is_settled = self._is_settled or settled > 0
+        names = dict.fromkeys([*self._parts, *self._corrections])
+        if self._is_settled:
+            names |= dict.fromkeys(self._defaults)
+        for name in names:
+            self._note(line.position, name)
+
+    def _take_amount(self, line: Line, value: float) -> None:
+        name = metric_of(line.key)
+        if line.kind == "metric":
+            self._parts.setdefault(name, []).append(value)
+        else:
+            self._corrections[name] = value
+
+    def _note(self, position: int, name: str) -> None:
+        """Note a step where the amount is another one."""
+        value = self._value(name)
+        before = None
+        for step in reversed(self.steps):
+            if step.metric == name:
+                before = step.value
+                break
+        if value != before:
+            self.steps.append(Amount(position, self._made, name, value, before))
+
+    def _value(self, name: str) -> float:
+        if name in self._corrections:
+            return self._corrections[name]
+        if name in self._parts:
+            return fsum(self._parts[name])
+        return self._defaults[name]

@@ -1,0 +1,386 @@
+"""Differences between the policy and the control, folded for every metric and
+candidate.
+
+Rows wait until some are added at once; sums are whole units, so that they do not depend
+on when. What `oddsmith evaluate` computes from an export is computed here by the same
+functions, from the same rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.contexts.metrics import REWARD, Metric
+from oddsmith.core.arrays import Array
+from oddsmith.core.decision import LEAST_PROPENSITY
+from oddsmith.evaluation.exact_sums import in_units, of_units
+from oddsmith.evaluation.lift import lift_bounds, split_level
+from oddsmith.evaluation.mean_bounds import MeanBets, Sums, bets_within, running_bound
+from oddsmith.evaluation.one_look import Effect
+from oddsmith.evaluation.paired_bets import (
+    Bounds,
+    PairedRows,
+    PairedSums,
+    pair_odds,
+    row_units,
+)
+from oddsmith.server.fold.accounts import Count
+from oddsmith.server.fold.amounts import Amount
+from oddsmith.server.statistics.snapshot import pack_units, unpack_units
+from oddsmith.server.store.protocol import Draw
+
+__all__ = ["Comparison", "Differences", "POLICY"]
+
+POLICY = "policy"
+"""The candidate that is the policy itself; others are arms."""
+_CONTROL, _TARGET = 1, 0
+_MOST_ARMS = 20
+"""Candidates that are arms, at most."""
+_WAIT = 128
+_REWARD = Metric(REWARD, role="primary", high=1.0)
+
+
+class Comparison(NamedTuple):
+    """A candidate against the control in one metric, in the metric's unit; without
+    intervals where `refused` says why."""
+
+    metric: Metric
+    candidate: str
+    rows: int
+    value: float
+    control_value: float
+    difference: Effect
+    lift: Effect
+    refused: str = ""
+
+
+class _Row(NamedTuple):
+    """A row of the sums: the drawn arm, and the odds (K,) of draw, candidate and
+    control. `sign` is -1 for a row that is taken out."""
+
+    arm: int
+    odds: Array
+    target: Array
+    control: Array
+    reward: float
+    sign: int
+
+
+def _control_mean_bets() -> MeanBets:
+    return bets_within()
+
+
+def _no_bets() -> Any:
+    return np.zeros((2, len(_control_mean_bets().rates)), np.int64)
+
+
+@dataclass(slots=True)
+class _Pair:
+    """The sums of one candidate and metric: paired bets, and Σ w r, Σ u r and the bets
+    on the control's mean."""
+
+    paired: PairedSums = field(default_factory=PairedSums)
+    target: float = 0.0
+    control: float = 0.0
+    target_weight: float = 0.0
+    control_weight: float = 0.0
+    control_bets: Any = field(default_factory=_no_bets)
+
+    def copy(self) -> "_Pair":
+        """The same sums, to go on from."""
+        paired = PairedSums(self.paired.rows, self.paired.units)
+        return _Pair(
+            paired,
+            self.target,
+            self.control,
+            self.target_weight,
+            self.control_weight,
+            self.control_bets,
+        )
+
+    def add(self, rows: list[_Row]) -> None:
+        """Add rows, or take them out."""
+        for sign in (1, -1):
+            some = [row for row in rows if row.sign == sign]
+            if some:
+                self._add(some, sign)
+
+    def _add(self, rows: list[_Row], sign: int) -> None:
+        by_width: dict[int, list[_Row]] = {}
+        for row in rows:
+            by_width.setdefault(len(row.odds), []).append(row)
+        for some in by_width.values():
+            arm = np.array([row.arm for row in some])
+            odds = np.stack([row.odds for row in some])
+            target = np.stack([row.target for row in some])
+            control = np.stack([row.control for row in some])
+            reward = np.array([row.reward for row in some])
+            pairs = pair_odds(arm, odds, target, control, reward)
+            self._add_pairs(pairs, sign)
+            places = np.arange(len(some))
+            drawn = np.maximum(odds[places, arm], LEAST_PROPENSITY)
+            self._add_means(
+                target[places, arm] / drawn, control[places, arm] / drawn, reward, sign
+            )
+
+    def _add_pairs(self, pairs: PairedRows, sign: int) -> None:
+        units = row_units(pairs)
+        self.paired = PairedSums(
+            self.paired.rows + sign * len(pairs.apart), self.paired.units + sign * units
+        )
+
+    def _add_means(
+        self, target: Array, control: Array, reward: Array, sign: int
+    ) -> None:
+        self.target += sign * float(target @ reward)
+        self.control += sign * float(control @ reward)
+        self.target_weight += sign * float(target.sum())
+        self.control_weight += sign * float(control.sum())
+        units = in_units(_control_gains(control, reward)).sum(axis=1)
+        self.control_bets = self.control_bets + sign * units
+
+    def compare(self, metric: Metric, candidate: str, level: float) -> Comparison:
+        """The comparison at this level, for all looks."""
+        nothing = Effect(float("nan"), float("nan"), float("nan"))
+        rows = self.paired.rows
+        none = Comparison(metric, candidate, rows, np.nan, np.nan, nothing, nothing)
+        if rows < 2:
+            return none._replace(refused="fewer than 2 decisions have an amount")
+        if self.target_weight <= 0 or self.control_weight <= 0:
+            return none._replace(refused="no decision could have been of both sides")
+        width = metric.top - metric.low
+        target = self.target / self.target_weight
+        control = self.control / self.control_weight
+        difference_level, control_level = split_level(level)
+        low, high = self.paired.bounds(difference_level)
+        change = min(max(target - control, low), high)
+        difference = Effect(change, low, high).times(width)
+        mean = self._control_interval(control_level)
+        bounds = Bounds(metric.low + mean.low * width, metric.low + mean.high * width)
+        lift = lift_bounds(Bounds(difference.low, difference.high), bounds)
+        lowest = max(lift.low, -1.0) if metric.low >= 0 else lift.low
+        value = metric.value(target)
+        control_value = metric.value(control)
+        ratio = float("nan")
+        if control_value > 0:
+            ratio = min(max(difference.value / control_value, lowest), lift.high)
+        return none._replace(
+            value=value,
+            control_value=control_value,
+            difference=difference,
+            lift=Effect(ratio, lowest, lift.high),
+        )
+
+    def _control_interval(self, level: float) -> Bounds:
+        bets = _control_mean_bets()
+        rows = float(self.paired.rows)
+        alpha = (1 - level) / 2
+        sums = of_units(self.control_bets) + rows * bets.rates * bets.centres
+        low, loss = (
+            float(running_bound(Sums(np.asarray(rows), gains, bets), alpha))
+            for gains in sums
+        )
+        return Bounds(min(low, 1.0), max(1.0 - loss, 0.0))
+
+
+def _control_gains(weights: Array, reward: Array) -> Array:
+    """ln(1 + λ (x - c)) of bets on u r and on u (1 - r), (2, T, B)."""
+    bets = _control_mean_bets()
+    x = np.stack([weights * reward, weights * (1.0 - reward)])
+    gains: Array = np.log1p(bets.rates * (x[..., None] - bets.centres))
+    return gains
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A unit in a group: the share of the control when it came, and its totals."""
+
+    group: int
+    share: float
+    totals: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Differences:
+    """The comparisons of all candidates and metrics.
+
+    A decision counts in a metric once it has an amount of it. Where units or pages are
+    assigned to groups, a unit is one row, with the total of its amounts.
+    """
+
+    metrics: dict[str, Metric] = field(default_factory=lambda: {REWARD: _REWARD})
+    pairs: dict[tuple[str, str], _Pair] = field(default_factory=dict)
+    units: dict[str, _Unit] = field(default_factory=dict)
+    waiting: dict[tuple[str, str], list[_Row]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Mapping[str, Any]]) -> "Differences":
+        """No rows yet, of an experiment with these metrics, as JSON."""
+        read = {name: Metric.from_json(one) for name, one in metrics.items()}
+        return cls({REWARD: _REWARD} | read)
+
+    def copy(self) -> "Differences":
+        """The same, to go on from."""
+        return Differences(
+            self.metrics,
+            {key: pair.copy() for key, pair in self.pairs.items()},
+            {
+                name: _Unit(unit.group, unit.share, dict(unit.totals))
+                for name, unit in self.units.items()
+            },
+            {key: list(rows) for key, rows in self.waiting.items()},
+        )
+
+    def count(self, count: Count, drawn: Draw, arms: tuple[str, ...] | None) -> None:
+        """A reward counts, or turns into another."""
+        self._take(REWARD, count.value, count.before, drawn, arms)
+
+    def count_amount(
+        self, amount: Amount, drawn: Draw, arms: tuple[str, ...] | None
+    ) -> None:
+        """An amount of a metric counts, or turns into another."""
+        metric = self.metrics.get(amount.metric)
+        if metric is None or not metric.is_bounded:
+            return
+        self._take(amount.metric, amount.value, amount.before, drawn, arms)
+
+    def comparisons(self, level: float) -> Iterator[Comparison]:
+        """All comparisons, each at this level."""
+        now = self.copy()
+        now._settle()
+        for (name, candidate), pair in now.pairs.items():
+            yield pair.compare(now.metrics[name], candidate, level)
+
+    def _take(
+        self,
+        name: str,
+        value: float,
+        before: float | None,
+        drawn: Draw,
+        arms: tuple[str, ...] | None,
+    ) -> None:
+        if drawn.group is not None:
+            self._take_unit(name, value, before, drawn)
+            return
+        control = _control_of(drawn)
+        if control is None or drawn.holdout >= 1 or drawn.odds_drawn <= 0:
+            return
+        policy = _policy_of(drawn, control)
+        if policy is None:
+            return
+        candidates = {POLICY: policy}
+        if arms is not None and 1 < len(arms) <= _MOST_ARMS:
+            identity = np.eye(len(drawn.odds))
+            candidates |= dict(zip(arms, identity, strict=False))
+        for candidate, target in candidates.items():
+            row = _Row(drawn.number, drawn.odds, target, control, 0.0, 1)
+            self._wait((name, candidate), row, value, before)
+
+    def _take_unit(
+        self, name: str, value: float, before: float | None, drawn: Draw
+    ) -> None:
+        """A unit's total changes by the change of one of its decisions."""
+        share = drawn.holdout
+        if not 0 < share < 1:
+            return
+        group = _CONTROL if drawn.group == "control" else _TARGET
+        unit = _Unit(group, share)
+        if drawn.unit is not None:
+            unit = self.units.setdefault(drawn.unit, unit)
+        elif before is not None:
+            unit.totals[name] = before
+        total = unit.totals.get(name)
+        now = (total or 0.0) + value - (before or 0.0)
+        unit.totals[name] = now
+        odds = np.array([1 - unit.share, unit.share])
+        row = _Row(unit.group, odds, _TARGET_ODDS, _CONTROL_ODDS, 0.0, 1)
+        self._wait((name, POLICY), row, now, total)
+
+    def _wait(
+        self, key: tuple[str, str], row: _Row, value: float, before: float | None
+    ) -> None:
+        metric = self.metrics[key[0]]
+        rows = self.waiting.setdefault(key, [])
+        rows.append(row._replace(reward=metric.scaled(value)))
+        if before is not None:
+            rows.append(row._replace(reward=metric.scaled(before), sign=-1))
+        if len(rows) >= _WAIT:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Add the rows that wait."""
+        for key, rows in self.waiting.items():
+            if rows:
+                self.pairs.setdefault(key, _Pair()).add(rows)
+        self.waiting = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """What a snapshot contains of them."""
+        now = self.copy()
+        now._settle()
+        pairs = [
+            [
+                *key,
+                pair.paired.rows,
+                pair.target,
+                pair.control,
+                pair.target_weight,
+                pair.control_weight,
+                pack_units(pair.paired.units.ravel()),
+                pack_units(pair.control_bets.ravel()),
+            ]
+            for key, pair in now.pairs.items()
+        ]
+        units = [
+            [name, unit.group, unit.share, unit.totals]
+            for name, unit in now.units.items()
+        ]
+        metrics = {name: one.to_json() for name, one in now.metrics.items()}
+        return {"metrics": metrics, "pairs": pairs, "units": units}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "Differences":
+        """What `to_json` gave."""
+        read = cls.of(given["metrics"])
+        for name, candidate, rows, target, control, w, u, paired, bets in given[
+            "pairs"
+        ]:
+            units = unpack_units(paired).reshape(PairedSums().units.shape)
+            control_bets = unpack_units(bets).reshape(_no_bets().shape)
+            read.pairs[name, candidate] = _Pair(
+                PairedSums(rows, units), target, control, w, u, control_bets
+            )
+        for name, group, share, totals in given["units"]:
+            read.units[name] = _Unit(group, share, dict(totals))
+        return read
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Differences) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_TARGET_ODDS: Array = np.array([1.0, 0.0])
+_CONTROL_ODDS: Array = np.array([0.0, 1.0])
+
+
+def _control_of(drawn: Draw) -> Array | None:
+    """The odds of the control; in shadow mode those of the incumbent."""
+    if drawn.control is not None:
+        return drawn.control
+    return drawn.odds if drawn.shadow else None
+
+
+def _policy_of(drawn: Draw, control: Array) -> Array | None:
+    """What the policy would draw from: its own odds where an incumbent acted, else its
+    part of the mixture; None where that was not kept."""
+    if drawn.shadow:
+        return None if drawn.own is None else drawn.own.odds
+    if drawn.holdout == 0:
+        return drawn.odds
+    odds = (drawn.odds - drawn.holdout * control) / (1 - drawn.holdout)
+    odds = np.maximum(odds, 0.0)
+    policy: Array = odds / odds.sum()
+    return policy
