@@ -21,7 +21,6 @@ from oddsmith.evaluation.mean_bounds import (
     limited_bets,
     limited_sums,
     log_evidence,
-    row_gains,
     running_bound,
     running_sums,
 )
@@ -130,9 +129,6 @@ def test_running_bounds_by_hand_and_by_brute_force() -> None:
     )
     np.testing.assert_allclose(
         running_sums(x[None]).gains[0], gains, rtol=1e-9, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        row_gains(x, bets).sum(axis=0), gains, rtol=1e-9, atol=1e-12
     )
     grid = np.linspace(0.0, 1.0, 5001)
     evidence = [

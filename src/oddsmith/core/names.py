@@ -1,5 +1,4 @@
-"""Arms: the names of the arms, their numbers, and the mask of those that are
-eligible."""
+"""Arms: their names, their numbers, and the mask of eligible arms."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ __all__ = [
     "Arms",
     "OfferedArms",
     "arm_names",
+    "check_choice",
     "check_names",
     "count_of",
     "expert_names",
@@ -74,6 +74,22 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
     return checked
 
 
+def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices, with the most similar one.
+
+    >>> check_choice("link", "logitt", ("identity", "logit"))
+    Traceback (most recent call last):
+    oddsmith.core.errors.InvalidInput: link must be one of identity, logit; got ...
+    """
+    names = list(choices)
+    if isinstance(value, str) and value in names:
+        return
+    allowed = ", ".join(names)
+    raise InvalidInput(
+        f"{what} must be one of {allowed}; got {value!r:.60}{hint(str(value), names)}"
+    )
+
+
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that `name` is most like, small and large letters alike; None
     if it is like none of them.
@@ -92,7 +108,9 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     if close:
         return originals[close[0]]
     longer = [other for other in originals if _abbreviates(word, other)]
-    return originals[min(longer, key=len)] if longer else None
+    if longer:
+        return originals[min(longer, key=len)]
+    return None
 
 
 def count_of(n: int, noun: str, verbs: str = "") -> str:
@@ -106,7 +124,9 @@ def count_of(n: int, noun: str, verbs: str = "") -> str:
     if not verbs:
         return things
     singular, plural = verbs.split()
-    verb = singular if n == 1 else plural
+    verb = plural
+    if n == 1:
+        verb = singular
     return f"{things} {verb}"
 
 
@@ -138,7 +158,9 @@ def _is_slip(word: str, other: str) -> bool:
         return False
     if size < 3:
         return word == other
-    most = 1 if size < 8 else 2
+    most = 2
+    if size < 8:
+        most = 1
     return _slips(word, other) <= most
 
 
@@ -174,7 +196,9 @@ def hint(name: str, names: Iterable[str]) -> str:
     '; did you mean city?'
     """
     near = nearest(name, names)
-    return f"; did you mean {near}?" if near is not None else ""
+    if near is not None:
+        return f"; did you mean {near}?"
+    return ""
 
 
 def _abbreviates(word: str, other: str) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.names import hint
+from oddsmith.core.names import check_choice
 from oddsmith.evaluation.diagnostics import Diagnostics, check_rules, diagnose
 from oddsmith.evaluation.draws import ServedReport, served_as_logged
 from oddsmith.evaluation.estimators import (
@@ -68,33 +68,44 @@ def whole_slates(log: Log, target: object) -> Terms:
     """
     rows = rows_of(log, target)
     kept, slates = _complete(log, rows)
-    weights = np.ones((int(slates.number.max()) + 1, int(slates.place.max())))
+    n = int(slates.number.max()) + 1
+    slots = int(slates.place.max())
+    weights = np.ones((n, slots))
     missing = np.zeros_like(weights)
     where = (slates.number, slates.place - 1)
     weights[where] = rows.weights[kept]
     missing[where] = rows.missing[kept]
     whole = weights.prod(axis=1)
-    n, slots = weights.shape
     rounding = None
     if rows.rounding is not None:
         largest = np.ones_like(weights)
-        largest[where] = (rows.weights + rows.rounding)[kept]
+        most = rows.weights + rows.rounding
+        largest[where] = most[kept]
         rounding = largest.prod(axis=1) - whole
-    before = np.cumprod(np.insert(weights[:, :-1], 0, 1.0, axis=1), axis=1)
+    # the product of the weights of the slots before each
+    earlier = np.insert(weights[:, :-1], 0, 1.0, axis=1)
+    before = np.cumprod(earlier, axis=1)
     # of the target's own slates, as the weights count them
     lost = np.minimum((before * missing).sum(axis=1), 1.0)
     reward = slates.means(rows.reward[kept])
     gain = whole * reward
+    least = None
+    if rows.least is not None:
+        least = rows.least**slots
+    extremes = partial(Extremes, whole, np.zeros(n), np.ones(n))
+    filled = (1.0 - lost)[:, None]
+    drawn = DrawnOdds(filled, whole, reward)
+    bets = Bets(gain, whole - gain, 0.0, 1.0)
     return Terms(
         name="ips of whole slates",
         values=gain,
         missing=lost,
         weights=whole,
         rounding=rounding,
-        least=None if rows.least is None else rows.least**slots,
-        bets=Bets(gain, whole - gain, 0.0, 1.0),
-        drawn=DrawnOdds((1.0 - lost)[:, None], whole, reward),
-        extremes=partial(Extremes, whole, np.zeros(n), np.ones(n)),
+        least=least,
+        bets=bets,
+        drawn=drawn,
+        extremes=extremes,
         unit="slate",
     )
 
@@ -106,8 +117,11 @@ def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
     Refused where a slot is not in the log.
     """
     n = len(log)
-    slates = slates_of(log) or Slates(np.arange(n), np.ones(n, np.int64))
-    missing = np.bincount(slates.number, weights=np.isnan(log.reward))
+    slates = slates_of(log)
+    if slates is None:
+        slates = Slates(np.arange(n), np.ones(n, np.int64))
+    is_missing = np.isnan(log.reward)
+    missing = np.bincount(slates.number, weights=is_missing)
     waiting = missing[slates.number] > 0
     if waiting.all():
         raise InvalidInput(
@@ -117,12 +131,15 @@ def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
     is_beyond = slates.place > sizes
     if is_beyond.any():
         row = int(np.argmax(is_beyond))
+        slate = log.slate[row]
+        place = slates.place[row]
         raise InvalidInput(
-            f"whole slates need all their slots; slate {log.slate[row]!r:.40} has slot "
-            f"{slates.place[row]}, and {sizes[row]} slots in all"
+            f"whole slates need all their slots; slate {slate!r:.40} has slot {place}, "
+            f"and {sizes[row]} slots in all"
         )
-    _, numbers = np.unique(slates.number[~waiting], return_inverse=True)
-    return ~waiting[rows.known], Slates(numbers, slates.place[~waiting])
+    is_complete = ~waiting
+    _, numbers = np.unique(slates.number[is_complete], return_inverse=True)
+    return is_complete[rows.known], Slates(numbers, slates.place[is_complete])
 
 
 Answer = Estimate | str
@@ -179,10 +196,13 @@ class Assessment:
         """Whether any estimator that weighs rows has an answer: dm is a model's
         opinion, no more."""
         for answers in self.answers.values():
-            if any(has_value(one) for name, one in answers.items() if name != "dm"):
+            for name, one in answers.items():
+                if name != "dm" and has_value(one):
+                    return True
+        for slot in self.slots.values():
+            if not isinstance(slot, str) and slot.has_answers:
                 return True
-        slots = [slot for slot in self.slots.values() if not isinstance(slot, str)]
-        return any(slot.has_answers for slot in slots)
+        return False
 
 
 def has_value(answer: Answer) -> bool:
@@ -237,11 +257,7 @@ def assess(
             f"{list(targets)}"
         )
     names = [LOGGED, *targets]
-    if baseline not in names:
-        raise InvalidInput(
-            f"baseline must be one of {', '.join(names)}; got {baseline!r}"
-            f"{hint(str(baseline), names)}"
-        )
+    check_choice("baseline", baseline, names)
     if floor is not None:
         number("floor", floor, low=0, high=1, open_low=True)
     if whole and slates_of(log) is None:
@@ -255,10 +271,12 @@ def assess(
     if whole:
         for name, odds in targets.items():
             of_slates[name] = _whole(log, odds, settings)
+    served = _check_served(by_place(log), floor)
+    slots = _by_slot(log, targets, question)
     return replace(
         found,
-        served=_check_served(by_place(log), floor),
-        slots=_by_slot(log, targets, question),
+        served=served,
+        slots=slots,
         whole=of_slates,
     )
 
@@ -302,11 +320,11 @@ def _assess_rows(
             if question.baseline in sides and len(sides) > 1:
                 differences[estimator] = _differences(sides, question)
             bar.advance()
-    diagnostics = {
-        name: diagnose(next(iter(own_terms.values())))
-        for name, own_terms in terms.items()
-        if own_terms
-    }
+    diagnostics = {}
+    for name, by_estimator in terms.items():
+        if by_estimator:
+            some = next(iter(by_estimator.values()))
+            diagnostics[name] = diagnose(some)
     return Assessment(
         log=log,
         targets=dict(targets),
@@ -332,11 +350,15 @@ def _by_slot(
         rows = np.flatnonzero(log.slot == slot)
         own = log[rows]
         # odds and predictions are as wide as the most arms that a row of these offers
-        width = None if own.offered is None else own.n_arms
+        width = None
+        if own.offered is not None:
+            width = own.n_arms
         try:
             odds = {}
             for name, table in targets.items():
-                of_rows = table if np.ndim(table) == 1 else np.asarray(table)[rows]
+                of_rows = table
+                if np.ndim(table) != 1:
+                    of_rows = np.asarray(table)[rows]
                 odds[name] = of_rows[..., :width]
             predictions = question.predictions
             if predictions is not None:
@@ -353,7 +375,9 @@ def _whole(log: Log, odds: Array, settings: Any) -> Answer:
     those of all its slots together."""
     floor = settings["floor"]
     if floor is not None:
-        slots = 1 if log.slot is None else int(log.slot.max())
+        slots = 1
+        if log.slot is not None:
+            slots = int(log.slot.max())
         floor = floor**slots
     try:
         return estimate(whole_slates(log, odds), **settings | {"floor": floor})
@@ -367,7 +391,9 @@ def _estimators(
     """What makes each estimator's terms of one target; odds and predictions are checked
     once, for all of them."""
     rows = rows_of(log, odds)
-    makers = {name: partial(make, log, rows) for name, make in _PLAIN.items()}
+    makers = {}
+    for name, make in _PLAIN.items():
+        makers[name] = partial(make, log, rows)
     if question.predictions is None:
         return makers
     dm(log, rows, question.predictions)
@@ -388,7 +414,8 @@ def _unbiased_terms(
     """The terms of the targets that have an answer of this estimator, without bias."""
     found = {}
     for name, own in terms.items():
-        if has_value(answers[name].get(estimator, "")) and own[estimator].unbiased:
+        answer = answers[name].get(estimator, "")
+        if has_value(answer) and own[estimator].unbiased:
             found[name] = own[estimator]
     return found
 
@@ -410,7 +437,9 @@ def _check_served(log: Log, floor: float | None) -> ServedReport | str:
     try:
         return served_as_logged(log, floor=floor or 0.0)
     except InvalidInput as error:
-        return str(error) if floor is None else _check_served(log, None)
+        if floor is None:
+            return str(error)
+        return _check_served(log, None)
 
 
 def in_units(found: Assessment, scale: RewardScale) -> Assessment:
@@ -435,20 +464,24 @@ def in_units(found: Assessment, scale: RewardScale) -> Assessment:
     width = scale.high - scale.low
     slots: dict[int, Assessment | str] = {}
     for slot, own in found.slots.items():
-        slots[slot] = own if isinstance(own, str) else in_units(own, scale)
+        if not isinstance(own, str):
+            own = in_units(own, scale)
+        slots[slot] = own
+    differences = {}
+    for estimator, answers in found.differences.items():
+        differences[estimator] = _answers_in_units(answers, 0.0, width)
+    logged = _estimate_in_units(found.logged, low, width)
+    in_scale = {}
+    for target, answers in found.answers.items():
+        in_scale[target] = _answers_in_units(answers, low, width)
+    whole = _answers_in_units(found.whole, low, width)
     return replace(
         found,
-        logged=_estimate_in_units(found.logged, low, width),
-        answers={
-            target: _answers_in_units(answers, low, width)
-            for target, answers in found.answers.items()
-        },
-        differences={
-            estimator: _answers_in_units(answers, 0.0, width)
-            for estimator, answers in found.differences.items()
-        },
+        logged=logged,
+        answers=in_scale,
+        differences=differences,
         slots=slots,
-        whole=_answers_in_units(found.whole, low, width),
+        whole=whole,
         scale=scale,
     )
 
@@ -456,10 +489,12 @@ def in_units(found: Assessment, scale: RewardScale) -> Assessment:
 def _answers_in_units(
     answers: dict[str, Answer], low: float, width: float
 ) -> dict[str, Answer]:
-    return {
-        name: one if isinstance(one, str) else _estimate_in_units(one, low, width)
-        for name, one in answers.items()
-    }
+    in_scale = {}
+    for name, one in answers.items():
+        if not isinstance(one, str):
+            one = _estimate_in_units(one, low, width)
+        in_scale[name] = one
+    return in_scale
 
 
 def _estimate_in_units(one: Estimate, low: float, width: float) -> Estimate:

@@ -59,7 +59,8 @@ def log_wealth(
     more = _log_wealth(other_column, safe_mean, looks, _LIMITED_FRACTIONS)
     # limit - y has no mean below 0, so these are refuted without any row
     more = np.where(possible[..., None], more, np.inf)
-    return np.asarray(np.logaddexp(own, more) - np.log(2.0))
+    joint = np.logaddexp(own, more)
+    return np.asarray(joint - np.log(2.0))
 
 
 def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
@@ -70,19 +71,23 @@ def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
     looks = -(-steps // every)
     # at the end, bets that change nothing
     excess = np.zeros((*x.shape[:-1], looks * every))
-    np.divide(x, mean[..., None], out=excess[..., :steps])
-    excess[..., :steps] -= 1.0
+    ratios = excess[..., :steps]
+    np.divide(x, mean[..., None], out=ratios)
+    ratios -= 1.0
     total = np.full((*x.shape[:-1], looks), -np.inf)
     for fraction in fractions:
         factors = 1.0 + fraction * excess
         if every > 1:
             for _ in range(_DOUBLINGS):
-                factors = factors[..., ::2] * factors[..., 1::2]
+                even = factors[..., ::2]
+                odd = factors[..., 1::2]
+                factors = even * odd
             logs = np.log(factors).reshape(*total.shape, -1)
             growth = logs.sum(axis=-1)
         else:
             growth = np.log(factors)
-        np.logaddexp(total, np.cumsum(growth, axis=-1), out=total)
+        own = np.cumsum(growth, axis=-1)
+        np.logaddexp(total, own, out=total)
     total -= np.log(len(fractions))
     return total
 
@@ -113,9 +118,11 @@ def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array
     counts = np.arange(1, x.shape[-1] + 1)
     needed = -np.log(alpha)
     # at the largest running mean the wealth has never been above 1
-    high = (np.cumsum(x, axis=-1) / counts).max(axis=-1)
+    means = np.cumsum(x, axis=-1) / counts
+    high = means.max(axis=-1)
     if limited is not None:
-        others = (np.cumsum(limited.y, axis=-1) / counts).min(axis=-1)
+        other_means = np.cumsum(limited.y, axis=-1) / counts
+        others = other_means.min(axis=-1)
         high = np.maximum(high, limited.total - others)
     low = np.zeros_like(high)
     for _ in range(_HALVINGS):

@@ -121,8 +121,9 @@ class CalibrationMonitor:
     def init(self, shape: tuple[int, ...] = ()) -> CalibrationState:
         """No bets yet: every wealth is 1; with batch axes `shape`."""
         each = (*shape, len(self.names))
+        log_wealth = np.zeros((*each, _DIRECTIONS, len(STAKES)))
         return CalibrationState(
-            log_wealth=np.zeros((*each, _DIRECTIONS, len(STAKES))),
+            log_wealth=log_wealth,
             log_peak=np.zeros(each),
             scale=np.zeros(each),
             losses=np.zeros(each),
@@ -150,7 +151,8 @@ class CalibrationMonitor:
         much faster."""
         checked = np.asarray(check_rewards(decisions, rewards))
         shape = (len(checked), *state.log_peak.shape)
-        return self._fold(state, self._advice(decisions.advice, shape), checked)
+        advice = self._advice(decisions.advice, shape)
+        return self._fold(state, advice, checked)
 
     def report(self, state: CalibrationState) -> CalibrationReport:
         """What the rewards say so far, of a state without batch axes."""
@@ -166,9 +168,10 @@ class CalibrationMonitor:
         scored = state.scored > 0
         unknown = np.full(n, np.nan)
         losses = np.divide(state.losses, state.scored, where=scored, out=unknown)
+        e_values = np.exp(np.minimum(log_e_values, _LARGEST))
         report = CalibrationReport(
             names=names,
-            e_values=np.exp(np.minimum(log_e_values, _LARGEST)),
+            e_values=e_values,
             refuted=refuted,
             losses=losses,
             best=None,
@@ -179,20 +182,28 @@ class CalibrationMonitor:
         if not scored.any():
             return report
         known = np.flatnonzero(scored)
-        best = int(known[np.argmin(losses[known])])
+        best = int(known[losses[known].argmin()])
         p_value = exp(-state.log_peak[best])
-        p_text = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
+        p_text = "p < 0.000001"
+        if p_value >= 1e-6:
+            p_text = f"p = {p_value:.2g}"
         consistent = not refuted[best]
-        standing = "consistent with the rewards" if consistent else "refuted"
+        standing = "refuted"
+        if consistent:
+            standing = "consistent with the rewards"
         count = int((~refuted).sum())
-        verb = "withstands" if count == 1 else "withstand"
+        verb = "withstand"
+        if count == 1:
+            verb = "withstands"
+        name = names[best]
+        loss = losses[best]
         sentence = (
             f"{count} of {n} experts {verb} the test at level {self.alpha:g} after "
-            f"{state.learnt} rewards; the best, {names[best]!r} with mean loss "
-            f"{losses[best]:.4g}, is {standing} ({p_text})."
+            f"{state.learnt} rewards; the best, {name!r} with mean loss {loss:.4g}, is "
+            f"{standing} ({p_text})."
         )
         return report._replace(
-            best=names[best], consistent=consistent, number=p_value, sentence=sentence
+            best=name, consistent=consistent, number=p_value, sentence=sentence
         )
 
     def _advice(self, advice: Array | None, shape: tuple[int, ...]) -> Array:
@@ -200,9 +211,10 @@ class CalibrationMonitor:
         be mean rewards."""
         if advice is None or advice.shape != shape:
             got = None if advice is None else advice.shape
+            n = len(self.names)
             raise InvalidInput(
-                f"decision must carry advice of the {len(self.names)} experts, shape "
-                f"{shape}; got {got}"
+                f"decision must carry advice of the {n} experts, shape {shape}; got "
+                f"{got}"
             )
         outside = (advice < 0) | (advice > 1)
         if outside.any():
@@ -217,7 +229,8 @@ class CalibrationMonitor:
     def _fold(
         self, state: CalibrationState, advice: Array, rewards: Array
     ) -> CalibrationState:
-        rows = max(1, _BLOCK // max(1, state.log_wealth.size))
+        size = max(1, state.log_wealth.size)
+        rows = max(1, _BLOCK // size)
         for start in range(0, len(rewards), rows):
             block = slice(start, start + rows)
             state = self._learn(state, advice[block], rewards[block])
@@ -243,13 +256,16 @@ class CalibrationMonitor:
         growth[0] += state.log_wealth
         log_wealth = np.cumsum(growth, axis=0, out=growth)
         peak = _log_e_values(log_wealth).max(axis=0)
+        scored = state.scored + awake.sum(axis=0)
+        log_peak = np.maximum(state.log_peak, peak)
+        learnt = state.learnt + len(rewards)
         return CalibrationState(
             log_wealth=log_wealth[-1].copy(),
-            log_peak=np.maximum(state.log_peak, peak),
+            log_peak=log_peak,
             scale=scale,
             losses=state.losses + losses.sum(axis=0),
-            scored=state.scored + awake.sum(axis=0),
-            learnt=state.learnt + len(rewards),
+            scored=scored,
+            learnt=learnt,
         )
 
     def _losses(self, mean: Array, rewards: Array, awake: Bools) -> Array:
@@ -298,9 +314,10 @@ def check_calibration(
             "column advice: must be there to check what experts predicted; got none"
         )
     n = rows.advice.shape[1]
-    own_names = (
-        numbered_experts(n) if names is None else check_names("names", names, n=n)
-    )
+    if names is None:
+        own_names = numbered_experts(n)
+    else:
+        own_names = check_names("names", names, n=n)
     monitor = CalibrationMonitor(own_names, loss, alpha)
     advice = monitor._advice(rows.advice, (len(rows), n))
     return monitor.report(monitor._fold(monitor.init(), advice, rows.reward))
@@ -314,8 +331,12 @@ def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Arr
     infinite difference is ±1.
     """
     sure = np.isinf(if_one) | np.isinf(if_zero)
-    sign = np.isinf(if_one).astype(np.float64) - np.isinf(if_zero)
-    own = np.where(sure, 0.0, if_one) - np.where(sure, 0.0, if_zero)
+    upper = np.isinf(if_one)
+    lower = np.isinf(if_zero)
+    sign = upper.astype(np.float64) - lower
+    own_one = np.where(sure, 0.0, if_one)
+    own_zero = np.where(sure, 0.0, if_zero)
+    own = own_one - own_zero
     largest_so_far = np.maximum.accumulate(np.abs(own), axis=0)
     largest = np.maximum(largest_so_far, scale)
     scaled = own / np.where(largest > 0, largest, 1.0)
@@ -325,6 +346,7 @@ def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Arr
 def _log_e_values(log_wealth: Array) -> Array:
     """ln of the mean wealth over all bets (…, N)."""
     top = log_wealth.max(axis=(-2, -1), keepdims=True)
-    mean = np.exp(log_wealth - top).mean(axis=(-2, -1))
+    wealth = np.exp(log_wealth - top)
+    mean = wealth.mean(axis=(-2, -1))
     log_e_values: Array = np.log(mean) + top[..., 0, 0]
     return log_e_values

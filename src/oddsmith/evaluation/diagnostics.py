@@ -91,7 +91,8 @@ def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
     if floor not in known:
         found = _diagnose(per_slate(terms), floor)
         deflation = _deflation(terms, floor)
-        known[floor] = found._replace(deflation=deflation, rounding=_rounding(terms))
+        rounding = _rounding(terms)
+        known[floor] = found._replace(deflation=deflation, rounding=rounding)
     return known[floor]
 
 
@@ -103,7 +104,9 @@ def _rounding(terms: Terms) -> float:
     if rounding is None:
         return 0.0
     most = float(rounding.mean())
-    return 0.0 if most < ROUNDED else most
+    if most < ROUNDED:
+        return 0.0
+    return most
 
 
 def _deflation(terms: Terms, floor: float | None) -> float | None:
@@ -116,7 +119,9 @@ def _deflation(terms: Terms, floor: float | None) -> float | None:
     if terms.parts is not None:
         sides = [_deflation(part, floor) for part in terms.parts]
         known = [side for side in sides if side is not None]
-        return max(known) if len(known) == len(sides) else None
+        if len(known) == len(sides):
+            return max(known)
+        return None
     if terms.weights is None:
         return 1.0
     expected = 1.0 - terms.missing - ROUNDED
@@ -135,16 +140,21 @@ def _evidence(log_money: Array) -> float:
 
 def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
     if terms.parts is not None:
-        own, other = (diagnose(part, floor) for part in terms.parts)
+        first, second = terms.parts
+        own = diagnose(first, floor)
+        other = diagnose(second, floor)
         worse = max(own, other, key=_excess)
+        largest_share = max(own.largest_share, other.largest_share)
+        missing = max(own.missing, other.missing)
+        inflation = max(own.inflation, other.inflation)
         return Diagnostics(
             n=len(terms),
             ess=min(own.ess, other.ess),
-            largest_share=max(own.largest_share, other.largest_share),
-            missing=max(own.missing, other.missing),
+            largest_share=largest_share,
+            missing=missing,
             mean_weight=worse.mean_weight,
             weight_error=worse.weight_error,
-            inflation=max(own.inflation, other.inflation),
+            inflation=inflation,
             unit=terms.unit,
         )
     n = len(terms)
@@ -158,22 +168,29 @@ def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
         ess = n / squares
         share = terms.heaviest / n
-        spread = sqrt(max(0.0, squares - (1.0 - missing) ** 2))
+        mass = 1.0 - missing
+        spread = sqrt(max(0.0, squares - mass**2))
     else:
         total = float(weights.sum())
         squares = float((weights**2).mean())
-        ess = total**2 / (n * squares) if squares > 0 else 0.0
-        share = float(weights.max()) / total if total > 0 else 1.0
+        ess = 0.0
+        if squares > 0:
+            ess = total**2 / (n * squares)
+        share = 1.0
+        if total > 0:
+            share = float(weights.max()) / total
         spread = float(weights.std())
     log_money = log_wealth(weights, np.array(1.0 + ROUNDED), looks=1)
+    inflation = _evidence(log_money[-1])
+    weight_error = spread / sqrt(n)
     return Diagnostics(
         n=n,
         ess=ess,
         largest_share=share,
         missing=missing,
         mean_weight=float(weights.mean()),
-        weight_error=spread / sqrt(n),
-        inflation=_evidence(log_money[-1]),
+        weight_error=weight_error,
+        inflation=inflation,
         unit=terms.unit,
     )
 
@@ -225,7 +242,8 @@ def _far_off(one: Diagnostics) -> str:
         cause = ", unless what the target draws is hardly ever drawn"
     error = ERRORS * one.weight_error
     digits = ""
-    if error < ROUNDED and abs(one.mean_weight - 1 + one.missing) < _DIGITS:
+    excess = abs(one.mean_weight - 1 + one.missing)
+    if error < ROUNDED and excess < _DIGITS:
         digits = (
             f", or {ROUNDED:g} for odds that were rounded: write them with more digits"
         )
@@ -266,8 +284,10 @@ def _proven_off(one: Diagnostics) -> str:
         "often than for others"
     )
     if one.deflation is None:
-        light = one.ess >= ESS and one.largest_share <= SHARE
-        if not light or short <= max(ERRORS * one.weight_error, ROUNDED):
+        has_rows = one.ess >= ESS
+        light = has_rows and one.largest_share <= SHARE
+        noise = max(ERRORS * one.weight_error, ROUNDED)
+        if not light or short <= noise:
             return ""
         mean = f"{one.mean_weight:.4g} ± {one.weight_error:.2g}"
         return (
@@ -275,9 +295,10 @@ def _proven_off(one: Diagnostics) -> str:
             "the target draws, give floor, or log the odds of all arms"
         )
     if one.deflation >= EVIDENCE:
+        mass = 1 - one.missing
         return (
-            f"the mean weight is below {1 - one.missing:.4g} (e-value "
-            f"{one.deflation:.2g}, {allowed}), {cause}"
+            f"the mean weight is below {mass:.4g} (e-value {one.deflation:.2g}, "
+            f"{allowed}), {cause}"
         )
     return ""
 
@@ -298,4 +319,5 @@ def _excess(one: Diagnostics) -> float:
     """How far the mean weight is off, as a multiple of what is allowed."""
     distance = abs(one.mean_weight - (1 - one.missing))
     off = max(0.0, distance - one.rounding)
-    return max(off / OFF, off / max(ERRORS * one.weight_error, ROUNDED))
+    noise = max(ERRORS * one.weight_error, ROUNDED)
+    return max(off / OFF, off / noise)

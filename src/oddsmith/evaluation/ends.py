@@ -37,7 +37,8 @@ def moments(values: Array, more: Array) -> Moments:
     `more` (…)."""
     n = values.shape[-1] + 1
     mean = (values.sum(axis=-1) + more) / n
-    squares = np.square(values - mean[..., None]).sum(axis=-1)
+    distances = values - mean[..., None]
+    squares = np.square(distances).sum(axis=-1)
     variance = (squares + (more - mean) ** 2) / n
     return Moments(n, mean, variance)
 
@@ -50,7 +51,9 @@ def normal_interval(
     z = NormalDist().inv_cdf((1 + level) / 2)
     low = moments(values, ends[0])
     high = moments(values, ends[1])
-    return low.mean - z * low.error, high.mean + z * high.error
+    low_end = low.mean - z * low.error
+    high_end = high.mean + z * high.error
+    return low_end, high_end
 
 
 def beta_interval(
@@ -122,7 +125,9 @@ def studentised(
     of_high = _errors(terms, high_end, seed, resamples)
     above = np.quantile(of_low, (1 + level) / 2, method="inverted_cdf")
     below = np.quantile(of_high, (1 - level) / 2, method="inverted_cdf")
-    return float(low.mean - above * low.error), float(high.mean - below * high.error)
+    least = low.mean - above * low.error
+    most = high.mean - below * high.error
+    return float(least), float(most)
 
 
 def _errors(terms: Terms, more: float, seed: int, resamples: int) -> Array:
@@ -146,7 +151,9 @@ def _linear(terms: Terms, more: float) -> tuple[Array, Array | None]:
     top = values - values.mean()
     bottom = None
     if terms.ratio and terms.weights is not None:
-        weight = terms.weights.max() if terms.heaviest is None else terms.heaviest
+        weight = terms.heaviest
+        if weight is None:
+            weight = terms.weights.max()
         weights = np.append(terms.weights, weight)
         bottom = weights / weights.mean()
     if n <= _GROUPS:
@@ -174,7 +181,8 @@ def _resample(
         below = bottom[rows]
         mean = np.maximum(below.mean(axis=1), 1e-300)
         distance = residuals.mean(axis=1) / mean
-        residuals = (residuals - distance[:, None] * below) / mean[:, None]
+        residuals -= distance[:, None] * below
+        residuals /= mean[:, None]
     variance = np.square(residuals, out=residuals).mean(axis=1)
     errors = np.sqrt(variance / n)
     # a resample without spread is infinitely far, or nowhere

@@ -105,7 +105,8 @@ def best_setting(
         shrunk = shrinkage.shrink(setting, weights)
         difference = weights - shrunk
         lost = difference * residual
-        likely_bias = float(abs(lost.mean()) + lost.std() / np.sqrt(n))
+        noise = lost.std() / np.sqrt(n)
+        likely_bias = float(abs(lost.mean()) + noise)
         bias = min(_largest_bias(shrinkage, setting, rows, difference), likely_bias)
         variance = (base + shrunk * residual).var() / n
         errors.append(variance + bias**2)
@@ -123,7 +124,8 @@ def _largest_bias(
     shrunk = shrinkage.shrink(setting, ratios)
     zeros = np.zeros_like(ratios)
     factors = np.divide(shrunk, ratios, out=zeros, where=ratios > 0)
-    return float((rows.target * (1 - factors)).sum(axis=1).mean())
+    lost_mass = (rows.target * (1 - factors)).sum(axis=1)
+    return float(lost_mass.mean())
 
 
 def ips(log: Log, target: object) -> Terms:
@@ -155,7 +157,8 @@ def snips(log: Log, target: object) -> Terms:
             "snips needs a row whose arm the target would draw; got none: all weights "
             "are 0"
         )
-    value = float(weights @ rows.reward / weights.sum())
+    gain = weights @ rows.reward
+    value = float(gain / weights.sum())
     shrink = partial(np.multiply, 1 / mean)
     return _weighted("snips", rows, _constant(rows, value), shrink, ratio=True)
 
@@ -245,13 +248,15 @@ def logged(log: Log) -> Terms:
     known = rewarded_rows(log)
     rewards = known.reward
     n = len(rewards)
+    drawn = DrawnOdds(None, np.ones(n), rewards)
+    bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
     return Terms(
         "logged",
         rewards,
         np.zeros(n),
-        bets=Bets(rewards, 1.0 - rewards, 0.0, 1.0),
+        bets=bets,
         reach=1.0,
-        drawn=DrawnOdds(None, np.ones(n), rewards),
+        drawn=drawn,
         slates=slates_of(known),
     )
 
@@ -274,20 +279,24 @@ def _constant(rows: Rows, value: float) -> _Model:
 def _model(rows: Rows, predictions: object) -> _Model:
     """A reward model, checked; its base is q(π)."""
     table = finite("predictions", predictions, ndim=2)
-    expected = (len(rows.known), rows.target.shape[1])
+    n = len(rows.known)
+    arms = rows.target.shape[1]
+    expected = (n, arms)
     if table.shape != expected:
         raise InvalidInput(
             f"predictions must be mean rewards of all arms, shape {expected}; got "
             f"{table.shape}"
         )
     if table.min() < 0 or table.max() > 1:
+        least = table.min()
+        most = table.max()
         raise InvalidInput(
-            f"predictions must be in [0, 1] like rewards; got {table.min():g} to "
-            f"{table.max():g}"
+            f"predictions must be in [0, 1] like rewards; got {least:g} to {most:g}"
         )
     table = rows_at(table, rows.known)
     residual = rows.reward - drawn_entries(table, rows.arm)
-    return _Model((rows.target * table).sum(axis=1), table, residual)
+    base = (rows.target * table).sum(axis=1)
+    return _Model(base, table, residual)
 
 
 def _shrunk(
@@ -302,21 +311,19 @@ def _shrunk(
     the unshrunk terms beside it."""
     if setting is None:
         best = best_setting(shrinkage, rows, model.base, model.residual)
-        about |= {
-            "tuned": True,
-            "reach": np.inf,
-            "whole": _weighted(name, rows, model, **about),
-        }
+        unshrunk = _weighted(name, rows, model, **about)
+        about |= {"tuned": True, "reach": np.inf, "whole": unshrunk}
     else:
         best = setting
         if setting != np.inf:
             best = number(shrinkage.symbol, setting, low=0, high=np.inf)
         about["reach"] = shrinkage.reach(setting)
+    shrink = partial(shrinkage.shrink, best)
     return _weighted(
         name,
         rows,
         model,
-        partial(shrinkage.shrink, best),
+        shrink,
         setting=best,
         unbiased=setting == np.inf,
         **about,
@@ -335,6 +342,7 @@ def _weighted(
     drawn = None
     if rows.propensities is None and more.get("unbiased", True):
         drawn = DrawnOdds(rows.drawable, rows.weights, rows.reward)
+    extremes = partial(_extremes, rows, model, shrink)
     return Terms(
         name,
         model.base + shrink(rows.weights) * model.residual,
@@ -345,7 +353,7 @@ def _weighted(
         ceiling=rows.ceiling,
         rounding=rows.rounding,
         least=rows.least,
-        extremes=partial(_extremes, rows, model, shrink),
+        extremes=extremes,
         drawn=drawn,
         slates=rows.slates,
         **more,
@@ -365,4 +373,5 @@ def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Ex
         q = model.predictions
         shrunk = shrink(rows.ratios)
         odds = rows.propensities
-    return Extremes(base + shrunk * (1.0 - q), base - shrunk * q, odds)
+    rewarded = base + shrunk * (1.0 - q)
+    return Extremes(rewarded, base - shrunk * q, odds)

@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.names import hint
+from oddsmith.core.names import check_choice
 from oddsmith.evaluation.bets import Limited, lower_bound
 from oddsmith.evaluation.diagnostics import (
     ASYMPTOTIC,
@@ -64,10 +64,13 @@ def outer_terms(terms: Terms) -> tuple[Terms, Terms] | None:
     ones = np.ones(len(up))
     least = up * reward + down * (1 - reward) - found.less
     most = found.more - up * (1 - reward) - down * reward
-    return (
-        _bound(terms, least, Extremes(up - found.less, down - found.less, ones)),
-        _bound(terms, most, Extremes(found.more - down, found.more - up, ones)),
-    )
+    highest_up = up - found.less
+    lowest_up = down - found.less
+    highest_down = found.more - down
+    lowest_down = found.more - up
+    lower = Extremes(highest_up, lowest_up, ones)
+    upper = Extremes(highest_down, lowest_down, ones)
+    return _bound(terms, least, lower), _bound(terms, most, upper)
 
 
 def _bound(terms: Terms, values: Array, extremes: Extremes) -> Terms:
@@ -100,7 +103,8 @@ def _target_odds(terms: Terms) -> _TargetOdds | None:
         return _TargetOdds(first.weights, first.mass, nothing, first.reward)
     second = drawn[1]
     more, less = _masses(first, second)
-    return _TargetOdds(first.weights - second.weights, more, less, first.reward)
+    apart = first.weights - second.weights
+    return _TargetOdds(apart, more, less, first.reward)
 
 
 def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
@@ -116,8 +120,11 @@ def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
         more = np.maximum(apart, 0.0).sum(axis=1)
         return more, np.maximum(-apart, 0.0).sum(axis=1)
     # the logger's own weights are 1
-    light = np.maximum(1.0 - first.weights * second.weights, 0.0)
-    return light + first.mass - 1.0, light + second.mass - 1.0
+    both_weights = first.weights * second.weights
+    light = np.maximum(1.0 - both_weights, 0.0)
+    more = light + first.mass - 1.0
+    less = light + second.mass - 1.0
+    return more, less
 
 
 ASSUMPTIONS = {
@@ -174,7 +181,9 @@ class Estimate(NamedTuple):
         kind = f"{self.level:.3g} {self.interval}"
         if self.interval.startswith("anytime"):
             kind += f": {self.assumption}"
-        bias = "" if self.unbiased or self.counted else ", its bias not counted"
+        bias = ", its bias not counted"
+        if self.unbiased or self.counted:
+            bias = ""
         if self.cut_from is not None:
             bias += f", cut from {self.cut_from:.4g}"
         return (
@@ -232,11 +241,7 @@ def estimate(
     ips: refused: 40 rows are worth 24.4 rows of the target's own; allowed at least 100
     """
     number("level", level, low=0, high=1, open_low=True, open_high=True)
-    if interval not in INTERVALS:
-        raise InvalidInput(
-            f"interval must be one of {', '.join(INTERVALS)}; got {interval!r}"
-            f"{hint(str(interval), INTERVALS)}"
-        )
+    check_choice("interval", interval, INTERVALS)
     own = per_slate(terms)
     if len(own) < 2:
         raise InvalidInput(
@@ -249,6 +254,8 @@ def estimate(
     against = broken_rules(found, interval)
     refused = tuple(name for name in against if name not in names)
     has_support = found.missing <= MISSING
+    overruled = tuple(name for name in against if name in names)
+    counted = terms.whole is not None and has_support
     answer = Estimate(
         name=terms.name,
         value=np.nan,
@@ -260,9 +267,9 @@ def estimate(
         setting=terms.setting,
         diagnostics=found,
         refused=refused,
-        overruled=tuple(name for name in against if name in names),
+        overruled=overruled,
         why="; ".join(against[name] for name in refused),
-        counted=terms.whole is not None and has_support,
+        counted=counted,
     )
     if refused:
         return answer
@@ -277,7 +284,9 @@ def estimate(
     high = min(max(high, terms.least_value), 1.0)
     mean = float(own.values.mean())
     value = min(max(mean, low), high)
-    cut_from = mean if value != mean else None
+    cut_from = None
+    if value != mean:
+        cut_from = mean
     return answer._replace(value=value, low=low, high=high, cut_from=cut_from)
 
 
@@ -293,8 +302,10 @@ def _widest_ends(
     if bounds is None:
         return low, high
     least, most = bounds
-    low = min(low, _ends(least, interval, level, None, seed)[0])
-    high = max(high, _ends(most, interval, level, None, seed)[1])
+    least_low, _ = _ends(least, interval, level, None, seed)
+    _, most_high = _ends(most, interval, level, None, seed)
+    low = min(low, least_low)
+    high = max(high, most_high)
     if not _is_light(terms, floor):
         return low, high
     inner_low, inner_high = _unshrunk_ends(terms, interval, level, floor, seed)
@@ -319,7 +330,9 @@ def _is_light(terms: Terms, floor: float | None) -> bool:
 
     Such terms need no bounds of what was not drawn (`outer_terms`).
     """
-    if floor is None or terms.slates is not None or outer_terms(terms) is None:
+    if floor is None or terms.slates is not None:
+        return False
+    if outer_terms(terms) is None:
         return False
     return terms.limit(floor) <= SHARE * len(terms)
 
@@ -333,7 +346,9 @@ def _ends(
     if interval in ASYMPTOTIC:
         least, most = terms.ends_within(floor)
         ends = np.asarray(least), np.asarray(most)
-        make_interval = beta_interval if interval == "beta" else normal_interval
+        make_interval = normal_interval
+        if interval == "beta":
+            make_interval = beta_interval
         low, high = make_interval(terms.values, ends, level)
         return float(low), float(high)
     if terms.ratio or terms.tuned:
@@ -397,7 +412,8 @@ def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, 
     variance = float(terms.values.var(ddof=1))
     # Maurer and Pontil 2009, Theorem 4
     reach = sqrt(2 * variance * chance / n)
-    reach += 7 * (high - low) * chance / (3 * (n - 1))
+    factor = 7 * (high - low) * chance
+    reach += factor / (3 * (n - 1))
     mean = float(terms.values.mean())
     return mean - reach, mean + reach
 
@@ -439,25 +455,22 @@ def compare(
     """
     if len(terms) < 2:
         raise InvalidInput(f"a comparison needs at least 2 targets; got {len(terms)}")
-    base = next(iter(terms)) if baseline is None else baseline
-    if base not in terms:
-        raise InvalidInput(
-            f"baseline must be one of {', '.join(terms)}; got {base!r}"
-            f"{hint(str(base), terms)}"
-        )
+    base = baseline
+    if base is None:
+        base = next(iter(terms))
+    check_choice("baseline", base, terms)
+    rules = check_rules(overrule)
     estimate_at = partial(
-        estimate,
-        interval=interval,
-        floor=floor,
-        seed=seed,
-        overrule=check_rules(overrule),
+        estimate, interval=interval, floor=floor, seed=seed, overrule=rules
     )
     share = (1 - level) / (len(terms) - 1)
     values = {}
     differences = {}
     for name, own in terms.items():
-        values[name] = estimate_at(own, level=level)._replace(name=name)
+        value = estimate_at(own, level=level)
+        values[name] = value._replace(name=name)
         if name != base:
-            found = estimate_at(own.minus(terms[base]), level=1 - share)
+            difference = own.minus(terms[base])
+            found = estimate_at(difference, level=1 - share)
             differences[name] = found._replace(name=f"{name} - {base}")
     return Comparison(base, values, differences)

@@ -41,7 +41,6 @@ __all__ = [
     "limited_bets",
     "limited_sums",
     "log_evidence",
-    "row_gains",
     "running_bound",
     "running_sums",
 ]
@@ -99,17 +98,25 @@ def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
     >>> len(bets.rates), round(float(np.exp(bets.log_shares).sum()), 12)
     (187, 1.0)
     """
-    usual = (_USUAL[0] <= RATES) & (_USUAL[1] >= RATES)
+    least, most = _USUAL
+    usual = (least <= RATES) & (most >= RATES)
     share_of_usual = _USUAL_SHARE / usual.sum()
     share_of_other = (1 - _USUAL_SHARE) / (~usual).sum()
     rates = []
     centres = []
     shares = []
     for rate, is_usual in zip(RATES.tolist(), usual, strict=True):
-        steps = _FINE if _FINE_RATES[0] <= rate <= _FINE_RATES[1] else _COARSE
-        grid = [low + (high - low) * step / steps for step in range(steps + 1)]
-        own = list(dict.fromkeys(min(centre, 0.5 / rate) for centre in grid))
-        parts = [_END_SHARE if centre in (low, high) else 1.0 for centre in own]
+        steps = _COARSE
+        if _FINE_RATES[0] <= rate <= _FINE_RATES[1]:
+            steps = _FINE
+        width = high - low
+        grid = [low + width * step / steps for step in range(steps + 1)]
+        near = [min(centre, 0.5 / rate) for centre in grid]
+        own = list(dict.fromkeys(near))
+        parts = []
+        for centre in own:
+            is_end = centre in (low, high)
+            parts.append(_END_SHARE if is_end else 1.0)
         share = float(share_of_usual if is_usual else share_of_other)
         total = sum(parts)
         rates += [rate] * len(own)
@@ -118,27 +125,23 @@ def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
     return MeanBets(np.array(rates), np.array(centres), np.log(shares))
 
 
-def row_gains(x: Array, bets: MeanBets) -> Array:
-    """What rows x (…) add to the sums: ln(1 + λ (x - c)) + λ c (…, B)."""
-    distance = x[..., None] - bets.centres
-    gains: Array = np.log1p(bets.rates * distance) + bets.rates * bets.centres
-    return gains
-
-
 def running_sums(
     x: Array, bets: MeanBets | None = None, *, every: bool = False
 ) -> Sums:
     """The sums of x ≥ 0 (…, T) after all rows; with `every`, after each row: (…, T),
     (…, T, B)."""
-    bets = bets_within() if bets is None else bets
+    if bets is None:
+        bets = bets_within()
     pairs = zip(bets.rates, bets.centres, strict=True)
     steps = x.shape[-1]
     gains = []
     if every:
         for rate, centre in pairs:
-            gain = np.log1p(rate * (x - centre)) + rate * centre
+            growth = np.log1p(rate * (x - centre))
+            gain = growth + rate * centre
             gains.append(np.cumsum(gain, axis=-1))
-        rows = np.broadcast_to(np.arange(1.0, steps + 1), x.shape)
+        numbers = np.arange(1.0, steps + 1)
+        rows = np.broadcast_to(numbers, x.shape)
         return Sums(rows, np.stack(gains, axis=-1), bets)
     times: Array = np.ones(steps)
     rows = np.full(x.shape[:-1], float(steps))
@@ -146,7 +149,8 @@ def running_sums(
         x, counts = np.unique(x, return_counts=True)
         times = counts.astype(np.float64)
     for rate, centre in pairs:
-        gain = np.log1p(rate * (x - centre)) @ times
+        growth = np.log1p(rate * (x - centre))
+        gain = growth @ times
         gains.append(gain + rate * centre * rows)
     return Sums(rows, np.stack(gains, axis=-1), bets)
 
@@ -165,7 +169,8 @@ def limited_bets(limit: float) -> MeanBets:
     )
     parts = np.outer(_LOSS_PARTS, _CENTRE_PARTS)
     shares = parts / parts.sum()
-    return MeanBets(rates.ravel(), centres.ravel(), np.log(shares).ravel())
+    log_shares = np.log(shares).ravel()
+    return MeanBets(rates.ravel(), centres.ravel(), log_shares)
 
 
 def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
@@ -178,15 +183,16 @@ def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
     every = own.gains.ndim > y.ndim
     more = running_sums(limit - y, limited_bets(limit), every=every)
     above = more.rows * (limit - total)
-    more_gains = more.gains - more.bets.rates * above[..., None]
+    credit = more.bets.rates * above[..., None]
+    more_gains = more.gains - credit
     log_shares = own.bets.log_shares + np.log(1 - _LIMITED_SHARE)
     more_log_shares = more.bets.log_shares + np.log(_LIMITED_SHARE)
-    bets = MeanBets(
-        rates=np.concatenate([own.bets.rates, more.bets.rates]),
-        centres=np.concatenate([own.bets.centres, more.bets.centres]),
-        log_shares=np.concatenate([log_shares, more_log_shares]),
-    )
-    return Sums(own.rows, np.concatenate([own.gains, more_gains], -1), bets)
+    rates = np.concatenate([own.bets.rates, more.bets.rates])
+    centres = np.concatenate([own.bets.centres, more.bets.centres])
+    all_shares = np.concatenate([log_shares, more_log_shares])
+    bets = MeanBets(rates=rates, centres=centres, log_shares=all_shares)
+    gains = np.concatenate([own.gains, more_gains], -1)
+    return Sums(own.rows, gains, bets)
 
 
 def log_evidence(sums: Sums, mean: Array) -> Array:
@@ -213,11 +219,15 @@ def running_bound(sums: Sums, alpha: float) -> Array:
     mean = ((gains - needed) / charges).max(axis=-1)  # one bet alone refutes it
     for _ in range(_STEPS):
         terms = gains - charges * mean[..., None]
-        weights = np.exp(terms - terms.max(axis=-1, keepdims=True))
-        mean_rate = (weights * rates).sum(axis=-1) / weights.sum(axis=-1)
-        step = (log_evidence(sums, mean) - needed) / (mean_rate * sums.rows)
+        largest = terms.max(axis=-1, keepdims=True)
+        weights = np.exp(terms - largest)
+        weighted = (weights * rates).sum(axis=-1)
+        mean_rate = weighted / weights.sum(axis=-1)
+        excess = log_evidence(sums, mean) - needed
+        step = excess / (mean_rate * sums.rows)
         mean = mean + np.maximum(step, 0.0)
-        if (step <= 1e-12 * np.maximum(1.0, np.abs(mean))).all():
+        size = np.maximum(1.0, np.abs(mean))
+        if (step <= 1e-12 * size).all():
             break
     bound: Array = np.maximum(mean, 0.0)
     return bound

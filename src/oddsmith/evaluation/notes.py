@@ -25,12 +25,16 @@ def slate_notes(found: Assessment) -> list[str]:
     slates = slates_of(found.log)
     if slates is None:
         return []
-    sizes = np.bincount(slates.number[np.asarray(found.log.slot) > 0])
+    in_slates = np.asarray(found.log.slot) > 0
+    sizes = np.bincount(slates.number[in_slates])
     sizes = sizes[sizes > 0]  # of slates, without decisions that stand alone
     least = int(sizes.min())
     most = int(sizes.max())
-    slots = f"{most} slots" if least == most else f"{least} to {most} slots"
-    units = f"the slots of {len(sizes):,} slate{'s' * (len(sizes) > 1)} of {slots}"
+    slots = f"{least} to {most} slots"
+    if least == most:
+        slots = f"{most} slots"
+    plural = "s" * (len(sizes) > 1)
+    units = f"the slots of {len(sizes):,} slate{plural} of {slots}"
     total = ""
     weighting = "each slate counted once"
     if slates.alone:
@@ -46,7 +50,9 @@ def slate_notes(found: Assessment) -> list[str]:
     for slot, assessment in found.slots.items():
         if isinstance(assessment, str):
             notes.append(f"Slot {slot} has no answer: {assessment}.")
-    return notes + [_whole(name, one) for name, one in found.whole.items()]
+    for name, one in found.whole.items():
+        notes.append(_whole(name, one))
+    return notes
 
 
 def _whole(name: str, one: Answer) -> str:
@@ -58,10 +64,12 @@ def _whole(name: str, one: Answer) -> str:
         return (
             f"Whole slates of {name}: no answer, for weights of slots multiply; {why}."
         )
-    kind = f"{100 * one.level:.4g} % {one.interval} interval, {one.name}"
+    percent = 100 * one.level
+    kind = f"{percent:.4g} % {one.interval} interval, {one.name}"
+    span = f"[{one.low:z.4f}, {one.high:z.4f}]"
     return (
-        f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, "
-        f"[{one.low:z.4f}, {one.high:z.4f}] ({kind})."
+        f"Whole slates that {name} fills alone earn {one.value:z.4f} per slot, {span} "
+        f"({kind})."
     )
 
 
@@ -73,14 +81,17 @@ def slots_table(found: Assessment) -> Table:
     for slot, own in found.slots.items():
         if isinstance(own, str):
             continue
-        label = str(slot) if slot else "0 (alone)"
+        label = "0 (alone)"
+        if slot:
+            label = str(slot)
         differences = own.differences.get(estimator, {})
         answers: dict[str, Answer] = {LOGGED: own.logged}
         for name, by_estimator in own.answers.items():
             answers[name] = by_estimator.get(estimator, "")
         for name, one in answers.items():
             more = differences.get(name, "")
-            rows.append((label, name, *_cells(one), *_cells(more)))
+            cells = (*_cells(one), *_cells(more))
+            rows.append((label, name, *cells))
     headers = (
         "slot",
         "target",
@@ -152,7 +163,9 @@ def _undrawn(found: Assessment) -> list[str]:
         return []
     if support_known(found):
         return []
-    end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
+    end = "low"
+    if found.log.rewarded().reward.mean() < 0.5:
+        end = "high"
     return [
         f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
         "leave room for arms whose odds were not logged, and would be nearer with the "

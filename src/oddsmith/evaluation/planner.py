@@ -69,11 +69,13 @@ class ExplorationPlan:
         """V(γ), the variance of one term; ∞ where the target draws what the logger
         never does."""
         number("gamma", gamma, low=0, high=1)
-        odds = (1 - gamma) * self.logger + gamma / self.logger.shape[1]
+        arms = self.logger.shape[1]
+        odds = (1 - gamma) * self.logger + gamma / arms
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(self.target > 0, self.target**2 / odds, 0.0)
-        squares = float(ratios.sum(axis=1).mean())
-        return max(0.0, self.second_moment * squares + self.offset)
+            squares = self.target**2
+            ratios = np.where(self.target > 0, squares / odds, 0.0)
+        mean_square = float(ratios.sum(axis=1).mean())
+        return max(0.0, self.second_moment * mean_square + self.offset)
 
     def width(self, gamma: float, n: int) -> float:
         """The width of the normal interval after n decisions."""
@@ -84,7 +86,8 @@ class ExplorationPlan:
     def decisions(self, gamma: float, width: float) -> int:
         """How many decisions it takes until the interval is so narrow."""
         number("width", width, low=0, high=inf, open_low=True)
-        needed = self.variance(gamma) * (2 * self._z() / width) ** 2
+        rows_by_variance = (2 * self._z() / width) ** 2
+        needed = self.variance(gamma) * rows_by_variance
         if needed == inf:
             raise Infeasible(
                 "no number of decisions is enough for arms that the logger never "

@@ -1,7 +1,7 @@
 """Replay: a learning policy run over a log by rejection, and the posterior that other
 experts would have had."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,9 @@ class Replayed(NamedTuple):
     @property
     def value(self) -> float:
         """The mean reward; NaN where no row was accepted."""
-        return float(self.rewards.mean()) if len(self.rewards) else float("nan")
+        if len(self.rewards):
+            return float(self.rewards.mean())
+        return float("nan")
 
     @property
     def error(self) -> float:
@@ -51,7 +53,8 @@ class Replayed(NamedTuple):
         n = len(self.rewards)
         if n < 2:
             return float("nan")
-        return float(self.rewards.std(ddof=1) / np.sqrt(n))
+        error = self.rewards.std(ddof=1) / np.sqrt(n)
+        return float(error)
 
     def log(self) -> Log:
         """The history as a log of the policy's own, with its own odds."""
@@ -99,17 +102,22 @@ def replay(
     propensity = np.asarray(known.propensity)
     rows: list[int] = []
     decisions: list[Decision] = []
-    contexts = [None] * len(known) if known.context is None else rows_of(known.context)
-    row_numbers = np.flatnonzero(~np.isnan(log.reward)).tolist()
+    contexts: Sequence[Any] = [None] * len(known)
+    if known.context is not None:
+        contexts = rows_of(known.context)
+    is_known = ~np.isnan(log.reward)
+    row_numbers = np.flatnonzero(is_known).tolist()
     for i, row in enumerate(row_numbers):
         question, eligible = question_of(known, contexts[i], i)
         step = len(rows) + 1
         odds = policy.odds(state, question, eligible=eligible, step=step)
         check_odds(policy, odds, eligible=eligible, step=step)
         decision = _logged_decision(odds, known, i, question, eligible, step)
-        if uniforms(row) * propensity[i] >= least * decision.propensity:
+        accepted = least * decision.propensity
+        if uniforms(row) * propensity[i] >= accepted:
             continue
-        state = policy.update(state, decision, float(known.reward[i]))
+        reward = float(known.reward[i])
+        state = policy.update(state, decision, reward)
         check_state(policy, state)
         rows.append(row)
         decisions.append(decision)
@@ -170,12 +178,15 @@ def hindsight(
         )
     known = log.rewarded()
     decisions = decisions_for(policy, policy.init(), known)
-    present = _present(policy, log, since or {})[~np.isnan(log.reward)]
-    advice = np.where(present, np.asarray(decisions.advice), np.nan)
+    is_rewarded = ~np.isnan(log.reward)
+    present = _present(policy, log, since or {})[is_rewarded]
+    given = np.asarray(decisions.advice)
+    advice = np.where(present, given, np.nan)
     losses = policy.loss(advice, known.reward[:, None])
     losses = check_losses(policy, losses, advice, decisions.step)
     bonus = policy.optimism * decisions.bonus if policy.optimism else 0.0  # type: ignore[operator]
-    return _hindsight(policy, -policy.eta * losses + bonus, losses)
+    factors = -policy.eta * losses + bonus
+    return _hindsight(policy, factors, losses)
 
 
 def _hindsight(
@@ -184,9 +195,11 @@ def _hindsight(
     """The weights after each row; an expert that is missing in a row is charged as a
     sleeper."""
     asleep = np.isnan(factors)
-    path = np.empty((len(factors) + 1, factors.shape[1]))
+    n, experts = factors.shape
+    path = np.empty((n + 1, experts))
     path[0] = policy.init().log_weights
-    for t, (row, sleepers) in enumerate(zip(factors, asleep, strict=True)):
+    steps = zip(factors, asleep, strict=True)
+    for t, (row, sleepers) in enumerate(steps):
         charges = row
         if sleepers.any():
             own = np.where(sleepers, 0.0, row)
@@ -197,7 +210,8 @@ def _hindsight(
     unknown = np.full(len(total), np.nan)
     mean = np.divide(total, scored, out=unknown, where=scored > 0)
     names = tuple(policy.experts.names)
-    return Hindsight(names, weights.posterior(path[-1]), mean, path)
+    posterior = weights.posterior(path[-1])
+    return Hindsight(names, posterior, mean, path)
 
 
 def _logged_decision(
@@ -241,8 +255,10 @@ def _floor(log: Log, floor: float | None) -> float:
         log.require("odds")
     least = float(np.min(log.propensity))  # type: ignore[arg-type]
     if log.propensities is not None:
-        eligible = True if log.eligible is None else log.eligible
-        least = float(np.where(eligible, log.propensities, np.inf).min())
+        odds = log.propensities
+        if log.eligible is not None:
+            odds = np.where(log.eligible, odds, np.inf)
+        least = float(odds.min())
     if least == 0:
         raise InvalidInput(
             "column propensities: must be above 0 for every eligible arm to replay a "
@@ -276,7 +292,8 @@ def _present(
 ) -> Bools:
     """Which experts are in the pool at each row (T, N)."""
     names = list(policy.experts.names)
-    present = np.ones((len(log), len(names)), dtype=np.bool_)
+    shape = (len(log), len(names))
+    present = np.ones(shape, dtype=np.bool_)
     for name, start in since.items():
         if name not in names:
             raise InvalidInput(

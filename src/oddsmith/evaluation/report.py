@@ -53,20 +53,20 @@ def summary(found: Assessment) -> list[str]:
     rewards = int((~np.isnan(log.reward)).sum())
     arms = f"{log.n_arms} arms"
     if log.offered is not None and log.arms is None:
-        arms = f"{len(names_of(log)):,} arms, at most {log.n_arms} in a row"
+        names = names_of(log)
+        arms = f"{len(names):,} arms, at most {log.n_arms} in a row"
     own = found.logged
     value = f"refused: {own.why}"
     if not own.refused:
         kind = f"{own.level:.3g} {own.interval}"
-        value = f"{own.value:z.4f} in [{own.low:z.4f}, {own.high:z.4f}] ({kind})"
+        span = f"[{own.low:z.4f}, {own.high:z.4f}]"
+        value = f"{own.value:z.4f} in {span} ({kind})"
     served = found.served
     if not isinstance(served, str):
         served = f"{served.caution}{served.sentence}"
+    rows = f"{len(log):,} rows over {arms}, {rewards:,} with a reward"
     return [
-        (
-            f"{len(log):,} rows over {arms}, {rewards:,} with a reward; the log is "
-            f"{log.kind}: {KINDS[log.kind]}."
-        ),
+        f"{rows}; the log is {log.kind}: {KINDS[log.kind]}.",
         f"The logger itself: {value}.",
         f"Served as logged: {served}",
     ]
@@ -86,13 +86,16 @@ def refusals(found: Assessment) -> list[str]:
     """Why answers were refused: a line for each target, rule and sentence, with the
     estimators it is about."""
     estimators: dict[tuple[str, str], list[str]] = {}
-    for row in [*_flat(found.answers), *_flat(_by_difference(found))]:
+    rows = [*_flat(found.answers), *_flat(_by_difference(found))]
+    for row in rows:
         for why in _reasons(row.answer):
-            estimators.setdefault((row.target, why), []).append(row.estimator)
-    return [
-        f"{target}, {', '.join(names)}: {why}."
-        for (target, why), names in estimators.items()
-    ]
+            key = (row.target, why)
+            estimators.setdefault(key, []).append(row.estimator)
+    lines = []
+    for (target, why), names in estimators.items():
+        listed = ", ".join(names)
+        lines.append(f"{target}, {listed}: {why}.")
+    return lines
 
 
 class _Row(NamedTuple):
@@ -104,15 +107,17 @@ class _Row(NamedTuple):
 
 
 def _flat(answers: Answers) -> list[_Row]:
-    return [
-        _Row(target, estimator, answer)
-        for target, by_estimator in answers.items()
-        for estimator, answer in by_estimator.items()
-    ]
+    rows = []
+    for target, by_estimator in answers.items():
+        for estimator, answer in by_estimator.items():
+            rows.append(_Row(target, estimator, answer))
+    return rows
 
 
 def _table(what: str, rows: list[_Row], caption: str) -> Table:
-    cells = [(row.target, row.estimator, *_cells(row.answer)) for row in rows]
+    cells = []
+    for row in rows:
+        cells.append((row.target, row.estimator, *_cells(row.answer)))
     headers = (what, "estimator", "value", "low", "high", "note")
     return Table(headers, tuple(cells), caption)
 
@@ -163,16 +168,15 @@ def diagnostics_table(found: Assessment) -> Table:
         if "ips" not in found.terms[target]:  # no estimator with weights
             rows.append((target, "", "", missing, "", ""))
             continue
-        rows.append(
-            (
-                target,
-                f"{one.ess:,.1f} of {one.n:,}",
-                f"{one.largest_share:.2%}",
-                missing,
-                f"{one.mean_weight:.4f}",
-                f"{one.weight_error:.2g}",
-            )
+        cells = (
+            target,
+            f"{one.ess:,.1f} of {one.n:,}",
+            f"{one.largest_share:.2%}",
+            missing,
+            f"{one.mean_weight:.4f}",
+            f"{one.weight_error:.2g}",
         )
+        rows.append(cells)
     return Table(headers, tuple(rows), "How much of the log speaks about each target")
 
 
@@ -201,21 +205,20 @@ def write_report(
     sections.append(values)
     if found.slots:
         sections.append(Section("By slot", tables=(slots_table(found),)))
-    sections.append(
-        Section(
-            "How far the log carries",
-            tables=(diagnostics_table(found),),
-            figures=(*_weights_figures(found), _overlap_figure(found)),
-        )
+    figures = (*_weights_figures(found), _overlap_figure(found))
+    overlap = Section(
+        "How far the log carries",
+        tables=(diagnostics_table(found),),
+        figures=figures,
     )
-    sections.append(
-        Section(
-            "Details",
-            "\n\n".join(summary(found)),
-            printed="\n".join(refusals(found)),
-            folded=True,
-        )
+    sections.append(overlap)
+    details = Section(
+        "Details",
+        "\n\n".join(summary(found)),
+        printed="\n".join(refusals(found)),
+        folded=True,
     )
+    sections.append(details)
     text = "\n\n".join([*answer.sentences, *log_notes(found), *notes])
     return write(path, title, text, sections)
 
@@ -239,17 +242,17 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
     if answer.overruled:
         notes.append(f"overruled: {', '.join(answer.overruled)}")
     note = "; ".join(notes)
-    return f"{answer.value:z.4f}", f"{answer.low:z.4f}", f"{answer.high:z.4f}", note
+    value = f"{answer.value:z.4f}"
+    return value, f"{answer.low:z.4f}", f"{answer.high:z.4f}", note
 
 
 def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
     """What each target earns more than the baseline, by each estimator; the verdict's
     is drawn with thick lines."""
     suffix = f" - {found.baseline}"
-    by_target = {
-        name.removesuffix(suffix): answers
-        for name, answers in _by_difference(found).items()
-    }
+    by_target = {}
+    for name, answers in _by_difference(found).items():
+        by_target[name.removesuffix(suffix)] = answers
     baseline = target_name(found.baseline)
     figure, panel = _bars(_flat(by_target), answer.estimator)
     panel.axvline(0, color=SOFT, ls="--", lw=1)
@@ -266,7 +269,8 @@ def _values_figure(found: Assessment) -> Figure:
     figure, panel = _bars(_flat(found.answers))
     if not found.logged.refused:
         panel.axvline(found.logged.value, color=SOFT, ls="--", lw=1)
-        panel.axvspan(found.logged.low, found.logged.high, color=EDGE, alpha=0.2, lw=0)
+        own = found.logged
+        panel.axvspan(own.low, own.high, color=EDGE, alpha=0.2, lw=0)
     panel.set_xlabel("value, mean reward")
     caption = (
         "Each estimator's value with its interval (dotted: its bias is not counted). "
@@ -287,7 +291,8 @@ def _bars(rows: list[_Row], thick: str | None = None) -> "tuple[list[Drawing], A
             label = f"{plain(row.target, 24)} · {label}"
         labels.append(label)
         is_thick = thick in (None, row.estimator)
-        _draw_bar(panel, y, row.answer, targets.index(row.target), is_thick)
+        number = targets.index(row.target)
+        _draw_bar(panel, y, row.answer, number, is_thick)
     panel.set_yticks(range(len(rows)), labels)
     panel.set_ylim(len(rows) - 0.5, -0.5)
     return figure, panel
@@ -303,17 +308,20 @@ def _draw_bar(
         panel.annotate("refused", place, xycoords=axes, va="center", color=SOFT)
         return
     colour = COLOURS[number % len(COLOURS)]
-    line = "-" if answer.unbiased else ":"
-    width = 2.5 if is_thick else 1
-    panel.plot([answer.low, answer.high], [y, y], color=colour, ls=line, lw=width)
-    panel.plot(
-        answer.value,
-        y,
-        color=colour,
-        marker=MARKERS[number % len(MARKERS)],
-        ms=7 if is_thick else 5,
-        mfc=colour if is_thick else SHEET,
-    )
+    line = ":"
+    if answer.unbiased:
+        line = "-"
+    width = 1.0
+    size = 5
+    fill = SHEET
+    if is_thick:
+        width = 2.5
+        size = 7
+        fill = colour
+    span = [answer.low, answer.high]
+    panel.plot(span, [y, y], color=colour, ls=line, lw=width)
+    marker = MARKERS[number % len(MARKERS)]
+    panel.plot(answer.value, y, color=colour, marker=marker, ms=size, mfc=fill)
 
 
 def _weights_figures(found: Assessment) -> list[Figure]:
@@ -334,10 +342,11 @@ def _weights_figures(found: Assessment) -> list[Figure]:
     for i, (name, weights) in enumerate(positive.items()):
         zeros = 1 - len(weights) / len(weights_of[name])
         counts, _ = np.histogram(weights, edges)
+        share = f"{zeros:.0%} of rows have weight 0"
         panel.stairs(
             counts,
             edges,
-            label=f"{plain(name, 28)}: {zeros:.0%} of rows have weight 0",
+            label=f"{plain(name, 28)}: {share}",
             color=COLOURS[i % len(COLOURS)],
             ls=DASHES[i % len(DASHES)],
             lw=1.8,
@@ -357,35 +366,43 @@ def _weights_figures(found: Assessment) -> list[Figure]:
 def _overlap_figure(found: Assessment) -> Figure:
     """Mean odds by arm, of the logger and of the targets."""
     log = found.log
-    means = {
-        name: _by_arm(log, np.atleast_2d(odds)) for name, odds in found.targets.items()
-    }
+    means = {}
+    for name, odds in found.targets.items():
+        means[name] = _by_arm(log, np.atleast_2d(odds))
     if log.propensities is not None:
         own = _by_arm(log, log.propensities)
         own_label = "the logger's odds"
     else:  # by place: a row has one place per arm
         width = max(np.shape(odds)[-1] for odds in found.targets.values())
-        own = _by_arm(log, np.arange(width) == log.arm[:, None])
+        drawn = np.arange(width) == log.arm[:, None]
+        own = _by_arm(log, drawn)
         own_label = "the logger's draws"
-    apart = np.max([np.abs(mean - own) for mean in means.values()], axis=0)
-    arms = np.sort(np.argsort(-apart, kind="stable")[:_ARMS])
+    distances = [np.abs(mean - own) for mean in means.values()]
+    apart = np.max(distances, axis=0)
+    farthest = np.argsort(-apart, kind="stable")[:_ARMS]
+    arms = np.sort(farthest)
     figure, (panel,) = panels(height=1.5 + 0.28 * len(arms))
     y = np.arange(len(arms))
     panel.barh(y, own[arms], height=0.6, color=RULE, ec=EDGE, label=own_label)
     for i, (name, mean) in enumerate(means.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        marker = MARKERS[i % len(MARKERS)]
         panel.plot(
             mean[arms],
             y,
             ls="none",
             ms=6,
-            color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[i % len(MARKERS)],
+            color=colour,
+            marker=marker,
             label=plain(name),
             clip_on=False,
             zorder=3,
         )
     names = names_of(log)
-    labels = [plain(names[a], 28) if a < len(names) else str(a) for a in arms]
+    labels = []
+    for a in arms:
+        label = plain(names[a], 28) if a < len(names) else str(a)
+        labels.append(label)
     panel.set_yticks(y, labels)
     panel.set_ylim(len(arms) - 0.5, -0.5)
     panel.set_xlim(left=0)

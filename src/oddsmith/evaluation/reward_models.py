@@ -69,8 +69,11 @@ def cross_fit(
     [0.2, 0.8]
     """
     whole("folds", folds, low=2)
-    arms = log.n_arms if n_arms is None else n_arms
-    if arms < log.n_arms or (log.offered is not None and arms > log.n_arms):
+    arms = n_arms
+    if arms is None:
+        arms = log.n_arms
+    has_more = log.offered is not None and arms > log.n_arms
+    if arms < log.n_arms or has_more:
         raise InvalidInput(
             f"n_arms must be at least the log's {log.n_arms} (those, where it has "
             f"offers); got {arms}"
@@ -111,7 +114,9 @@ def cross_fit(
 def by_offers(log: Log) -> bool:
     """Whether arms differ from row to row, or have features: else they are as good as
     fixed."""
-    return log.offered is not None and (log.arms is None or log.features is not None)
+    if log.offered is None:
+        return False
+    return log.arms is None or log.features is not None
 
 
 def _arm_predictor(
@@ -119,7 +124,9 @@ def _arm_predictor(
 ) -> _Predict:
     """A model of fixed arms."""
     features = fill_missing(context_rows(log, schema))
-    fit = _per_arm if per_arm else _joint
+    fit = _joint
+    if per_arm:
+        fit = _per_arm
 
     def predict(model: Regressor, train: Bools, rows: Bools) -> Array:
         past = _Rewarded(features[train], log.arm[train], log.reward[train])
@@ -145,12 +152,12 @@ def _offer_predictor(
             "per_arm must be false where arms come with the call; got true"
         )
     joined = JoinedRows(log, schema, arm_schema)
-    drawn = np.flatnonzero(joined.place == log.arm[joined.row])
+    is_drawn = joined.place == log.arm[joined.row]
+    drawn = np.flatnonzero(is_drawn)
 
     def predict(model: Regressor, train: Bools, rows: Bools) -> Array:
-        predict_rewards = _fit_predictor(
-            model, joined.numbers(drawn[train]), log.reward[train]
-        )
+        numbers = joined.numbers(drawn[train])
+        predict_rewards = _fit_predictor(model, numbers, log.reward[train])
         offered = np.flatnonzero(rows[joined.row])
         places = (joined.row[offered], joined.place[offered])
         predicted = np.zeros((len(log), log.n_arms))
@@ -169,7 +176,8 @@ def _folds(log: Log, folds: int, seed: int, blocks: bool) -> Ints:
     if blocks:
         return number * folds // n
     uniform = Uniforms(seed)
-    fold_of = np.array([int(uniform(i) * folds) for i in range(n)], dtype=np.int64)
+    places = [int(uniform(i) * folds) for i in range(n)]
+    fold_of = np.array(places, dtype=np.int64)
     return fold_of[number]
 
 
@@ -187,11 +195,13 @@ def _joint(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
 
 def _per_arm(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
     """One model per arm, of the context."""
-    predicted = np.full((len(rows), arms), past.reward.mean())
+    mean = past.reward.mean()
+    predicted = np.full((len(rows), arms), mean)
     for arm in range(arms):
         own: Bools = past.arm == arm
         if own.any():
-            predict_rewards = _fit_predictor(model, past.x[own], past.reward[own])
+            own_rows = past.x[own]
+            predict_rewards = _fit_predictor(model, own_rows, past.reward[own])
             predicted[:, arm] = predict_rewards(rows)
     return predicted
 
@@ -221,7 +231,8 @@ def _fit(model: M, x: Array, reward: npt.NDArray[np.generic]) -> M:
     except OddsmithError:
         raise
     except Exception as error:  # whatever a user's model raises becomes one sentence
-        raised = " ".join(f"{type(error).__name__}: {error}".split())
+        name = type(error).__name__
+        raised = " ".join(f"{name}: {error}".split())
         raise InvalidInput(
             f"the reward model must fit {len(x)} rows of the log; {raised:.160}"
         ) from error
@@ -239,9 +250,10 @@ class JoinedRows:
         self, log: Log, schema: Schema | None = None, arm_schema: Schema | None = None
     ) -> None:
         log.require("models")
-        sizes = np.fromiter(map(len, log.offered), dtype=np.int64, count=len(log))
+        n = len(log)
+        sizes = np.fromiter(map(len, log.offered), dtype=np.int64, count=n)
         starts = np.cumsum(sizes) - sizes
-        self.row = np.repeat(np.arange(len(log)), sizes)
+        self.row = np.repeat(np.arange(n), sizes)
         self.place = np.arange(len(self.row)) - np.repeat(starts, sizes)
         self._context = fill_missing(context_rows(log, schema))
         self._feature, table = _features(log, arm_schema)
@@ -253,7 +265,8 @@ class JoinedRows:
         """The numbers (m, d) of some of the M rows."""
         context = self._context[self.row[entries]]
         features = self._table[self._feature[entries]]
-        indicators = self._name[entries][:, None] == self._names
+        names = self._name[entries]
+        indicators = names[:, None] == self._names
         return np.hstack([context, features, indicators])
 
 
@@ -281,20 +294,24 @@ def fill_missing(features: Array) -> Array:
     totals = np.where(missing, 0.0, features).sum(axis=0)
     means = totals / np.maximum(present, 1)
     filled = np.where(missing, means, features)
-    return np.hstack([filled, missing[:, some].astype(np.float64)])
+    indicators = missing[:, some].astype(np.float64)
+    return np.hstack([filled, indicators])
 
 
 def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
     """The numbers of all features that differ, and which of them each arm of each row
     has; no columns without any."""
     if log.features is None:
-        return np.zeros(sum(map(len, log.offered)), np.int64), np.zeros((1, 0))
+        n_offered = sum(map(len, log.offered))
+        return np.zeros(n_offered, np.int64), np.zeros((1, 0))
     known: dict[int, int] = {}
     distinct: list[Any] = []
     which = []
     for names, features in zip(log.offered, log.features, strict=True):
         for name in names:
-            own = None if features is None else features[name]
+            own = None
+            if features is not None:
+                own = features[name]
             if id(own) not in known:
                 known[id(own)] = len(distinct)
                 distinct.append(own)
@@ -322,11 +339,12 @@ def _common_names(log: Log) -> Ints:
     """The number (M,) of each arm of each row among the names drawn most, -1 for the
     others."""
     draws: Counter[str] = Counter()
-    for names, arm in zip(log.offered, log.arm.tolist(), strict=True):
+    rows = zip(log.offered, log.arm.tolist(), strict=True)
+    for names, arm in rows:
         draws[names[arm]] += 1
     common = [name for name, _ in draws.most_common(_OWN_COLUMNS)]
     number_of = {name: number for number, name in enumerate(common)}
-    numbers_of_rows = [
-        number_of.get(name, -1) for names in log.offered for name in names
-    ]
+    numbers_of_rows = []
+    for names in log.offered:
+        numbers_of_rows += [number_of.get(name, -1) for name in names]
     return np.array(numbers_of_rows, dtype=np.int64)

@@ -64,7 +64,8 @@ class Rows:
         factors = largest_factor(self.propensity, self.half_step)
         errors = np.zeros_like(self.weights)
         drawn_by_both = self.weights > 0
-        errors[drawn_by_both] = (self.weights * (factors - 1))[drawn_by_both]
+        possible = self.weights * (factors - 1)
+        errors[drawn_by_both] = possible[drawn_by_both]
         return errors
 
     @cached_property
@@ -76,7 +77,8 @@ class Rows:
                 "without propensities: use dm (a reward model), or log propensities "
                 "from now on"
             )
-        weights: Array = drawn_entries(self.target, self.arm) / self.propensity
+        target = drawn_entries(self.target, self.arm)
+        weights: Array = target / self.propensity
         return weights
 
     @cached_property
@@ -89,7 +91,8 @@ class Rows:
             barred = ~self.eligible
         if self.propensity is not None:
             is_sure = self.propensity >= 1 - _SURE
-            is_other = np.arange(self.target.shape[1]) != self.arm[:, None]
+            arms = np.arange(self.target.shape[1])
+            is_other = arms != self.arm[:, None]
             barred = barred | (is_sure[:, None] & is_other)
         return barred
 
@@ -97,7 +100,8 @@ class Rows:
     def missing(self) -> Array:
         """The target's mass (T,) on arms that the logger could not draw, as far as
         these are known."""
-        mass: Array = np.where(self.barred, self.target, 0.0).sum(axis=1)
+        barred = np.where(self.barred, self.target, 0.0)
+        mass: Array = barred.sum(axis=1)
         return mass
 
     @cached_property
@@ -121,10 +125,12 @@ class Rows:
         draws_own = drawn_entries(self.target, self.arm) > 0
         others = (self.target > 0).sum(axis=1) - draws_own
         # else they had no odds: that is missing mass
-        has_others = (others > 0) & (self.propensity < 1 - _SURE)
+        is_sure = self.propensity >= 1 - _SURE
+        has_others = (others > 0) & ~is_sure
         rest = 1 - self.propensity[has_others] + _ROUNDING
         odds_of_others = rest / others[has_others]
-        return _least(np.concatenate([self.propensity[draws_own], odds_of_others]))
+        own_odds = self.propensity[draws_own]
+        return _least(np.concatenate([own_odds, odds_of_others]))
 
     @cached_property
     def ratios(self) -> Array | None:
@@ -150,7 +156,8 @@ class Rows:
         logged."""
         if self.ratios is None:
             return None
-        return np.asarray((self.target * self.ratios).sum(axis=1))
+        squares = (self.target * self.ratios).sum(axis=1)
+        return np.asarray(squares)
 
     @cached_property
     def heaviest(self) -> float | None:
@@ -208,12 +215,16 @@ def rows_of(log: Log, target: object) -> Rows:
 
 
 def _least(odds: Array) -> float | None:
-    return float(odds.min()) if odds.size else None
+    if odds.size:
+        return float(odds.min())
+    return None
 
 
 def rows_at(table: Array, known: Bools) -> Array:
     """The rows of a table (T, K) that are `known`; the table itself where all are."""
-    return table if known.all() else table[known]
+    if known.all():
+        return table
+    return table[known]
 
 
 def all_odds(log: Log) -> Array | None:
@@ -230,7 +241,8 @@ def all_odds(log: Log) -> Array | None:
     [[0.9, 0.1], [0.6, 0.4]]
     """
     p = log.propensity
-    stated = log.arms is not None or log.eligible is not None or log.offered is not None
+    has_fixed_arms = log.arms is not None or log.eligible is not None
+    stated = has_fixed_arms or log.offered is not None
     if log.propensities is not None or p is None or not stated:
         return log.propensities
     able: Bools = np.ones((len(log), log.n_arms), np.bool_)
@@ -238,12 +250,15 @@ def all_odds(log: Log) -> Array | None:
         able = log.eligible
     count = able.sum(axis=1)
     has_two = (count <= 2).all()
-    if not has_two and not np.allclose(p * count, 1.0, rtol=0, atol=_ROUNDING):
-        return None
+    if not has_two:
+        is_uniform = np.allclose(p * count, 1.0, rtol=0, atol=_ROUNDING)
+        if not is_uniform:
+            return None
     rest = np.where(p < 1 - _SURE, 1 - p, 0.0)
     each = rest / np.maximum(count - 1, 1)
     odds: Array = able * each[:, None]
-    np.put_along_axis(odds, log.arm[:, None], p[:, None], axis=1)
+    places = log.arm[:, None]
+    np.put_along_axis(odds, places, p[:, None], axis=1)
     return odds
 
 
@@ -269,7 +284,9 @@ def certain_rows(log: Log) -> Bools:
             "rows in which one arm had all odds are known by the logged odds; got a "
             "log without them"
         )
-    able = log.n_arms if log.eligible is None else log.eligible.sum(axis=1)
+    able = log.n_arms
+    if log.eligible is not None:
+        able = log.eligible.sum(axis=1)
     return np.asarray(sure & (able > 1))
 
 
@@ -294,20 +311,23 @@ def _check_target(log: Log, target: object) -> Array:
             f"target must have odds of the log's {log.n_arms} arms; got {width}"
         )
     total = odds.sum(axis=1)
-    wrong = (odds < 0).any(axis=1) | (np.abs(total - 1) > 1e-6)
+    is_negative = (odds < 0).any(axis=1)
+    wrong = is_negative | (np.abs(total - 1) > 1e-6)
     if wrong.any():
         row = int(np.argmax(wrong))
-        got = f"{odds[row].min():g} … sum {total[row]:g}"
+        least = odds[row].min()
+        got = f"{least:g} … sum {total[row]:g}"
         raise InvalidInput(f"target, row {row}: must be odds that sum to 1; got {got}")
     if log.offered is None:
         return odds
-    is_beyond = (odds > 0) & ~offer_mask(log.offered, log.n_arms)
+    within = offer_mask(log.offered, log.n_arms)
+    is_beyond = (odds > 0) & ~within
     wrong = is_beyond.any(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))
+        n_offered = len(log.offered[row])
         raise InvalidInput(
-            f"target, row {row}: must be 0 beyond the {len(log.offered[row])} arms "
-            "offered"
+            f"target, row {row}: must be 0 beyond the {n_offered} arms offered"
         )
     return odds
 
@@ -335,9 +355,14 @@ def half_step(log: Log) -> float:
         steps = values * 10.0**digits
         whole = steps.round()
         if (np.abs(steps - whole) < _EXACT).all():
-            neighbours = int((np.diff(np.unique(whole)) == 1).sum())
-            least = _TENTHS if digits == 1 else _NEIGHBOURS
-            return 0.5 * 10.0**-digits if neighbours >= least else 0.0
+            is_next = np.diff(np.unique(whole)) == 1
+            neighbours = int(is_next.sum())
+            least = _NEIGHBOURS
+            if digits == 1:
+                least = _TENTHS
+            if neighbours >= least:
+                return 0.5 * 10.0**-digits
+            return 0.0
     return 0.0
 
 

@@ -35,12 +35,15 @@ class Slates(NamedTuple):
     @property
     def unit(self) -> str:
         """What a sentence calls one of them: a decision where most stand alone."""
-        return "decision" if 2 * self.alone > self.number.max() + 1 else "slate"
+        if 2 * self.alone > self.number.max() + 1:
+            return "decision"
+        return "slate"
 
     @property
     def shares(self) -> Array:
         """What each row (T,) is of its slate's mean."""
-        shares: Array = 1.0 / np.bincount(self.number)[self.number]
+        sizes = np.bincount(self.number)
+        shares: Array = 1.0 / sizes[self.number]
         return shares
 
     def sums(self, column: Array) -> Array:
@@ -60,12 +63,15 @@ def slates_of(log: Log) -> Slates | None:
     known: dict[object, int] = {}
     numbers = np.empty(len(log), dtype=np.int64)
     for row, slate in enumerate(log.slate):
-        key = (row, None) if slate is None else slate
+        key = slate
+        if key is None:
+            key = (row, None)
         numbers[row] = known.setdefault(key, len(known))
     if len(known) == len(log):
         return None
     places = np.asarray(log.slot)
-    return Slates(numbers, np.maximum(places, 1), int((places == 0).sum()))
+    alone = int((places == 0).sum())
+    return Slates(numbers, np.maximum(places, 1), alone)
 
 
 def by_place(log: Log) -> Log:
@@ -79,7 +85,9 @@ def by_place(log: Log) -> Log:
         return log
     order = np.lexsort((slates.place, slates.number))
     is_ordered = (order[1:] > order[:-1]).all()
-    return log if is_ordered else log[order]
+    if is_ordered:
+        return log
+    return log[order]
 
 
 def per_slate(terms: Terms) -> Terms:
@@ -105,14 +113,21 @@ def per_slate(terms: Terms) -> Terms:
     extremes = None
     if terms.extremes is not None:
         extremes = partial(_extremes, terms.extremes, slates)
+    weights = None
+    if terms.weights is not None:
+        weights = slates.means(terms.weights)
+    rounding = None
+    if terms.rounding is not None:
+        rounding = slates.means(terms.rounding)
+    missing = slates.means(terms.missing)
     return replace(
         terms,
         values=values,
-        missing=slates.means(terms.missing),
-        weights=None if terms.weights is None else slates.means(terms.weights),
+        missing=missing,
+        weights=weights,
         expected_squares=squares,
         ceiling=None,
-        rounding=None if terms.rounding is None else slates.means(terms.rounding),
+        rounding=rounding,
         bets=bets,
         setting=None,
         unbiased=True,
@@ -131,11 +146,14 @@ def _ratio(terms: Terms, slates: Slates) -> Array:
     if not terms.ratio or terms.weights is None:
         return slates.means(terms.values)
     of_rows = terms.values.mean()
-    gains = (terms.values - of_rows) * terms.weights.mean() + of_rows * terms.weights
+    mean_weight = terms.weights.mean()
+    distances = terms.values - of_rows
+    gains = distances * mean_weight + of_rows * terms.weights
     gain = slates.means(gains)
     weight = slates.means(terms.weights)
     ratio = gain.sum() / weight.sum()
-    return np.asarray(ratio + (gain - ratio * weight) / weight.mean())
+    changes = (gain - ratio * weight) / weight.mean()
+    return np.asarray(ratio + changes)
 
 
 def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
@@ -143,7 +161,8 @@ def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
     so they are uncorrelated."""
     mass = 1.0 - missing
     variances = slates.shares**2 * (squares - mass**2)
-    return np.asarray(slates.means(mass) ** 2 + slates.sums(variances))
+    means = slates.means(mass) ** 2
+    return np.asarray(means + slates.sums(variances))
 
 
 def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
@@ -153,18 +172,25 @@ def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
     The mean of the largest part of a sum is at most the sum of such means.
     """
     shares = ratios * slates.shares[:, None]
-    return sum(heaviest(shares[rows], odds[rows]) for rows in _places(slates))
+    total = 0.0
+    for rows in _places(slates):
+        total += heaviest(shares[rows], odds[rows])
+    return total
 
 
 def _extremes(of_rows: Callable[[], Extremes], slates: Slates) -> Extremes:
     """The rows' extremes, as shares of their slates."""
     rows = of_rows()
-    shares = slates.shares if rows.odds.ndim == 1 else slates.shares[:, None]
+    shares = slates.shares
+    if rows.odds.ndim != 1:
+        shares = slates.shares[:, None]
     rewarded = rows.rewarded * shares
-    return Extremes(rewarded, rows.unrewarded * shares, rows.odds, _places(slates))
+    unrewarded = rows.unrewarded * shares
+    return Extremes(rewarded, unrewarded, rows.odds, _places(slates))
 
 
 def _places(slates: Slates) -> tuple[Ints, ...]:
     """The rows of each place."""
     places = np.unique(slates.place)
-    return tuple(np.flatnonzero(slates.place == place) for place in places)
+    rows = [np.flatnonzero(slates.place == place) for place in places]
+    return tuple(rows)

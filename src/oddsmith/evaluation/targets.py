@@ -57,10 +57,13 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
         raise InvalidInput(
             "column context: must be there to ask a policy's experts; got none"
         )
-    own_state = policy.init() if state is None else state
+    own_state = state
+    if own_state is None:
+        own_state = policy.init()
     with closing(Bar("rows of the policy", len(log), every=LINE_EVERY_S)) as bar:
         odds = _policy_odds(question, policy, own_state, bar)
-    has_own_arms = log.offered is None and log.arms in (None, question.arms)
+    fixed_arms = (None, question.arms)
+    has_own_arms = log.offered is None and log.arms in fixed_arms
     if question.offered is not None or has_own_arms:
         return odds
     # back from the policy's arms to the places of each row
@@ -96,7 +99,9 @@ def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
                 f"the policy must answer the log's contexts {raised:.180}"
             ) from error
         odds = answer.propensities
-        width = log.n_arms if log.offered is None else odds.shape[-1]
+        width = log.n_arms
+        if log.offered is not None:
+            width = odds.shape[-1]
         shape = (len(places), width)
         if odds.shape not in (shape, (width,)):
             raise InvalidInput(
@@ -120,7 +125,8 @@ def uniform_target(log: Log, n_arms: int | None = None) -> Array:
     if log.eligible is None:
         n = n_arms or log.n_arms
         return np.full((len(log), n), 1.0 / n)
-    odds: Array = log.eligible / log.eligible.sum(axis=1, keepdims=True)
+    counts = log.eligible.sum(axis=1, keepdims=True)
+    odds: Array = log.eligible / counts
     return odds
 
 
@@ -156,7 +162,8 @@ def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
         return _named_target(log, arm)
     n = n_arms or log.n_arms
     odds = np.zeros((len(log), n))
-    odds[:, whole("arm", arm, low=0, high=n - 1)] = 1.0
+    number = whole("arm", arm, low=0, high=n - 1)
+    odds[:, number] = 1.0
     return odds
 
 
@@ -204,13 +211,16 @@ def where_drawn(log: Log) -> Log:
     """
     certain = certain_rows(log)
     # later odds depend on what was drawn before
-    if slates_of(log) is not None and (certain & (log.slot != 0)).any():
+    in_slate = certain & (log.slot != 0)
+    if slates_of(log) is not None and in_slate.any():
         raise InvalidInput(
             "rows with one arm that had all odds must be of one slot to be left out, "
             "for in later ones that may depend on earlier arms: restrict the log to a "
             "slot first (log[log.slot == 2], --slot 2)"
         )
-    return log[~certain] if certain.any() else log
+    if certain.any():
+        return log[~certain]
+    return log
 
 
 def _named_target(log: Log, arm: str) -> Array:
@@ -218,15 +228,18 @@ def _named_target(log: Log, arm: str) -> Array:
     absent = np.asarray(odds.sum(axis=1) == 0)
     if not absent.any():
         return odds
-    reason = " (a slot before may have taken it)" if has_slates(log) else ""
+    reason = ""
+    if has_slates(log):
+        reason = " (a slot before may have taken it)"
     if slates_of(log) is not None:
         restrict = _one_slot(log, absent)
     else:
         rest = (~absent).sum()
         restrict = f"the other {rest:,} rows (where_offered, --where-offered)"
+    without = f"{absent.sum():,} of {len(log):,} rows"
     raise InvalidInput(
-        f"target arm:{arm} must be an arm that every row offered; {absent.sum():,} of "
-        f"{len(log):,} rows did not{reason}: restrict the log to {restrict}"
+        f"target arm:{arm} must be an arm that every row offered; {without} did "
+        f"not{reason}: restrict the log to {restrict}"
     )
 
 
@@ -237,7 +250,9 @@ def _one_slot(log: Log, absent: Bools) -> str:
     alone = np.asarray(log.slot == 0)
     if absent[alone].all():  # or there are none
         return slot
-    option = "--slot 0 --where-offered" if absent[alone].any() else "--slot 0"
+    option = "--slot 0"
+    if absent[alone].any():
+        option = "--slot 0 --where-offered"
     rows = (alone & ~absent).sum()
     return (
         f"the {rows:,} decisions that stand alone and offered it ({option}), or to "
@@ -251,12 +266,15 @@ def _arm_mask(log: Log, arm: str) -> Bools:
     names = names_of(log)
     if arm not in names:
         some = ", ".join(names[:8])
-        more = " …" if len(names) > 8 else ""
+        more = ""
+        if len(names) > 8:
+            more = " …"
         raise InvalidInput(
             f"target arm:NAME must name one of the log's arms, {some}{more}; got "
             f"{arm!r}{hint(arm, names)}"
         )
-    mask: Bools = numbers_of(log, names) == names.index(arm)
+    number = names.index(arm)
+    mask: Bools = numbers_of(log, names) == number
     is_fixed = log.offered is None and log.slate is None
     if is_fixed or log.eligible is None:
         return mask

@@ -63,9 +63,14 @@ class Extremes(NamedTuple):
         # one table for both ends: it may be the largest array in memory
         table = np.minimum(self.rewarded, self.unrewarded)
         np.negative(table, out=table)
-        low = -sum(heaviest(table[place], self.odds[place]) for place in places)
+        total = 0.0
+        for place in places:
+            total += heaviest(table[place], self.odds[place])
+        low = -total
         np.maximum(self.rewarded, self.unrewarded, out=table)
-        high = sum(heaviest(table[place], self.odds[place]) for place in places)
+        high = 0.0
+        for place in places:
+            high += heaviest(table[place], self.odds[place])
         return low, high
 
 
@@ -149,13 +154,18 @@ class Terms:
     def least_value(self) -> float:
         """The least that the value can be: -1 for differences, else 0; it is 1 at
         most."""
-        return 0.0 if self.parts is None else -1.0
+        if self.parts is None:
+            return 0.0
+        return -1.0
 
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest term that one row more would have had, by the
         logged odds and the rows drawn."""
-        low, high = (0.0, 1.0) if self.extremes is None else self.extremes().ends()
+        low = 0.0
+        high = 1.0
+        if self.extremes is not None:
+            low, high = self.extremes().ends()
         return self._with_values(low, high)
 
     def ends_within(self, floor: float | None) -> tuple[float, float]:
@@ -187,7 +197,9 @@ class Terms:
 
     def _with_values(self, low: float, high: float) -> tuple[float, float]:
         """The ends, moved out to the lowest and the highest term."""
-        return min(low, float(self.values.min())), max(high, float(self.values.max()))
+        least = float(self.values.min())
+        most = float(self.values.max())
+        return min(low, least), max(high, most)
 
     def minus(self, other: "Terms") -> "Terms":
         """The terms of the difference of two targets on the same log: paired, row by
@@ -198,18 +210,27 @@ class Terms:
             )
         whole = None
         if self.whole is not None or other.whole is not None:
-            whole = (self.whole or self).minus(other.whole or other)
+            own_whole = self.whole or self
+            other_whole = other.whole or other
+            whole = own_whole.minus(other_whole)
+        missing = np.maximum(self.missing, other.missing)
+        bets = _difference(self.bets, other.bets)
+        beforehand = self.beforehand and other.beforehand
+        tuned = self.tuned or other.tuned
+        ratio = self.ratio or other.ratio
+        unbiased = self.unbiased and other.unbiased
+        extremes = partial(_extremes, self, other)
         return Terms(
             name=f"{self.name} - {other.name}",
             values=self.values - other.values,
-            missing=np.maximum(self.missing, other.missing),
-            bets=_difference(self.bets, other.bets),
-            beforehand=self.beforehand and other.beforehand,
-            tuned=self.tuned or other.tuned,
-            ratio=self.ratio or other.ratio,
-            unbiased=self.unbiased and other.unbiased,
+            missing=missing,
+            bets=bets,
+            beforehand=beforehand,
+            tuned=tuned,
+            ratio=ratio,
+            unbiased=unbiased,
             parts=(self, other),
-            extremes=partial(_extremes, self, other),
+            extremes=extremes,
             whole=whole,
             slates=self.slates,
         )
@@ -233,7 +254,9 @@ class Terms:
                 "floor, the smallest propensity the logger can give (gamma / K), or "
                 "clip at a chosen threshold; got neither"
             )
-        return (-limit, 1.0 + limit) if self.modelled else (0.0, limit)
+        if self.modelled:
+            return (-limit, 1.0 + limit)
+        return (0.0, limit)
 
     def limit(self, floor: float | None = None) -> float:
         """The largest number that can multiply a reward, given the smallest propensity
@@ -260,7 +283,8 @@ class Terms:
                 return self.bets
             return self.bets._replace(limit=self.limit(floor))
         low, high = self.span(floor)
-        return Bets(self.values - low, high - self.values, -low, high)
+        gain = self.values - low
+        return Bets(gain, high - self.values, -low, high)
 
 
 def heaviest(terms: Array, odds: Array) -> float:
@@ -276,7 +300,8 @@ def heaviest(terms: Array, odds: Array) -> float:
     mass = odds.ravel()
     size = min(_FIRST, flat.size)
     while True:
-        top = np.argpartition(flat, flat.size - size)[flat.size - size :]
+        rest = flat.size - size
+        top = np.argpartition(flat, rest)[rest:]
         if size == flat.size or mass[top].sum() >= 1:
             break
         size = min(16 * size, flat.size)
@@ -284,21 +309,25 @@ def heaviest(terms: Array, odds: Array) -> float:
     top = top[order]
     total_mass = np.minimum(np.cumsum(mass[top]), 1.0)
     shares = np.diff(total_mass, prepend=0.0)
-    return float(shares @ flat[top] / shares.sum())
+    weighted = shares @ flat[top]
+    return float(weighted / shares.sum())
 
 
 def _extremes(first: Terms, second: Terms) -> Extremes:
     """The extremes of a difference: the same arm and the same reward on both sides."""
-    own = None if first.extremes is None else first.extremes()
-    other = None if second.extremes is None else second.extremes()
+    own = None
+    if first.extremes is not None:
+        own = first.extremes()
+    other = None
+    if second.extremes is not None:
+        other = second.extremes()
     known = own or other
     odds = np.ones(len(first)) if known is None else known.odds
     rewards = Extremes(np.ones_like(odds), np.zeros_like(odds), odds)
     own = own or rewards
     other = other or rewards
-    return Extremes(
-        own.rewarded - other.rewarded, own.unrewarded - other.unrewarded, odds
-    )
+    rewarded = own.rewarded - other.rewarded
+    return Extremes(rewarded, own.unrewarded - other.unrewarded, odds)
 
 
 def _difference(own: Bets | None, other: Bets | None) -> Bets | None:
@@ -306,9 +335,13 @@ def _difference(own: Bets | None, other: Bets | None) -> Bets | None:
     together."""
     if own is None or other is None:
         return None
+    gain = own.gain + other.loss
+    loss = own.loss + other.gain
+    gain_shift = own.gain_shift + other.loss_shift
+    loss_shift = own.loss_shift + other.gain_shift
     return Bets(
-        gain=own.gain + other.loss,
-        loss=own.loss + other.gain,
-        gain_shift=own.gain_shift + other.loss_shift,
-        loss_shift=own.loss_shift + other.gain_shift,
+        gain=gain,
+        loss=loss,
+        gain_shift=gain_shift,
+        loss_shift=loss_shift,
     )

@@ -76,35 +76,41 @@ def verdict(found: Assessment) -> Verdict:
     interval, snips).
     """
     estimator = _estimator(found)
-    own_answers = {
-        name: answers.get(estimator or "", "")
-        for name, answers in found.answers.items()
-    }
+    own_answers = {}
+    for name, answers in found.answers.items():
+        own_answers[name] = answers.get(estimator or "", "")
     if list(own_answers) != [found.baseline]:
         own_answers.pop(found.baseline, None)
-    differences = found.differences.get(estimator, {}) if estimator else {}
-    compared_answers = {
-        name: differences.get(name, "")
-        for name in own_answers
-        if not _draws_as_baseline(found, name)
-    }
+    differences = {}
+    if estimator:
+        differences = found.differences.get(estimator, {})
+    compared_answers = {}
+    for name in own_answers:
+        if not _draws_as_baseline(found, name):
+            compared_answers[name] = differences.get(name, "")
     compare = _best_first(compared_answers)
     values = _best_first(own_answers)
     sentences = []
     for place, (name, one) in enumerate(compare.items()):
-        subject = name if place else _highest(compare)
+        subject = name
+        if not place:
+            subject = _highest(compare)
         how = _how(found, one, estimator or "", len(differences))
         baseline = target_name(found.baseline)
-        sentences.append(_difference(compared(subject, baseline, _span(one), how), one))
+        comparison = compared(subject, baseline, _span(one), how)
+        sentences.append(_difference(comparison, one))
     for name, one in values.items():
         if name not in compare:
-            sentences.append(_value(found, name, one, differences.get(name)))
+            difference = differences.get(name)
+            sentences.append(_value(found, name, one, difference))
     for name in own_answers:
         if name not in compare and name not in values:
             sentences.append(_refusal(found, name))
-    sentences[0] = _cautions(found, compares=bool(compare)) + sentences[0]
+    cautions = _cautions(found, compares=bool(compare))
+    sentences[0] = cautions + sentences[0]
     names = list(own_answers)
-    return Verdict(estimator, tuple(sentences), _picture(found, names, compare, values))
+    picture = _picture(found, names, compare, values)
+    return Verdict(estimator, tuple(sentences), picture)
 
 
 def _cautions(found: Assessment, *, compares: bool) -> str:
@@ -146,9 +152,13 @@ def more_decisions(difference: Estimate) -> float:
         return float("inf")
     n = difference.diagnostics.n
     z = NormalDist().inv_cdf((1 + difference.level) / 2)
-    side = value - difference.low if value > 0 else difference.high - value
-    reach = side * (z + NormalDist().inv_cdf(_POWER)) / z
-    return max(0.0, n * (reach / abs(value)) ** 2 - n)
+    side = difference.high - value
+    if value > 0:
+        side = value - difference.low
+    power = NormalDist().inv_cdf(_POWER)
+    reach = side * (z + power) / z
+    needed = n * (reach / abs(value)) ** 2
+    return max(0.0, needed - n)
 
 
 def _estimator(found: Assessment) -> str | None:
@@ -182,16 +192,17 @@ def _draws_as_baseline(found: Assessment, name: str) -> bool:
 
 def _weights(found: Assessment, name: str) -> Array | None:
     terms = found.terms.get(name, {}).get("ips")
-    return None if terms is None else terms.weights
+    if terms is None:
+        return None
+    return terms.weights
 
 
 def _best_first(answers: dict[str, Answer]) -> dict[str, Estimate]:
     """The answers that are numbers, the highest value first."""
-    estimates = {
-        name: one
-        for name, one in answers.items()
-        if isinstance(one, Estimate) and has_value(one)
-    }
+    estimates = {}
+    for name, one in answers.items():
+        if isinstance(one, Estimate) and has_value(one):
+            estimates[name] = one
     names = sorted(estimates, key=lambda name: -estimates[name].value)
     return {name: estimates[name] for name in names}
 
@@ -200,14 +211,15 @@ def _highest(compare: dict[str, Estimate]) -> str:
     """The name of the first target, and how it stands beside the others."""
     first, *others = compare
     best = compare[first].value
-    level = [
-        name
-        for name in others
-        if isclose(compare[name].value, best, rel_tol=0, abs_tol=1e-12)
-    ]
+    level = []
+    for name in others:
+        if isclose(compare[name].value, best, rel_tol=0, abs_tol=1e-12):
+            level.append(name)
     if level:
         return f"{first}, level with {' and '.join(level)},"
-    return f"{first}, the highest of {len(compare)}," if others else first
+    if others:
+        return f"{first}, the highest of {len(compare)},"
+    return first
 
 
 def _difference(sentence: str, one: Estimate) -> str:
@@ -251,7 +263,8 @@ def _value(
     if difference is not None:
         why = _why(difference)
     else:
-        answer = found.answers.get(found.baseline, {}).get(one.name, "")
+        answers = found.answers.get(found.baseline, {})
+        answer = answers.get(one.name, "")
         if not has_value(answer):
             why = _why(answer)
     return (
@@ -269,25 +282,33 @@ def _refusal(found: Assessment, name: str) -> str:
         return f"No answer for {name}: {ordered[0]}."
     one = estimates[0]
     rule, *others = one.refused
-    also = f", and {', '.join(others)}" if others else ""
-    then = _not_drawn(found, name) if rule == "overlap" else ""
+    also = ""
+    if others:
+        also = f", and {', '.join(others)}"
+    then = ""
+    if rule == "overlap":
+        then = _not_drawn(found, name)
     if not then:
         then = f". Next: {next_step(one)}"
-    return f"No answer for {name}: {reasons(one)[rule]} (rule {rule}{also}){then}."
+    reason = reasons(one)[rule]
+    return f"No answer for {name}: {reason} (rule {rule}{also}){then}."
 
 
 def _not_drawn(found: Assessment, name: str) -> str:
     """Where all mass without support is in rows in which nothing was drawn: how many,
     and the way out; else ""."""
     log = found.log.rewarded()
-    missing = next(iter(found.terms[name].values())).missing
+    terms = next(iter(found.terms[name].values()))
+    missing = terms.missing
     if log.propensity is None and log.propensities is None:
         return ""
     certain = certain_rows(log)
-    if certain.all() or missing[~certain].sum() > MISSING * len(log):
+    elsewhere = missing[~certain].sum()
+    if certain.all() or elsewhere > MISSING * len(log):
         return ""
     option = "where_drawn, --where-drawn"
-    if slates_of(log) is not None and (certain & (log.slot != 0)).any():
+    in_slate = certain & (log.slot != 0)
+    if slates_of(log) is not None and in_slate.any():
         option = "--slot N --where-drawn"
     rows = (certain & (missing > 0)).sum()
     return (
@@ -307,7 +328,8 @@ def next_step(one: Estimate) -> str:
         return _NEXT.get(rule, default)
     if not beside.ess > 0:
         return _NEXT["share"]
-    more = _about(beside.n * (ESS / beside.ess - 1))
+    factor = ESS / beside.ess - 1
+    more = _about(beside.n * factor)
     return (
         f"log about {more} more {_units(one)} like these for any answer, and more for "
         "a narrow one, or ask for a target nearer to the logger"
@@ -321,12 +343,15 @@ def reasons(one: Estimate) -> dict[str, str]:
 
 
 def _why(answer: Answer) -> str:
-    return answer if isinstance(answer, str) else answer.why
+    if isinstance(answer, str):
+        return answer
+    return answer.why
 
 
 def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) -> str:
     """Level and kind of the interval, the estimator, and what else must be known."""
-    level = f"{100 * found.logged.level:.4g} % {one.interval} interval"
+    percent = 100 * found.logged.level
+    level = f"{percent:.4g} % {one.interval} interval"
     if together > 1:
         level = f"{level}s for all {together} together"
     parts = [level, estimator]
@@ -353,9 +378,16 @@ def _picture(
     if not answers:
         return ""
     nothing = Span(float("nan"), float("nan"), float("nan"))
-    bars = [(name, _span(one)) for name, one in answers.items()]
-    bars += [(name, nothing) for name in names if name not in answers]
-    return chart(bars, zero=target_name(found.baseline) if compare else "")
+    bars = []
+    for name, one in answers.items():
+        bars.append((name, _span(one)))
+    for name in names:
+        if name not in answers:
+            bars.append((name, nothing))
+    zero = ""
+    if compare:
+        zero = target_name(found.baseline)
+    return chart(bars, zero=zero)
 
 
 def _span(one: Estimate) -> Span:
@@ -364,11 +396,15 @@ def _span(one: Estimate) -> Span:
 
 def target_name(name: str) -> str:
     """The name of a target in a sentence."""
-    return "the logger" if name == LOGGED else name
+    if name == LOGGED:
+        return "the logger"
+    return name
 
 
 def _units(one: Estimate) -> str:
-    return "slates" if one.diagnostics.unit == "slate" else "decisions"
+    if one.diagnostics.unit == "slate":
+        return "slates"
+    return "decisions"
 
 
 def _about(count: float) -> str:
@@ -377,6 +413,7 @@ def _about(count: float) -> str:
     >>> _about(23456.7), _about(88.1)
     ('24,000', '89')
     """
-    digits_left = max(0, len(str(ceil(count))) - 2)
+    digits = len(str(ceil(count)))
+    digits_left = max(0, digits - 2)
     unit = 10**digits_left
     return f"{ceil(count / unit) * unit:,}"

@@ -127,7 +127,8 @@ def served_as_logged(
     if not len(logged):
         raise InvalidInput("the test needs at least one row; got none")
     n = len(logged)
-    log_wealth, winner = _wealth(Draws(logged, logged.propensity, floor))
+    draws = Draws(logged, logged.propensity, floor)
+    log_wealth, winner = _wealth(draws)
     peak = float(log_wealth.max())
     needed = -log(alpha)
     caught = peak >= needed
@@ -143,13 +144,16 @@ def served_as_logged(
         if winner.strength < 0.9:
             cause = f"{cause} in about {winner.strength:.0%} of rows"
         tail = f", first below {alpha:g} at row {row}): it looks as if {cause}."
-    p_text = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 0.000001"
+    p_text = "p < 0.000001"
+    if p_value >= 1e-6:
+        p_text = f"p = {p_value:.2g}"
     claim = _CLAIMS[evidence].format(n=n)
+    e_value = exp(min(float(log_wealth[-1]), _LARGEST))
     return ServedReport(
         n=n,
         caught=caught,
         alpha=alpha,
-        e_value=exp(min(float(log_wealth[-1]), _LARGEST)),
+        e_value=e_value,
         p_value=p_value,
         row=row,
         suspect=winner.cause,
@@ -169,13 +173,15 @@ def _wealth(draws: Draws) -> tuple[Array, _Winner]:
     learned = learned_bets(draws, shares / len(families))
     log_shares = np.log(np.outer(_SHARES, shares)).ravel()
     even = -log(len(families) + len(learned))
-    each = even + np.concatenate([log_shares, np.zeros(len(learned))])
+    learned_shares = np.zeros(len(learned))
+    each = even + np.concatenate([log_shares, learned_shares])
     bets = np.full(len(each), -np.inf)
     total = []
     block = 0
     looks_of_block = _BLOCK // _LOOK
     for start in range(0, len(draws.arm), _PIECE):
-        rows = slice(start, min(start + _PIECE, len(draws.arm)))
+        end = min(start + _PIECE, len(draws.arm))
+        rows = slice(start, end)
         gains = np.hstack([family.gains(rows) for family in families])
         columns = [_growth(strength * gains + 1.0) for strength in _STRENGTHS]
         factors = [bet.factors(rows, gains) for bet in learned]
@@ -185,16 +191,21 @@ def _wealth(draws: Draws) -> tuple[Array, _Winner]:
         for looks in np.split(growth, ends):
             # after the first share, the rest times 1/(b (b + 1)): together 1, and what
             # is left over is not bet yet
-            money = _FIRST if block == 0 else (1 - _FIRST) / (block * (block + 1))
-            path = np.cumsum(looks, axis=0) + np.logaddexp(bets, log(money) + each)
+            money = _FIRST
+            if block != 0:
+                money = (1 - _FIRST) / (block * (block + 1))
+            start_money = np.logaddexp(bets, log(money) + each)
+            path = np.cumsum(looks, axis=0) + start_money
             top = path.max(axis=1)
-            won = np.log(np.exp(path - top[:, None]).sum(axis=1)) + top
+            shares = np.exp(path - top[:, None])
+            won = np.log(shares.sum(axis=1)) + top
             unspent = (1 - _FIRST) / (block + 1)
             total.append(np.logaddexp(won, log(unspent)))
             bets = path[-1]
             block += 1
     names = [name for family in families for name in family.names]
-    winner = _winner(bets, names, learned=[bet.name for bet in learned])
+    learned_names = [bet.name for bet in learned]
+    winner = _winner(bets, names, learned=learned_names)
     return np.concatenate(total), winner
 
 
@@ -218,5 +229,6 @@ def _winner(bets: Array, names: Sequence[str], *, learned: Sequence[str]) -> _Wi
     mixtures = bets[-len(learned) :]
     if mixtures.max() > fixed.max() + _AHEAD:
         return _Winner(learned[int(mixtures.argmax())], 1.0)
-    strength, cause = np.unravel_index(int(fixed.argmax()), fixed.shape)
+    best = int(fixed.argmax())
+    strength, cause = np.unravel_index(best, fixed.shape)
     return _Winner(names[int(cause)], float(_STRENGTHS[strength]))

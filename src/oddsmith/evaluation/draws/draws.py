@@ -37,7 +37,8 @@ class BetFamily(NamedTuple):
 
 def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> BetFamily:
     """Bets with the same money each."""
-    return BetFamily(names, np.full(len(names), 1 / len(names)), gains)
+    shares = np.full(len(names), 1 / len(names))
+    return BetFamily(names, shares, gains)
 
 
 class Draws:
@@ -57,7 +58,8 @@ class Draws:
         self.eligible = logged.eligible
         self.floor = floor
         self.n_arms = logged.n_arms
-        self.labels = logged.arms or [str(a) for a in range(self.n_arms)]
+        numbers = [str(a) for a in range(self.n_arms)]
+        self.labels = logged.arms or numbers
         if self._offered is not None:
             places = range(1, self.n_arms + 1)
             self.labels = [f"at place {place} of the offer" for place in places]
@@ -65,10 +67,12 @@ class Draws:
         self.stated = any(column is not None for column in columns)
         self.first = np.full(self.n_arms, n)
         np.minimum.at(self.first, self.arm, np.arange(n))
-        self.new = np.arange(n) == self.first[self.arm]
+        is_first = self.first[self.arm]
+        self.new = np.arange(n) == is_first
         self.odds = logged.propensities
         self.count = self._arm_counts()
-        if self.odds is None and self.stated and (self.count <= 2).all():
+        has_two = (self.count <= 2).all()
+        if self.odds is None and self.stated and has_two:
             self.odds = self._odds_of_two(propensity)
         self.propensity = propensity
         if self.odds is not None:
@@ -82,21 +86,26 @@ class Draws:
         total = q.sum(axis=1)
         possible = total > 0
         drawn = drawn_entries(q, self.arm[rows])
-        ratio = drawn * self.inverse[rows] / np.where(possible, total, 1.0)
+        gains = drawn * self.inverse[rows]
+        ratio = gains / np.where(possible, total, 1.0)
         return np.where(possible, ratio - 1.0, 0.0)
 
     def previous(self) -> tuple[Ints, Bools]:
         """The previous row's arm as a number of this row, and whether this row has
         it."""
-        before = np.concatenate([self.arm[:1], self.arm[:-1]])
+        first = self.arm[:1]
+        before = np.concatenate([first, self.arm[:-1]])
         has_arm = np.arange(len(self.arm)) > 0
         if self._offered is None:
             return before, has_arm
         for row in range(1, len(before)):
-            name = self._offered[row - 1][self.arm[row - 1]]
+            last_arm = self.arm[row - 1]
+            name = self._offered[row - 1][last_arm]
             names = self._offered[row]
             has_arm[row] = name in names
-            before[row] = names.index(name) if has_arm[row] else 0
+            before[row] = 0
+            if has_arm[row]:
+                before[row] = names.index(name)
         return before, has_arm
 
     def _arm_counts(self) -> Ints:
@@ -114,23 +123,28 @@ class Draws:
         if self.eligible is not None:
             able = self.eligible
         odds = able * (1 - propensity)[:, None]
-        np.put_along_axis(odds, self.arm[:, None], propensity[:, None], axis=1)
+        places = self.arm[:, None]
+        np.put_along_axis(odds, places, propensity[:, None], axis=1)
         return odds
 
     def _check_floor(self) -> None:
-        count = self.count if self.stated else self.count + self.new
+        count = self.count
+        if not self.stated:
+            count = self.count + self.new
         least = float(self.propensity.min())
         most = float(1 / count.max())
         if self.floor > (1 + 1e-9) * min(least, most):
             ends = f"the least logged odds, {least:g}, and 1 / arms, {most:g}"
             raise InvalidInput(f"floor must be at most {ends}; got {self.floor:g}")
         others = count - 1
-        is_short = self.propensity + others * self.floor > 1 + _SUM
+        total = self.propensity + others * self.floor
+        is_short = total > 1 + _SUM
         if is_short.any():
             row = int(np.argmax(is_short))
+            odds = self.propensity[row]
             raise InvalidInput(
-                f"the odds of row {row}, {self.propensity[row]:g}, leave less than the "
-                f"floor, {self.floor:g}, for each of {others[row]} other arms; log "
+                f"the odds of row {row}, {odds:g}, leave less than the floor, "
+                f"{self.floor:g}, for each of {others[row]} other arms; log "
                 "`eligible`, or give a smaller floor"
             )
 
@@ -145,6 +159,7 @@ def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
     if log.offered is None or log.arms is not None:
         return log, None
     names = names_of(log)
-    if len(names) <= _MOST_NAMES and len(names) * len(log) <= _MOST_ODDS:
+    size = len(names) * len(log)
+    if len(names) <= _MOST_NAMES and size <= _MOST_ODDS:
         return over_arms(log, names), None
     return log, log.offered

@@ -70,7 +70,8 @@ def _forced_arms(draws: Draws) -> BetFamily:
 
     def gains(rows: slice) -> Array:
         is_drawn = draws.arm[rows, None] == numbers
-        table = np.where(is_drawn, draws.inverse[rows, None], 0.0) - 1.0
+        inverse = draws.inverse[rows, None]
+        table = np.where(is_drawn, inverse, 0.0) - 1.0
         if draws.odds is not None:
             table[draws.odds[rows] == 0] = 0.0
         elif draws.eligible is not None:
@@ -92,8 +93,10 @@ def _repeated_arms(draws: Draws) -> BetFamily:
 
     def gains(rows: slice) -> Array:
         is_same = draws.arm[rows] == before[rows]
-        gain = np.where(is_same, draws.inverse[rows], 0.0) - 1.0
-        return np.where(possible[rows], gain, 0.0)[:, None]
+        inverse = draws.inverse[rows]
+        gain = np.where(is_same, inverse, 0.0) - 1.0
+        bets = np.where(possible[rows], gain, 0.0)
+        return bets[:, None]
 
     return equal_bets(["the previous row's arm were repeated"], gains)
 
@@ -109,7 +112,8 @@ def steps(v: Array, c: float) -> Array:
     rest = c - whole
     scaled = c * v
     lower: Array = np.floor(scaled)
-    above = np.maximum(0.0, (scaled - lower - rest) / (1.0 - rest))
+    excess = scaled - lower - rest
+    above = np.maximum(0.0, excess / (1.0 - rest))
     return np.asarray((lower + above) / whole)
 
 
@@ -121,7 +125,9 @@ def _dual_feasible(draws: Draws) -> BetFamily:
     a number c, 1 above 1 - c: arms above 1 - c leave no room for others above c), or
     steps, which are large just above 1/2, 1/3, ….
     """
-    above = " above the floor" if draws.floor else ""
+    above = ""
+    if draws.floor:
+        above = " above the floor"
     names = [
         "uniform exploration were logged but not served",
         "arms were drawn from even odds",
@@ -139,13 +145,16 @@ def _dual_feasible(draws: Draws) -> BetFamily:
         # p is no bet, in a first row before which no arm is known
         unknown = np.where(count > 0, 0.0, p)
         is_known = draws.stated | ~draws.new[rows]
-        columns = [v, np.where(is_known, 1.0 / np.maximum(count, 1), unknown)]
+        uniform = 1.0 / np.maximum(count, 1)
+        columns = [v, np.where(is_known, uniform, unknown)]
         for cut in _DRAWN_CUTS:
             above_cut = np.where(v < cut, 0.0, v)
-            columns.append(np.where(v > 1 - cut + _SUM_ROUNDING, 1.0, above_cut))
+            is_sure = v > 1 - cut + _SUM_ROUNDING
+            columns.append(np.where(is_sure, 1.0, above_cut))
         for c in _STEPS:
             columns.append(steps(v * (1 - _SUM_ROUNDING), c))
-        return np.column_stack(columns) * draws.inverse[rows, None] - 1.0
+        inverse = draws.inverse[rows, None]
+        return np.column_stack(columns) * inverse - 1.0
 
     return equal_bets(names, gains)
 
@@ -165,9 +174,12 @@ def _arms_below_floor(draws: Draws) -> BetFamily:
 
     def gains(rows: slice) -> Array:
         is_drawn = draws.arm[rows, None] == numbers
-        share = np.where(is_drawn, draws.floor * draws.inverse[rows, None], 0.0)
-        gain = (1.0 - share) / max(1.0 - draws.floor, 1e-9) - 1.0
-        return np.where(able_arms(rows) & (draws.floor < 1), gain, 0.0)
+        inverse = draws.inverse[rows, None]
+        share = np.where(is_drawn, draws.floor * inverse, 0.0)
+        rest = max(1.0 - draws.floor, 1e-9)
+        gain = (1.0 - share) / rest - 1.0
+        is_possible = able_arms(rows) & (draws.floor < 1)
+        return np.where(is_possible, gain, 0.0)
 
     return BetFamily(_not_served(draws), _arm_shares(draws), gains)
 
@@ -198,17 +210,20 @@ def _ranks(draws: Draws, odds: Array) -> BetFamily:
         p = odds[rows]
         n = len(p)
         # column 0 is above all odds, the last one below
-        ordered = np.hstack(
-            [np.full((n, 1), 2.0), -np.sort(-p, axis=1), np.zeros((n, 1))]
-        )
+        above = np.full((n, 1), 2.0)
+        below = np.zeros((n, 1))
+        ordered = np.hstack([above, -np.sort(-p, axis=1), below])
         last = (ordered > 0).sum(axis=1, keepdims=True) - 1
-        place = np.hstack([np.tile(np.arange(1, top + 1), (n, 1)), last])
+        places = np.tile(np.arange(1, top + 1), (n, 1))
+        place = np.hstack([places, last])
         before = np.take_along_axis(ordered, place - 1, axis=1)
         own = np.take_along_axis(ordered, place, axis=1)
         after = np.take_along_axis(ordered, place + 1, axis=1)
         is_drawn = own == draws.propensity[rows, None]
-        gain = np.where(is_drawn, draws.inverse[rows, None], 0.0) - 1.0
-        return np.where((before > own) & (own > after), gain, 0.0)
+        inverse = draws.inverse[rows, None]
+        gain = np.where(is_drawn, inverse, 0.0) - 1.0
+        is_unique = (before > own) & (own > after)
+        return np.where(is_unique, gain, 0.0)
 
     return BetFamily(names, np.array(shares), gains)
 
@@ -235,7 +250,8 @@ def _cuts(draws: Draws, odds: Array) -> BetFamily:
 
     def gains(rows: slice) -> Array:
         p = odds[rows]
-        above_least = np.where(able[rows], p - least[rows], 0.0)
+        excess = p - least[rows]
+        above_least = np.where(able[rows], excess, 0.0)
         columns = [draws.gain(rows, above_least)]
         for cut in _CUTS:
             above_cut = np.where(p >= cut * _CUT_ROUNDING, p, 0.0)
@@ -251,7 +267,8 @@ def _missing_arms(draws: Draws, odds: Array) -> BetFamily:
 
     def gains(rows: slice) -> Array:
         p = odds[rows]
-        others = np.maximum(p.sum(axis=1, keepdims=True), 1.0) - p
+        total = p.sum(axis=1, keepdims=True)
+        others = np.maximum(total, 1.0) - p
         able = others > 1e-6  # logged odds may sum to 1 within that
         inverse = 1.0 / np.where(able, others, 1.0)
         is_drawn = draws.arm[rows, None] == numbers
@@ -265,8 +282,10 @@ def _old_odds(draws: Draws, odds: Array) -> BetFamily:
     """The odds of some rows before, and the mean of the odds before this block of
     rows."""
     block_starts = np.arange(0, len(odds), _BLOCK)
-    sums = np.cumsum(np.add.reduceat(odds, block_starts), axis=0)
-    past = np.vstack([np.zeros((1, draws.n_arms)), sums[:-1]])
+    block_sums = np.add.reduceat(odds, block_starts)
+    sums = np.cumsum(block_sums, axis=0)
+    nothing = np.zeros((1, draws.n_arms))
+    past = np.vstack([nothing, sums[:-1]])
     row_numbers = np.arange(len(odds))
 
     def gains(rows: slice) -> Array:
@@ -275,9 +294,11 @@ def _old_odds(draws: Draws, odds: Array) -> BetFamily:
         columns = []
         for lag in _LAGS:
             old = odds[np.maximum(row - lag, 0)]
-            q = np.where((row >= lag)[:, None] & able, old, 0.0)
+            has_old = (row >= lag)[:, None]
+            q = np.where(has_old & able, old, 0.0)
             columns.append(draws.gain(rows, q))
-        mean = np.where(able, past[row // _BLOCK], 0.0)
+        block_past = past[row // _BLOCK]
+        mean = np.where(able, block_past, 0.0)
         columns.append(draws.gain(rows, mean))
         return np.column_stack(columns)
 
@@ -290,8 +311,13 @@ def _other_columns(draws: Draws, odds: Array) -> BetFamily:
 
     def gains(rows: slice) -> Array:
         p = odds[rows]
-        others = (np.roll(p, 1, axis=1), np.roll(p, -1, axis=1), p[:, ::-1])
-        columns = [draws.gain(rows, np.where(p > 0, q, 0.0)) for q in others]
+        right = np.roll(p, 1, axis=1)
+        left = np.roll(p, -1, axis=1)
+        others = (right, left, p[:, ::-1])
+        columns = []
+        for q in others:
+            odds_of_others = np.where(p > 0, q, 0.0)
+            columns.append(draws.gain(rows, odds_of_others))
         return np.column_stack(columns)
 
     ends = ("one too low", "one too high", "in reverse order")
@@ -313,7 +339,8 @@ def _old_numbers(draws: Draws, odds: Array) -> BetFamily:
             lower_end = np.maximum(low[row], low[old])
             upper_end = np.minimum(high[row], high[old])
             overlap = np.maximum(upper_end - lower_end, 0.0)
-            gain = overlap * draws.inverse[row] * draws.inverse[old] - 1.0
+            overlap_gain = overlap * draws.inverse[row]
+            gain = overlap_gain * draws.inverse[old] - 1.0
             columns.append(np.where(row >= lag, gain, 0.0))
         return np.column_stack(columns)
 

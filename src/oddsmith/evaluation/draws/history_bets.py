@@ -57,14 +57,16 @@ class Portfolio:
 
     def __init__(self, shares: Array) -> None:
         self._count = _FIRST * np.append(0.5 * shares, 0.5)
-        self._lost = _FIRST * 0.5 * max(0.0, 1.0 - float(shares.sum()))
+        rest = max(0.0, 1.0 - float(shares.sum()))
+        self._lost = _FIRST * 0.5 * rest
 
     def factors(self, rows: slice, gains: Array) -> Array:
         result = np.empty(len(gains))
         for block in _blocks(0, len(gains)):
             cash = np.zeros(block.stop - block.start)
             parts = np.column_stack([gains[block], cash]) + 1.0
-            weights = self._count / (self._count.sum() + self._lost)
+            total = self._count.sum() + self._lost
+            weights = self._count / total
             factor = parts @ weights
             result[block] = factor
             self._count += weights * ((1 / factor) @ parts)
@@ -79,7 +81,8 @@ class RandomNumbers:
 
     def __init__(self, draws: Draws, odds: Array) -> None:
         self._inverse = draws.inverse
-        self._high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
+        cumulative = np.cumsum(odds, axis=1)
+        self._high = drawn_entries(cumulative, draws.arm)
         self._low = self._high - draws.propensity
         self._count = np.full(_BINS, _FIRST / _BINS)
 
@@ -93,7 +96,8 @@ class RandomNumbers:
             parts = overlap * _BINS * self._inverse[block, None]
             weights = self._count / self._count.sum()
             factor = parts @ weights
-            place = slice(block.start - rows.start, block.stop - rows.start)
+            first = block.start - rows.start
+            place = slice(first, block.stop - rows.start)
             result[place] = (1 - _CASH) * factor + _CASH
             self._count += weights * (_inverse(factor) @ parts)
         return result
@@ -121,10 +125,13 @@ class Relabelling:
             table = self._count / self._count.sum(axis=1, keepdims=True)
             parts = self._odds[block] * table.T[arm]
             q = parts.sum(axis=1)
-            place = slice(block.start - rows.start, block.stop - rows.start)
-            result[place] = (1 - _CASH) * q * self._inverse[block] + _CASH
+            first = block.start - rows.start
+            place = slice(first, block.stop - rows.start)
+            gains = (1 - _CASH) * q * self._inverse[block]
+            result[place] = gains + _CASH
             is_drawn = arm[:, None] == numbers
-            self._count += (parts * _inverse(q)[:, None]).T @ is_drawn
+            weights = parts * _inverse(q)[:, None]
+            self._count += weights.T @ is_drawn
         return result
 
 
@@ -135,4 +142,5 @@ def _blocks(start: int, stop: int) -> Iterator[slice]:
 
 def _inverse(values: Array) -> Array:
     """1 / values, 0 where they are 0 (an arm that no part can draw teaches nothing)."""
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+    zeros = np.zeros_like(values)
+    return np.divide(1.0, values, out=zeros, where=values > 0)

@@ -131,12 +131,15 @@ class StandingBets:
         n_known = len(known)
         money = np.exp(self._log_money()).sum(axis=1)
         # of the bets that an arm is forced; "not served" is n_known places further
-        places = {arm: len(_CAUSES) + i for i, arm in enumerate(known)}
+        places = {}
+        for i, arm in enumerate(known):
+            places[arm] = len(_CAUSES) + i
         names = set(arms)
         freed = 0.0
         for arm, place in places.items():
             if arm not in names:
-                freed += float(money[place] + money[place + n_known])
+                not_served = money[place + n_known]
+                freed += float(money[place] + not_served)
         self.cash += freed
         self.shares = {}
         for arm in arms:
@@ -149,14 +152,18 @@ class StandingBets:
         rows = list(self.growth[: len(_CAUSES)])
         for offset in (0, n_known):
             for arm in arms:
-                row = self.growth[places[arm] + offset] if arm in known else no_growth
+                row = no_growth
+                if arm in known:
+                    row = self.growth[places[arm] + offset]
                 rows.append(row)
         self.growth = np.array(rows)
 
     def _next_share(self, few: bool) -> float:
         """The share of the next arm that is named for the first time."""
         self.begun += 1
-        return 1.0 / _FEW if few else 1.0 / (self.begun * (self.begun + 1.0))
+        if few:
+            return 1.0 / _FEW
+        return 1.0 / (self.begun * (self.begun + 1.0))
 
     def take(self, odds: Mapping[str, float], arm: str) -> None:
         """Take a row: the odds of all arms, and the arm that was drawn."""
@@ -165,8 +172,11 @@ class StandingBets:
             return
         shares = self.shares
         named = [odds.get(name, 0.0) for name in shares]
-        place = list(shares).index(arm) if arm in shares else -1
-        self.waiting.append(_Row(list(odds.values()), p, named, place))
+        place = -1
+        if arm in shares:
+            place = list(shares).index(arm)
+        row = _Row(list(odds.values()), p, named, place)
+        self.waiting.append(row)
         self.n += 1
         self.rows += 1
         if self.rows % _LOOK == 0:
@@ -190,16 +200,20 @@ class StandingBets:
         self.rows = 0
         self.peak = 0.0
         self.growth = np.zeros_like(self.growth)
-        self.cash = 2.0 / _FAMILIES * (1.0 - sum(self.shares.values()))
+        named_share = sum(self.shares.values())
+        self.cash = 2.0 / _FAMILIES * (1.0 - named_share)
 
     def _next_length(self, is_alarm: bool) -> int:
         """How many rows the next window has."""
         double = 2 * self.length
-        return min(double, _LONGEST_AFTER) if is_alarm else double
+        if is_alarm:
+            return min(double, _LONGEST_AFTER)
+        return double
 
     def _evidence(self, log_money: float) -> float:
         """ln of the evidence over all windows."""
-        return log_money - log(self.window * (self.window + 1.0))
+        windows = self.window * (self.window + 1.0)
+        return log_money - log(windows)
 
     def _settle(self) -> None:
         """Add the rows that wait; those with equally many arms at once."""
@@ -207,19 +221,25 @@ class StandingBets:
         for row in self.waiting:
             by_size.setdefault(len(row.odds), []).append(row)
         for rows in by_size.values():
-            growth = np.log1p(_gains(rows)[:, :, None] * _STRENGTHS)
-            self.growth = self.growth + in_units(growth).sum(axis=0)
+            gains = _gains(rows)
+            growth = np.log1p(gains[:, :, None] * _STRENGTHS)
+            units = in_units(growth)
+            self.growth = self.growth + units.sum(axis=0)
         self.waiting = []
 
     def log_money(self) -> float:
         """ln of all money."""
         from scipy.special import logsumexp
 
-        bets = self.current() if self.waiting else self
+        bets = self
+        if self.waiting:
+            bets = self.current()
         logs = bets._log_money()
         with np.errstate(over="ignore"):
             money = float(np.exp(logs).sum()) + self.cash
-        return log(money) if money < inf else float(logsumexp(logs))
+        if money < inf:
+            return log(money)
+        return float(logsumexp(logs))
 
     def summary(self) -> Standing:
         """Evidence of the bets so far."""
@@ -243,14 +263,16 @@ class StandingBets:
     def _leader(self) -> tuple[str, float]:
         """The cause whose bets have won most in this window, and its strength."""
         logs = self.current()._log_money()
-        cause, strength = np.unravel_index(int(logs.argmax()), logs.shape)
+        best = int(logs.argmax())
+        cause, strength = np.unravel_index(best, logs.shape)
         names = list(_CAUSES)
         names += [f"arm {arm} were forced" for arm in self.shares]
         names += [f"arm {arm} were not served" for arm in self.shares]
         return names[int(cause)], float(_STRENGTHS[int(strength)])
 
     def _log_money(self) -> Array:
-        of_causes = np.full(len(_CAUSES), -log(len(_CAUSES)))
+        n = len(_CAUSES)
+        of_causes = np.full(n, -log(n))
         of_arms = np.log(list(self.shares.values()))
         shares = np.concatenate([of_causes, of_arms, of_arms])
         growth = of_units(self.growth)
@@ -277,9 +299,12 @@ def standing_bets(log: Log) -> Standing:
     bets = StandingBets()
     bets.name(names, few=len(names) <= _FEW)
     for row, numbers in enumerate(log.propensities.tolist()):
-        arms = names if log.offered is None else log.offered[row]
+        arms = names
+        if log.offered is not None:
+            arms = log.offered[row]
         odds = dict(zip(arms, numbers, strict=False))
-        bets.take(odds, arms[int(log.arm[row])])
+        arm = arms[int(log.arm[row])]
+        bets.take(odds, arm)
     return bets.summary()
 
 
@@ -299,24 +324,28 @@ def _cause_gains(odds: Array, p: Array, inverse: Array) -> Array:
     able = odds > 0
     count = able.sum(axis=1)
     top = odds.max(axis=1)
-    is_only_top = (odds == top[:, None]).sum(axis=1) == 1
+    is_top = odds == top[:, None]
+    is_only_top = is_top.sum(axis=1) == 1
     top_gain = np.where(p == top, inverse, 0.0) - 1.0
     likeliest = np.where(is_only_top, top_gain, 0.0)
 
     even = inverse / count - 1.0
-    sharper = p * p * inverse / (odds * odds).sum(axis=1) - 1.0
+    squares = (odds * odds).sum(axis=1)
+    sharper = p * p * inverse / squares - 1.0
 
     least = np.where(able, odds, 2.0).min(axis=1)
     rest = odds.sum(axis=1) - count * least
     has_rest = rest > _NOTHING
-    without_least = (p - least) * inverse / np.where(has_rest, rest, 1.0) - 1.0
+    above_least = (p - least) * inverse
+    without_least = above_least / np.where(has_rest, rest, 1.0) - 1.0
     explored = np.where(has_rest, without_least, 0.0)
 
     columns = [likeliest, even, sharper, explored]
     for cut in _CUTS:
         total = np.where(odds >= cut, odds, 0.0).sum(axis=1)
         has_some = total > 0
-        gain = np.where(p >= cut, 1.0 / np.where(has_some, total, 1.0), 0.0) - 1.0
+        inverse_total = 1.0 / np.where(has_some, total, 1.0)
+        gain = np.where(p >= cut, inverse_total, 0.0) - 1.0
         columns.append(np.where(has_some, gain, 0.0))
     return np.stack(columns, axis=1)
 
@@ -324,7 +353,8 @@ def _cause_gains(odds: Array, p: Array, inverse: Array) -> Array:
 def _arm_gains(rows: Sequence[_Row], inverse: Array) -> tuple[Array, Array]:
     """The gains (rows, arms) of the bets that an arm is forced, and that it is not
     served."""
-    named = np.array([row.named for row in rows]).reshape(len(rows), -1)
+    table = np.array([row.named for row in rows])
+    named = table.reshape(len(rows), -1)
     has_others = named < 1 - _ALONE
     rest = np.where(has_others, 1.0 - named, 1.0)
     forced = np.where(named > 0, -1.0, 0.0)
@@ -332,5 +362,6 @@ def _arm_gains(rows: Sequence[_Row], inverse: Array) -> tuple[Array, Array]:
     for i, row in enumerate(rows):
         if row.place >= 0:
             forced[i, row.place] = inverse[i] - 1.0
-            not_served[i, row.place] = -1.0 if has_others[i, row.place] else 0.0
+            is_possible = has_others[i, row.place]
+            not_served[i, row.place] = -1.0 if is_possible else 0.0
     return forced, not_served
