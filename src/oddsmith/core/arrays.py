@@ -43,8 +43,12 @@ def number(
     >>> number("gamma", 0.1, low=0, high=1)
     0.1
     """
-    left = "(" if open_low else "["
-    right = ")" if open_high or high == np.inf else "]"
+    left = "["
+    if open_low:
+        left = "("
+    right = "]"
+    if open_high or high == np.inf:
+        right = ")"
     span = f"{left}{low:g}, {high:g}{right}"
     is_number = isinstance(value, int | float | np.integer | np.floating)
     if isinstance(value, bool) or not is_number:
@@ -77,7 +81,9 @@ def whole(what: str, value: object, *, low: int = 1, high: int | None = None) ->
     if high is None:
         span = f"of at least {low}"
     else:
-        top = "2^63 - 1" if high == 2**63 - 1 else f"{high:,}"
+        top = "2^63 - 1"
+        if high != 2**63 - 1:
+            top = f"{high:,}"
         span = f"from {low} to {top}"
     raise InvalidInput(f"{what} must be a whole number {span}; got {value!r:.60}")
 
@@ -120,7 +126,9 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     """
     array = finite(what, value, ndim=1)
     is_single = getattr(value, "dtype", None) == np.float32
-    tolerance = 1e-6 if is_single else 1e-9
+    tolerance = 1e-9
+    if is_single:
+        tolerance = 1e-6
     if array.shape != (n,):
         raise InvalidInput(
             f"{what} must have one entry for each of the {n} {over}; got {len(array)}"
@@ -134,7 +142,9 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     if error > tolerance:
         raise InvalidInput(f"{what} must sum to 1; got {total:.6g} over {n} {over}")
     rounding = n * np.finfo(np.float64).eps
-    return array if error <= rounding else array / total
+    if error <= rounding:
+        return array
+    return array / total
 
 
 def flat_rows(rows: Array) -> Array:

@@ -38,7 +38,9 @@ def check_odds(
     """
     given: Any = getattr(odds, "propensities", None)
     if not isinstance(given, np.ndarray) or given.dtype.kind != "f" or not given.size:
-        got = given if isinstance(odds, Odds) else odds
+        got = odds
+        if isinstance(odds, Odds):
+            got = given
         raise InvalidInput(
             f"odds of {policy_name(policy)} must be od.Odds with an array of floats "
             f"(…, K); got {got!r:.60}"
@@ -83,7 +85,9 @@ def odds_fault(odds: Array, eligible: Bools | None = None) -> Fault | None:
         return Fault(place, f"a sum of {totals[place]:.6g}")
     arm = int(wrong_arms[0])
     value = np.broadcast_to(odds, is_right.shape)[place][arm]
-    reason = ", which is not eligible" if value > 0 else ""
+    reason = ""
+    if value > 0:
+        reason = ", which is not eligible"
     return Fault(place, f"{value:.6g} for arm {arm}{reason}")
 
 
@@ -126,7 +130,9 @@ def check_losses(
         return np.where(asleep, np.nan, losses)
     place = _first_place(is_wrong)
     expert = place[-1]
-    value = "NaN" if np.isnan(losses[place]) else "-inf"
+    value = "-inf"
+    if np.isnan(losses[place]):
+        value = "NaN"
     raise OutOfDomain(
         f"loss of {policy_name(policy)} must be a number above -inf for any "
         f"prediction; got {value} for {advice[place]:g} of expert "
@@ -166,8 +172,12 @@ def _where(step: Step, place: tuple[int, ...]) -> str:
     parts = []
     if step is not None:
         steps = np.asarray(step)
-        number = steps[place] if steps.ndim and place else steps
+        number = steps
+        if steps.ndim and place:
+            number = steps[place]
         parts.append(f"step {number}")
     if place:
         parts.append(f"row {', '.join(map(str, place))}")
-    return f" at {', '.join(parts)}" if parts else ""
+    if parts:
+        return f" at {', '.join(parts)}"
+    return ""

@@ -74,7 +74,9 @@ def plain(value: object) -> Any:
     if kind is str or kind is int or kind is bool:
         return value
     if kind is float:
-        return value if value == value else None
+        if value == value:
+            return value
+        return None
     if missing(value):
         return None
     # nanoseconds would become a whole number
@@ -82,7 +84,9 @@ def plain(value: object) -> Any:
         return value.astype("datetime64[us]").item()
     if isinstance(value, np.timedelta64):
         return value.astype("timedelta64[us]").item()
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 def simple(value: object) -> object:
@@ -95,7 +99,9 @@ def simple(value: object) -> object:
     (1.5, '00000000-0000-0000-0000-000000000007')
     """
     if isinstance(value, Decimal | Fraction):
-        return None if missing(value) else as_number("", value)
+        if missing(value):
+            return None
+        return as_number("", value)
     kind = type(value)
     is_of_pandas = kind.__module__.split(".")[0] == "pandas"
     is_label = is_of_pandas and kind.__name__ in ("Period", "Interval")
@@ -107,7 +113,9 @@ def simple(value: object) -> object:
 def as_number(column: object, value: object) -> float:
     """A number; NaN for what is missing, infinite or huge."""
     if type(value) is float or type(value) is int:
-        return float(value) if -HUGE < value < HUGE else float("nan")
+        if -HUGE < value < HUGE:
+            return float(value)
+        return float("nan")
     if missing(value):
         return float("nan")
     is_array = isinstance(value, np.ndarray) and value.ndim > 0
@@ -120,7 +128,9 @@ def as_number(column: object, value: object) -> float:
         return float("nan")
     except (TypeError, ValueError) as error:
         raise unreadable(column, value, "a number") from error
-    return converted if abs(converted) < HUGE else float("nan")
+    if abs(converted) < HUGE:
+        return converted
+    return float("nan")
 
 
 def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
@@ -216,7 +226,9 @@ def one(context: Any) -> Any:
         return _row(names, map(plain, context.tolist()))
     if is_table(context) or isinstance(context, np.generic):
         return context
-    return as_array(context) if hasattr(context, "__array__") else context
+    if hasattr(context, "__array__"):
+        return as_array(context)
+    return context
 
 
 def _is_structured_row(context: Any) -> bool:
@@ -328,7 +340,9 @@ def categorical(contexts: object) -> set[str]:
     if not is_table(contexts):
         return set()
     is_arrow = hasattr(contexts, "column_names")
-    kinds = contexts.schema.types if is_arrow else contexts.dtypes
+    kinds = contexts.dtypes
+    if is_arrow:
+        kinds = contexts.schema.types
     columns = set()
     for name, kind in zip(_names(contexts), kinds, strict=True):
         if str(kind).casefold().startswith(("categ", "dictionary")):
@@ -368,7 +382,9 @@ def take_rows(contexts: Any, places: RowPlaces) -> Any:
     if not is_table(contexts):
         return [contexts[number] for number in numbers.tolist()]
     is_arrow = hasattr(contexts, "take")
-    return contexts.take(numbers) if is_arrow else contexts[numbers]
+    if is_arrow:
+        return contexts.take(numbers)
+    return contexts[numbers]
 
 
 def join_batches(batches: Sequence[Any]) -> Any:

@@ -104,14 +104,18 @@ class Decision(NamedTuple):
         if self.propensities.ndim == 1:
             return Offer(self.context, self.arms, self.features)
         none = [None] * len(self.arms)
-        contexts = none if self.context is None else rows(self.context)
+        contexts: Sequence[Any] = none
+        if self.context is not None:
+            contexts = rows(self.context)
         features = self.features or none
         return OfferBatch(tuple(map(Offer, contexts, self.arms, features)))
 
     @property
     def number(self) -> Any:
         """The drawn arm as a number (…), whether or not arms have names."""
-        return self.arm if self.index is None else self.index
+        if self.index is None:
+            return self.arm
+        return self.index
 
     @property
     def propensity(self) -> Any:
@@ -186,10 +190,15 @@ class Decision(NamedTuple):
         """The decisions along the first axis, one by one (the way back from
         `stack`)."""
         n = len(self.propensities)
-        advisers: Any = None if self.advisers is None else [self.advisers] * n
+        advisers: Any = None
+        if self.advisers is not None:
+            advisers = [self.advisers] * n
+        context = None
+        if self.context is not None:
+            context = rows(self.context)
         columns = self._replace(
             step=_to_list(self.step),
-            context=None if self.context is None else rows(self.context),
+            context=context,
             arm=_to_list(self.arm),
             index=_to_list(self.index),
             advisers=advisers,
@@ -247,7 +256,9 @@ def check_rewards(decision: Decision, reward: object) -> Real:
         raise InvalidInput(
             f"reward must be in [0, 1] (RewardScale maps other units); got {first}"
         )
-    return rewards if rewards.ndim else float(rewards)
+    if rewards.ndim:
+        return rewards
+    return float(rewards)
 
 
 def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -328,8 +339,9 @@ def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
             "decisions must have propensities where only some have eligible arms; got "
             "none"
         )
-    eligible = True if mask is None else mask
-    return np.broadcast_to(eligible, propensities.shape).copy()
+    if mask is None:
+        return np.ones(propensities.shape, dtype=np.bool_)
+    return np.broadcast_to(mask, propensities.shape).copy()
 
 
 def _pad_arms(values: Array, n_arms: int) -> Array:
@@ -341,11 +353,15 @@ def _pad_arms(values: Array, n_arms: int) -> Array:
 
 def _to_list(value: Any) -> Any:
     """A number or name, or an array of them as a list."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
 
 
 def _to_array(value: Any) -> Any:
-    return np.array(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return np.array(value)
+    return value
 
 
 def _to_names(value: Any) -> Any:

@@ -68,7 +68,9 @@ def pick(propensities: Array, uniform: Real) -> Any:
     beyond = cumulative > np.asarray(uniform)[..., None] * total
     beyond |= cumulative == total  # a uniform of exactly 1 means the last arm with odds
     arms = beyond.argmax(axis=-1)
-    return int(arms) if arms.ndim == 0 else arms
+    if arms.ndim == 0:
+        return int(arms)
+    return arms
 
 
 def draw(

@@ -16,7 +16,7 @@ OddsmithError
 ├── StoreFailed                     events could not be written or read: nothing was answered
 ├── ServiceError                    a decision service refused, failed or did not answer; knows its status
 ├── BadFile (ValueError)            a file that is not what it should be, or of another policy
-└── MissingExtra (ImportError)      an optional package is needed; says which extra brings it
+└── MissingExtra (ImportError)      an optional package is needed; the message names the extra that installs it
 
 OddsmithWarning (UserWarning)
 └── NoExploration                   some odds may be 0: the log will not support off-policy evaluation
@@ -83,7 +83,9 @@ class BrokenLog(InvalidInput):
         self.row = row
         self.rule = rule
         self.source = source
-        prefix = f"{source}: " if source else ""
+        prefix = ""
+        if source:
+            prefix = f"{source}: "
         super().__init__(f"{prefix}column {column}, row {row}: {rule}")
 
     def __reduce__(self) -> "tuple[type[BrokenLog], tuple[str, int, str, str]]":

@@ -48,7 +48,9 @@ def encode_floats(values: Array) -> Json:
     if values.ndim:
         return [encode_floats(row) for row in values]
     number = float(values)
-    return None if np.isnan(number) else str(number)
+    if np.isnan(number):
+        return None
+    return str(number)
 
 
 def decode_floats(values: Json) -> Array:
@@ -79,7 +81,9 @@ def encode(value: object) -> Json:
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
         return _array(value)
     if isinstance(value, float):
-        return value if np.isfinite(value) else {"$float": str(value)}
+        if np.isfinite(value):
+            return value
+        return {"$float": str(value)}
     if isinstance(value, list):
         return _rows(value) or [encode(inner) for inner in value]
     if isinstance(value, np.ndarray) and _has_objects(value):
@@ -202,7 +206,9 @@ def _decode_array(value: dict[str, Any]) -> Any:
     if dtype.kind == "f":
         values = decode_floats(value["$array"])
     else:
-        plain_dtype = np.dtype(np.int64) if dtype.kind in "mM" else dtype
+        plain_dtype = dtype
+        if dtype.kind in "mM":
+            plain_dtype = np.dtype(np.int64)
         values = np.array(value["$array"], dtype=plain_dtype)
     return values.astype(dtype).reshape(value["shape"])[()]
 

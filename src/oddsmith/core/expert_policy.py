@@ -251,8 +251,8 @@ class MultiplicativeWeights(OverExperts):
         if asleep.any():
             if decision.log_weights is None:
                 raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, for an "
-                    "expert slept; got none"
+                    "decision must carry the log weights it was drawn with, because "
+                    "an expert had no prediction; got none"
                 )
             awake_factors = np.where(asleep, 0.0, factors)
             factors = weights.charge(awake_factors, decision.log_weights, asleep)
@@ -328,9 +328,11 @@ def in_places(decision: Decision, places: Ints, log_weights: Array) -> Decision:
             drawn_with = now
         else:
             drawn_with = np.where(np.isnan(drawn_with), now, drawn_with)
+    advice = columns(decision.advice, np.nan)
+    bonus = columns(decision.bonus, np.nan)
     return decision._replace(
-        advice=columns(decision.advice, np.nan),
-        bonus=columns(decision.bonus, np.nan),
+        advice=advice,
+        bonus=bonus,
         log_weights=drawn_with,
     )
 
@@ -348,7 +350,9 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
     """The advice (…, N) on the drawn arm that the decision carries."""
     advice = decision.advice
     if advice is None or advice.shape[-1] != n_experts:
-        shape = None if advice is None else advice.shape
+        shape = None
+        if advice is not None:
+            shape = advice.shape
         raise InvalidInput(
             f"decision must carry advice of {n_experts} experts; got {shape}"
         )

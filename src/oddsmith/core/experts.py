@@ -155,8 +155,8 @@ class Experts:
         return None
 
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
-        """This bank and its state with further arms behind the old ones, of which
-        nothing is known."""
+        """This bank and its state with further arms, without data, behind the old
+        ones."""
         raise InvalidInput(
             f"experts must be able to gain arms; {type(self).__name__} are made for "
             "the arms they have"
@@ -201,7 +201,9 @@ def failure_of(source: str, error: Exception) -> ExpertFailed:
     expert 'net' raised KeyError: 'hour'
     """
     lines = str(error).splitlines()
-    first = lines[0] if lines else ""
+    first = ""
+    if lines:
+        first = lines[0]
     return ExpertFailed(f"{source} raised {type(error).__name__}: {first:.200}")
 
 
@@ -213,7 +215,9 @@ def as_floats(values: object, *, source: str) -> Array:
         # numpy would drop the imaginary part, and count days
         if floats.dtype.kind in "cmM":
             raise TypeError(f"{floats.dtype} is no real number")
-        return floats if floats.dtype in _FLOATS else floats.astype(np.float64)
+        if floats.dtype in _FLOATS:
+            return floats
+        return floats.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         got = f"{type(values).__name__}: {error}"
         raise ExpertFailed(
@@ -257,7 +261,9 @@ def checked_predictions(
     if not np.vdot(checked, checked) < np.inf:
         no_infinity(checked, source="experts")
     if checked.ndim > 2 or log_weights.ndim > 1:
-        mask_axes = () if eligible is None else eligible.shape[:-1]
+        mask_axes = ()
+        if eligible is not None:
+            mask_axes = eligible.shape[:-1]
         _check_axes(log_weights.shape[:-1], checked.shape[:-2], mask_axes)
     return checked
 

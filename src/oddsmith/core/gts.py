@@ -64,7 +64,9 @@ class PowerSchedule:
     def __call__(self, step: int | Ints) -> Real:
         steps = np.asarray(step, dtype=np.float64)
         gamma: Array = np.minimum(self.cap, self.scale * steps**-self.power)
-        return gamma if gamma.ndim else float(gamma)
+        if gamma.ndim:
+            return gamma
+        return float(gamma)
 
 
 class LossTwin(NamedTuple):
@@ -190,8 +192,12 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             return self.weigh(state, advice, eligible=eligible, step=step)
         # a compiled call has done what `weigh` does
         predictions, propensities, is_asleep = fused
-        bonus = best_prediction(predictions, eligible) if self.optimism else None
-        log_weights = state.log_weights if is_asleep else None
+        bonus = None
+        if self.optimism:
+            bonus = best_prediction(predictions, eligible)
+        log_weights = None
+        if is_asleep:
+            log_weights = state.log_weights
         return Odds(propensities, predictions, bonus, log_weights)
 
     def weigh(
@@ -211,9 +217,13 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             self.gamma if isinstance(self.gamma, float) else self._gamma(state, step)
         )
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
-        bonus = best_prediction(predictions, eligible) if self.optimism else None
+        bonus = None
+        if self.optimism:
+            bonus = best_prediction(predictions, eligible)
         is_asleep = weights.asleep(predictions, eligible)
-        log_weights = state.log_weights if is_asleep else None
+        log_weights = None
+        if is_asleep:
+            log_weights = state.log_weights
         return Odds(propensities, predictions, bonus, log_weights)
 
     def update(
@@ -250,9 +260,11 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         log_weights = state.log_weights
         for start in range(0, len(rewards), _BLOCK):
             rows = slice(start, start + _BLOCK)
+            advice = _rows(decisions.advice, rows)
+            bonus = _rows(decisions.bonus, rows)
             block = decisions._replace(
-                advice=_rows(decisions.advice, rows),
-                bonus=_rows(decisions.bonus, rows),
+                advice=advice,
+                bonus=bonus,
                 log_weights=_rows(decisions.log_weights, rows),
             )
             total = self._total(block, rewards[rows], log_weights)
@@ -332,7 +344,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         gamma = np.asarray(self._gamma(state, step))
         n_arms = predictions.shape[-1]
         even = weights.even(n_arms, eligible, uniform)
-        arms = context.arms if isinstance(context, Offer) else self.arms
+        arms = self.arms
+        if isinstance(context, Offer):
+            arms = context.arms
         if not arms:
             arms = numbered_arms(n_arms)
         voting_weights = weights.awake_weights(state.log_weights, ballots)
@@ -363,7 +377,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             raise InvalidInput(
                 f"gamma must be in [0, 1]; the schedule gave {gamma!r} at step {step!r}"
             )
-        return gamma if isinstance(gamma, np.ndarray) and gamma.ndim else float(gamma)
+        if isinstance(gamma, np.ndarray) and gamma.ndim:
+            return gamma
+        return float(gamma)
 
     def _reweigh(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
         """The log weights after one decision (per batch row) and its reward."""
@@ -437,8 +453,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if log_weights is None:
             if np.count_nonzero(asleep):
                 raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, for an "
-                    "expert slept; got none"
+                    "decision must carry the log weights it was drawn with, because "
+                    "an expert had no prediction; got none"
                 )
             return factors
         if factors.ndim == 1:
@@ -453,7 +469,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     @property
     def order_settings(self) -> str:
         """The settings that decide whether order matters, in words."""
-        experts = "experts that learn" if self.experts.learns else "fixed experts"
+        experts = "fixed experts"
+        if self.experts.learns:
+            experts = "experts that learn"
         return f"{experts}, share={self.share:g} and discount={self.discount:g}"
 
 
@@ -467,4 +485,6 @@ def best_prediction(predictions: Array, eligible: Bools | None) -> Array:
 
 
 def _rows(values: Array | None, rows: slice) -> Array | None:
-    return None if values is None else values[rows]
+    if values is None:
+        return None
+    return values[rows]

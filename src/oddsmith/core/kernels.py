@@ -4,19 +4,20 @@ none.
 The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as
 the numpy functions they replace. numba is imported on first use, never by `import
 oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`) keeps to numpy; `numba` insists
-on the compiled twins; `auto`, the default, takes what there is.
+on the compiled twins; `auto`, the default, uses numba if it is installed.
 """
 
 import importlib
 import os
 from types import ModuleType
 
-from oddsmith.core.errors import InvalidInput, MissingExtra
+from oddsmith.core.errors import MissingExtra
+from oddsmith.core.names import check_choice
 
 __all__ = ["LOG", "SQUARE", "choice", "compiled", "name", "use"]
 
 LOG = 0
-"""The number of the log loss among those that have a compiled twin."""
+"""The number of the log loss among the losses with a compiled twin."""
 SQUARE = 1
 """The number of the square loss among them."""
 
@@ -45,16 +46,15 @@ def choice() -> str:
 
 def name() -> str:
     """The kernels in use: "numba" or "numpy"."""
-    return "numpy" if compiled() is None else "numba"
+    if compiled() is None:
+        return "numpy"
+    return "numba"
 
 
 def use(choice: str) -> None:
     """Choose "numpy", "numba", or "auto": numba when it is installed."""
     global _chosen, _twins
-    if choice not in _CHOICES:
-        raise InvalidInput(
-            f"kernels must be one of {', '.join(_CHOICES)}; got {choice!r}"
-        )
+    check_choice("kernels", choice, _CHOICES)
     twins = None
     if choice != "numpy":
         try:

@@ -63,7 +63,9 @@ def log_loss(prediction: Array, reward: Real) -> Array:
     loss: Array = 0.0 - log_likelihood
     # xlogy(0, ·) is 0 even outside the domain; the other term is a negative loss there
     is_outside = loss < 0
-    return np.where(is_outside, np.nan, loss) if np.count_nonzero(is_outside) else loss
+    if np.count_nonzero(is_outside):
+        return np.where(is_outside, np.nan, loss)
+    return loss
 
 
 def total_log_loss(predictions: Array, rewards: Array) -> Array | None:

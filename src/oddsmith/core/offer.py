@@ -14,8 +14,8 @@ class Offer:
     """One context that holds for all arms, the arms' distinct names, and what is known
     of each, by name.
 
-    `features` are dicts or arrays of numbers, all of one kind, None for an arm of which
-    nothing is known; or None. A record of a decision may hold those of the drawn arm
+    `features` are dicts or arrays of numbers, all of one kind, None for an arm without
+    features; or None. A record of a decision may hold those of the drawn arm
     alone.
 
     >>> known = {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}}

@@ -185,7 +185,9 @@ class Policy:
         """The state after rewards along a leading axis: one `update` after the other,
         unless there is a faster way."""
         for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
-            value = float(reward) if reward.ndim == 0 else reward
+            value = reward
+            if reward.ndim == 0:
+                value = float(reward)
             state = self.update(state, decision, value)
             check_state(self, state)
         return state
@@ -216,8 +218,8 @@ class Policy:
         )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
-        """This policy and its state with further arms behind the old ones, of which
-        nothing is known."""
+        """This policy and its state with further arms, without data, behind the old
+        ones."""
         raise InvalidInput(
             f"policy must be able to gain arms; {type(self).__name__} is made for the "
             "arms it has"
@@ -253,10 +255,13 @@ class Policy:
                 f"weights; got no advice of {n_missing} experts of "
                 f"{type(self).__name__}"
             )
+        advice = _columns(decision.advice, places)
+        bonus = _columns(decision.bonus, places)
+        log_weights = _columns(decision.log_weights, places)
         return decision._replace(
-            advice=_columns(decision.advice, places),
-            bonus=_columns(decision.bonus, places),
-            log_weights=_columns(decision.log_weights, places),
+            advice=advice,
+            bonus=bonus,
+            log_weights=log_weights,
         )
 
     def posterior(self, state: State) -> Array:
@@ -301,7 +306,9 @@ class Policy:
 
 
 def _columns(values: Array | None, places: Ints) -> Array | None:
-    return None if values is None else values[..., places]
+    if values is None:
+        return None
+    return values[..., places]
 
 
 def check_policy(policy: object) -> None:

@@ -34,7 +34,9 @@ class ClipCount(NamedTuple):
 
     def __str__(self) -> str:
         low, high = self.clip
-        verb = "is" if self.clipped == 1 else "are"
+        verb = "are"
+        if self.clipped == 1:
+            verb = "is"
         predictions = f"{self.clipped:,} of {self.n:,} predictions of {self.expert!r}"
         return (
             f"{predictions} {verb} at an end of its clip [{low:g}, {high:g}]: "
@@ -69,5 +71,6 @@ def clip_counts(experts: Experts, state: State, predictions: Array) -> list[Clip
             low, high = bounds[place].tolist()
             n = int(n_known[place])
             name = experts.names[place]
-            counts.append(ClipCount(name, (low, high), int(n_at_bound[place]), n))
+            clipped = int(n_at_bound[place])
+            counts.append(ClipCount(name, (low, high), clipped, n))
     return counts

@@ -110,7 +110,9 @@ def mix(
     if eligible is not None:
         n_arms = np.add.reduce(eligible, axis=-1, keepdims=True)
     has_weight = total > FAINT
-    all_have_weight = has_weight if votes.ndim == 1 else has_weight.all()
+    all_have_weight = has_weight
+    if votes.ndim != 1:
+        all_have_weight = has_weight.all()
     if not all_have_weight:
         fallback = uniform
         if fallback is None:
@@ -119,7 +121,8 @@ def mix(
         # the other rows stay as they are: each has the odds that it has alone
         votes = np.where(has_weight, votes, faint_votes)
         total = np.where(has_weight, total, faint_total)
-    gamma = gamma if isinstance(gamma, float) else np.asarray(gamma)[..., None]
+    if not isinstance(gamma, float):
+        gamma = np.asarray(gamma)[..., None]
     odds: Array = votes * ((1 - gamma) / total)
     if uniform is not None:
         odds += gamma * uniform
@@ -139,7 +142,9 @@ def even(n_arms: int, eligible: Bools | None, uniform: Array | None = None) -> A
     """
     if uniform is not None:
         return uniform
-    mask = np.ones(n_arms, dtype=np.bool_) if eligible is None else eligible
+    mask = eligible
+    if mask is None:
+        mask = np.ones(n_arms, dtype=np.bool_)
     shares: Array = mask / mask.sum(axis=-1, keepdims=True)
     return shares
 
