@@ -38,7 +38,8 @@ def hedged_bound(
     of_gts = log_inverse(trust)
     depth = max(of_policy, of_gts)
     choices = min(n_arms, 1 / prior + 1)
-    root = 0.5 + sqrt(0.25 + depth * choices * steps)
+    product = depth * choices * steps
+    root = 0.5 + sqrt(0.25 + product)
     own_depth = of_policy
     rival = "every expert's policy"
     if to_gts:
@@ -78,7 +79,8 @@ class Departure(NamedTuple):
         995.0
         """
         number("gamma", gamma, low=0, high=1)
-        exploited = (1 - gamma) * self.gap * (steps - self.total)
+        share = (1 - gamma) * self.gap
+        exploited = share * (steps - self.total)
         return exploited + gamma * self.edge * steps
 
 
@@ -104,14 +106,19 @@ def departure(
             f"{table.shape}"
         )
     number("prior", prior, low=0, high=1, open_low=True, open_high=True)
-    losses = np.stack([loss(table, np.full_like(table, r)) for r in (0.0, 1.0)])
+    losses_by_reward = []
+    for r in (0.0, 1.0):
+        rewards = np.full_like(table, r)
+        losses_by_reward.append(loss(table, rewards))
+    losses = np.stack(losses_by_reward)
     worse = losses[:, 1] - losses[:, 0]  # by reward and arm
     chances = np.stack([1 - mean, mean])
     if not np.isfinite(worse).all():
         raise OutOfDomain(
             "losses must be finite; got a prediction that a reward refutes"
         )
-    if not ((chances * worse).sum(axis=0) > 0).all():
+    mean_worse = (chances * worse).sum(axis=0)
+    if not (mean_worse > 0).all():
         raise InvalidInput(
             "the first expert must predict better than the second on every arm; it "
             "does not"
@@ -128,12 +135,13 @@ def departure(
 
     power = min(_POWERS.tolist(), key=total)
     own, adviser = _greedy_values(table, mean)
+    edge = adviser - float(mean.mean())
     return Departure(
         rate=rate(power),
         power=power,
         total=total(power),
         gap=adviser - own,
-        edge=adviser - float(mean.mean()),
+        edge=edge,
     )
 
 
@@ -149,7 +157,8 @@ def critical_rate(mean: float, prediction: float) -> float:
     """
     number("mean", mean, low=0.5, high=1, open_low=True, open_high=True)
     number("prediction", prediction, low=0.5, high=1, open_low=True, open_high=True)
-    return log(mean / (1 - mean)) / log(prediction / (1 - prediction))
+    log_odds = log(mean / (1 - mean))
+    return log_odds / log(prediction / (1 - prediction))
 
 
 def _greedy_values(predictions: Array, means: Array) -> list[float]:

@@ -110,10 +110,8 @@ def theorem1(kappa1: float, total_loss: float, *, steps: float, gamma: float) ->
     number("total_loss", total_loss, low=0, high=inf)
     number("steps", steps, low=1, high=inf)
     number("gamma", gamma, low=0, high=1)
-    terms = {
-        "learning": kappa1 * (1 - gamma) * sqrt(steps * total_loss),
-        "exploration": gamma * steps,
-    }
+    learning = kappa1 * (1 - gamma) * sqrt(steps * total_loss)
+    terms = {"learning": learning, "exploration": gamma * steps}
     return capped(
         terms,
         steps,
@@ -191,16 +189,19 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
     def slope(x: float) -> float:
         g = exp(x)
         kappa = kappa1_averaged(n_arms, g)
-        of_square = n_arms * (n_arms - 1) / (n_arms - g) ** 2 - n_arms / g**2
+        others = n_arms * (n_arms - 1)
+        of_square = others / (n_arms - g) ** 2 - n_arms / g**2
         change = of_square / (2 * kappa)
-        return learning * ((1 - g) * change - kappa) + exploration
+        gain = (1 - g) * change - kappa
+        return learning * gain + exploration
 
     if learning == 0:
         return 0.0
     if n_arms == 1 or slope(0.0) <= 0:
         return 1.0
     # the optimum of the simplified form (3.6)
-    simple = (sqrt(n_arms) * learning / (2 * exploration)) ** (2 / 3)
+    ratio = sqrt(n_arms) * learning / (2 * exploration)
+    simple = ratio ** (2 / 3)
     low = log(min(simple, 1.0)) - 7.0
     return float(exp(brentq(slope, low, 0.0, xtol=1e-15, rtol=1e-15)))
 
@@ -220,11 +221,13 @@ def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -
     tight = kappa2(loss, beta=beta)
     if beta is None:
         return corollary1(2.0 * n_arms, 4.0, **problem)
-    found = corollary1(2.0 * n_arms**2 * beta, tight, b=0.5, **problem)
+    scale = 2.0 * n_arms**2 * beta
+    found = corollary1(scale, tight, b=0.5, **problem)
     applies = (
         f"{found.applies}, and log ratios between experts are at most {beta / 2:g}"
     )
-    return found._replace(eta=float(found.eta or 0.0) / beta, applies=applies)
+    eta = float(found.eta or 0.0) / beta
+    return found._replace(eta=eta, applies=applies)
 
 
 def regret_bound(
@@ -274,10 +277,9 @@ def gamma_zero_bound(
     check_problem(n_arms, steps)
     eta, c = coefficient
     rate = steps / c
-    terms = {
-        "on policy": sqrt(rate * (n_arms - 1) * log_inverse(prior)),
-        "off policy": sqrt(rate * (1 - prior) / prior),
-    }
+    on_policy = rate * (n_arms - 1) * log_inverse(prior)
+    off_policy = rate * (1 - prior) / prior
+    terms = {"on policy": sqrt(on_policy), "off policy": sqrt(off_policy)}
     applies = f"{REALISABLE}, and eta is below its critical value"
     return capped(terms, steps, eta=eta, gamma=0.0, applies=applies)
 
@@ -294,12 +296,12 @@ def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> 
     if n_arms == 1 or log_prior == 0:
         return capped({"learning": 0.0}, steps, eta=eta, gamma=0.0, applies=applies)
     others = n_arms - 1
-    a = (n_arms**3 * log_prior / (12 * c * others**2)) ** (1 / 3)
+    scaled_prior = n_arms**3 * log_prior
+    a = (scaled_prior / (12 * c * others**2)) ** (1 / 3)
     inverse_sum = 0.75 * steps ** (4 / 3) + steps ** (1 / 3)
-    terms = {
-        "learning": sqrt(n_arms / a * inverse_sum * log_prior / c),
-        "exploration": 1.5 * a * steps ** (2 / 3) * others / n_arms,
-    }
+    learning = n_arms / a * inverse_sum * log_prior / c
+    exploration = 1.5 * a * steps ** (2 / 3) * others / n_arms
+    terms = {"learning": sqrt(learning), "exploration": exploration}
     return capped(terms, steps, eta=eta, gamma=a, applies=applies)
 
 
@@ -335,7 +337,8 @@ def bayes_regret_bound(
     if jensen:
         root = sqrt(truth[possible] @ surprise)
     else:
-        root = float(truth[possible] @ np.sqrt(surprise))
+        roots = np.sqrt(surprise)
+        root = float(truth[possible] @ roots)
     problem: Any = {"steps": steps, "log_prior": root**2, "gamma": gamma}
     if constants == "paper":
         found = _corollary(loss, n_arms, beta, **problem)

@@ -97,7 +97,8 @@ def covered_class_bound(
     if radius is None:
         radius = cover_radius(log_cover, kind=kind, steps=steps, margin=margin)
     number("radius", radius, low=0, high=inf)
-    error = used.coefficient.eta * steps * used.error * radius**2
+    eta = used.coefficient.eta
+    error = eta * steps * used.error * radius**2
     complexity = _log_size(log_cover, radius) + error
     found = refined_bound(
         used.coefficient, n_arms=n_arms, steps=steps, log_prior=complexity, gamma=gamma
@@ -131,14 +132,18 @@ def cover_radius(
     rate = used.coefficient.eta * used.error * steps
 
     def complexity(x: float) -> float:
-        return _log_size(log_cover, exp(x)) + rate * exp(2 * x)
+        size = _log_size(log_cover, exp(x))
+        return size + rate * exp(2 * x)
 
     # there the error is a ten-thousandth of a nat: nothing left to gain
-    lowest = min(-1.0, -log(100 * sqrt(rate)))
+    narrow = 100 * sqrt(rate)
+    lowest = min(-1.0, -log(narrow))
     grid = np.linspace(lowest, 0.0, _RADII).tolist()
     values = [complexity(x) for x in grid]
     i = int(np.argmin(values))
-    ends = (grid[max(i - 1, 0)], grid[min(i + 1, _RADII - 1)])
+    before = max(i - 1, 0)
+    after = min(i + 1, _RADII - 1)
+    ends = (grid[before], grid[after])
     options = {"xatol": 1e-9}
     found = minimize_scalar(complexity, bounds=ends, method="bounded", options=options)
     best = grid[i]
@@ -182,12 +187,15 @@ def class_complexity(
     linear (square loss): (d/2) ln(1 + 2ηT/(dλ)) + λ‖θ*‖²/2; logistic (log loss): (d/2)
     ln(1 + ηT/(4dλ)) + λ‖θ*‖²/2.
     """
-    rate = eta / 4 if _parametric(kind) == "logistic" else 2 * eta
+    rate = 2 * eta
+    if _parametric(kind) == "logistic":
+        rate = eta / 4
     number("dim", dim, low=1, high=inf)
     number("steps", steps, low=1, high=inf)
     number("ridge", ridge, low=0, high=inf, open_low=True)
     number("norm", norm, low=0, high=inf)
-    volume = dim / 2 * log1p(rate * steps / (dim * ridge))
+    growth = rate * steps / (dim * ridge)
+    volume = dim / 2 * log1p(growth)
     return volume + ridge / 2 * norm**2
 
 
@@ -199,7 +207,8 @@ def cover_complexity(
     number("n", n, low=1, high=inf)
     number("steps", steps, low=1, high=inf)
     number("radius", radius, low=0, high=inf)
-    error = _KINDS[_parametric(kind)].error * eta * steps * radius**2
+    known = _KINDS[_parametric(kind)]
+    error = known.error * eta * steps * radius**2
     return log(n) + error
 
 
@@ -262,8 +271,10 @@ def approximated_class_bound(
     complexity = class_complexity(
         kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge
     )
-    explored = steps * ((n_arms - 1) / n_arms - error)
-    learning = sqrt(2 * n_arms * steps * complexity / used.c)
+    loss_of_arm = (n_arms - 1) / n_arms
+    explored = steps * (loss_of_arm - error)
+    product = 2 * n_arms * steps * complexity
+    learning = sqrt(product / used.c)
     gamma, terms = mixed_terms(learning, max(explored, 0.0), gamma)
     terms["approximation"] = (1 - gamma) * steps * error
     terms["exploration"] = gamma * steps * (n_arms - 1) / n_arms
@@ -311,9 +322,9 @@ def _kind(kind: str, margin: float | None) -> _Kind:
         raise InvalidInput(f"kind must be {', '.join(_KINDS)}; got {kind!r}")
     needs_margin = kind == "log"
     if needs_margin is (margin is None):
-        rule = (
-            "be given for log loss" if needs_margin else "not be given but for log loss"
-        )
+        rule = "not be given but for log loss"
+        if needs_margin:
+            rule = "be given for log loss"
         raise InvalidInput(
             f"margin must {rule}, whose error depends on it; got {margin!r} for kind "
             f"{kind!r}"
@@ -321,7 +332,8 @@ def _kind(kind: str, margin: float | None) -> _Kind:
     if margin is None:
         return _KINDS[kind]
     number("margin", margin, low=0, high=0.5, open_low=True)
-    return _KINDS[kind]._replace(error=1 / (margin * (1 - margin)))
+    error = 1 / (margin * (1 - margin))
+    return _KINDS[kind]._replace(error=error)
 
 
 def _log_size(log_cover: LogCover, radius: float) -> float:

@@ -50,7 +50,8 @@ def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
     """(eta, c(eta)) for an eta of one's own: proved for square, 2η(1-η) for log
     (Gilardoni 2010), found for others."""
     if isinstance(loss, Scaled):
-        return Coefficient(eta, coefficient_at(loss.loss, eta / loss.beta).c)
+        unscaled = coefficient_at(loss.loss, eta / loss.beta)
+        return Coefficient(eta, unscaled.c)
     if isinstance(loss, Certificate):
         return Coefficient(eta, loss.c(eta))
     name = loss_name(loss)
@@ -94,7 +95,9 @@ def caveat(loss: AnyLoss) -> str:
             f"{span}, the loss is affine in the reward, and c, found numerically, is "
             "right"
         )
-    return span if loss.rewards == "unit" else f"{span}, rewards are 0 or 1"
+    if loss.rewards == "unit":
+        return span
+    return f"{span}, rewards are 0 or 1"
 
 
 def _certificate(loss: Loss | str) -> Certificate:

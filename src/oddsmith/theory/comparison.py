@@ -75,10 +75,8 @@ def compare(
         entropy = log_inverse(prior)
     else:
         _check_entropy(entropy, prior)
-    rows = [
-        *_right(n_arms, steps, prior, entropy),
-        *_others(n_arms, steps, prior, entropy, confidence),
-    ]
+    rows = _right(n_arms, steps, prior, entropy)
+    rows += _others(n_arms, steps, prior, entropy, confidence)
     groups: dict[str, list[Promise]] = {}
     for row in rows:
         groups.setdefault(row.applies, []).append(row)
@@ -149,10 +147,10 @@ def _others(
         ("EXP4", exp4_bound(**size), "sqrt(2 K T ln N)", _WRONG),
         ("Hedged GTS", hedged_bound(**size), "2 sqrt(1/4 + K T ln 2N)", _WRONG),
     ]
-    return [
-        Promise(name, bound.bound, formula, applies, "proved")
-        for name, bound, formula, applies in found
-    ]
+    promises = []
+    for name, bound, formula, applies in found:
+        promises.append(Promise(name, bound.bound, formula, applies, "proved"))
+    return promises
 
 
 def _limits(n_arms: int, steps: float, prior: float) -> list[Promise]:

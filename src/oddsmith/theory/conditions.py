@@ -141,7 +141,8 @@ class Certificate:
     def _best(self) -> Coefficient:
         if self.counterexample is not None:
             broken = self.counterexample
-            where = f"{broken.condition} at mean {broken.f:g}, prediction {broken.g:g}"
+            place = f"mean {broken.f:g}, prediction {broken.g:g}"
+            where = f"{broken.condition} at {place}"
             raise InvalidInput(f"loss must satisfy the conditions; it breaks {where}")
         from scipy.optimize import minimize_scalar
 
@@ -152,13 +153,15 @@ class Certificate:
                 "vanishes somewhere"
             )
         options = {"xatol": 1e-9 * top}
+        bounds = (1e-6 * top, top)
         found = minimize_scalar(
             lambda eta: -self.estimate(eta),
-            bounds=(1e-6 * top, top),
+            bounds=bounds,
             method="bounded",
             options=options,
         )
-        return Coefficient(float(found.x), self.c(float(found.x)))
+        eta = float(found.x)
+        return Coefficient(eta, self.c(eta))
 
 
 def certify(
@@ -197,7 +200,9 @@ def certify(
     broken = _infinite(grid, l1, l0)
     if broken is not None:
         return _refuted(loss, grid, broken, inf, rewards)
-    scale = max(float(np.ptp(l1)), float(np.ptp(l0)))
+    spread_one = float(np.ptp(l1))
+    spread_zero = float(np.ptp(l0))
+    scale = max(spread_one, spread_zero)
     moments = _moments(grid, l1, l0)
     broken = (
         _broken(grid, moments, scale)
@@ -215,7 +220,10 @@ def certify(
         return _refuted(loss, grid, broken, scale, rewards)
     first, second = moments
     off = first > _TOLERANCE * max(scale, 1e-300)
-    lower = float((second[off] / first[off]).max()) if off.any() else 0.0
+    lower = 0.0
+    if off.any():
+        ratios = second[off] / first[off]
+        lower = float(ratios.max())
     proof = attempt.proof
     reason = attempt.reason
     if proof is not None and rewards == "unit" and not proof.any_reward:
@@ -240,10 +248,12 @@ def certify(
     cell_weight = mass / (grid[1] - grid[0])
     weight = np.concatenate([cell_weight, weight_at(loss, grid)])
     around = np.pad(cell_weight, 1, mode="edge")
-    local = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])
+    pairs = np.maximum(around[:-2], around[1:-1])
+    local = np.maximum(pairs, around[2:])
     rise = l0[None, :] - l0[:, None]
     fall = l1[None, :] - l1[:, None]
-    upper = upper_kappa2(grid, Interval.of(first), np.abs(rise - fall), local)
+    area = np.abs(rise - fall)
+    upper = upper_kappa2(grid, Interval.of(first), area, local)
     w_max = max(float(weight.max()), 1e-300)
     w_min = float(weight.min())
     if not w_min > VANISHING * w_max:
@@ -285,10 +295,13 @@ def _refuted(
 def _counterexample(condition: str, loss: Loss, f: float, g: float) -> Counterexample:
     """The counterexample at this mean and prediction, in floating point."""
     points = np.array([f, g])
-    one = float(np.diff(loss_values(loss, points, 1.0))[0])
-    zero = float(np.diff(loss_values(loss, points, 0.0))[0])
+    losses_one = loss_values(loss, points, 1.0)
+    losses_zero = loss_values(loss, points, 0.0)
+    one = float(np.diff(losses_one)[0])
+    zero = float(np.diff(losses_zero)[0])
     mean = f * one + (1 - f) * zero
-    square = f * one**2 + (1 - f) * zero**2
+    square_one = f * one**2
+    square = square_one + (1 - f) * zero**2
     return Counterexample(condition, f, g, mean, square)
 
 
@@ -310,15 +323,21 @@ def _broken_between(loss: Loss, grid: Array, scale: float) -> Counterexample | N
             f = np.array([r0])
             share = np.zeros((1, 1))
         else:
-            f = inside[(inside >= r0) & (inside <= r1)]
-            share = ((f - r0) / (r1 - r0))[:, None]
-        d0 = losses[r0][None, :] - loss_values(loss, f, r0)[:, None]
-        d1 = losses[r1][None, :] - loss_values(loss, f, r1)[:, None]
+            is_between = (inside >= r0) & (inside <= r1)
+            f = inside[is_between]
+            shares = (f - r0) / (r1 - r0)
+            share = shares[:, None]
+        own0 = loss_values(loss, f, r0)
+        own1 = loss_values(loss, f, r1)
+        d0 = losses[r0][None, :] - own0[:, None]
+        d1 = losses[r1][None, :] - own1[:, None]
         first = (1 - share) * d0 + share * d1
         if not first.size or first.min() >= -_TOLERANCE * scale:
             continue
-        second = (1 - share) * d0**2 + share * d1**2
-        found = _largest_break("C1", f, grid, -first, _Moments(first, second))
+        second0 = (1 - share) * d0**2
+        second = second0 + share * d1**2
+        moments = _Moments(first, second)
+        found = _largest_break("C1", f, grid, -first, moments)
         if worst is None or found.mean < worst.mean:
             worst = found._replace(rewards=(r0, r1))
     return worst
@@ -329,11 +348,11 @@ def _largest_break(
 ) -> Counterexample:
     """The counterexample at the mean (row) and prediction (column) of the largest
     violation."""
-    i, j = np.unravel_index(int(violation.argmax()), violation.shape)
+    worst = int(violation.argmax())
+    i, j = np.unravel_index(worst, violation.shape)
     first = float(moments.first[i, j])
-    return Counterexample(
-        condition, float(f[i]), float(g[j]), first, float(moments.second[i, j])
-    )
+    square = float(moments.second[i, j])
+    return Counterexample(condition, float(f[i]), float(g[j]), first, square)
 
 
 def _off_centre(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
@@ -341,22 +360,27 @@ def _off_centre(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
     beside the truth is better."""
     low = float(grid[0])
     high = float(grid[-1])
-    f = (grid[:-1] + grid[1:]) / 2
+    ends = grid[:-1] + grid[1:]
+    f = ends / 2
     one, zero = slopes(loss, f, low, high)
     drift = f * one + (1 - f) * zero
     weight = np.maximum(zero - one, 1e-300)
     reach = (high - low) / 4
     step = np.clip(drift / weight, -reach, reach)
     g = np.clip(f - step, low, high)
-    d1 = loss_values(loss, g, 1.0) - loss_values(loss, f, 1.0)
-    d0 = loss_values(loss, g, 0.0) - loss_values(loss, f, 0.0)
+    own1 = loss_values(loss, f, 1.0)
+    own0 = loss_values(loss, f, 0.0)
+    d1 = loss_values(loss, g, 1.0) - own1
+    d0 = loss_values(loss, g, 0.0) - own0
     first = f * d1 + (1 - f) * d0
     i = int(first.argmin())
     if first[i] >= -1e-12 * scale:
         return None
-    second = f * d1**2 + (1 - f) * d0**2
+    second1 = f * d1**2
+    second = second1 + (1 - f) * d0**2
     mean = float(first[i])
-    return Counterexample("C1", float(f[i]), float(g[i]), mean, float(second[i]))
+    square = float(second[i])
+    return Counterexample("C1", float(f[i]), float(g[i]), mean, square)
 
 
 def _jump(
@@ -380,7 +404,8 @@ def _jump(
         ends = np.array([a, b])
         one = np.diff(loss_values(loss, ends, 1.0))[0]
         zero = np.diff(loss_values(loss, ends, 0.0))[0]
-        if zero - one > 1e-5 * scale and a > 0 and b < 1:
+        is_inside = a > 0 and b < 1
+        if zero - one > 1e-5 * scale and is_inside:
             return _counterexample("C4", loss, a, b)
     return None
 
@@ -391,7 +416,8 @@ def _infinite(grid: Array, l1: Array, l0: Array) -> Counterexample | None:
         infinite = np.isinf(values)
         if infinite.any():
             f = float(grid[len(grid) // 2])
-            return Counterexample("C3", f, float(grid[infinite][0]), inf, inf)
+            g = float(grid[infinite][0])
+            return Counterexample("C3", f, g, inf, inf)
     return None
 
 
@@ -409,7 +435,9 @@ def _moments(grid: Array, l1: Array, l0: Array) -> _Moments:
     d1 = l1[None, :] - l1[:, None]
     d0 = l0[None, :] - l0[:, None]
     first = f * d1 + (1 - f) * d0
-    return _Moments(first, f * d1**2 + (1 - f) * d0**2)
+    second1 = f * d1**2
+    second = second1 + (1 - f) * d0**2
+    return _Moments(first, second)
 
 
 def _broken(grid: Array, moments: _Moments, scale: float) -> Counterexample | None:

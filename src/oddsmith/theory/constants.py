@@ -46,10 +46,14 @@ class Coefficient(NamedTuple):
 def loss_name(loss: Loss | str) -> str:
     """ "square" or "log" for those losses (scaled or not), else "own"."""
     function = loss_function(loss)
-    plain = function.loss if isinstance(function, Scaled) else function
+    plain = function
+    if isinstance(function, Scaled):
+        plain = function.loss
     if plain is square_loss:
         return "square"
-    return "log" if plain is log_loss else "own"
+    if plain is log_loss:
+        return "log"
+    return "own"
 
 
 def loss_function(loss: Loss | str) -> Loss:
@@ -105,7 +109,9 @@ def kappa2(
             )
         check_range(low, high)
         # g at the top, g at the bottom
-        return max(_square_kappa2(low, high), _square_kappa2(1 - high, 1 - low))
+        upper = _square_kappa2(low, high)
+        lower = _square_kappa2(1 - high, 1 - low)
+        return max(upper, lower)
     if name == "log":
         if beta is None:
             raise InvalidInput(
@@ -122,7 +128,8 @@ def _square_kappa2(low: float, high: float) -> float:
     """(high - f)² + 4f(1-f), concave in f, at its best f in [low, high]."""
     best = (2 - high) / 3
     f = min(max(best, low), high)
-    return (high - f) ** 2 + 4 * f * (1 - f)
+    distance = high - f
+    return distance**2 + 4 * f * (1 - f)
 
 
 def beta(predictions: npt.ArrayLike) -> float:
@@ -146,8 +153,10 @@ def beta(predictions: npt.ArrayLike) -> float:
         )
     largest = 0.0
     for chances in (values, 1 - values):
-        ratios = chances.max(axis=-2) / chances.min(axis=-2)
-        largest = max(largest, float(np.log(ratios).max()))
+        least = chances.min(axis=-2)
+        ratios = chances.max(axis=-2) / least
+        farthest = np.log(ratios).max()
+        largest = max(largest, float(farthest))
     return 2 * largest
 
 
@@ -163,7 +172,8 @@ def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
     where lhat >= -b needs it (E4)."""
     best = 1 / (2 * E2 * kappa2)
     eta = min(best, 1 / b)
-    return Coefficient(eta, eta * (1 - E2 * eta * kappa2))
+    shrunk = 1 - E2 * eta * kappa2
+    return Coefficient(eta, eta * shrunk)
 
 
 def c_log(eta: float) -> float:
@@ -185,7 +195,8 @@ def best_gamma(b: float, t: float) -> float:
         return 0.0
     if t <= b:
         return 1.0
-    u = 2 / sqrt(3) * sinh(asinh(3 * sqrt(3) * t / b) / 3)
+    argument = 3 * sqrt(3) * t / b
+    u = 2 / sqrt(3) * sinh(asinh(argument) / 3)
     return min(1.0, u**-2)
 
 

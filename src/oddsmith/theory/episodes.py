@@ -60,7 +60,8 @@ def episode_policies(
         known.append(n_actions - off)
     if n_states is not None:
         cells = whole("n_states", n_states) * n_actions
-        known.append(cells * (horizon + 1) * (2 * horizon + 1) / 3)
+        product = cells * (horizon + 1) * (2 * horizon + 1)
+        known.append(product / 3)
     if not known:
         raise InvalidInput(
             "policies or n_states must be given: how many policies, or states, there "
@@ -119,7 +120,8 @@ def episode_bound(
     known: Any = {"horizon": horizon, "n_actions": n_actions, "policies": policies}
     apart = episode_policies(**known, n_states=n_states)
     cover = _coverage(**known, explore=explore)
-    terms = _Exploration(horizon, episodes, gamma, apart, cover).terms(log_prior, doubt)
+    exploration = _Exploration(horizon, episodes, gamma, apart, cover)
+    terms = exploration.terms(log_prior, doubt)
     return capped(terms, horizon * episodes, eta=0.5, gamma=gamma, applies=_RIGHT)
 
 
@@ -135,18 +137,22 @@ class _Exploration(NamedTuple):
     def terms(self, log_prior: float, doubt: float) -> dict[str, float]:
         """The terms of the sum, for L and the mean of sqrt((1-p)/p)."""
         n = self.episodes
-        explored = self.horizon * n * (1 - 1 / self.cover)
+        share = 1 - 1 / self.cover
+        explored = self.horizon * n * share
         rest = 1 - self.gamma
         if rest == 0:
             return {"on policy": 0.0, "off policy": 0.0, "exploration": explored}
         scale = rest * (sqrt(2) * self.horizon)
         blind = inf
         if self.gamma > 0:
-            blind = sqrt(self.cover * n * log_prior / self.gamma)
+            covered = self.cover * n * log_prior
+            blind = sqrt(covered / self.gamma)
+        on_policy = sqrt(self.apart * n * log_prior / rest)
+        off_policy = min(blind, sqrt(n / rest) * doubt)
         return {
-            "on policy": scale * sqrt(self.apart * n * log_prior / rest),
-            "off policy": scale * min(blind, sqrt(n / rest) * doubt),
-            "exploration": self.gamma * self.horizon * n * (1 - 1 / self.cover),
+            "on policy": scale * on_policy,
+            "off policy": scale * off_policy,
+            "exploration": self.gamma * self.horizon * n * share,
         }
 
 
@@ -181,8 +187,10 @@ def episode_bayes_bound(
     apart = episode_policies(**known, n_states=n_states)
     cover = _coverage(**known, explore=explore)
     log_prior = float(-truth @ np.log(used))
-    doubt = float(truth @ np.sqrt((1 - used) / used))
-    terms = _Exploration(horizon, episodes, gamma, apart, cover).terms(log_prior, doubt)
+    surprise = np.sqrt((1 - used) / used)
+    doubt = float(truth @ surprise)
+    exploration = _Exploration(horizon, episodes, gamma, apart, cover)
+    terms = exploration.terms(log_prior, doubt)
     applies = f"{_RIGHT}, the truth is drawn from p*"
     return capped(terms, horizon * episodes, eta=0.5, gamma=gamma, applies=applies)
 
@@ -218,10 +226,8 @@ def episode_feelgood_bound(
     )
     cost = horizon**2 * (size + 0.25)
     optimism = sqrt(log_prior / (episodes * cost))
-    terms = {
-        "optimism": optimism * episodes * cost,
-        "learning": log_prior / optimism if optimism else 0.0,
-    }
+    learning = log_prior / optimism if optimism else 0.0
+    terms = {"optimism": optimism * episodes * cost, "learning": learning}
     applies = _RIGHT + "; gamma is the optimism here, exploration is 0"
     return capped(terms, horizon * episodes, eta=0.25, gamma=optimism, applies=applies)
 
@@ -248,16 +254,19 @@ def posterior_sampling_bound(
     1290
     """
     number("episodes", episodes, low=1, high=inf)
-    p = simplex("prior", prior, n=len(np.atleast_1d(np.asarray(prior))), over="models")
+    n = len(np.atleast_1d(np.asarray(prior)))
+    p = simplex("prior", prior, n=n, over="models")
     possible = p[p > 0]
     entropy = float(-(possible @ np.log(possible)))
     size = episode_policies(
         horizon=horizon, n_actions=n_actions, policies=policies, off=0
     )
-    regret = horizon * sqrt(size * entropy * episodes / 2)
+    gained = size * entropy * episodes
+    regret = horizon * sqrt(gained / 2)
     origin = "the truth is drawn from the prior"
     if truth is not None:
-        share = float(p[whole("truth", truth, low=0, high=len(p) - 1)])
+        model = whole("truth", truth, low=0, high=len(p) - 1)
+        share = float(p[model])
         if share == 0:
             raise InvalidInput(
                 "truth must have a prior above 0, or the bound is infinite; got model "

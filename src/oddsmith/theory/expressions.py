@@ -69,7 +69,8 @@ class Expression:
     def __pow__(self, other: Any) -> "Expression":
         exponent = _node(other)
         twice = 2 * exponent.number
-        if exponent.kind != "number" or twice.denominator > 1 or abs(twice) > 100:
+        is_half = exponent.kind == "number" and twice.denominator <= 1
+        if not is_half or abs(twice) > 100:
             raise TypeError("an exponent must be a whole number or a half, up to 50")
         if exponent.number.denominator == 1:
             return self.power(int(exponent.number))
@@ -117,8 +118,11 @@ class Expression:
         if self.kind == "number":
             return lift(self.number)
         if self.kind in ("g", "r"):
-            return g if self.kind == "g" else r
-        first, *others = (part.evaluate(lift, g, r) for part in self.parts)
+            if self.kind == "g":
+                return g
+            return r
+        values = [part.evaluate(lift, g, r) for part in self.parts]
+        first, *others = values
         if self.kind in _ARITHMETIC:
             return _ARITHMETIC[self.kind](first, *others)
         if self.kind == "power":
@@ -188,24 +192,30 @@ class Dual:
     slope: Any
 
     def __add__(self, other: "Dual") -> "Dual":
-        return Dual(self.value + other.value, self.slope + other.slope)
+        slope = self.slope + other.slope
+        return Dual(self.value + other.value, slope)
 
     def __sub__(self, other: "Dual") -> "Dual":
-        return Dual(self.value - other.value, self.slope - other.slope)
+        slope = self.slope - other.slope
+        return Dual(self.value - other.value, slope)
 
     def __mul__(self, other: "Dual | int") -> "Dual":
         if isinstance(other, int):
             return Dual(self.value * other, self.slope * other)
-        slope = self.slope * other.value + self.value * other.slope
+        own = self.slope * other.value
+        slope = own + self.value * other.slope
         return Dual(self.value * other.value, slope)
 
     def __truediv__(self, other: "Dual") -> "Dual":
         ratio = self.value / other.value
-        return Dual(ratio, (self.slope - ratio * other.slope) / other.value)
+        rest = self.slope - ratio * other.slope
+        slope = rest / other.value
+        return Dual(ratio, slope)
 
     def power(self, exponent: int) -> "Dual":
         """The whole power."""
-        slope = self.slope * self.value.power(exponent - 1) * exponent
+        power = self.value.power(exponent - 1)
+        slope = self.slope * power * exponent
         return Dual(self.value.power(exponent), slope)
 
     def sqrt(self) -> "Dual":
@@ -238,7 +248,8 @@ class FormulaLoss:
         r = np.asarray(reward, dtype=np.float64)
         with np.errstate(all="ignore"):
             values = _parse(self.text).evaluate(np.float64, g, r)
-        return np.broadcast_to(values, np.broadcast_shapes(g.shape, r.shape))
+        shape = np.broadcast_shapes(g.shape, r.shape)
+        return np.broadcast_to(values, shape)
 
 
 def parse_loss(text: str) -> FormulaLoss:
@@ -275,7 +286,8 @@ def _build(node: ast.expr) -> Expression:
         case ast.UnaryOp(ast.UAdd(), operand):
             return _build(operand)
         case ast.BinOp(left, operation, right) if type(operation) in _OPERATORS:
-            return _OPERATORS[type(operation)](_build(left), _build(right))
+            build = _OPERATORS[type(operation)]
+            return build(_build(left), _build(right))
         case ast.Call(ast.Name(name), [argument], []) if name in _FUNCTIONS:
             return _FUNCTIONS[name](_build(argument))
     raise TypeError(f"{ast.unparse(node)} is not part of a formula")
@@ -320,7 +332,9 @@ def trace_loss(loss: Loss) -> Formula | None:
     if isinstance(loss, FormulaLoss):
         return Formula.of(_parse(loss.text))
     if loss is log_loss:
-        return Formula.of(-_R * _G.log() - (1 - _R) * (1 - _G).log())
+        won = -_R * _G.log()
+        lost = (1 - _R) * (1 - _G).log()
+        return Formula.of(won - lost)
     formula = _trace(loss)
     if formula is None or not _agrees(formula, loss):
         return None
@@ -333,7 +347,8 @@ def _trace(loss: Any) -> Formula | None:
     except Exception:  # user code that needs numbers: perhaps for the reward alone
         pass
     try:
-        return Formula(_node(loss(_G, 1.0)), _node(loss(_G, 0.0)), None)
+        zero = _node(loss(_G, 0.0))
+        return Formula(_node(loss(_G, 1.0)), zero, None)
     except Exception:
         return None
 

@@ -34,7 +34,10 @@ class Field:
 
     def number(self, value: Fraction | int) -> "Ratio":
         """A constant."""
-        return Ratio(self, {(): Fraction(value)} if value else {}, _ONE)
+        top: Polynomial = {}
+        if value:
+            top = {(): Fraction(value)}
+        return Ratio(self, top, _ONE)
 
     def variable(self, square: "Ratio | None" = None) -> "Ratio":
         """A new variable; with `square`, a root of it."""
@@ -48,7 +51,10 @@ class Field:
         bottom = sorted(of.bottom.items())
         key = (kind, f"{top}/{bottom}")
         if key not in self.known:
-            self.known[key] = self.variable(of if kind == "sqrt" else None)
+            square = None
+            if kind == "sqrt":
+                square = of
+            self.known[key] = self.variable(square)
         return self.known[key]
 
 
@@ -66,7 +72,8 @@ class Ratio:
         if not other.top:
             return self
         if self.bottom == other.bottom:
-            return Ratio(self.field, _sum(self.top, other.top), self.bottom)
+            top = _sum(self.top, other.top)
+            return Ratio(self.field, top, self.bottom)
         own = _product(self.top, other.bottom)
         added = _product(other.top, self.bottom)
         bottom = _product(self.bottom, other.bottom)
@@ -79,7 +86,8 @@ class Ratio:
         if isinstance(other, int):
             other = self.field.number(other)
         top = _product(self.top, other.top)
-        return Ratio(self.field, top, _product(self.bottom, other.bottom))
+        bottom = _product(self.bottom, other.bottom)
+        return Ratio(self.field, top, bottom)
 
     def __truediv__(self, other: "Ratio") -> "Ratio":
         if not other.top:
@@ -136,7 +144,8 @@ def _by_power(polynomial: Polynomial) -> list[Fraction]:
 def _sum(first: Polynomial, second: Polynomial) -> Polynomial:
     total = dict(first)
     for monomial, factor in second.items():
-        total[monomial] = total.get(monomial, Fraction(0)) + factor
+        known = total.get(monomial, Fraction(0))
+        total[monomial] = known + factor
     return {monomial: factor for monomial, factor in total.items() if factor}
 
 
@@ -147,7 +156,8 @@ def _product(first: Polynomial, second: Polynomial) -> Polynomial:
     for one, factor in first.items():
         for other, weight in second.items():
             monomial = _merge(one, other)
-            total[monomial] = total.get(monomial, Fraction(0)) + factor * weight
+            known = total.get(monomial, Fraction(0))
+            total[monomial] = known + factor * weight
     return {monomial: factor for monomial, factor in total.items() if factor}
 
 
@@ -157,7 +167,8 @@ def _merge(one: Monomial, other: Monomial) -> Monomial:
 
 
 def _degree(polynomial: Mapping[Monomial, Fraction], variable: int) -> int:
-    return max((dict(one).get(variable, 0) for one in polynomial), default=0)
+    powers = [dict(one).get(variable, 0) for one in polynomial]
+    return max(powers, default=0)
 
 
 def _with_square(top: Polynomial, variable: int, square: Ratio) -> Polynomial:
@@ -172,4 +183,6 @@ def _with_square(top: Polynomial, variable: int, square: Ratio) -> Polynomial:
         powers[variable] -= 2
         rest = tuple((name, power) for name, power in powers.items() if power)
         high[rest] = factor
-    return _sum(_product(low, square.bottom), _product(high, square.top))
+    first = _product(low, square.bottom)
+    second = _product(high, square.top)
+    return _sum(first, second)

@@ -55,11 +55,15 @@ class Interval:
 
     def within(self, other: "Interval") -> "Interval":
         """What two enclosures of the same number have in common."""
-        return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
+        low = np.maximum(self.lo, other.lo)
+        high = np.minimum(self.hi, other.hi)
+        return Interval(low, high)
 
     def __add__(self, other: Number) -> "Interval":
         other = Interval.of(other)
-        return Interval(_down(self.lo + other.lo), _up(self.hi + other.hi))
+        low = _down(self.lo + other.lo)
+        high = _up(self.hi + other.hi)
+        return Interval(low, high)
 
     def __neg__(self) -> "Interval":
         return Interval(-self.hi, -self.lo)
@@ -104,8 +108,11 @@ class Interval:
         if exponent < 0:
             return 1 / self.power(-exponent)
         if exponent % 2:
-            return self if exponent == 1 else self * self.power(exponent - 1)
-        size = np.maximum(np.maximum(self.lo, -self.hi), 0.0)
+            if exponent == 1:
+                return self
+            return self * self.power(exponent - 1)
+        largest = np.maximum(self.lo, -self.hi)
+        size = np.maximum(largest, 0.0)
         base = Interval(size, self.magnitude)
         result = Interval.of(1)
         for _ in range(exponent):
@@ -116,12 +123,16 @@ class Interval:
         """The square root, where all of the interval is above 0: it has a slope
         there."""
         with np.errstate(invalid="ignore"):
-            root = Interval(_down(np.sqrt(self.lo)), _up(np.sqrt(self.hi)))
+            low = _down(np.sqrt(self.lo))
+            high = _up(np.sqrt(self.hi))
+            root = Interval(low, high)
         return root._where(self.lo > 0)
 
     def exp(self) -> "Interval":
         """The exponential; its ends are those of the interval's."""
-        return Interval(_exp(self.lo).lo, _exp(self.hi).hi)
+        low = _exp(self.lo).lo
+        high = _exp(self.hi).hi
+        return Interval(low, high)
 
     def log(self) -> "Interval":
         """The logarithm, where all of the interval is above 0."""
@@ -133,19 +144,23 @@ class Interval:
     @property
     def magnitude(self) -> Array:
         """The largest absolute value."""
-        size: Array = np.maximum(np.abs(self.lo), np.abs(self.hi))
+        low = np.abs(self.lo)
+        high = np.abs(self.hi)
+        size: Array = np.maximum(low, high)
         return size
 
     @property
     def middle(self) -> Array:
         """A point inside."""
-        middle: Array = self.lo + (self.hi - self.lo) / 2
-        return np.minimum(np.maximum(middle, self.lo), self.hi)
+        width = self.hi - self.lo
+        middle: Array = self.lo + width / 2
+        not_below = np.maximum(middle, self.lo)
+        return np.minimum(not_below, self.hi)
 
     def _where(self, defined: Bools) -> "Interval":
-        return Interval(
-            np.where(defined, self.lo, np.nan), np.where(defined, self.hi, np.nan)
-        )
+        low = np.where(defined, self.lo, np.nan)
+        high = np.where(defined, self.hi, np.nan)
+        return Interval(low, high)
 
 
 def _down(x: Array) -> Array:
@@ -173,16 +188,20 @@ def _exp(x: Array) -> Interval:
     more.
     """
     undefined = np.isnan(x)
-    inside = np.clip(np.where(undefined, 0.0, x), -_LARGEST, _LARGEST)
+    defined = np.where(undefined, 0.0, x)
+    inside = np.clip(defined, -_LARGEST, _LARGEST)
     k = np.round(inside / _LN2)
-    rest = Interval(inside, inside) - Interval(k, k) * _LN2_BETWEEN
+    twos = Interval(k, k) * _LN2_BETWEEN
+    rest = Interval(inside, inside) - twos
     series = Interval.of(0)
     for n in reversed(range(_TERMS)):
         series = series * rest + Fraction(1, factorial(n))
     series = series + _REMAINDER
     scale = np.ldexp(1.0, k.astype(np.int64))  # exact, as 2^±1010 is a normal number
-    low = np.where(x < -_LARGEST, 0.0, _down(series.lo * scale))
-    high = np.where(x > _LARGEST, inf, _up(series.hi * scale))
+    series_low = _down(series.lo * scale)
+    series_high = _up(series.hi * scale)
+    low = np.where(x < -_LARGEST, 0.0, series_low)
+    high = np.where(x > _LARGEST, inf, series_high)
     return Interval(low, high)._where(~undefined)
 
 
@@ -196,7 +215,9 @@ def _log(x: Array) -> Interval:
     low = point + (1 - 1 / z)
     high = point + (z - 1)
     other = np.where(np.isnan(x), np.nan, inf)
-    return Interval(np.where(known, low.lo, other), np.where(known, high.hi, other))
+    least = np.where(known, low.lo, other)
+    most = np.where(known, high.hi, other)
+    return Interval(least, most)
 
 
 _LN2_BETWEEN = Interval(np.asarray(_LN2), _up(np.asarray(_LN2)))

@@ -33,9 +33,11 @@ def loss_values(loss: Loss, grid: Array, reward: float) -> Array:
     missing = np.isnan(values)
     if missing.any():
         prediction = grid[missing][0]
+        low = grid.min()
+        high = grid.max()
         raise InvalidInput(
-            f"loss must be a number on [{grid.min():g}, {grid.max():g}]; got NaN at "
-            f"prediction {prediction:g}, reward {reward:g}"
+            f"loss must be a number on [{low:g}, {high:g}]; got NaN at prediction "
+            f"{prediction:g}, reward {reward:g}"
         )
     return values
 
@@ -54,7 +56,9 @@ def slopes(loss: Loss, points: Array, low: float, high: float) -> tuple[Array, A
 
 def weight_at(loss: Loss, grid: Array) -> Array:
     """w = l0' - l1' at the points of the grid."""
-    one, zero = slopes(loss, grid, float(grid[0]), float(grid[-1]))
+    low = float(grid[0])
+    high = float(grid[-1])
+    one, zero = slopes(loss, grid, low, high)
     return zero - one
 
 
@@ -64,17 +68,20 @@ def least_ratio(loss: Loss, low: float, high: float, eta: float) -> float:
     grid = np.linspace(low, high, 201)
     weight = weight_at(loss, grid)
     rate = eta * weight
-    on_diagonal = rate / 2 - rate**2 * grid * (1 - grid) / 2
+    variance = rate**2 * grid * (1 - grid)
+    on_diagonal = rate / 2 - variance / 2
     best = float(on_diagonal.min())
     if best <= 0 or weight.min() <= VANISHING * weight.max():
         # eta is beyond its critical value, or w vanishes somewhere
         return min(best, 0.0)
     ratio = _ratio(loss, eta, high)
     values = ratio(grid[:, None], grid[None, :])
-    places = np.argsort(values, axis=None)[:: len(grid) // 4]
+    every = len(grid) // 4
+    places = np.argsort(values, axis=None)[::every]
     for place in places[:5]:
         i, j = np.unravel_index(int(place), values.shape)
-        nearby = _descend(ratio, float(grid[i]), float(grid[j]), (low, high))
+        start = (float(grid[i]), float(grid[j]))
+        nearby = _descend(ratio, *start, (low, high))
         best = min(best, nearby)
     return best
 
@@ -94,9 +101,13 @@ def _descend(
         axis = turn % 2
 
         def along(x: float, axis: int = axis) -> float:
-            return float(ratio(x, point[1]) if axis == 0 else ratio(point[0], x))
+            if axis == 0:
+                return float(ratio(x, point[1]))
+            return float(ratio(point[0], x))
 
-        bounds = (max(low, point[axis] - step), min(high, point[axis] + step))
+        least = max(low, point[axis] - step)
+        most = min(high, point[axis] + step)
+        bounds = (least, most)
         found = minimize_scalar(along, bounds=bounds, method="bounded", options=options)
         if found.fun < best:
             best = float(found.fun)
@@ -112,13 +123,17 @@ def _ratio(loss: Loss, eta: float, high: float) -> Callable[[Real, Real], Array]
         mean = np.asarray(f, dtype=np.float64)
         prediction = np.asarray(g, dtype=np.float64)
         mean, prediction = np.broadcast_arrays(mean, prediction)
-        aside = np.where(mean + _NEAR <= high, mean + _NEAR, mean - _NEAR)
+        above = mean + _NEAR
+        aside = np.where(above <= high, above, mean - _NEAR)
         is_apart = np.abs(mean - prediction) >= _NEAR
         prediction = np.where(is_apart, prediction, aside)
         with np.errstate(all="ignore"):
-            one = np.expm1(-eta * (loss(prediction, 1.0) - loss(mean, 1.0)))
-            zero = np.expm1(-eta * (loss(prediction, 0.0) - loss(mean, 0.0)))
+            excess_one = loss(prediction, 1.0) - loss(mean, 1.0)
+            excess_zero = loss(prediction, 0.0) - loss(mean, 0.0)
+            one = np.expm1(-eta * excess_one)
+            zero = np.expm1(-eta * excess_zero)
             gap = mean - prediction
-            return -(mean * one + (1 - mean) * zero) / gap**2
+            drift = mean * one + (1 - mean) * zero
+            return -drift / gap**2
 
     return ratio

@@ -54,8 +54,10 @@ class Proof:
         """An upper bound of |lhat|; both losses are monotone."""
         low = Interval.of(float(self.edges[0]))
         high = Interval.of(float(self.edges[-1]))
-        fall = _values(self.formula.one, low) - _values(self.formula.one, high)
-        rise = _values(self.formula.zero, high) - _values(self.formula.zero, low)
+        one = self.formula.one
+        zero = self.formula.zero
+        fall = _values(one, low) - _values(one, high)
+        rise = _values(zero, high) - _values(zero, low)
         return float(max(fall.hi, rise.hi))
 
     def kappa2(self) -> float:
@@ -65,8 +67,9 @@ class Proof:
         columns = self.edges[None, :]
         f = Interval(rows, rows)
         g = Interval(columns, columns)
-        one = _values(self.formula.one, g) - _values(self.formula.one, f)
-        zero = _values(self.formula.zero, g) - _values(self.formula.zero, f)
+        formula = self.formula
+        one = _values(formula.one, g) - _values(formula.one, f)
+        zero = _values(formula.zero, g) - _values(formula.zero, f)
         first = f * one + (1 - f) * zero
         area = (zero - one).magnitude
         return upper_kappa2(self.edges, first, area, self.weight.hi)
@@ -83,15 +86,19 @@ class Proof:
         """Hoeffding's lemma and a chord: (w_min/2) (1 - e^(-qm))/m, with q = eta (1 -
         eta w_max/4) and m at least the largest E lhat."""
         width = float(np.ptp(self.edges))
-        rate = eta * (1 - Interval.of(eta) * self.w_max * 0.25)
-        m = Interval.of(self.w_max) * width**2 * 0.5
-        chord = (1 - (-(rate * m)).exp()) / m
+        quarter = Interval.of(eta) * self.w_max * 0.25
+        rate = eta * (1 - quarter)
+        square = Interval.of(self.w_max) * width**2
+        m = square * 0.5
+        fall = (-(rate * m)).exp()
+        chord = (1 - fall) / m
         return float((chord * self.w_min * 0.5).lo)
 
     def c_is_at_least(self, eta: float, c: float) -> bool:
         """Whether branch and bound proves 1 - E exp(-eta lhat) >= c (f-g)² for all f
         and g."""
-        corners = np.linspace(self.edges[0], self.edges[-1], 33)
+        lowest = self.edges[0]
+        corners = np.linspace(lowest, self.edges[-1], 33)
         corners[-1] = self.edges[-1]
         low = corners[:-1]
         high = corners[1:]
@@ -104,9 +111,11 @@ class Proof:
             spent += n
             if spent > _BOXES:
                 return False
-            blocks = np.array_split(boxes, -(-n // _BLOCK), axis=1)
+            n_blocks = -(-n // _BLOCK)
+            blocks = np.array_split(boxes, n_blocks, axis=1)
             proved = [self._holds_in(block, eta, c) for block in blocks]
-            boxes = _quarters(boxes[:, ~np.concatenate(proved)])
+            is_proved = np.concatenate(proved)
+            boxes = _quarters(boxes[:, ~is_proved])
         return True
 
     def _holds_in(self, boxes: Array, eta: float, c: float) -> Bools:
@@ -119,25 +128,35 @@ class Proof:
         """(1 - rho)/d² >= c by Taylor's formula, to the fourth order of lhat = O(d)."""
         f, g = _sides(boxes)
         d = g - f
-        both = Interval(np.minimum(f.lo, g.lo), np.maximum(f.hi, g.hi))
+        least = np.minimum(f.lo, g.lo)
+        most = np.maximum(f.hi, g.hi)
+        both = Interval(least, most)
         w_f, _ = _once(self.form, f)
         w, slope = _once(self.form, both)
         tilt = slope * d
-        m = (w_f * 0.5 + tilt * Fraction(1, 3)).within(w * 0.5)  # E lhat = m d²
+        mean = w_f * 0.5 + tilt * Fraction(1, 3)
+        m = mean.within(w * 0.5)  # E lhat = m d²
         a = (w_f + tilt * 0.5).within(w)  # A = a d
         square = d.power(2)
         v = 0.25 - (f - 0.5).power(2)  # f (1 - f)
-        second = m.power(2) * square + v * a.power(2)
+        square_part = m.power(2) * square
+        second = square_part + v * a.power(2)
         third = m.power(3) * square.power(2)
-        third = third + m * v * a.power(2) * square * 3
-        third = third + v * (f * 2 - 1) * a.power(3) * d
-        reach = Interval.of(w.magnitude * eta) * d.magnitude * _SLACK  # |eta lhat|
+        mixed = m * v * a.power(2) * square
+        third = third + mixed * 3
+        skew = v * (f * 2 - 1) * a.power(3)
+        third = third + skew * d
+        largest = Interval.of(w.magnitude * eta)
+        reach = largest * d.magnitude * _SLACK  # |eta lhat|
         small = reach.hi < 1
         growth = 1 / (1 - reach)  # at least exp(reach)
-        fourth = reach.power(2) * growth * second * Fraction(1, 24)
+        bound = reach.power(2) * growth * second
+        fourth = bound * Fraction(1, 24)
         rate = Interval.of(eta)
-        margin = rate * m - rate.power(2) * (second * 0.5 + fourth)
-        margin = margin + rate.power(3) * third * Fraction(1, 6) - c
+        variance = second * 0.5 + fourth
+        margin = rate * m - rate.power(2) * variance
+        skewness = rate.power(3) * third * Fraction(1, 6)
+        margin = margin + skewness - c
         proved: Bools = small & (margin.lo >= 0)
         return proved
 
@@ -147,19 +166,26 @@ class Proof:
         f, g = _sides(boxes)
         d = g - f
         won, lost = self._factors(f, g, eta)
-        plain = 1 - f * won - (1 - f) * lost - d.power(2) * c
+        rest = (1 - f) * lost
+        plain = 1 - f * won - rest - d.power(2) * c
         w_f, _ = _once(self.form, f)
         w_g, _ = _once(self.form, g)
-        along_f = d * (2 * c) - (1 - f * (1 - f) * w_f * eta) * (won - lost)
-        drift = (1 - g) * f * won - g * (1 - f) * lost
-        along_g = d * (-2 * c) - w_g * eta * drift
+        factor = 1 - f * (1 - f) * w_f * eta
+        along_f = d * (2 * c) - factor * (won - lost)
+        gain = (1 - g) * f * won
+        drift = gain - g * (1 - f) * lost
+        pull = w_g * eta * drift
+        along_g = d * (-2 * c) - pull
         mean = Interval.of(f.middle)
         prediction = Interval.of(g.middle)
         won, lost = self._factors(mean, prediction, eta)
         gap = (prediction - mean).power(2)
-        centre = 1 - mean * won - (1 - mean) * lost - gap * c
-        spread = _reach(f) * along_f.magnitude + _reach(g) * along_g.magnitude
-        proved: Bools = (plain.lo >= 0) | ((centre - spread).lo >= 0)
+        rest = (1 - mean) * lost
+        centre = 1 - mean * won - rest - gap * c
+        spread_f = _reach(f) * along_f.magnitude
+        spread = spread_f + _reach(g) * along_g.magnitude
+        lower = (centre - spread).lo
+        proved: Bools = (plain.lo >= 0) | (lower >= 0)
         return proved
 
     def _factors(
@@ -206,7 +232,8 @@ class Weight:
 
 
 def _polynomial(coefficients: list[Fraction], x: Interval) -> Interval:
-    value = Interval(np.zeros_like(x.lo), np.zeros_like(x.lo))
+    zeros = np.zeros_like(x.lo)
+    value = Interval(zeros, zeros)
     for coefficient in reversed(coefficients):
         value = value * x + coefficient
     return value
@@ -249,16 +276,20 @@ def _savage(formula: Formula) -> tuple[bool, bool, Ratio]:
             return Dual(field.number(number), nothing)
 
         of_one = Dual(g, field.number(1))
-        result: Ratio = part.evaluate(lift, of_one, Dual(r, nothing)).slope
+        dual = part.evaluate(lift, of_one, Dual(r, nothing))
+        result: Ratio = dual.slope
         return result
 
     one = slope(formula.one)
     zero = slope(formula.zero)
-    mixed = g * one + (field.number(1) - g) * zero
+    other = field.number(1) - g
+    mixed = g * one + other * zero
     if formula.whole is None:
         return mixed.is_zero, False, zero - one
-    affine = r * one + (field.number(1) - r) * zero
-    return mixed.is_zero, (slope(formula.whole) - affine).is_zero, zero - one
+    other_reward = field.number(1) - r
+    affine = r * one + other_reward * zero
+    is_affine = (slope(formula.whole) - affine).is_zero
+    return mixed.is_zero, is_affine, zero - one
 
 
 def _with_weight(form: "Weight", edges: Array, any_reward: bool) -> Attempt:
@@ -279,19 +310,27 @@ def _with_weight(form: "Weight", edges: Array, any_reward: bool) -> Attempt:
         negative = weight.hi < 0
         if negative.any():
             i = int(np.argmax(negative))
-            broken = float(low[i]), float(high[i])
+            broken = (float(low[i]), float(high[i]))
             return Attempt(None, "the weight is negative somewhere", broken)
-        known = (weight.lo > 0) & np.isfinite(weight.hi)
-        np.minimum.at(least, cell[known], weight.lo[known])
-        np.maximum.at(most, cell[known], weight.hi[known])
-        low, high, cell = low[~known], high[~known], cell[~known]
+        is_finite = np.isfinite(weight.hi)
+        known = (weight.lo > 0) & is_finite
+        known_cells = cell[known]
+        np.minimum.at(least, known_cells, weight.lo[known])
+        np.maximum.at(most, known_cells, weight.hi[known])
+        unknown = ~known
+        low = low[unknown]
+        high = high[unknown]
+        cell = cell[unknown]
         if not low.size:
             break
-        thin = high - low < _THINNEST * (edges[-1] - edges[0])
+        thinnest = _THINNEST * (edges[-1] - edges[0])
+        thin = high - low < thinnest
         if spent > _CELLS or thin.any():
             return Attempt(None, f"the weight may vanish near {low[0]:.6g}")
         middle = low + (high - low) / 2
-        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        lower = np.concatenate([low, middle])
+        high = np.concatenate([middle, high])
+        low = lower
         cell = np.concatenate([cell, cell])
     weight = Interval(least, most)
     return Attempt(Proof(form.formula, form, edges, weight, any_reward))
@@ -300,18 +339,25 @@ def _with_weight(form: "Weight", edges: Array, any_reward: bool) -> Attempt:
 def _off_centre(formula: Formula, edges: Array) -> tuple[float, float] | None:
     """A mean at which a prediction beside it has a smaller expected loss, for
     certain."""
-    f = edges[:-1] + np.diff(edges) / 2
+    widths = np.diff(edges)
+    f = edges[:-1] + widths / 2
     mean = Interval(f, f)
     one = _slopes(formula.one, mean).value
     zero = _slopes(formula.zero, mean).value
     drift = mean * one + (1 - mean) * zero
     with np.errstate(all="ignore"):
-        step = drift.middle / np.maximum((zero - one).middle, 1e-300)
-    reach = (edges[-1] - edges[0]) / 4
-    g = np.clip(f - np.clip(step, -reach, reach), edges[0], edges[-1])
+        weight = (zero - one).middle
+        step = drift.middle / np.maximum(weight, 1e-300)
+    lowest = edges[0]
+    highest = edges[-1]
+    reach = (highest - lowest) / 4
+    descent = np.clip(step, -reach, reach)
+    g = np.clip(f - descent, lowest, highest)
     prediction = Interval(g, g)
-    of_one = _values(formula.one, prediction) - _values(formula.one, mean)
-    of_zero = _values(formula.zero, prediction) - _values(formula.zero, mean)
+    one_at_mean = _values(formula.one, mean)
+    zero_at_mean = _values(formula.zero, mean)
+    of_one = _values(formula.one, prediction) - one_at_mean
+    of_zero = _values(formula.zero, prediction) - zero_at_mean
     first = mean * of_one + (1 - mean) * of_zero
     certain = np.where(first.hi < 0, first.hi, np.inf)
     i = int(np.argmin(certain))
@@ -333,8 +379,10 @@ def _slopes(part: Expression, x: Interval) -> Dual:
     def lift(number: Fraction) -> Dual:
         return Dual(Dual(Interval.of(number), nothing), zero)
 
-    one = Dual(Interval(np.ones_like(x.lo), np.ones_like(x.lo)), nothing)
-    slopes: Dual = part.evaluate(lift, Dual(Dual(x, one.value), one), None).slope
+    ones = np.ones_like(x.lo)
+    one = Dual(Interval(ones, ones), nothing)
+    variable = Dual(Dual(x, one.value), one)
+    slopes: Dual = part.evaluate(lift, variable, None).slope
     return slopes
 
 
@@ -342,7 +390,8 @@ def _once(
     function: Callable[[Interval], tuple[Interval, ...]], x: Interval
 ) -> tuple[Interval, ...]:
     """A function of intervals, computed once for each that is different."""
-    keys, places = np.unique(x.lo + 1j * x.hi, return_inverse=True)
+    pairs = x.lo + 1j * x.hi
+    keys, places = np.unique(pairs, return_inverse=True)
     results = []
     for one in function(Interval(keys.real, keys.imag)):
         lo = np.broadcast_to(one.lo, keys.shape)
@@ -352,7 +401,8 @@ def _once(
 
 
 def _sides(boxes: Array) -> tuple[Interval, Interval]:
-    return Interval(boxes[0], boxes[1]), Interval(boxes[2], boxes[3])
+    first = Interval(boxes[0], boxes[1])
+    return first, Interval(boxes[2], boxes[3])
 
 
 def _reach(x: Interval) -> Interval:
@@ -380,20 +430,31 @@ def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> floa
     each cell.
     """
     ends = edges * (1 - edges)
-    holds_half = (edges[:-1] <= 0.5) & (edges[1:] >= 0.5)
-    variance = np.where(holds_half, 0.25, np.maximum(ends[:-1], ends[1:]))
+    starts_below = edges[:-1] <= 0.5
+    holds_half = starts_below & (edges[1:] >= 0.5)
+    largest = np.maximum(ends[:-1], ends[1:])
+    variance = np.where(holds_half, 0.25, largest)
     cells = np.arange(len(edges) - 1)
     i, j = np.meshgrid(cells, cells, indexing="ij")
     # the edges of two cells that are farthest apart, and the nearest ones
     right = j >= i
-    far = (np.where(right, i, i + 1), np.where(right, j + 1, j))
-    near = (np.where(right, i + 1, i), np.where(right, j, j + 1))
+    far_row = np.where(right, i, i + 1)
+    far_column = np.where(right, j + 1, j)
+    far = (far_row, far_column)
+    near_row = np.where(right, i + 1, i)
+    near_column = np.where(right, j, j + 1)
+    near = (near_row, near_column)
     widest = first.hi[far]
-    least = np.where(np.abs(i - j) <= 1, 0.0, first.lo[near])
-    highest = _running_max(top)[np.minimum(i, j), np.maximum(i, j)]
+    is_neighbour = np.abs(i - j) <= 1
+    least = np.where(is_neighbour, 0.0, first.lo[near])
+    lower = np.minimum(i, j)
+    upper = np.maximum(i, j)
+    highest = _running_max(top)[lower, upper]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(least > 0, area[far] ** 2 / least, np.inf)
-    bound = widest + variance[i] * np.minimum(ratio, 2 * highest)
+        squares = area[far] ** 2
+        ratio = np.where(least > 0, squares / least, np.inf)
+    growth = np.minimum(ratio, 2 * highest)
+    bound = widest + variance[i] * growth
     return float(bound.max()) * _SLACK
 
 

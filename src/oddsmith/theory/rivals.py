@@ -27,7 +27,8 @@ def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
     log_prior = log_inverse(prior)
     gamma = 0.0
     if log_prior > 0:
-        gamma = 4 * sqrt((n_arms - 1) * steps / log_prior)
+        ratio = (n_arms - 1) * steps / log_prior
+        gamma = 4 * sqrt(ratio)
     terms = {"learning": sqrt((n_arms - 1) * steps * log_prior)}
     applies = f"{REALISABLE}; gamma is SquareCB's exploration parameter"
     return capped(terms, steps, eta=2.0, gamma=gamma, applies=applies)
@@ -43,10 +44,8 @@ def feelgood_bound(
     log_prior = log_inverse(prior)
     cost = n_arms / (2 * best.c) + 0.25
     optimism = sqrt(log_prior / (steps * cost))
-    terms = {
-        "optimism": optimism * steps * cost,
-        "learning": log_prior / optimism if optimism else 0.0,
-    }
+    learning = log_prior / optimism if optimism else 0.0
+    terms = {"optimism": optimism * steps * cost, "learning": learning}
     applies = (
         f"{REALISABLE}{caveat(loss)}; gamma is Feel-Good's optimism here, exploration "
         "is 0"
@@ -77,7 +76,8 @@ def regressor_elimination_bound(
     check_problem(n_arms, steps)
     number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     log_size = log_inverse(prior) - log(1 - confidence)
-    root = sqrt((1 + BALANCE_SLACK) * n_arms * steps * log_size)
+    slack = 1 + BALANCE_SLACK
+    root = sqrt(slack * n_arms * steps * log_size)
     terms = {"learning": 4 * sqrt(2 / 0.46) * root}
     applies = (
         "the loss is square loss and the threshold sharp, 1/prior experts are equally "

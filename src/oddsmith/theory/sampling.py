@@ -35,10 +35,13 @@ def sampling_floor(*, steps: float, prior: float) -> float:
     """
     number("steps", steps, low=1, high=inf)
     number("prior", prior, low=0, high=1, open_low=True)
-    doubt = log((1 - prior) / prior) if prior < 1 else -inf
+    doubt = -inf
+    if prior < 1:
+        doubt = log((1 - prior) / prior)
     if doubt < max(24.0, 2 * log(steps)):
         return 0.0
-    floor = FLOOR * doubt ** (1 / 3) * steps ** (2 / 3)
+    scale = FLOOR * doubt ** (1 / 3)
+    floor = scale * steps ** (2 / 3)
     return float(min(0.08 * steps, floor))
 
 

@@ -59,7 +59,8 @@ def tune(
             constants=constants,
             beta=beta,
         )
-        return Tuning(float(found.eta or 0.0), float(found.gamma or 0.0), 0.0, found)
+        gamma = float(found.gamma or 0.0)
+        return Tuning(float(found.eta or 0.0), gamma, 0.0, found)
     if constants == "paper":
         raise InvalidInput(
             "steps must be given for the paper's constants, whose gamma depends on "
@@ -67,7 +68,8 @@ def tune(
         )
     endless = anytime_bound(loss, n_arms=n_arms, steps=1e12, prior=prior)
     eta = float(endless.eta or 0.0)
-    return Tuning(eta, float(endless.gamma or 0.0), power=1 / 3, bound=None)
+    gamma = float(endless.gamma or 0.0)
+    return Tuning(eta, gamma, power=1 / 3, bound=None)
 
 
 def prior_value(
@@ -89,11 +91,14 @@ def prior_value(
     1622
     """
     size: Any = {"loss": loss, "n_arms": n_arms, "steps": steps}
-    if np.ndim(prior) == 0 and np.ndim(better_prior) == 0:
+    is_number = np.ndim(prior) == 0
+    if is_number and np.ndim(better_prior) == 0:
         plain = regret_bound(prior=float(np.asarray(prior)), **size)
         better = regret_bound(prior=float(np.asarray(better_prior)), **size)
     else:
-        truth = better_prior if true_prior is None else true_prior
+        truth = true_prior
+        if truth is None:
+            truth = better_prior
         plain = bayes_regret_bound(truth, prior, **size)
         better = bayes_regret_bound(truth, better_prior, **size)
     return plain.bound - better.bound

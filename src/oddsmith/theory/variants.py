@@ -92,9 +92,13 @@ def delay_bound(
     best = tight_coefficient(loss)
     if adversarial:
         largest = largest_shift(loss, beta)
-        eta = min(best.eta, 1 / (2 * delay * largest))
-        used = best if eta == best.eta else coefficient_at(loss, eta)
-        slowed = log_prior * exp(2 * eta * delay * largest)
+        most = 1 / (2 * delay * largest)
+        eta = min(best.eta, most)
+        used = best
+        if eta != best.eta:
+            used = coefficient_at(loss, eta)
+        slowdown = exp(2 * eta * delay * largest)
+        slowed = log_prior * slowdown
         found = refined_bound(
             used, n_arms=n_arms, steps=steps, log_prior=slowed, gamma=gamma
         )
@@ -102,8 +106,10 @@ def delay_bound(
             f"{found.applies}{caveat(loss)}, and shifted losses are at most {largest:g}"
         )
         return found._replace(applies=applies)
-    b = sqrt(2 * n_arms * steps * log_prior / best.c)
-    gamma, terms = mixed_terms(b, steps * (n_arms - 1) / n_arms, gamma)
+    product = 2 * n_arms * steps * log_prior
+    b = sqrt(product / best.c)
+    exploration = steps * (n_arms - 1) / n_arms
+    gamma, terms = mixed_terms(b, exploration, gamma)
     applies = (
         "one expert is the truth, contexts are i.i.d., and every reward is at most "
         f"that late{caveat(loss)}"
@@ -130,7 +136,8 @@ def misspecified_bound(
     number("error", error, low=0, high=inf)
     check_problem(n_arms, steps)
     coefficient = tight_coefficient(loss)
-    log_prior = log_inverse(prior) + coefficient.eta * steps * error
+    lost = coefficient.eta * steps * error
+    log_prior = log_inverse(prior) + lost
     found = refined_bound(
         coefficient, n_arms=n_arms, steps=steps, log_prior=log_prior, gamma=gamma
     )
@@ -153,7 +160,8 @@ def switching_bound(
     """The truth changes `switches` times, fixed share with alpha = m/(T-1) (theory
     5.9); `applies` says alpha."""
     check_problem(n_arms, steps)
-    whole = isinstance(switches, int | np.integer) and not isinstance(switches, bool)
+    is_integer = isinstance(switches, int | np.integer)
+    whole = is_integer and not isinstance(switches, bool)
     if not whole or not 0 <= switches < steps:
         raise InvalidInput(
             "switches must be a whole number from 0 to below the steps; got "
@@ -166,8 +174,10 @@ def switching_bound(
         alpha = switches / (steps - 1)
         stays = 0.0
         if alpha < 1:
-            stays = (steps - switches - 1) * -log1p(-alpha)
-        total += switches * (log_prior - log(alpha)) + stays
+            quiet = steps - switches - 1
+            stays = quiet * -log1p(-alpha)
+        switched = switches * (log_prior - log(alpha))
+        total += switched + stays
     found = refined_bound(
         tight_coefficient(loss),
         n_arms=n_arms,
@@ -189,7 +199,8 @@ def changing_arms_bound(
     γ_t > 0 (theory 5.12)."""
     sizes = np.asarray(n_arms, dtype=np.float64)
     gammas = np.asarray(gamma, dtype=np.float64)
-    if sizes.ndim != 1 or sizes.size == 0 or not (sizes >= 1).all():
+    is_line = sizes.ndim == 1 and sizes.size > 0
+    if not is_line or not (sizes >= 1).all():
         raise InvalidInput(
             "n_arms must be a number of arms for each step, at least 1; got "
             f"{n_arms!r:.60}"
@@ -202,11 +213,10 @@ def changing_arms_bound(
         )
     eta, c = tight_coefficient(loss)
     difficulty = float((sizes / gammas).sum())
-    explored = float((gammas * (sizes - 1) / sizes).sum())
-    terms = {
-        "learning": sqrt(difficulty * log_inverse(prior) / c),
-        "exploration": explored,
-    }
+    shares = gammas * (sizes - 1) / sizes
+    explored = float(shares.sum())
+    learning = difficulty * log_inverse(prior) / c
+    terms = {"learning": sqrt(learning), "exploration": explored}
     mean_gamma = float(gammas.mean())
     applies = REALISABLE + caveat(loss)
     return capped(terms, len(sizes), eta=eta, gamma=mean_gamma, applies=applies)
