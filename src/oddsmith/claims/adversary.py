@@ -42,12 +42,16 @@ def adversary(setup: Setup) -> Outcome:
     }
     rows = []
     figure, (panel,) = panels()
-    for i, (name, (policy, bound)) in enumerate(entries.items()):
+    contenders = enumerate(entries.items())
+    for i, (name, (policy, bound)) in contenders:
         run = measure(policy, world, steps=steps, runs=runs)
         mean, error = mean_and_error(run.total)
-        limit = "" if bound is None else f"{bound:,.0f}"
+        limit = ""
+        if bound is not None:
+            limit = f"{bound:,.0f}"
         rows.append((name, f"{mean:,.1f}", f"{error:.2g}", limit))
-        draw_growth(panel, np.cumsum(run.regret, axis=0), i, name)
+        growth = np.cumsum(run.regret, axis=0)
+        draw_growth(panel, growth, i, name)
     panel.set(xscale="log", yscale="log", xlabel="steps")
     panel.set_ylabel("regret so far (lost rewards)")
     legend(panel)

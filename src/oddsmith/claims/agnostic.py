@@ -19,22 +19,7 @@ from oddsmith.lab.run import Run
 from oddsmith.lab.worlds.tables import TableWorld, random_table
 from oddsmith.policies.hedge import Hedged
 
-__all__ = ["AGNOSTIC", "HEDGE", "realizable_tables"]
-
-
-def realizable_tables(worlds: int = 10) -> list[Problem]:
-    """Worlds of random tables with a true expert, of different sizes, in which safety
-    is not needed.
-
-    >>> {problem.truth for problem in realizable_tables()}, len(realizable_tables())
-    ({0}, 10)
-    """
-    sizes = [(10, 32, 3), (10, 8, 3), (5, 4, 2), (20, 64, 5), (10, 16, 10)]
-    problems = []
-    for i in range(worlds):
-        size = sizes[i % len(sizes)]
-        problems.append(table_problem(random_table(*size, seed=100 + i)))
-    return problems
+__all__ = ["AGNOSTIC", "HEDGE"]
 
 
 def _one_context(
@@ -48,11 +33,14 @@ def _overconfident() -> Problem:
     """The first expert ranks the arms right and is far too sure; the others say next to
     nothing."""
     table = random_table()
-    rank = table[:, 0].argsort(axis=-1).argsort(axis=-1)
-    others = 0.5 + 0.02 * (table[:, 1:] - 0.5)
+    order = table[:, 0].argsort(axis=-1)
+    rank = order.argsort(axis=-1)
+    apart = table[:, 1:] - 0.5
+    others = 0.5 + 0.02 * apart
     sure: Array = np.array([0.05, 0.5, 0.95])[rank]
     experts = np.concatenate([sure[:, None], others], axis=1)
-    world = TableWorld(np.array([0.35, 0.5, 0.65])[rank])
+    values = np.array([0.35, 0.5, 0.65])
+    world = TableWorld(values[rank])
     return table_problem(experts, world, truth=None)
 
 
@@ -103,27 +91,32 @@ def hedge(setup: Setup) -> Outcome:
     curves = {}
     first = AGNOSTIC["A1"]()
     table = first.table[0]
-    means = first.world.means(1, np.zeros(1, np.int64))[0]
+    first_context = np.zeros(1, np.int64)
+    means = first.world.means(1, first_context)[0]
     loss = setup.loss("square")
     for eta, gamma in _RATES:
         gts = setup.gts(first.table, "square", eta=eta, gamma=gamma)
-        policy: Policy = Hedged(gts) if is_swapped else gts
+        policy: Policy = gts
+        if is_swapped:
+            policy = Hedged(gts)
         run = measure(policy, first.world, steps=steps, runs=runs)
         departure = theory.departure(loss, eta, means=means, predictions=table)
         bound = departure.regret(steps, gamma)
-        case = f"A1, square, eta {eta:g}, gamma {gamma:g}, {steps:,} steps"
+        setting = f"eta {eta:g}, gamma {gamma:g}"
+        case = f"A1, square, {setting}, {steps:,} steps"
         claims.append(mean_least(LEFT, case, run.total, bound))
-        curves[f"A1: GTS, eta {eta:g}, gamma {gamma:g}"] = run
+        curves[f"A1: GTS, {setting}"] = run
     for name in ("A1", "A5"):
         problem = AGNOSTIC[name]()
         assert isinstance(problem.experts, TableExperts)
         gts = setup.gts(problem.experts)
-        policy = gts if is_swapped else Hedged(gts)
+        policy = gts
+        if not is_swapped:
+            policy = Hedged(gts)
         run = measure(policy, problem.world, steps=steps, runs=runs)
         n = len(problem.experts.names)
-        bound = theory.hedged_bound(
-            n_arms=problem.n_arms, steps=steps, prior=1 / n
-        ).bound
+        found = theory.hedged_bound(n_arms=problem.n_arms, steps=steps, prior=1 / n)
+        bound = found.bound
         case = f"{name}, {n} experts, {steps:,} steps"
         claims.append(mean_most(SAFE, case, run.total, bound))
         curves[f"{name}: Hedged"] = run
@@ -140,7 +133,8 @@ def hedge(setup: Setup) -> Outcome:
 def _figure(curves: dict[str, Run]) -> Figure:
     figure, (panel,) = panels()
     for i, (name, run) in enumerate(curves.items()):
-        draw_growth(panel, np.cumsum(run.regret, axis=0), i, name)
+        growth = np.cumsum(run.regret, axis=0)
+        draw_growth(panel, growth, i, name)
     panel.set(xscale="log", yscale="log", xlabel="steps")
     panel.set_ylabel("regret so far (lost rewards)")
     legend(panel)

@@ -57,7 +57,8 @@ def exact_regret(
     for _ in range(doublings):
         power = power @ power
         regret.append(power[start, -1])
-    horizons: Array = np.exp2(np.arange(doublings + 1, dtype=np.float64))
+    doubled = np.arange(doublings + 1, dtype=np.float64)
+    horizons: Array = np.exp2(doubled)
     return horizons, np.array(regret)
 
 
@@ -85,10 +86,13 @@ def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array,
     in."""
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
     size = len(explore)
-    power = np.zeros((size + 1, size + 1))
+    n = size + 1
+    power = np.zeros((n, n))
     for i, odds in enumerate(explore):
-        power[i, min(i + 1, size - 1)] += odds * WIN
-        power[i, max(i - 1, 0)] += odds * (1 - WIN)
+        above = min(i + 1, size - 1)
+        below = max(i - 1, 0)
+        power[i, above] += odds * WIN
+        power[i, below] += odds * (1 - WIN)
         power[i, i] += 1 - odds
     power[:size, size] = GAP * (1 - explore)
     power[size, size] = 1.0
@@ -111,9 +115,11 @@ def exact_error(
     second = np.zeros_like(cost)
     for _ in range(steps):
         later = _step_values(first, explore)
-        second = cost**2 + 2 * cost * later + _step_values(second, explore)
+        next_step = _step_values(second, explore)
+        second = cost**2 + 2 * cost * later + next_step
         first = cost + later
-    variance = max(second[start] - first[start] ** 2, 0.0)
+    square = first[start] ** 2
+    variance = max(second[start] - square, 0.0)
     return float(np.sqrt(variance / runs))
 
 
@@ -125,7 +131,8 @@ def exploration_odds(
     wins = np.arange(_LOW, _HIGH + 1)
     doubt = (1 - prior) / prior
     with np.errstate(over="ignore"):
-        leader = 1 / (1 + doubt * np.exp(-wins * spacing(loss, eta)))
+        evidence = wins * spacing(loss, eta)
+        leader = 1 / (1 + doubt * np.exp(-evidence))
     explore: Array = (1 - gamma) * leader + gamma / 2
     return explore, -_LOW
 

@@ -57,7 +57,8 @@ def switching(setup: Setup) -> Outcome:
     runs = setup.runs(60)
     truths = (0, 5, 11, 17)
     switches = len(truths) - 1
-    ends = [steps * (i + 1) // len(truths) for i in range(switches)]
+    n = len(truths)
+    ends = [steps * (i + 1) // n for i in range(switches)]
     worlds = [TableWorld(problem.table[:, truth]) for truth in truths]
     world = SwitchingWorld(worlds, until=ends)
     best = switches / (steps - 1)
@@ -65,18 +66,21 @@ def switching(setup: Setup) -> Outcome:
     totals = []
     for share in shares:
         policy = setup.gts(problem.experts, gamma=_GAMMA, share=share)
-        totals.append(measure(policy, world, steps=steps, runs=runs).total)
-    bound = theory.switching_bound(
+        run = measure(policy, world, steps=steps, runs=runs)
+        totals.append(run.total)
+    found = theory.switching_bound(
         "log",
         switches=switches,
         n_arms=3,
         steps=steps,
         prior=problem.true_prior,
         gamma=_GAMMA,
-    ).bound
+    )
+    bound = found.bound
     figure, (panel,) = panels()
     # a log scale has no place for the share 0
-    draw_means(panel, [2e-5, *shares[1:]], totals, 0, "GTS, log loss")
+    priors = [2e-5, *shares[1:]]
+    draw_means(panel, priors, totals, 0, "GTS, log loss")
     panel.axvline(best, color=EDGE, ls=":", label="switches / T")
     label = "bound, at switches / T"
     panel.plot(best, bound, MARKERS[1], color=COLOURS[1], label=label)
@@ -100,13 +104,16 @@ def misspecified(setup: Setup) -> Outcome:
     runs = setup.runs()
     errors = (0.0, 0.02, 0.05, 0.1, 0.2)
     truth = problem.table[:, 0]
-    signs = np.random.default_rng(11).choice([-1.0, 1.0], truth.shape)
+    rng = np.random.default_rng(11)
+    signs = rng.choice([-1.0, 1.0], truth.shape)
     policy = setup.gts(problem.experts, "square", eta=1.0, gamma=_GAMMA)
     totals = []
     bounds = []
     for error in errors:
-        world = TableWorld(np.clip(truth + error * signs, 0, 1))
-        totals.append(measure(policy, world, steps=steps, runs=runs).total)
+        shifted = np.clip(truth + error * signs, 0, 1)
+        world = TableWorld(shifted)
+        run = measure(policy, world, steps=steps, runs=runs)
+        totals.append(run.total)
         bound = theory.misspecified_bound(
             "square",
             n_arms=3,
@@ -150,9 +157,11 @@ def rounding(setup: Setup) -> Outcome:
         for i, (name, noise) in enumerate(noises.items()):
             run = measure(policy, problem.world, steps=steps, runs=runs, noise=noise)
             mean, error = mean_and_error(run.total)
-            style: Any = {"color": COLOURS[i], "hatch": ("", "//")[i]}
+            hatch = ("", "//")[i]
+            style: Any = {"color": COLOURS[i], "hatch": hatch}
             panel.bar(i, mean, yerr=2 * error, capsize=4, label=name, **style)
-        panel.set(title=f"{loss} loss", xticks=(0, 1), xticklabels=list(noises))
+        names = list(noises)
+        panel.set(title=f"{loss} loss", xticks=(0, 1), xticklabels=names)
         panel.set_ylabel(f"regret after {steps:,} steps")
     text = (
         "Rewards are drawn from Beta distributions. The paper rounds them; nothing in "

@@ -127,10 +127,14 @@ class Setup:
     wrong: Break = RIGHT
 
     def steps(self, full: int, quick: int) -> int:
-        return quick if self.quick else full
+        if self.quick:
+            return quick
+        return full
 
     def runs(self, full: int = 100) -> int:
-        return min(full, 24) if self.quick else full
+        if self.quick:
+            return min(full, 24)
+        return full
 
     def eta(self, right: float) -> float:
         """The learning rate that is played where this one is right."""
@@ -143,7 +147,9 @@ class Setup:
     def loss(self, name: str) -> Loss:
         """The loss that is played."""
         loss = LOSSES[name]
-        return partial(_shift, loss, self.wrong.shift) if self.wrong.shift else loss
+        if self.wrong.shift:
+            return partial(_shift, loss, self.wrong.shift)
+        return loss
 
     def gts(
         self,
@@ -187,7 +193,8 @@ class Experiment:
         cases = Counter(claim.rule for claim in outcome.claims)
         for rule in {*cases, *self.rules}:
             count = cases[rule]
-            if rule not in self.rules or not 0 < count <= rule.cases:
+            is_known = rule in self.rules
+            if not is_known or not 0 < count <= rule.cases:
                 raise AssertionError(
                     f"{outcome.title}: {rule.statement!r} has {count} cases, of "
                     f"{rule.cases} stated"

@@ -7,11 +7,12 @@ import numpy as np
 
 from oddsmith import theory
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
+from oddsmith.claims.drawing import line_style
 from oddsmith.claims.judgement import equal, least, most, within
 from oddsmith.core.arrays import Array, Real
 from oddsmith.core.losses import Loss, log_loss, square_loss
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import COLOURS, DASHES, EDGE, INK, legend, panels, svg
+from oddsmith.files.reports.style import COLOURS, EDGE, INK, legend, panels, svg
 from oddsmith.theory.constants import kappa1_averaged
 
 __all__ = ["CONDITIONS"]
@@ -24,14 +25,17 @@ def absolute(prediction: Array, reward: Real) -> Array:
 
 def pinball(prediction: Array, reward: Real) -> Array:
     """The quantile loss at 0.3."""
-    return np.maximum(0.3 * (reward - prediction), 0.7 * (prediction - reward))
+    above = 0.3 * (reward - prediction)
+    below = 0.7 * (prediction - reward)
+    return np.maximum(above, below)
 
 
 def huber(prediction: Array, reward: Real) -> Array:
     """Square near the target, absolute beyond 1/2."""
     gap = np.abs(prediction - reward)
     square = 0.5 * gap**2
-    return np.where(gap <= 0.5, square, 0.5 * (gap - 0.25))
+    linear = 0.5 * (gap - 0.25)
+    return np.where(gap <= 0.5, square, linear)
 
 
 def quartic(prediction: Array, reward: Real) -> Array:
@@ -41,7 +45,8 @@ def quartic(prediction: Array, reward: Real) -> Array:
 
 def zero_one(prediction: Array, reward: Real) -> Array:
     """1 if the prediction is on the wrong side of one half."""
-    return np.abs((prediction > 0.5).astype(np.float64) - reward)
+    is_above = prediction > 0.5
+    return np.abs(is_above.astype(np.float64) - reward)
 
 
 _FAILING: dict[str, tuple[Loss, str]] = {
@@ -96,13 +101,11 @@ AIMED = Break("every loss is the square loss", other="square")
 def conditions(setup: Setup) -> Outcome:
     """C1 to C4 hold for square and log loss with the constants of theory; losses not
     aimed at the mean fail."""
-    claims = [
-        *_range_claims(setup),
-        *_regret_claims(setup),
-        *_kappa2_claims(setup),
-        _constant(setup),
-        *_failing(setup),
-    ]
+    claims = _range_claims(setup)
+    claims += _regret_claims(setup)
+    claims += _kappa2_claims(setup)
+    claims.append(_constant(setup))
+    claims += _failing(setup)
     text = (
         "C1: the truth has the smallest expected loss. C2: small loss means small "
         "regret, through kappa_1. C3: shifted losses are bounded. C4: their second "
@@ -121,7 +124,8 @@ def moments(loss: Loss, f: Array, g: Array) -> tuple[Array, Array]:
     win = loss(g, 1.0) - loss(f, 1.0)
     lose = loss(g, 0.0) - loss(f, 0.0)
     first = f * win + (1 - f) * lose
-    second = f * win**2 + (1 - f) * lose**2
+    square = f * win**2
+    second = square + (1 - f) * lose**2
     return np.asarray(first), np.asarray(second)
 
 
@@ -136,22 +140,24 @@ def _range_claims(setup: Setup) -> list[Claim]:
     """C1 and C3: sign of the mean and range of the shifted loss, on a grid; C4 for
     square loss."""
     claims = []
-    for name, low, high, widest in (
-        ("square", 0.0, 1.0, 1.0),
-        ("log", 0.05, 0.95, log(19)),
-    ):
+    cases = (("square", 0.0, 1.0, 1.0), ("log", 0.05, 0.95, log(19)))
+    for name, low, high, widest in cases:
         f, g = _grid(low, high)
         loss = setup.loss(name)
         win = loss(g, 1.0) - loss(f, 1.0)
         lose = loss(g, 0.0) - loss(f, 0.0)
-        least_mean = float((f * win + (1 - f) * lose).min())
-        largest = float(np.abs([win, lose]).max())
+        means = f * win + (1 - f) * lose
+        least_mean = float(means.min())
+        sizes = np.abs([win, lose])
+        largest = float(sizes.max())
         case = f"{name} loss, predictions in [{low:g}, {high:g}]"
         claims.append(least(C1, case, least_mean, 0.0))
         claims.append(equal(C3, case, largest, widest, off=1e-12))
     f, g = _grid(0.0, 1.0)
     ratio = _largest_ratio(setup.loss("square"), f, g)
-    claims.append(within(C4, "square loss", ratio, 0.99 * 4 / 3, 4 / 3 + 1e-9))
+    lowest = 0.99 * 4 / 3
+    highest = 4 / 3 + 1e-9
+    claims.append(within(C4, "square loss", ratio, lowest, highest))
     return claims
 
 
@@ -159,7 +165,8 @@ def _largest_ratio(loss: Loss, f: Array, g: Array) -> float:
     """The largest E lhat² / E lhat on a grid."""
     first, second = moments(loss, f, g)
     is_positive = first > 1e-14
-    return float((second[is_positive] / first[is_positive]).max())
+    ratios = second[is_positive] / first[is_positive]
+    return float(ratios.max())
 
 
 def _regret_claims(setup: Setup) -> list[Claim]:
@@ -171,39 +178,51 @@ def _regret_claims(setup: Setup) -> list[Claim]:
         n = int(rng.integers(2, 6))
         arms = int(rng.integers(2, 6))
         gamma = float(rng.uniform(0.02, 1))
-        table = np.clip(rng.beta(0.5, 0.5, (n, arms)), 1e-3, 1 - 1e-3)
+        predictions = rng.beta(0.5, 0.5, (n, arms))
+        table = np.clip(predictions, 1e-3, 1 - 1e-3)
         weights = rng.dirichlet(np.full(n, 0.3))
         votes = table.argmax(axis=1)
         played = setup.gamma(gamma)
-        odds = (1 - played) * np.bincount(votes, weights, arms) + played / arms
+        counts = np.bincount(votes, weights, arms)
+        odds = (1 - played) * counts + played / arms
         truth = table[0]
-        regret = weights @ (truth.max() - truth[votes])
+        gaps = truth.max() - truth[votes]
+        regret = weights @ gaps
         of_wins = truth * np.log(truth / table)
-        kl = of_wins + (1 - truth) * np.log((1 - truth) / (1 - table))
+        ratio_of_losses = (1 - truth) / (1 - table)
+        kl = of_wins + (1 - truth) * np.log(ratio_of_losses)
         kappa = kappa1_averaged(arms, gamma)
-        for name, gap in (("square", (table - truth) ** 2), ("log", kl / 2)):
+        squares = (table - truth) ** 2
+        for name, gap in (("square", squares), ("log", kl / 2)):
             mass = float(weights @ (gap @ odds))
             if mass > 0:
-                ratio = float(regret / (kappa * np.sqrt(mass)))
+                root = np.sqrt(mass)
+                ratio = float(regret / (kappa * root))
                 worst[name] = max(worst[name], ratio)
-    return [
-        most(C2, f"{name} loss: largest regret / (kappa_1 √loss)", ratio, 1.0)
-        for name, ratio in worst.items()
-    ]
+    claims = []
+    for name, ratio in worst.items():
+        case = f"{name} loss: largest regret / (kappa_1 √loss)"
+        claims.append(most(C2, case, ratio, 1.0))
+    return claims
 
 
 def _supremum(beta: float, loss: Loss = log_loss) -> float:
     """The largest E lhat²/E lhat of log loss with log ratios up to beta/2, on a grid
     that goes to the corner."""
     near_corner = np.geomspace(1e-9, 0.5, 300)
-    means = np.concatenate([near_corner, np.linspace(0.5, 1 - 1e-6, 200)])
+    others = np.linspace(0.5, 1 - 1e-6, 200)
+    means = np.concatenate([near_corner, others])
     f = means[:, None]
-    g = f * np.exp(-np.linspace(-1, 1, 401) * beta / 2)
-    inside = (g > 0) & (g < 1) & (np.abs(g - f) > 1e-12 * f)
+    places = np.linspace(-1, 1, 401)
+    g = f * np.exp(-places * beta / 2)
+    is_apart = np.abs(g - f) > 1e-12 * f
+    inside = (g > 0) & (g < 1) & is_apart
     f = np.broadcast_to(f, g.shape)[inside]
     g = g[inside]
-    allowed = np.abs(np.log((1 - f) / (1 - g))) <= beta / 2
-    return _largest_ratio(loss, f[allowed], g[allowed]) / beta
+    change = np.log((1 - f) / (1 - g))
+    allowed = np.abs(change) <= beta / 2
+    largest = _largest_ratio(loss, f[allowed], g[allowed])
+    return largest / beta
 
 
 _BETAS = (0.5, 1.0, 2.0, 4.0, 6.0, 10.0)
@@ -217,7 +236,8 @@ def _kappa2_claims(setup: Setup) -> list[Claim]:
         found = _supremum(beta, loss)
         case = f"log loss, beta = {beta:g}"
         most_allowed = formula * (1 + 1e-6)
-        claims.append(within(C4, case, found, 0.99 * formula, most_allowed))
+        least_allowed = 0.99 * formula
+        claims.append(within(C4, case, found, least_allowed, most_allowed))
     return claims
 
 
@@ -225,20 +245,25 @@ def _constant(setup: Setup) -> Claim:
     """The proof of c(1) >= 0.46, run."""
     proof = theory.certify(setup.loss("square")).proof
     holds = proof is not None and proof.c_is_at_least(1.0, 0.46)
-    measured = "proved" if holds else "not proved"
+    measured = "not proved"
+    if holds:
+        measured = "proved"
     return Claim(CONSTANT, "all f, g and rewards in [0, 1]", "proved", measured, holds)
 
 
 def _failing(setup: Setup) -> list[Claim]:
     claims = []
     for name, (loss, condition) in _FAILING.items():
-        own_loss = square_loss if setup.wrong.other == "square" else loss
+        own_loss = loss
+        if setup.wrong.other == "square":
+            own_loss = square_loss
         found = theory.certify(own_loss).counterexample
         holds = False
         measured = "no counterexample"
         if found is not None:
             holds = found.condition == condition
-            measured = f"{found.condition} at f = {found.f:.3g}, g = {found.g:.3g}"
+            place = f"f = {found.f:.3g}, g = {found.g:.3g}"
+            measured = f"{found.condition} at {place}"
         claims.append(Claim(FAILING, f"{name} loss", condition, measured, holds))
     return claims
 
@@ -258,11 +283,13 @@ def _figure() -> Figure:
     beta = 2 * log(19)
     for i, f in enumerate((0.1, 0.3, 0.5, 0.8)):
         g = np.linspace(0.05, 0.95, 300)
-        g = g[np.abs(g - f) > 0.01]
-        first, second = moments(log_loss, np.full_like(g, f), g)
+        is_apart = np.abs(g - f) > 0.01
+        g = g[is_apart]
+        means = np.full_like(g, f)
+        first, second = moments(log_loss, means, g)
         mean = first / beta
         variance = second / beta**2 - mean**2
-        style = {"color": COLOURS[i], "ls": DASHES[i], "label": f"f = {f:g}"}
+        style = line_style(i) | {"label": f"f = {f:g}"}
         right.plot(g, variance / mean, **style)
     right.set(title="F(g) of the appendix", ylim=(0, None))
     right.set(xlabel="prediction g", ylabel="F(g) = Var lhat / E lhat")
@@ -284,7 +311,7 @@ def _bad_figure() -> Figure:
     f = np.full_like(g, _TRUTH)
     for i, (name, (loss, _)) in enumerate(_FAILING.items()):
         first, _ = moments(loss, f, g)
-        panel.plot(g, first, color=COLOURS[i], ls=DASHES[i], label=name)
+        panel.plot(g, first, label=name, **line_style(i))
     first, _ = moments(square_loss, f, g)
     panel.plot(g, first, color=INK, lw=2, label="square (for comparison)")
     panel.axhline(0, color=EDGE, lw=1)

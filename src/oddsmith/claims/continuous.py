@@ -87,14 +87,17 @@ class Cloud(NamedTuple):
         """Mean (2,) and covariance (2, 2)."""
         mean = self.mean
         away = self.points - mean
-        return mean, (away * self.share[:, None]).T @ away
+        weighted = away * self.share[:, None]
+        return mean, weighted.T @ away
 
     def best_arms(self, contexts: Array) -> Array:
         """The probability (X, K) that each arm of each context has the largest mean."""
-        values = self.points @ contexts.swapaxes(-1, -2)  # (X, N, K)
+        columns = contexts.swapaxes(-1, -2)
+        values = self.points @ columns  # (X, N, K)
         best = values.argmax(axis=-1)
         arms = range(contexts.shape[1])
-        return np.stack([(best == arm) @ self.share for arm in arms], axis=-1)
+        shares = [(best == arm) @ self.share for arm in arms]
+        return np.stack(shares, axis=-1)
 
 
 def continuous(setup: Setup) -> Outcome:
@@ -111,16 +114,15 @@ def continuous(setup: Setup) -> Outcome:
     contexts = _uncertain_contexts(exact)
     exact_chances = exact.best_arms(contexts)
     likely = exact_chances >= _LIKELY
-    chances = np.stack([cloud.best_arms(contexts)[likely] for cloud in clouds])
+    of_clouds = [cloud.best_arms(contexts)[likely] for cloud in clouds]
+    chances = np.stack(of_clouds)
     case = (
         f"Pr(arm is best), {likely.sum()} arms of {len(contexts)} contexts: "
         "particles, largest difference to the grid"
     )
-    claims = (
-        *_moment_claims("particles", clouds, exact.moments()),
-        _agrees(case, chances, exact_chances[likely]),
-        *_linear(history, settings),
-    )
+    of_moments = _moment_claims("particles", clouds, exact.moments())
+    agreement = _agrees(case, chances, exact_chances[likely])
+    claims = (*of_moments, agreement, *_linear(history, settings))
     text = (
         f"A logistic world in two dimensions and the {_DECISIONS} decisions of one "
         f"run; the prior is N(0, I/{_RIDGE:g}), eta is {_ETA:g}. Particles are run "
@@ -136,7 +138,8 @@ def continuous(setup: Setup) -> Outcome:
 def _play(cover: Cover) -> tuple[Past, Cloud]:
     """One run of GTS over the cover, with the prior's density on its points, and the
     posterior it ends with."""
-    prior = np.exp(-0.5 * _RIDGE * (cover.points**2).sum(axis=1))
+    squares = (cover.points**2).sum(axis=1)
+    prior = np.exp(-0.5 * _RIDGE * squares)
     policy = GeneralizedThompsonSampling(
         LinearExperts(cover), eta=_ETA, gamma=0.1, prior=prior / prior.sum()
     )
@@ -145,16 +148,20 @@ def _play(cover: Cover) -> tuple[Past, Cloud]:
     contexts = np.stack(run.contexts)[:, 0]
     arms = run.arms[:, 0]
     features = contexts[np.arange(_DECISIONS), arms]
-    history = Past(contexts, arms, run.rewards[:, 0], features)
-    return history, Cloud(cover.points, policy.posterior(run.state)[0])
+    rewards = run.rewards[:, 0]
+    history = Past(contexts, arms, rewards, features)
+    share = policy.posterior(run.state)[0]
+    return history, Cloud(cover.points, share)
 
 
 def _exact(history: Past, centre: Array) -> Cloud:
     """exp(-½ ridge |θ|² - η Σ ℓ) on a fine grid."""
     axis = np.linspace(-_REACH, _REACH, _FINE)
     x, y = np.meshgrid(axis, axis, indexing="ij")
-    points = centre + np.stack([x.ravel(), y.ravel()], axis=-1)
-    log_density = -0.5 * _RIDGE * (points**2).sum(axis=1)
+    offsets = np.stack([x.ravel(), y.ravel()], axis=-1)
+    points = centre + offsets
+    squares = (points**2).sum(axis=1)
+    log_density = -0.5 * _RIDGE * squares
     family = LogisticFamily()
     for phi, reward in zip(history.phi, history.rewards, strict=True):
         log_density -= _ETA * family.loss(points, phi, float(reward))
@@ -193,8 +200,10 @@ def _particles(
     odds = np.full((runs, _ARMS), 1 / _ARMS)
     columns = zip(history.contexts, history.arms, history.rewards, strict=True)
     for step, (context, arm, reward) in enumerate(columns, start=1):
-        decision = Decision(step, context, None, np.full(runs, arm), odds)
-        state = policy.update(state, decision, np.full(runs, reward))
+        arms = np.full(runs, arm)
+        decision = Decision(step, context, None, arms, odds)
+        rewards = np.full(runs, reward)
+        state = policy.update(state, decision, rewards)
     weights = np.exp(state.log_weights)
     shares = weights / weights.sum(axis=-1, keepdims=True)
     return list(map(Cloud, state.particles, shares))
@@ -204,7 +213,8 @@ def _agrees(case: str, found: Array, exact: Array) -> Claim:
     """The claim that numbers (runs, …) have the exact mean, within their standard
     errors."""
     mean = found.mean(axis=0)
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    deviation = found.std(axis=0, ddof=1)
+    error = deviation / np.sqrt(len(found))
     off = np.abs(mean - exact)
     worst = float((off / error).max())
     predicted = f"0, within {_ERRORS:g} standard errors"
@@ -218,9 +228,11 @@ def _moment_claims(
     """The claims that mean and covariance are the exact ones."""
     mean, covariance = exact
     means = np.stack([cloud.mean for cloud in clouds])
-    covariances = np.stack([cloud.moments()[1] for cloud in clouds])
+    of_clouds = [cloud.moments()[1] for cloud in clouds]
+    covariances = np.stack(of_clouds)
     place = ", ".join(f"{value:.3f}" for value in mean)
-    deviations = ", ".join(f"{value:.3f}" for value in np.sqrt(np.diag(covariance)))
+    roots = np.sqrt(np.diag(covariance))
+    deviations = ", ".join(f"{value:.3f}" for value in roots)
     of_mean = f"{name}: largest difference to the exact mean ({place})"
     of_covariance = (
         f"{name}: largest difference to the exact covariance (deviations {deviations})"
@@ -252,9 +264,12 @@ def _laplace(history: Past) -> Gaussian:
         log_density, gradient = target.log_density(theta[None])
         return -log_density[0], -gradient[0]
 
-    mode: Array = minimize(objective, np.zeros(2), jac=True, tol=1e-10).x
+    start = np.zeros(2)
+    found = minimize(objective, start, jac=True, tol=1e-10)
+    mode: Array = found.x
     chances = family.predict(mode[None], phi)[0]
-    information = (phi.T * (chances * (1 - chances))) @ phi
+    weights = chances * (1 - chances)
+    information = (phi.T * weights) @ phi
     return Gaussian(mode, prior + _ETA * information)
 
 
@@ -266,7 +281,8 @@ def _distances(exact: Cloud, of_cover: Cloud, mode: Array, n: int) -> Table:
     means = {f"cover of {n:,} experts": of_cover.mean, "Laplace, its mode": mode}
     rows = []
     for name, own_mean in means.items():
-        distance = (np.abs(own_mean - mean) / deviations).max()
+        distances = np.abs(own_mean - mean) / deviations
+        distance = distances.max()
         rows.append((name, f"{distance:.2g}"))
     headers = (
         "posterior",
@@ -282,8 +298,10 @@ def _linear(history: Past, settings: dict[str, Any]) -> tuple[Claim, ...]:
     """Linear class and square loss: the posterior is Gaussian in closed form, with or
     without forgetting."""
     phi = history.phi
-    precision = _RIDGE * np.eye(2) + 2 * _ETA * phi.T @ phi
-    covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    information = 2 * _ETA * phi.T @ phi
+    precision = _RIDGE * np.eye(2) + information
+    inverse = np.linalg.inv(precision)
+    covariance = np.asarray(inverse, dtype=np.float64)
     mean = covariance @ (2 * _ETA * history.rewards @ phi)
     exact = (mean, covariance)
     memory = _DECISIONS // 3
@@ -309,35 +327,44 @@ def _figure(
     style: Any = {"color": COLOURS[4], "edgecolors": COLOURS[6], "linewidths": 0.5}
     cover_panel.scatter(x, y, s=1200 * of_cover.share[heavy], **style)
 
-    some = np.linspace(0, n - 1, _DRAWN).astype(int)
+    places = np.linspace(0, n - 1, _DRAWN)
+    some = places.astype(int)
     x, y = particles.points[some].T
-    sizes = 25 * particles.share[some] / particles.share.max()
+    shares = particles.share
+    sizes = 25 * shares[some] / shares.max()
     particle_panel.scatter(x, y, s=sizes, color=COLOURS[2], alpha=0.6, linewidths=0)
 
-    root = np.linalg.cholesky(np.linalg.inv(laplace.precision))
+    inverse = np.linalg.inv(laplace.precision)
+    root = np.linalg.cholesky(inverse)
     angles = np.linspace(0, 2 * np.pi, 200)
     circle = np.stack([np.cos(angles), np.sin(angles)])
     for mass in _MASSES:
-        radius = np.sqrt(-2 * np.log(1 - mass))
-        x, y = laplace.mode[:, None] + radius * root @ circle
+        square = -2 * np.log(1 - mass)
+        radius = np.sqrt(square)
+        centre = laplace.mode[:, None]
+        x, y = centre + radius * root @ circle
         laplace_panel.plot(x, y, color=COLOURS[1], lw=1.6)
 
     mean, covariance = exact.moments()
-    low = mean - 4 * np.sqrt(np.diag(covariance))
-    high = mean + 4 * np.sqrt(np.diag(covariance))
+    reach = 4 * np.sqrt(np.diag(covariance))
+    low = mean - reach
+    high = mean + reach
     centres = {
         "exact, on a fine grid": mean,
         f"cover of {len(of_cover.points):,} experts": of_cover.mean,
         f"{_DRAWN} of {n:,} particles": particles.mean,
         "Laplace": laplace.mode,
     }
-    for panel, (title, centre) in zip(all_panels, centres.items(), strict=True):
+    pairs = zip(all_panels, centres.items(), strict=True)
+    for panel, (title, centre) in pairs:
         style = {"color": COLOURS[6], "mec": SHEET, "ms": 10, "ls": "none"}
         panel.plot(*centre, MARKERS[6], label="its mean", **style)
         style = {"color": COLOURS[3], "mec": COLOURS[6], "ms": 15, "ls": "none"}
         panel.plot(*_TRUTH, "*", label="the truth", **style)
         panel.set(title=title, xlabel="θ₁")
-        panel.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        xlim = (low[0], high[0])
+        ylim = (low[1], high[1])
+        panel.set(xlim=xlim, ylim=ylim)
     grid_panel.set_ylabel("θ₂")
     legend(grid_panel)
     caption = (
@@ -356,8 +383,10 @@ def _contours(panel: Any, exact: Cloud, colour: str, dashes: str) -> None:
     levels = sorted(falling[places].tolist())
     # a point in 16 is enough for a smooth line
     some = (slice(None, None, 4), slice(None, None, 4))
-    x = exact.points[:, 0].reshape(_FINE, _FINE)[some]
-    y = exact.points[:, 1].reshape(_FINE, _FINE)[some]
+    columns = exact.points[:, 0].reshape(_FINE, _FINE)
+    rows = exact.points[:, 1].reshape(_FINE, _FINE)
+    x = columns[some]
+    y = rows[some]
     density = exact.share.reshape(_FINE, _FINE)[some]
     style = {"colors": [colour], "linestyles": [dashes], "linewidths": 1.6}
     panel.contour(x, y, density, levels=levels, **style)

@@ -34,10 +34,12 @@ def covers(setup: Setup) -> Outcome:
         bound = theory.cover_bound(
             "logistic", n=cover.n, radius=radius, n_arms=_ARMS, steps=steps
         )
+        eta = float(bound.eta or 0.5)
+        gamma = float(bound.gamma or 0.0)
         policy = GeneralizedThompsonSampling(
             LinearExperts(cover),
-            eta=float(bound.eta or 0.5),
-            gamma=float(bound.gamma or 0.0),
+            eta=eta,
+            gamma=gamma,
         )
         total = measure(policy, world, steps=steps, runs=runs).total
         points.append(_Point(radius, total, bound.bound, cover.n))
@@ -62,7 +64,8 @@ class _Point(NamedTuple):
 def _figure(points: list[_Point], whole: float, steps: int) -> Figure:
     radii = [point.radius for point in points]
     bounds = [point.bound for point in points]
-    means, errors = means_and_errors([point.total for point in points])
+    totals = [point.total for point in points]
+    means, errors = means_and_errors(totals)
     figure, (panel,) = panels()
     style: Any = {"color": COLOURS[0], "marker": "o"}
     label = "measured, gamma from the bound"
@@ -73,10 +76,12 @@ def _figure(points: list[_Point], whole: float, steps: int) -> Figure:
     for point in points:
         place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
         label = f"{point.n_experts:,} experts"
-        panel.annotate(label, (point.radius, point.bound), fontsize=9, **place)
+        place_of_label = (point.radius, point.bound)
+        panel.annotate(label, place_of_label, fontsize=9, **place)
     panel.margins(x=0.12)
     panel.set(xscale="log", xlabel="radius of the cover")
-    panel.set(ylabel=f"regret after {steps:,} steps", ylim=(0, max(bounds) * 1.2))
+    ylim = (0, max(bounds) * 1.2)
+    panel.set(ylabel=f"regret after {steps:,} steps", ylim=ylim)
     legend(panel)
     caption = (
         "Finer covers save more discretisation than their size costs: the bound comes "

@@ -64,8 +64,10 @@ def late_regret(
     after_first = (2 * queues) & mask
     after_second = (2 * queues + 1) & mask
     # whether the draw that leaves the queue was arm 2, so that a win or loss comes
-    learns_first = ((2 * queues) >> delay).astype(np.bool_)[:, None]
-    learns_second = ((2 * queues + 1) >> delay).astype(np.bool_)[:, None]
+    learnt_first = (2 * queues) >> delay
+    learnt_second = (2 * queues + 1) >> delay
+    learns_first = learnt_first.astype(np.bool_)[:, None]
+    learns_second = learnt_second.astype(np.bool_)[:, None]
 
     def step_values(values: Array) -> Array:
         """The expected value (queues, states) after one step."""
@@ -74,17 +76,22 @@ def late_regret(
         after_loss = np.roll(values, 1, axis=1)
         after_loss[:, 0] = values[:, 0]
         learnt = WIN * after_win + (1 - WIN) * after_loss
-        first = np.where(learns_first, learnt[after_first], values[after_first])
-        second = np.where(learns_second, learnt[after_second], values[after_second])
+        known_first = values[after_first]
+        known_second = values[after_second]
+        first = np.where(learns_first, learnt[after_first], known_first)
+        second = np.where(learns_second, learnt[after_second], known_second)
         expected: Array = first + explore * (second - first)
         return expected
 
-    cost = np.broadcast_to(GAP * (1 - explore), (len(queues), len(explore)))
+    cost_of_lead = GAP * (1 - explore)
+    shape = (len(queues), len(explore))
+    cost = np.broadcast_to(cost_of_lead, shape)
     total = np.zeros_like(cost)
     square = np.zeros_like(cost)
     for _ in range(steps):
         later = step_values(total)
-        square = cost**2 + 2 * cost * later + step_values(square)
+        next_step = step_values(square)
+        square = cost**2 + 2 * cost * later + next_step
         total = cost + later
     mean = float(total[0, start])
     variance = float(square[0, start]) - mean**2
@@ -136,12 +143,15 @@ def _chain_claims(setup: Setup) -> list[Claim]:
     prior = 0.1
     world = TableWorld(INSTANCE[:, 0])
     for name, (eta, gamma) in _LEARNERS.items():
-        policy = setup.gts(INSTANCE, eta=eta, gamma=gamma, prior=[prior, 1 - prior])
+        belief = [prior, 1 - prior]
+        policy = setup.gts(INSTANCE, eta=eta, gamma=gamma, prior=belief)
         for late in (1, 4):
             exact = late_regret(
                 "log", eta=eta, gamma=gamma, prior=prior, steps=steps, delay=late
             )
-            own_delay = steps if setup.wrong.other == "lost" else late
+            own_delay = late
+            if setup.wrong.other == "lost":
+                own_delay = steps
             run = measure(policy, world, steps=steps, runs=runs, delay=own_delay)
             error = exact.deviation / np.sqrt(runs)
             case = f"{name}, rewards {late} late"
@@ -153,14 +163,17 @@ def _cost_claims(setup: Setup) -> list[Claim]:
     claims = []
     steps = setup.steps(1024, 256)
     for name, (eta, gamma) in _LEARNERS.items():
-        own_eta = 0.0 if setup.wrong.other == "lost" else eta
+        own_eta = eta
+        if setup.wrong.other == "lost":
+            own_eta = 0.0
         for prior in (0.1, 0.01):
             known: Any = {"gamma": gamma, "prior": prior, "steps": steps}
             prompt = late_regret("log", eta=eta, delay=0, **known).mean
             for late in (1, 4):
                 regret = late_regret("log", eta=own_eta, delay=late, **known).mean
                 case = f"{name}, prior {prior:g}, rewards {late} late"
-                claims.append(most(ADDITIVE, case, regret - prompt, float(late)))
+                extra = regret - prompt
+                claims.append(most(ADDITIVE, case, extra, float(late)))
     return claims
 
 

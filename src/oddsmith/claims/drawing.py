@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 
 from oddsmith.core.arrays import Array
-from oddsmith.files.reports.style import COLOURS, MARKERS, band
+from oddsmith.files.reports.style import COLOURS, DASHES, MARKERS, band
 from oddsmith.lab.run import mean_and_error
 
-__all__ = ["draw_growth", "draw_means", "means_and_errors"]
+__all__ = ["draw_growth", "draw_means", "line_style", "means_and_errors"]
+
+
+def line_style(i: int, *, marked: bool = False) -> dict[str, Any]:
+    """The colour, the dashes and the marker, if any, of line `i`."""
+    style: dict[str, Any] = {"color": COLOURS[i], "ls": DASHES[i]}
+    if marked:
+        style["marker"] = MARKERS[i]
+    return style
 
 
 def means_and_errors(totals: Sequence[Array] | Array) -> tuple[Array, Array]:
@@ -31,6 +39,7 @@ def draw_growth(
 ) -> None:
     """A total (T, runs) against the number of steps, at points that are even on a log
     scale."""
-    steps = np.unique(np.geomspace(1, len(totals), points).round().astype(int))
+    even = np.geomspace(1, len(totals), points)
+    steps = np.unique(even.round().astype(int))
     means, errors = means_and_errors(totals[steps - 1])
     band(panel, steps, means, errors, i, label)

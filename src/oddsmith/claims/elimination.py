@@ -41,7 +41,9 @@ _STEPS = 400
 
 def elimination(setup: Setup) -> Outcome:
     """Ballots read per decision by both, for samples of 10 to 320 contexts."""
-    sizes = (10, 40, 160) if setup.quick else (10, 40, 160, 320)
+    sizes: tuple[int, ...] = (10, 40, 160, 320)
+    if setup.quick:
+        sizes = (10, 40, 160)
     ballots: dict[str, list[float]] = {"GTS": [], "Regressor Elimination": []}
     claims: list[Claim] = []
     for contexts in sizes:
@@ -52,7 +54,8 @@ def elimination(setup: Setup) -> Outcome:
         ballots["Regressor Elimination"].append(theirs)
     figure, (panel,) = panels()
     for i, (name, values) in enumerate(ballots.items()):
-        panel.plot(sizes, values, color=COLOURS[i], marker=MARKERS[i], label=name)
+        style = {"color": COLOURS[i], "marker": MARKERS[i]}
+        panel.plot(sizes, values, label=name, **style)
     panel.set(xscale="log", yscale="log", xlabel="contexts in the sample")
     panel.set_ylabel("ballots read per decision")
     legend(panel)
@@ -77,14 +80,18 @@ def _ballots(setup: Setup, contexts: int) -> tuple[float, float]:
     for step in range(1, _STEPS + 1):
         context = int(rng.integers(contexts))
         state = states[-1]
-        decision = decide(policy, state, context, float(rng.random()), step=step)
-        reward = float(rng.random() < problem.table[context, 0, decision.arm])
+        uniform = float(rng.random())
+        decision = decide(policy, state, context, uniform, step=step)
+        mean = problem.table[context, 0, decision.arm]
+        reward = float(rng.random() < mean)
         states.append(policy.update(state, decision, reward))
     n_experts, n_arms = problem.table.shape[1:]
     own = n_experts * n_arms
     if setup.wrong.other == "once":
-        _, passes = balance_and_passes(policy.proposals[:1], np.ones(1))
-        return float(own), own * (1 + passes / _STEPS)
+        proposals = policy.proposals[:1]
+        _, passes = balance_and_passes(proposals, np.ones(1))
+        total = own * (1 + passes / _STEPS)
+        return float(own), total
     proposals = policy.proposals
     odds = policy.context_odds
     _, passes = balance_and_passes(proposals, odds)

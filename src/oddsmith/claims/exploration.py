@@ -22,12 +22,12 @@ from oddsmith.claims.claim import (
     Setup,
     measure,
 )
+from oddsmith.claims.drawing import line_style
 from oddsmith.claims.judgement import equal, least, mean_is
 from oddsmith.experts.tables import TableExperts
 from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import (
     COLOURS,
-    DASHES,
     EDGE,
     MARKERS,
     legend,
@@ -106,7 +106,8 @@ def exploration(setup: Setup) -> Outcome:
         mean, error = mean_and_error(run.total)
         style: Any = {"fmt": MARKERS[5], "color": COLOURS[5], "ms": 5}
         panel.errorbar(_STEPS, mean, error, label="Feel-Good, gamma 0", **style)
-        horizons = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
+        doubled = np.arange(_DOUBLINGS + 1, dtype=np.float64)
+        horizons = np.exp2(doubled)
         style = {"color": EDGE, "lw": 1, "ls": ":"}
         panel.plot(horizons, GAP * horizons, label="0.4 T: nothing is learnt", **style)
         panel.set(xscale="log", yscale="log", ylim=(0.3, 2500))
@@ -132,7 +133,7 @@ def _learner_claims(
     """The claims about one learner and prior, and its line and point in the figure."""
     known: Any = {"eta": learner.eta, "gamma": learner.gamma, "prior": prior}
     horizons, exact = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
-    panel.plot(horizons, exact, color=COLOURS[i], ls=DASHES[i], label=name)
+    panel.plot(horizons, exact, label=name, **line_style(i))
     policy = setup.gts(
         INSTANCE,
         learner.loss,
@@ -144,7 +145,8 @@ def _learner_claims(
     # rare runs in which nothing is learnt carry much of the mean: many runs, a few
     # hundred at a time
     for seed in range(8, 18):
-        run = measure(policy, _WORLD, steps=_STEPS, runs=setup.runs(200), seed=seed)
+        runs = setup.runs(200)
+        run = measure(policy, _WORLD, steps=_STEPS, runs=runs, seed=seed)
         totals.append(run.total)
     total = np.concatenate(totals)
     mean, error = mean_and_error(total)
@@ -158,9 +160,11 @@ def _learner_claims(
         # the exploration that is played where none should be
         known["gamma"] = 0.05 if setup.wrong.other == "explores" else 0.0
         _, played = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
-        undiscovered = -np.expm1(_STEPS * np.log1p(-prior))
+        log_missed = _STEPS * np.log1p(-prior)
+        undiscovered = -np.expm1(log_missed)
         floor = GAP * (1 - prior) * undiscovered / prior
-        claims.append(least(LINEAR, case, float(played[-1]), floor))
+        regret = float(played[-1])
+        claims.append(least(LINEAR, case, regret, floor))
     return claims
 
 
@@ -169,14 +173,15 @@ def phase(setup: Setup) -> Outcome:
     exact dynamic programming."""
     doublings = 30
     prior = 0.1
-    horizons = np.exp2(np.arange(doublings + 1, dtype=np.float64))
+    doubled = np.arange(doublings + 1, dtype=np.float64)
+    horizons = np.exp2(doubled)
     curves = {}
     figure, (panel,) = panels()
     for i, eta in enumerate((0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)):
         _, curves[eta] = exact_regret(
             "log", eta=setup.eta(eta), gamma=0.0, prior=prior, doublings=doublings
         )
-        style: Any = {"color": COLOURS[i], "ls": DASHES[i], "marker": MARKERS[i]}
+        style = line_style(i, marked=True)
         label = f"eta {eta:g}"
         panel.plot(horizons, curves[eta], markevery=5, label=label, **style)
     panel.set(xscale="log", yscale="log", xlabel="steps T")
@@ -184,10 +189,13 @@ def phase(setup: Setup) -> Outcome:
     legend(panel, title="learning rate")
     claims = []
     for eta in (0.25, 0.5, 0.75):
-        claims.append(_limit(eta, float(curves[eta][-1]), prior))
+        regret = float(curves[eta][-1])
+        claims.append(_limit(eta, regret, prior))
     at_one = curves[1.0]
-    per_decade = float((at_one[-1] - at_one[-11]) / (10 * np.log10(2)))
-    predicted = GAP * (1 - prior) / prior * log(10) / (0.8 * log(9.0))
+    growth = at_one[-1] - at_one[-11]
+    per_decade = float(growth / (10 * np.log10(2)))
+    odds = GAP * (1 - prior) / prior
+    predicted = odds * log(10) / (0.8 * log(9.0))
     claims.append(equal(DECADE, "eta 1", per_decade, predicted, relative=0.02))
     claims += [_power(setup, eta, prior) for eta in (1.5, 2.0, 4.0)]
     text = (
@@ -207,7 +215,8 @@ def phase(setup: Setup) -> Outcome:
 def _limit(eta: float, regret: float, prior: float) -> Claim:
     """Δ L_0/(1 - ρ): what a learning rate below 1 costs for ever."""
     rho = 0.9 * 9**-eta + 0.1 * 9**eta
-    predicted = GAP * (1 - prior) / prior / (1 - rho)
+    odds = GAP * (1 - prior) / prior
+    predicted = odds / (1 - rho)
     return equal(BOUNDED, f"eta {eta:g}", regret, predicted, relative=0.005)
 
 
@@ -215,12 +224,14 @@ def _power(setup: Setup, eta: float, prior: float) -> Claim:
     """The exponent of T over as many periods of the lattice as there are between 2^14
     and 2^30 steps."""
     first = 2**14
-    periods = int(16 * log(2) / (eta * log(9)))
+    halves = 16 * log(2)
+    periods = int(halves / (eta * log(9)))
     last = round(first * 9 ** (eta * periods))
     known: Any = {"eta": setup.eta(eta), "gamma": 0.0, "prior": prior}
     early = exact_regret_at("log", steps=first, **known)
     late = exact_regret_at("log", steps=last, **known)
-    exponent = log(late / early) / log(last / first)
+    growth = log(late / early)
+    exponent = growth / log(last / first)
     return equal(POWER, f"eta {eta:g}", exponent, 1 - 1 / eta, off=0.01)
 
 

@@ -66,7 +66,8 @@ class Contender(NamedTuple):
 
 def contenders(problem: Problem, steps: int) -> dict[str, Contender]:
     """Every algorithm that can play here, with the bound that applies to it."""
-    build = replace(problem.build(Path(), steps), schema=None, dim=len(problem.columns))
+    built = problem.build(Path(), steps)
+    build = replace(built, schema=None, dim=len(problem.columns))
     bounds = _bounds(problem, steps)
     absent = set()
     if problem.contexts is None:
@@ -74,11 +75,13 @@ def contenders(problem: Problem, steps: int) -> dict[str, Contender]:
     if not problem.rows_per_arm:
         absent.add("particles")
     found = {}
-    for name, table in (_OVER_EXPERTS | _OVER_ARMS | _OVER_FEATURES).items():
+    tables = _OVER_EXPERTS | _OVER_ARMS | _OVER_FEATURES
+    for name, table in tables.items():
         if name in absent:
             continue
         keys = dict(table)
-        if problem.prior is not None and "prior" in settings(table.get("kind", "gts")):
+        kind = table.get("kind", "gts")
+        if problem.prior is not None and "prior" in settings(kind):
             keys["prior"] = problem.prior
         policy = read_policy_table(Keys(keys), build)
         if name in _OVER_FEATURES:
@@ -122,16 +125,21 @@ def show(
     """Every algorithm simulated: a title and a text, a table and a figure; bounds stand
     beside what they bound."""
     n_steps = setup.steps(*steps)
-    n_runs = min(runs, 4) if setup.quick else runs
+    n_runs = runs
+    if setup.quick:
+        n_runs = min(runs, 4)
     results = []
     for name, contender in contenders(problem, n_steps).items():
         start = time.perf_counter()
         run = simulate(
             contender.policy, problem.world, steps=n_steps, runs=n_runs, seed=5
         )
-        seconds = (time.perf_counter() - start) / (n_steps * n_runs)
+        elapsed = time.perf_counter() - start
+        seconds = elapsed / (n_steps * n_runs)
         mean, error = mean_and_error(_total(run, problem))
-        bound = None if contender.bound is None else contender.bound.bound
+        bound = None
+        if contender.bound is not None:
+            bound = contender.bound.bound
         results.append(_Result(name, mean, error, seconds, bound))
     results.sort(key=lambda result: result.mean)
     headers = (
@@ -144,27 +152,34 @@ def show(
     rows = tuple(_row(result) for result in results)
     table = Table(headers, rows, "Regret, time and bound of each algorithm")
     title, text = about
-    return Outcome(title, text, (), (_figure(results, problem, n_steps),), (table,))
+    figure = _figure(results, problem, n_steps)
+    return Outcome(title, text, (), (figure,), (table,))
 
 
 def _total(run: Run, problem: Problem) -> Array:
     """Regret of each run: to the best arm where an expert is right, else to the best
     expert (equation 1)."""
-    return run.total if problem.truth is not None else run.regret_to(problem.experts)
+    if problem.truth is not None:
+        return run.total
+    return run.regret_to(problem.experts)
 
 
 def _row(result: _Result) -> tuple[str, ...]:
+    bound = ""
+    if result.bound is not None:
+        bound = f"{result.bound:,.0f}"
     return (
         result.name,
         f"{result.mean:,.1f}",
         f"{result.error:.2g}",
         f"{result.seconds * 1e6:.2g}",
-        "" if result.bound is None else f"{result.bound:,.0f}",
+        bound,
     )
 
 
 def _figure(results: list[_Result], problem: Problem, steps: int) -> Figure:
-    figure, (panel,) = panels(height=0.8 + 0.24 * len(results))
+    height = 0.8 + 0.24 * len(results)
+    figure, (panel,) = panels(height=height)
     for i, result in enumerate(reversed(results)):
         colour = COLOURS[_family(result.name)]
         length = max(result.mean, 0.1)
@@ -173,8 +188,11 @@ def _figure(results: list[_Result], problem: Problem, steps: int) -> Figure:
             ends = [i - 0.4, i + 0.4]
             panel.plot([result.bound] * 2, ends, color=INK, lw=1.5)
     names = [result.name for result in reversed(results)]
-    panel.set(yticks=range(len(names)), yticklabels=names, xscale="log")
-    against = "the best arm" if problem.truth is not None else "the best expert"
+    ticks = range(len(names))
+    panel.set(yticks=ticks, yticklabels=names, xscale="log")
+    against = "the best expert"
+    if problem.truth is not None:
+        against = "the best arm"
     panel.set_xlabel(f"regret to {against} after {steps:,} steps")
     families = ("over experts", "without contexts", "linear and logistic")
     for i, family in enumerate(families):
@@ -191,4 +209,6 @@ def _figure(results: list[_Result], problem: Problem, steps: int) -> Figure:
 def _family(name: str) -> int:
     if name in _OVER_ARMS:
         return 1
-    return 2 if name in _OVER_FEATURES else 0
+    if name in _OVER_FEATURES:
+        return 2
+    return 0

@@ -45,7 +45,8 @@ def adversarial(setup: Setup) -> Outcome:
         "The benign table again, but an adversary who sees the policy's state picks "
         "the context, run by run."
     )
-    problem = table_problem(table, AdaptiveAdversary(TableWorld(table[:, 0])))
+    world = AdaptiveAdversary(TableWorld(table[:, 0]))
+    problem = table_problem(table, world)
     about = ("Gallery: an adversarial world", text)
     return show(problem, setup, about=about, steps=(2000, 300), runs=16)
 
@@ -55,7 +56,8 @@ def linear(setup: Setup) -> Outcome:
     norm."""
     theta = np.array([1.5, -1.0, 0.5, 2.0])
     others = np.random.default_rng(3).standard_normal((63, 4))
-    others *= np.linalg.norm(theta) / np.linalg.norm(others, axis=1, keepdims=True)
+    length = np.linalg.norm(theta)
+    others *= length / np.linalg.norm(others, axis=1, keepdims=True)
     text = (
         "Each of three arms shows a direction in four dimensions; the chance of a "
         "reward is logistic in it."
@@ -77,7 +79,8 @@ def real(setup: Setup) -> Outcome:
     from sklearn.tree import DecisionTreeClassifier
 
     digits = load_digits()
-    order = np.random.default_rng(7).permutation(len(digits.target))
+    rng = np.random.default_rng(7)
+    order = rng.permutation(len(digits.target))
     x = digits.data[order] / 16
     y = digits.target[order]
     past = (x[:150], y[:150])
@@ -90,10 +93,13 @@ def real(setup: Setup) -> Outcome:
     }
     new_x = x[150:]
     new_y = y[150:]
-    bank = ModelExperts(models, arms=[str(digit) for digit in range(10)])
+    arms = [str(digit) for digit in range(10)]
+    bank = ModelExperts(models, arms=arms)
     experts = TableExperts(bank.predict((), new_x), names=tuple(models))
-    world = TableWorld((new_y[:, None] == np.arange(10)).astype(np.float64))
-    features = np.hstack([new_x, np.ones((len(new_x), 1))])
+    rewards = new_y[:, None] == np.arange(10)
+    world = TableWorld(rewards.astype(np.float64))
+    ones = np.ones((len(new_x), 1))
+    features = np.hstack([new_x, ones])
     text = (
         "1,647 handwritten digits, ten arms; four models trained on at most 150 digits "
         "are the experts."
@@ -107,7 +113,9 @@ def real(setup: Setup) -> Outcome:
 
 def cheap(setup: Setup) -> Outcome:
     """Small costs: mean rewards near 1, where FastCB's odds pay off (X13)."""
-    table = 1 - np.clip(np.random.default_rng(7).beta(1, 12, (10, 32, 3)), 0.002, 0.95)
+    rng = np.random.default_rng(7)
+    losses = rng.beta(1, 12, (10, 32, 3))
+    table = 1 - np.clip(losses, 0.002, 0.95)
     text = (
         "Costs, one minus the reward, are small: Beta(1, 12). FastCB's regret follows "
         "what the best policy pays."

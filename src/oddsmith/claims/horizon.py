@@ -108,7 +108,8 @@ def _figure(
         panel.set_xlabel("horizon T (steps)")
         legend(panel)
     axes[0].set(ylabel="regret after T steps (lost rewards)")
-    ceiling = max(panel.get_ylim()[1] for panel in axes)
+    tops = [panel.get_ylim()[1] for panel in axes]
+    ceiling = max(tops)
     for panel in axes:
         panel.set_ylim(1, 40 * ceiling)
     caption = (

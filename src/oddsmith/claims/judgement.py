@@ -22,18 +22,21 @@ __all__ = [
 
 def most(rule: Rule, case: str, value: float, bound: float) -> Claim:
     """An exact number is at most a bound."""
-    return Claim(rule, case, f"≤ {bound:,.6g}", f"{value:,.6g}", value <= bound)
+    holds = value <= bound
+    return Claim(rule, case, f"≤ {bound:,.6g}", f"{value:,.6g}", holds)
 
 
 def least(rule: Rule, case: str, value: float, bound: float) -> Claim:
     """An exact number is at least a bound."""
-    return Claim(rule, case, f"≥ {bound:,.6g}", f"{value:,.6g}", value >= bound)
+    holds = value >= bound
+    return Claim(rule, case, f"≥ {bound:,.6g}", f"{value:,.6g}", holds)
 
 
 def within(rule: Rule, case: str, value: float, low: float, high: float) -> Claim:
     """An exact number lies in a range that theory gives."""
     predicted = f"{low:,.6g} to {high:,.6g}"
-    return Claim(rule, case, predicted, f"{value:,.6g}", low <= value <= high)
+    holds = low <= value <= high
+    return Claim(rule, case, predicted, f"{value:,.6g}", holds)
 
 
 def equal(
@@ -76,7 +79,8 @@ def mean_most(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
     for it is above."""
     found, error = mean_and_error(sample)
     low = found - _width(rule, sample.size, error)
-    return Claim(rule, case, f"≤ {bound:,.4g}", format_mean(found, error), low <= bound)
+    measured = format_mean(found, error)
+    return Claim(rule, case, f"≤ {bound:,.4g}", measured, low <= bound)
 
 
 def mean_least(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
@@ -84,14 +88,14 @@ def mean_least(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
     limit for it is below."""
     found, error = mean_and_error(sample)
     high = found + _width(rule, sample.size, error)
-    return Claim(
-        rule, case, f"≥ {bound:,.4g}", format_mean(found, error), high >= bound
-    )
+    measured = format_mean(found, error)
+    return Claim(rule, case, f"≥ {bound:,.4g}", measured, high >= bound)
 
 
 def _width(rule: Rule, n: int, error: float) -> float:
     """The distance of Student's limit from the mean of n numbers."""
-    return float(stats.t.isf(rule.level, n - 1) * error)
+    quantile = stats.t.isf(rule.level, n - 1)
+    return float(quantile * error)
 
 
 def rare(rule: Rule, case: str, events: Bools, chance: float) -> Claim:
@@ -103,7 +107,8 @@ def rare(rule: Rule, case: str, events: Bools, chance: float) -> Claim:
     if count:
         tail = float(stats.binom.sf(count - 1, n, chance))
     holds = tail >= rule.level
-    return Claim(rule, case, f"≤ {chance:g} of runs", f"{count} of {n}", holds)
+    measured = f"{count} of {n}"
+    return Claim(rule, case, f"≤ {chance:g} of runs", measured, holds)
 
 
 def above_zero(rule: Rule, case: str, differences: Array) -> Claim:
@@ -111,5 +116,6 @@ def above_zero(rule: Rule, case: str, differences: Array) -> Claim:
     above 0."""
     found, error = mean_and_error(differences)
     low = found - _width(rule, differences.size, error)
-    measured = f"{format_mean(found, error)}, at least {np.round(low, 4):g}"
+    bounds = np.round(low, 4)
+    measured = f"{format_mean(found, error)}, at least {bounds:g}"
     return Claim(rule, case, "> 0", measured, low > 0)

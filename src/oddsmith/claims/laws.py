@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
+from oddsmith.claims.drawing import line_style
 from oddsmith.claims.judgement import equal, most, within
 from oddsmith.claims.suprema import simple_gamma, worst
 from oddsmith.claims.two_experts import Sampling, World, exact_regret, spacing
@@ -42,23 +43,28 @@ def arms(setup: Setup) -> Outcome:
     bounds: list[float] = []
     claims = []
     for n_arms in _ARMS:
-        known = 2 if setup.wrong.other == "two arms" else n_arms
+        known = n_arms
+        if setup.wrong.other == "two arms":
+            known = 2
         gamma = simple_gamma("log", n_arms=known, steps=_LONG, prior=_TINY)
         learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
         regret = worst(learner, prior=_TINY, steps=_LONG, n_arms=n_arms).regret
         surprise = (n_arms - 1) * log_inverse(_TINY)
-        bound = 3 * 2 ** (-1 / 3) * surprise ** (1 / 3) * _LONG ** (2 / 3)
+        cube_root = 3 * 2 ** (-1 / 3) * surprise ** (1 / 3)
+        bound = cube_root * _LONG ** (2 / 3)
         claims.append(most(UNDER, f"{n_arms} arms", regret, bound))
         regrets.append(regret)
         bounds.append(bound)
-    slope = log(regrets[-1] / regrets[0]) / log(_ARMS[-1] - 1)
+    growth = log(regrets[-1] / regrets[0])
+    slope = growth / log(_ARMS[-1] - 1)
     claims.append(equal(CUBE, "2 to 33 arms", slope, 1 / 3, off=0.03))
     text = (
         f"World V(K, Δ), log loss, eta 1/2, {_LONG:,} steps, prior {_TINY:g}, gamma "
         "tuned for K. The paper's constants for log loss have K^(2/3); that is not "
         "attained here."
     )
-    figure = _arms_figure(np.array(_ARMS) - 1.0, np.array(regrets), np.array(bounds))
+    others = np.array(_ARMS) - 1.0
+    figure = _arms_figure(others, np.array(regrets), np.array(bounds))
     return Outcome("Regret against the number of arms", text, tuple(claims), (figure,))
 
 
@@ -71,7 +77,7 @@ def _arms_figure(x: Array, regrets: Array, bounds: Array) -> Figure:
     panel.plot(x, cube_root, color=COLOURS[2], ls=DASHES[0], label=label)
     paper = regrets[0] * x ** (2 / 3)
     panel.plot(x, paper, color=COLOURS[6], ls=DASHES[3], label="(K-1)^(2/3)")
-    panel.plot(x, bounds, color=COLOURS[1], ls=DASHES[1], label="bound")
+    panel.plot(x, bounds, label="bound", **line_style(1))
     panel.set(xscale="log", yscale="log", xlabel="K - 1")
     panel.set_ylabel(f"regret after {_LONG:,} steps")
     legend(panel)
@@ -121,7 +127,9 @@ DECADE = Rule(
 def sqrt_prior(setup: Setup) -> Outcome:
     """Regret against L at the worst Δ, and at a fixed one. Gamma does not depend on
     the prior."""
-    powers = _POWERS[:3] if setup.quick else _POWERS
+    powers: tuple[int, ...] = _POWERS
+    if setup.quick:
+        powers = _POWERS[:3]
     gamma = (2 / _STEPS) ** (1 / 3)
     learner = Sampling.of_setup(setup, "square", eta=1.0, gamma=gamma)
     bound_claims = []
@@ -132,19 +140,26 @@ def sqrt_prior(setup: Setup) -> Outcome:
         prior = 10.0**-power
         size = log_inverse(prior)
         regret = worst(learner, prior=prior, steps=_STEPS).regret
+        case = f"p 1e-{power}"
         at_even_rate = sqrt(2 * size * _STEPS / (4 * gamma))
-        bound = sqrt(2 * _STEPS * size / (0.463177 * gamma)) + gamma * _STEPS / 2
-        bound_claims.append(most(FLUID, f"p 1e-{power}", regret, at_even_rate))
-        bound_claims.append(most(MOST, f"p 1e-{power}", regret, bound))
+        learning = sqrt(2 * _STEPS * size / (0.463177 * gamma))
+        bound = learning + gamma * _STEPS / 2
+        bound_claims.append(most(FLUID, case, regret, at_even_rate))
+        bound_claims.append(most(MOST, case, regret, bound))
         sizes.append(size)
         regrets.append(regret)
         fluid.append(at_even_rate)
     claims = []
-    exponents = [log(after / before) / log(2) for before, after in pairwise(regrets)]
-    cases = [f"p 1e-{before} to 1e-{after}" for before, after in pairwise(powers)]
+    exponents = []
+    for before, after in pairwise(regrets):
+        exponents.append(log(after / before) / log(2))
+    cases = []
+    for before, after in pairwise(powers):
+        cases.append(f"p 1e-{before} to 1e-{after}")
     for case, exponent in zip(cases, exponents, strict=True):
         claims.append(within(ROOT, case, exponent, 5 / 12, 3 / 4))
-    for case, (before, after) in zip(cases[1:], pairwise(exponents), strict=True):
+    changes = zip(cases[1:], pairwise(exponents), strict=True)
+    for case, (before, after) in changes:
         predicted = f"< {before:.4f}"
         claims.append(Claim(FALLING, case, predicted, f"{after:.4f}", after < before))
     decades, everyday = _fixed(setup)
@@ -167,9 +182,11 @@ def _fixed(setup: Setup) -> tuple[list[Claim], list[float]]:
     learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
     regrets = []
     for power in _EVERYDAY:
-        regrets.append(exact_regret(World(_FIXED, 10.0**-power), learner, _LONG))
+        world = World(_FIXED, 10.0**-power)
+        regrets.append(exact_regret(world, learner, _LONG))
     right = Sampling("log", 0.5)
-    predicted = 2 / gamma * log(10) / (2 * spacing(_FIXED, right)) * (1 - gamma)
+    step = 2 * spacing(_FIXED, right)
+    predicted = 2 / gamma * log(10) / step * (1 - gamma)
     claims = []
     points = zip(_EVERYDAY, regrets, strict=True)
     for (power, regret), (next_power, next_regret) in pairwise(points):
@@ -186,7 +203,7 @@ def _prior_figure(
     roots = np.sqrt(sizes)
     style: Any = {"color": COLOURS[0], "marker": MARKERS[0]}
     left.plot(roots, found, label="exact, worst Δ", **style)
-    left.plot(roots, fluid, color=COLOURS[1], ls=DASHES[1], label="√(KBT/(4γ))")
+    left.plot(roots, fluid, label="√(KBT/(4γ))", **line_style(1))
     left.set(xlabel="√ln(1/p)", ylabel="regret", title="worst Δ of each prior")
     left.set(xlim=(0, None), ylim=(0, None))
     decades = np.array(_EVERYDAY, dtype=np.float64)

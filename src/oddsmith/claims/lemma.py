@@ -113,7 +113,8 @@ class _Entry(NamedTuple):
 def _pair(setup: Setup, apart: float, runs: int) -> Array:
     """Total gaps of two experts on a single arm, so close that their bound is nearly
     reached."""
-    table = np.array([[[0.5], [0.5 + apart]]])
+    predictions = [[0.5], [0.5 + apart]]
+    table = np.array([predictions])
     policy = setup.gts(table, "square", eta=1.0)
     world = TableWorld(table[:, 0])
     steps = setup.steps(4000, 2000)

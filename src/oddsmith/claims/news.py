@@ -55,11 +55,16 @@ _HIDDEN = "decisive one hidden"
 
 def _learners(setup: Setup) -> GeneralizedThompsonSampling:
     """`auto()`; a quick run omits its forest."""
-    return auto(size="small" if setup.quick else "normal")
+    size = "normal"
+    if setup.quick:
+        size = "small"
+    return auto(size=size)
 
 
 def _runs(setup: Setup) -> int:
-    return 4 if setup.quick else 12
+    if setup.quick:
+        return 4
+    return 12
 
 
 def _forgetful(policy: GeneralizedThompsonSampling) -> GeneralizedThompsonSampling:
@@ -81,7 +86,8 @@ def captured_share(run: Run) -> Array:
     uniform = np.zeros(run.regret.shape[1])
     for t, context in enumerate(run.contexts):
         means = run.world.means(t + 1, context)
-        uniform += np.nanmax(means, axis=1) - np.nanmean(means, axis=1)
+        best = np.nanmax(means, axis=1)
+        uniform += best - np.nanmean(means, axis=1)
     share: Array = 1 - run.total / uniform
     return share
 
@@ -106,7 +112,8 @@ def memory(setup: Setup) -> Outcome:
         plays.append(("names alone", "", both, ARTICLE_COLUMNS))
     shares = {}
     for name, view, policy, hide in plays:
-        run = measure(policy, _world(hide, _SHORT), steps=steps, runs=runs)
+        world = _world(hide, _SHORT)
+        run = measure(policy, world, steps=steps, runs=runs)
         shares[name, view] = captured_share(run)
     with_memory = shares["features and memory", _HIDDEN]
     without = shares["features alone", _HIDDEN]
@@ -119,7 +126,8 @@ def memory(setup: Setup) -> Outcome:
         "feature shows, and a feature that is hidden can be learnt by its name alone."
     )
     title = "A memory of each arm by its name"
-    return Outcome(title, text, (claim,), (_bars(shares),), (_differences(shares),))
+    bars = _bars(shares)
+    return Outcome(title, text, (claim,), (bars,), (_differences(shares),))
 
 
 def _differences(shares: dict[tuple[str, str], Array]) -> Table:
@@ -135,7 +143,8 @@ def _differences(shares: dict[tuple[str, str], Array]) -> Table:
     rows = []
     for name, other in pairs.items():
         if everything in shares and other in shares:
-            mean, error = mean_and_error(shares[everything] - shares[other])
+            totals = shares[everything] - shares[other]
+            mean, error = mean_and_error(totals)
             rows.append((name, format_mean(mean, error)))
     headers = ("difference of captured shares", "± s.e.")
     return Table(headers, tuple(rows), "Paired differences over runs")
@@ -144,17 +153,20 @@ def _differences(shares: dict[tuple[str, str], Array]) -> Table:
 def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
     names = list(dict.fromkeys(name for name, _ in shares))
     rows = sorted(shares, key=lambda row: row[1], reverse=True)
-    figure, (panel,) = panels(height=0.7 + 0.5 * len(rows))
+    height = 0.7 + 0.5 * len(rows)
+    figure, (panel,) = panels(height=height)
     for place, (name, view) in enumerate(rows):
         mean, error = mean_and_error(shares[name, view])
         i = names.index(name)
-        style: Any = {"color": COLOURS[i], "hatch": ("", "//", "..")[i]}
+        hatch = ("", "//", "..")[i]
+        style: Any = {"color": COLOURS[i], "hatch": hatch}
         panel.barh(place, mean, xerr=2 * error, capsize=4, height=0.7, **style)
         end = mean + 2 * error + 0.02
         panel.annotate(f"{mean:.2f}", (end, place), va="center")
     labels = [f"{name}\n{view}".strip() for name, view in rows]
     panel.set_yticks(range(len(rows)), labels)
-    panel.set(xlim=(0, 1.1), ylim=(len(rows) - 0.5, -0.5), xlabel="captured share")
+    ylim = (len(rows) - 0.5, -0.5)
+    panel.set(xlim=(0, 1.1), ylim=ylim, xlabel="captured share")
     caption = (
         "Captured share (two standard errors): 1 is the best article at every step, 0 "
         "is chance."
@@ -167,7 +179,9 @@ def lives(setup: Setup) -> Outcome:
     steps = setup.steps(2000, 400)
     runs = _runs(setup)
     policy = _learners(setup)
-    spans: tuple[int, ...] = (_SHORT, _LONG) if setup.quick else (_SHORT, 200, _LONG)
+    spans: tuple[int, ...] = (_SHORT, 200, _LONG)
+    if setup.quick:
+        spans = (_SHORT, _LONG)
     if setup.wrong.other == "alike":
         spans = (_SHORT,) * len(spans)
     views: dict[str, tuple[str, ...]] = {"decisive feature hidden": ("quality",)}
@@ -178,12 +192,15 @@ def lives(setup: Setup) -> Outcome:
     for i, (name, hide) in enumerate(views.items()):
         regrets = []
         for life in spans:
-            run = measure(policy, _world(hide, life), steps=steps, runs=runs)
+            world = _world(hide, life)
+            run = measure(policy, world, steps=steps, runs=runs)
             regrets.append(run.total / steps)
         case = f"life {_SHORT} less life {_LONG}, {name}"
-        claims.append(above_zero(FALLS, case, regrets[0] - regrets[-1]))
+        differences = regrets[0] - regrets[-1]
+        claims.append(above_zero(FALLS, case, differences))
         means, errors = means_and_errors(regrets)
-        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": ("-", "--")[i]}
+        dashes = ("-", "--")[i]
+        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": dashes}
         panel.errorbar(spans, means, 2 * errors, label=name, ms=6, capsize=4, **style)
     panel.set(xscale="log", xlim=(40, 1000), ylim=(0, None))
     panel.set(xlabel="life of an article (steps)", ylabel="regret per step")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
+from oddsmith.claims.drawing import line_style
 from oddsmith.claims.judgement import equal, least, most, within
 from oddsmith.claims.two_experts import Sampling, World, exact_loss, spacing
 from oddsmith.core.arrays import Array
@@ -26,7 +27,9 @@ def _moments(f: float, g: float) -> tuple[float, float]:
     """The mean of ℓ(g) - ℓ(f), which is kl, and of its square."""
     won = log(f / g)
     lost = log((1 - f) / (1 - g))
-    return f * won + (1 - f) * lost, f * won**2 + (1 - f) * lost**2
+    first = f * won + (1 - f) * lost
+    second = f * won**2 + (1 - f) * lost**2
+    return first, second
 
 
 def predicted_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
@@ -47,7 +50,8 @@ def total_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
     19.2598
     """
     won = eta * log(f / g)
-    lost = eta * log((1 - f) / (1 - g))
+    loss_ratio = (1 - f) / (1 - g)
+    lost = eta * log(loss_ratio)
     start = log((1 - prior) / prior)
     here = np.ones(1)
     low = 0
@@ -55,15 +59,18 @@ def total_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
     step = 0
     while True:
         known = np.flatnonzero(here > _RARE)
-        here = np.append(here[known[0] : known[-1] + 1], np.zeros(_BLOCK))
+        window = here[known[0] : known[-1] + 1]
+        here = np.append(window, np.zeros(_BLOCK))
         low += int(known[0])
         wins = np.arange(low, low + len(here))
         evidence = won * wins - lost * wins - start
         for t in range(step, step + _BLOCK):
-            odds = np.exp(np.minimum(evidence + lost * t, 700.0))
+            log_odds = np.minimum(evidence + lost * t, 700.0)
+            odds = np.exp(log_odds)
             doubt = float(here @ (1 / (1 + odds)))
             total += doubt
-            here[1:] = (1 - f) * here[1:] + f * here[:-1]
+            remaining = (1 - f) * here[1:]
+            here[1:] = remaining + f * here[:-1]
             here[0] *= 1 - f
         step += _BLOCK
         if doubt < _SETTLED:
@@ -97,7 +104,9 @@ EXPANDED = Rule(
 def lemma_1_paper(setup: Setup) -> Outcome:
     """Exact Σ lbar under uniform draws, over the paper's bound, for both kappa_2 and
     several Δ."""
-    deltas = (0.25, 0.45) if setup.quick else (0.05, 0.1, 0.25, 0.45)
+    deltas: tuple[float, ...] = (0.05, 0.1, 0.25, 0.45)
+    if setup.quick:
+        deltas = (0.25, 0.45)
     claims = []
     curves: dict[tuple[float, float], Array] = {}
     for prior in _PRIORS:
@@ -105,17 +114,25 @@ def lemma_1_paper(setup: Setup) -> Outcome:
         second_order = []
         for kappa2 in _KAPPAS:
             eta = lemma1(kappa2).eta
-            totals = np.array([_total(setup, delta, prior, eta) for delta in deltas])
+            of_deltas = [_total(setup, delta, prior, eta) for delta in deltas]
+            totals = np.array(of_deltas)
             curves[kappa2, prior] = totals * eta / (2 * size)
-            second_order.append(totals / (size / eta + (1 - prior) / 2))
-        ratios = np.concatenate([curves[kappa2, prior] for kappa2 in _KAPPAS])
+            expansion = size / eta + (1 - prior) / 2
+            second_order.append(totals / expansion)
+        of_kappas = [curves[kappa2, prior] for kappa2 in _KAPPAS]
+        ratios = np.concatenate(of_kappas)
         expanded = np.concatenate(second_order)
-        farthest = float(expanded[np.abs(expanded - 1).argmax()])
-        allowed = 0.03 if prior > 0.1 else 0.01
+        place = np.abs(expanded - 1).argmax()
+        farthest = float(expanded[place])
+        allowed = 0.01
+        if prior > 0.1:
+            allowed = 0.03
         case = f"p {prior:g}, {len(ratios)} worlds"
+        smallest = float(ratios.min())
+        largest = float(ratios.max())
         claims += [
-            least(HALF, f"{case}: smallest ratio", float(ratios.min()), 0.5),
-            most(UNDER, f"{case}: largest ratio", float(ratios.max()), 1.0),
+            least(HALF, f"{case}: smallest ratio", smallest, 0.5),
+            most(UNDER, f"{case}: largest ratio", largest, 1.0),
             equal(EXPANDED, f"{case}: farthest", farthest, 1.0, off=allowed),
         ]
     text = (
@@ -133,7 +150,8 @@ def _total(setup: Setup, delta: float, prior: float, eta: float) -> float:
     learner = Sampling.of_setup(setup, "square", eta=eta, gamma=1.0)
     world = World(delta, prior)
     right = spacing(delta, Sampling("square", eta))
-    steps = ceil(3 * (world.doubt + 40) / (delta * right))
+    evidence = 3 * (world.doubt + 40)
+    steps = ceil(evidence / (delta * right))
     return exact_loss(world, learner, steps)
 
 
@@ -142,7 +160,7 @@ def _lemma_figure(curves: dict[tuple[float, float], Array]) -> Figure:
     sizes = [log_inverse(prior) for prior in _PRIORS]
     for i, kappa2 in enumerate(_KAPPAS):
         ratios = [curves[kappa2, prior].mean() for prior in _PRIORS]
-        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
+        style = line_style(i, marked=True)
         panel.plot(sizes, ratios, label=f"kappa_2 {kappa2:.3g}", **style)
     panel.axhline(0.5, color=COLOURS[6], ls=":", label="1/2")
     panel.set(xlabel="L = ln(1/p)", ylim=(0.45, 0.65))
@@ -182,21 +200,24 @@ _SMALL = 0.01  # the prior of the truth
 def beta(setup: Setup) -> Outcome:
     """One arm: how long log loss doubts the truth f, if another expert says f
     e^(-β/2)."""
-    betas_of: dict[float, tuple[float, ...]] = {
-        0.01: _BETAS[2:] if setup.quick else _BETAS[1:],
-        0.3: _BETAS,
-    }
+    betas_of: dict[float, tuple[float, ...]] = {0.01: _BETAS[1:], 0.3: _BETAS}
+    if setup.quick:
+        betas_of[0.01] = _BETAS[2:]
     claims: list[Claim] = []
     sums: dict[float, list[float]] = {}
     size = log_inverse(_SMALL)
-    most_extra = (1 - _SMALL) / (8 * (e - 2) * size)
+    scale = 8 * (e - 2) * size
+    most_extra = (1 - _SMALL) / scale
     for f, betas in betas_of.items():
         sums[f] = []
         for width in betas:
             g = f * exp(-width / 2)
             right = _eta(width)
-            played = _eta(2.0) if setup.wrong.other == "ignores beta" else right
-            total = total_doubt(f, g, eta=setup.eta(played), prior=_SMALL)
+            played = right
+            if setup.wrong.other == "ignores beta":
+                played = _eta(2.0)
+            eta = setup.eta(played)
+            total = total_doubt(f, g, eta=eta, prior=_SMALL)
             predicted = predicted_doubt(f, g, eta=right, prior=_SMALL)
             share = total * right / (2 * size)
             largest = (0.5 + most_extra) * 1.01
@@ -204,9 +225,12 @@ def beta(setup: Setup) -> Outcome:
             claims.append(equal(SUM, case, total, predicted, relative=0.01))
             claims.append(within(SHARE, case, share, 0.495, largest))
             sums[f].append(total)
-        growth = sums[f][-1] / sums[f][0]
-        growth_of_c = _eta(betas[0]) / _eta(betas[-1])
-        case = f"f {f:g}, β {betas[0]:g} to {betas[-1]:g}"
+        of_f = sums[f]
+        growth = of_f[-1] / of_f[0]
+        narrow = betas[0]
+        wide = betas[-1]
+        growth_of_c = _eta(narrow) / _eta(wide)
+        case = f"f {f:g}, β {narrow:g} to {wide:g}"
         claims.append(equal(GROWTH, case, growth, growth_of_c, relative=0.075))
     text = (
         f"One arm, log loss, the paper's eta 1/(2(e-2) c(β/2)), prior {_SMALL:g}. The "
@@ -231,7 +255,8 @@ def _beta_figure(
         panel.plot(betas, sums[f], MARKERS[i], label=f"exact sum, f {f:g}", **style)
     line = np.geomspace(min(_BETAS), max(_BETAS), 60)
     size = log_inverse(_SMALL)
-    bound = np.array([2 * size / _eta(width) for width in line])
+    sums_of_width = [2 * size / _eta(width) for width in line]
+    bound = np.array(sums_of_width)
     label = "the paper's bound, 4(e-2) c(β/2) L"
     panel.plot(line, bound, DASHES[1], color=COLOURS[2], label=label)
     panel.plot(line, bound / 2, DASHES[0], color=COLOURS[3], label="half of it")
@@ -265,7 +290,8 @@ def condition_2(setup: Setup) -> Outcome:
     grows without bound."""
     width = 2 * log(1.5)  # β: twice the largest log ratio
     # kl over β, for log loss that is divided by it
-    log_case = _Confirmations("log", 0.5, log(1.5), _APART * log(1.5) / width)
+    mean_loss = _APART * log(1.5) / width
+    log_case = _Confirmations("log", 0.5, log(1.5), mean_loss)
     square_case = _Confirmations("square", 1.0, _APART, _APART**2)
     root = sqrt(2 * width / _EXPLORED)
     cases = {
@@ -276,21 +302,27 @@ def condition_2(setup: Setup) -> Outcome:
     ratios = {}
     for case in (square_case, log_case):
         doubts = _doubts(setup, case.loss, case.eta, 40)
-        ratios[case.loss] = _APART / np.sqrt(case.mean_loss * doubts)
+        squares = case.mean_loss * doubts
+        ratios[case.loss] = _APART / np.sqrt(squares)
     figure, (panel,) = panels()
     claims = []
-    for i, (name, (case, kappa)) in enumerate(cases.items()):
+    contenders = enumerate(cases.items())
+    for i, (name, (case, kappa)) in contenders:
         own = ratios[case.loss]
-        needed = log(kappa**2 * case.mean_loss / _APART**2 - 1) / (case.eta * case.step)
+        ratio = kappa**2 * case.mean_loss / _APART**2
+        needed = log(ratio - 1) / (case.eta * case.step)
         above = own > kappa
-        first = float(np.argmax(above)) if above.any() else np.inf
+        first = np.inf
+        if above.any():
+            first = float(np.argmax(above))
         label = f"{name}, kappa_1 {kappa:.4g}"
         claims.append(equal(EXACTLY, label, first, ceil(needed)))
         colour = COLOURS[i if i < 2 else 4]
         if i < 2:
             label = f"{case.loss} loss, eta {case.eta:g}"
             panel.plot(own, color=colour, ls=DASHES[i], label=label)
-        panel.axhline(kappa, color=colour, ls=":", label=f"kappa_1 {kappa:.3g}: {name}")
+        label = f"kappa_1 {kappa:.3g}: {name}"
+        panel.axhline(kappa, color=colour, ls=":", label=label)
     panel.set(yscale="log", xlabel="net confirmations", ylabel="Δ₂ / √lbar")
     legend(panel)
     text = (
@@ -319,7 +351,8 @@ class _Confirmations(NamedTuple):
 
 def _doubts(setup: Setup, loss: str, eta: float, n: int) -> Array:
     """The weight of expert 2 after 0 to n wins of the first arm."""
-    policy = setup.gts(np.stack([_F1, _F2])[None], loss, eta=eta, gamma=_EXPLORED)
+    table = np.stack([_F1, _F2])[None]
+    policy = setup.gts(table, loss, eta=eta, gamma=_EXPLORED)
     state = policy.init()
     doubts = []
     for _ in range(n + 1):

@@ -50,7 +50,8 @@ def prior(setup: Setup) -> Outcome:
 
 def _belief(p: float, n: int) -> Array:
     """p for the truth, the rest shared by the others."""
-    return np.array([p] + [(1 - p) / (n - 1)] * (n - 1))
+    share = (1 - p) / (n - 1)
+    return np.array([p] + [share] * (n - 1))
 
 
 def _prior_figure(
@@ -101,7 +102,8 @@ def bayes(setup: Setup) -> Outcome:
         runs *= 4
     table = random_table(10, 8, 3)
     figure, (panel,) = panels()
-    for i, (name, (truth, belief)) in enumerate(_PAIRS.items()):
+    pairs = enumerate(_PAIRS.items())
+    for i, (name, (truth, belief)) in pairs:
         policy = setup.gts(table, gamma=0.02, prior=belief)
         result = bayes_regret(policy, truth, steps=steps, runs=runs, seed=3)
         label = f"{name} ({result.surprise:.2f})"

@@ -22,22 +22,30 @@ def verdict(outcomes: dict[str, Outcome]) -> str:
         return f"Figures of {experiments}; they claim nothing."
     failing = [group for group in groups if not group.holds]
     if not failing:
-        cases = _count(sum(len(group.claims) for group in groups), "case")
-        noun = "statement" if len(groups) == 1 else "statements"
+        n_cases = sum(len(group.claims) for group in groups)
+        cases = _count(n_cases, "case")
+        noun = "statements"
+        if len(groups) == 1:
+            noun = "statement"
         return f"All {len(groups)} {noun} hold, in {cases} of {experiments}."
     first = failing[0]
     claim = first.example
     several = sum(group.failures for group in failing) > 1
-    more = " and others" if several else ""
+    more = ""
+    if several:
+        more = " and others"
+    failures = f"{len(failing)} of {len(groups)} statements do not hold"
+    place = f"{first.experiment}, {claim.rule.statement}, {claim.case}"
     return (
-        f"{len(failing)} of {len(groups)} statements do not hold: in "
-        f"{first.experiment}, {claim.rule.statement}, {claim.case} (predicted "
-        f"{claim.predicted}, measured {claim.measured}){more}."
+        f"{failures}: in {place} (predicted {claim.predicted}, measured "
+        f"{claim.measured}){more}."
     )
 
 
 def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    if n == 1:
+        return f"{n} {noun}"
+    return f"{n} {noun}s"
 
 
 class Statement(NamedTuple):
@@ -59,7 +67,10 @@ class Statement(NamedTuple):
     @property
     def example(self) -> Claim:
         """A case that fails, or the first."""
-        return next((one for one in self.claims if not one.holds), self.claims[0])
+        for claim in self.claims:
+            if not claim.holds:
+                return claim
+        return self.claims[0]
 
 
 def statements(outcomes: dict[str, Outcome]) -> list[Statement]:
@@ -69,14 +80,17 @@ def statements(outcomes: dict[str, Outcome]) -> list[Statement]:
         by_rule: dict[Rule, list[Claim]] = {}
         for claim in outcome.claims:
             by_rule.setdefault(claim.rule, []).append(claim)
-        found += [Statement(name, rule, claims) for rule, claims in by_rule.items()]
+        for rule, claims in by_rule.items():
+            found.append(Statement(name, rule, claims))
     return found
 
 
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
     """Write the page: statements, then each experiment with its rules, cases and
     figures."""
-    size = "A quick look: shorter horizons and fewer runs. " if quick else ""
+    size = ""
+    if quick:
+        size = "A quick look: shorter horizons and fewer runs. "
     details = (
         f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each statement of the "
         "paper, and each sharper one of the library's mathematics, as an experiment "
@@ -87,12 +101,14 @@ def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
         f"oddsmith {oddsmith.__version__}"
     )
     groups = statements(outcomes)
-    sections = [
-        Section("The paper's statements", tables=(_statements_table(groups),)),
-        Section("At a glance", figures=_picture(outcomes)),
-    ]
+    overview = Section("The paper's statements", tables=(_statements_table(groups),))
+    picture = Section("At a glance", figures=_picture(outcomes))
+    sections = [overview, picture]
     for name, outcome in outcomes.items():
-        cases = [_cases(group) for group in groups if group.experiment == name]
+        cases = []
+        for group in groups:
+            if group.experiment == name:
+                cases.append(_cases(group))
         tables = (*outcome.tables, *cases)
         section = Section(
             outcome.title, outcome.text, tables=tables, figures=outcome.figures
@@ -108,20 +124,19 @@ def _statements_table(groups: list[Statement]) -> Table:
     for group in groups:
         rule = group.rule
         claim = group.example
-        prefix = f"{claim.case}: " if claim.case else ""
-        answer = "holds" if group.holds else "does not hold"
+        prefix = ""
+        if claim.case:
+            prefix = f"{claim.case}: "
+        answer = "does not hold"
+        if group.holds:
+            answer = "holds"
         cases = len(group.claims)
         if cases > 1:
-            answer += f" ({cases - group.failures} of {cases} cases)"
-        rows.append(
-            (
-                f"{rule.statement} ({rule.where})",
-                group.experiment,
-                prefix + claim.predicted,
-                claim.measured,
-                answer,
-            )
-        )
+            held = cases - group.failures
+            answer += f" ({held} of {cases} cases)"
+        statement = f"{rule.statement} ({rule.where})"
+        predicted = prefix + claim.predicted
+        rows.append((statement, group.experiment, predicted, claim.measured, answer))
     headers = (
         "the paper's statement",
         "experiment",
@@ -138,8 +153,11 @@ def _cases(group: Statement) -> Table:
     rule = group.rule
     rows = []
     for claim in group.claims:
-        answer = "yes" if claim.holds else "no"
-        rows.append((claim.case, claim.predicted, claim.measured, answer))
+        answer = "no"
+        if claim.holds:
+            answer = "yes"
+        row = (claim.case, claim.predicted, claim.measured, answer)
+        rows.append(row)
     caption = (
         f"{rule.statement} ({rule.where}). Accepted: {rule.accept} ({rule.errors})"
     )
@@ -152,7 +170,8 @@ def _picture(outcomes: dict[str, Outcome]) -> tuple[Figure, ...]:
     names = [name for name in claims if claims[name]]
     if not names:
         return ()
-    drawing, (panel,) = panels(height=0.8 + 0.24 * len(names))
+    height = 0.8 + 0.24 * len(names)
+    drawing, (panel,) = panels(height=height)
     styles: dict[bool, Any] = {
         True: {"color": COLOURS[2], "marker": "o", "ms": 5, "label": "holds"},
         False: {"color": COLOURS[1], "marker": "X", "ms": 9, "label": "does not hold"},
@@ -161,13 +180,17 @@ def _picture(outcomes: dict[str, Outcome]) -> tuple[Figure, ...]:
         xs = []
         ys = []
         for y, name in enumerate(names):
-            own = [x for x, one in enumerate(claims[name], 1) if one.holds is holds]
+            own = []
+            for x, one in enumerate(claims[name], 1):
+                if one.holds is holds:
+                    own.append(x)
             xs += own
             ys += [y] * len(own)
         if xs:
             panel.plot(xs, ys, ls="none", **style)
     panel.set_yticks(range(len(names)), names)
-    panel.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
+    ylim = (len(names) - 0.5, -0.5)
+    panel.set(ylim=ylim, xlim=(0, None))
     panel.set_xlabel("cases of each experiment")
     panel.grid(visible=False, axis="x")
     legend(panel)

@@ -44,9 +44,13 @@ def reproduce(
         raise InvalidInput(
             f"out must be a folder that can be written to; {error}"
         ) from error
-    size = "quick" if quick else "full"
+    size = "full"
+    if quick:
+        size = "quick"
     stamp = f"{size}-{source_digest()[:16]}"
-    paths = {name: folder / f"{name}-{stamp}.json" for name in experiments}
+    paths = {}
+    for name in experiments:
+        paths[name] = folder / f"{name}-{stamp}.json"
     found = {}
     for name, path in paths.items():
         outcome = _finished(path)
@@ -58,7 +62,8 @@ def reproduce(
     for place, outcome in progress(results, len(missing), "experiments"):
         name = missing[place]
         found[name] = outcome
-        disk.write(paths[name], json.dumps(asdict(outcome)).encode())
+        text = json.dumps(asdict(outcome))
+        disk.write(paths[name], text.encode())
     ordered = {name: found[name] for name in experiments}
     report(Path(out) / "index.html", ordered, quick=quick)
     return ordered
@@ -73,19 +78,22 @@ def rejected_statements(
 ) -> dict[tuple[str, str], list[str]]:
     """The statements that are rejected where something is done wrong, by experiment and
     error: the claims' power."""
-    tasks = [
-        _Task(name, quick, wrong.name)
-        for name in experiment_names(names)
-        for wrong in EXPERIMENTS[name].breaks
-    ]
+    tasks = []
+    for name in experiment_names(names):
+        for wrong in EXPERIMENTS[name].breaks:
+            tasks.append(_Task(name, quick, wrong.name))
     results = each(_run, tasks, engine=engine, workers=workers)
     found: dict[int, list[str]] = {}
     for place, outcome in progress(results, len(tasks), "broken variants"):
-        rejected = [one.rule.statement for one in outcome.claims if not one.holds]
+        rejected = []
+        for one in outcome.claims:
+            if not one.holds:
+                rejected.append(one.rule.statement)
         found[place] = list(dict.fromkeys(rejected))
-    return {
-        (task.experiment, task.wrong): found[place] for place, task in enumerate(tasks)
-    }
+    by_task = {}
+    for place, task in enumerate(tasks):
+        by_task[task.experiment, task.wrong] = found[place]
+    return by_task
 
 
 class _Task(NamedTuple):
@@ -133,12 +141,14 @@ def _finished(path: Path) -> Outcome | None:
         saved: Any = json.loads(path.read_text(encoding="utf-8"))
         claims = []
         for claim in saved["claims"]:
-            claims.append(Claim(**claim | {"rule": Rule(**claim["rule"])}))
+            rule = Rule(**claim["rule"])
+            claims.append(Claim(**claim | {"rule": rule}))
         figures = [Figure(**figure) for figure in saved["figures"]]
         tables = []
         for table in saved["tables"]:
             rows = tuple(tuple(row) for row in table["rows"])
-            tables.append(Table(tuple(table["headers"]), rows, table["caption"]))
+            headers = tuple(table["headers"])
+            tables.append(Table(headers, rows, table["caption"]))
         return Outcome(
             saved["title"], saved["text"], tuple(claims), tuple(figures), tuple(tables)
         )

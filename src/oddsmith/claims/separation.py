@@ -7,6 +7,7 @@ from typing import Any
 
 from oddsmith import theory
 from oddsmith.claims.claim import Break, Claim, Experiment, Outcome, Rule, Setup
+from oddsmith.claims.drawing import line_style
 from oddsmith.claims.judgement import equal, least, most, within
 from oddsmith.claims.suprema import agreed_regret, best_gamma, simple_gamma, worst
 from oddsmith.claims.two_experts import (
@@ -19,9 +20,7 @@ from oddsmith.claims.two_experts import (
 from oddsmith.files.reports.page import Figure
 from oddsmith.files.reports.style import (
     COLOURS,
-    DASHES,
     EDGE,
-    MARKERS,
     legend,
     panels,
     svg,
@@ -83,7 +82,9 @@ BELOW = Rule(
 def separation(setup: Setup) -> Outcome:
     """The larger of the exact regrets in world V, at its worst Δ, and in world B, for
     horizons that grow fourfold."""
-    powers = (10, 12) if setup.quick else (10, 12, 14, 16)
+    powers: tuple[int, ...] = (10, 12, 14, 16)
+    if setup.quick:
+        powers = (10, 12)
     horizons = [2**power for power in powers]
     names = (_BEST, _TUNED, _SQUARECB, _FEEL_GOOD, _PLAIN)
     costs: dict[str, list[float]] = {name: [] for name in names}
@@ -97,7 +98,9 @@ def separation(setup: Setup) -> Outcome:
         )
         costs[_BEST].append(best.regret)
         for name, learner in _rivals(setup, steps).items():
-            points = 5 if name == _FEEL_GOOD else 8
+            points = 8
+            if name == _FEEL_GOOD:
+                points = 5
             in_v = worst(learner, prior=prior, steps=steps, points=points).regret
             in_b = agreed_regret(learner, steps=steps)
             costs[name].append(max(in_v, in_b))
@@ -105,7 +108,8 @@ def separation(setup: Setup) -> Outcome:
         claims.append(least(ABOVE, f"T {steps:,}", best.regret, floor))
         for name, bound in _bounds(steps).items():
             bounds[name].append(bound)
-            claims.append(most(BELOW, f"{name}, T {steps:,}", costs[name][-1], bound))
+            last = costs[name][-1]
+            claims.append(most(BELOW, f"{name}, T {steps:,}", last, bound))
     claims += _exponents(horizons, costs)
     text = (
         "Two experts, the truth's prior is 1e-12, log loss. World V(2, Δ) at the Δ "
@@ -122,16 +126,21 @@ def _bounds(steps: int) -> dict[str, float]:
     """The bound of each algorithm that has one."""
     size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
     surprise = -log(_TINY)
+    cube_root = 3 * 2 ** (-1 / 3) * surprise ** (1 / 3)
+    squarecb = theory.squarecb_bound(**size)
+    feel_good = theory.feelgood_bound("log", **size)
     return {
-        _TUNED: 3 * 2 ** (-1 / 3) * surprise ** (1 / 3) * steps ** (2 / 3),
-        _SQUARECB: theory.squarecb_bound(**size).bound,
-        _FEEL_GOOD: theory.feelgood_bound("log", **size).bound,
+        _TUNED: cube_root * steps ** (2 / 3),
+        _SQUARECB: squarecb.bound,
+        _FEEL_GOOD: feel_good.bound,
     }
 
 
 def _prior(setup: Setup) -> float:
     """The truth's prior as it is played."""
-    return 0.5 if setup.wrong.other == _FORGETS else _TINY
+    if setup.wrong.other == _FORGETS:
+        return 0.5
+    return _TINY
 
 
 def _rivals(setup: Setup, steps: int) -> dict[str, Learner]:
@@ -142,10 +151,13 @@ def _rivals(setup: Setup, steps: int) -> dict[str, Learner]:
     sharpness = float(theory.squarecb_bound(**size).gamma or 0)
     if wrong == "sharpness":
         sharpness *= 10
-    optimism = float(theory.feelgood_bound("log", **size).gamma or 0)
+    found = theory.feelgood_bound("log", **size)
+    optimism = float(found.gamma or 0)
     if wrong == "no optimism":
         optimism = 0.0
-    plain_gamma = 0.1 if wrong == "explores" else 0.0
+    plain_gamma = 0.0
+    if wrong == "explores":
+        plain_gamma = 0.1
     return {
         _TUNED: Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma),
         _SQUARECB: GapWeighting(sharpness),
@@ -158,13 +170,17 @@ def _exponents(horizons: list[int], costs: dict[str, list[float]]) -> list[Claim
     claims = []
     for name, regrets in costs.items():
         points = zip(horizons, regrets, strict=True)
-        for (steps, regret), (next_steps, next_regret) in pairwise(points):
+        changes = pairwise(points)
+        for (steps, regret), (next_steps, next_regret) in changes:
             case = f"{name}, T {steps:,} to {next_steps:,}"
-            slope = log(next_regret / regret) / log(next_steps / steps)
+            growth = log(next_regret / regret)
+            slope = growth / log(next_steps / steps)
             if name == _PLAIN:
                 claims.append(equal(LINEAR, case, slope, 1.0, off=0.001))
             elif name in (_BEST, _TUNED):
-                rule = CUBE if name == _BEST else TUNED
+                rule = TUNED
+                if name == _BEST:
+                    rule = CUBE
                 claims.append(within(rule, case, slope, *_NEAR_CUBE))
             else:
                 claims.append(within(ROOT, case, slope, *_NEAR_ROOT))
@@ -176,7 +192,7 @@ def _rates_figure(
 ) -> Figure:
     figure, (panel,) = panels(height=4.2)
     for i, (name, regrets) in enumerate(costs.items()):
-        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
+        style = line_style(i, marked=True)
         panel.plot(horizons, regrets, label=name, **style)
         if name in bounds:
             panel.plot(horizons, bounds[name], color=COLOURS[i], lw=1, ls=":")
@@ -227,7 +243,9 @@ def floor(setup: Setup) -> Outcome:
             explored = gamma * steps
             case = f"T {steps:,}, γ {gamma:g}"
             delta = sqrt(doubt / (32 * explored))
-            proved = delta * steps * (1 - gamma - 4 / doubt - exp(-explored / 3))
+            never = exp(-explored / 3)
+            share = 1 - gamma - 4 / doubt - never
+            proved = delta * steps * share
             learner = Sampling.of_setup(setup, "square", eta=1.0, gamma=gamma)
             regret = exact_regret(World(delta, prior), learner, steps)
             claims.append(least(SQUARE, case, regret, proved))
@@ -252,7 +270,7 @@ def floor(setup: Setup) -> Outcome:
 def _floor_figure(curves: dict[str, list[float]], steps: int) -> Figure:
     figure, (panel,) = panels()
     for i, (name, values) in enumerate(curves.items()):
-        style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": DASHES[i]}
+        style = line_style(i, marked=True)
         panel.plot(_GAMMAS, values, label=name, **style)
     floor_of_all = theory.sampling_floor(steps=steps, prior=_TINY)
     panel.axhline(floor_of_all, color=EDGE, label="floor for every γ")

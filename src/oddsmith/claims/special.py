@@ -14,10 +14,11 @@ from oddsmith.claims.claim import (
     instance,
     measure,
 )
+from oddsmith.claims.drawing import line_style
 from oddsmith.claims.judgement import most
 from oddsmith.core.arrays import Array
 from oddsmith.files.reports.page import Figure
-from oddsmith.files.reports.style import COLOURS, DASHES, INK, legend, panels, svg
+from oddsmith.files.reports.style import COLOURS, INK, legend, panels, svg
 
 __all__ = ["SPECIAL_CASE"]
 
@@ -52,17 +53,22 @@ def special_case(setup: Setup) -> Outcome:
     contexts = np.stack(run.contexts)
     # (T, runs, N): each expert's prediction of the drawn arm
     predicted = problem.table[contexts, :, run.arms]
-    likelihood = np.where(run.rewards[..., None] == 1, predicted, 1 - predicted)
+    is_won = run.rewards[..., None] == 1
+    likelihood = np.where(is_won, predicted, 1 - predicted)
     start = np.ones((1, *likelihood.shape[1:]))
-    before = np.concatenate([start, np.cumprod(likelihood, axis=0)[:-1]])
+    products = np.cumprod(likelihood, axis=0)
+    before = np.concatenate([start, products[:-1]])
     bayes = before / before.sum(axis=-1, keepdims=True)
     best = problem.table.argmax(axis=-1)[contexts]
     of_arms = []
     for arm in range(problem.n_arms):
-        of_arms.append((bayes * (best == arm)).sum(axis=-1))
+        of_arm = bayes * (best == arm)
+        of_arms.append(of_arm.sum(axis=-1))
     odds = np.stack(of_arms, axis=-1)
-    off = float(np.abs(bayes - posterior).max())
-    odds_off = float(np.abs(odds - run.traces["odds"]).max())
+    difference = np.abs(bayes - posterior)
+    off = float(difference.max())
+    odds_difference = np.abs(odds - run.traces["odds"])
+    odds_off = float(odds_difference.max())
     claims = (
         most(POSTERIOR, "largest difference", off, 1e-9),
         most(ODDS, "largest difference", odds_off, 1e-9),
@@ -81,11 +87,14 @@ def _figure(posterior: Array, bayes: Array) -> Figure:
     leaders = np.argsort(-posterior[60])[:4]
     steps = np.arange(1, _STEPS + 1)[:150]
     for i, expert in enumerate(leaders):
-        label = "the true expert" if expert == 0 else f"expert {expert}"
-        line: Any = {"color": COLOURS[i], "ls": DASHES[i], "label": label}
+        label = "the true expert"
+        if expert != 0:
+            label = f"expert {expert}"
+        line = line_style(i) | {"label": label}
         panel.plot(steps, posterior[:150, expert], **line)
         rings: Any = {"mfc": "none", "color": COLOURS[i], "ms": 5}
-        panel.plot(steps[::6], bayes[:150:6, expert], "o", **rings)
+        marks = bayes[:150:6, expert]
+        panel.plot(steps[::6], marks, "o", **rings)
     panel.plot([], [], "o", mfc="none", color=INK, label="Bayes' rule, by hand")
     panel.set(xlabel="steps", ylabel="probability of being true", ylim=(0, 1))
     legend(panel)

@@ -60,7 +60,9 @@ def _one_step(setup: Setup) -> Claim:
     table = random_table(5, 9, 4)
     rng = np.random.default_rng(3)
     transitions = np.full((1, 5, 4, 5), 0.2)
-    models = [EpisodicModel(table[:, i][None], transitions) for i in range(9)]
+    models = []
+    for i in range(9):
+        models.append(EpisodicModel(table[:, i][None], transitions))
     bandit = GeneralizedThompsonSampling(TableExperts(table), eta=0.5, gamma=0.1)
     episodic = GeneralizedPosteriorSampling(models, eta=setup.eta(0.5), gamma=0.1)
     state = bandit.init()
@@ -93,9 +95,11 @@ def _unbiased(setup: Setup) -> list[Claim]:
     if setup.wrong.other == "odds":
         log = replace(log, propensities=np.full_like(log.propensities, 0.5))
     claims = []
-    for name, odds in (("always right", [0.0, 1.0]), ("uniform", [0.5, 0.5])):
+    targets = (("always right", [0.0, 1.0]), ("uniform", [0.5, 0.5]))
+    for name, odds in targets:
         target = np.tile(odds, (3, 6, 1))
-        value = float(truth.values(target[None])[0, 4])
+        values = truth.values(target[None])
+        value = float(values[0, 4])
         returns = 3 * per_decision(log, target).values
         case = f"{name}, {len(log):,} episodes"
         claims.append(mean_is(UNBIASED, case, returns, value))
@@ -120,8 +124,10 @@ def _figure(setup: Setup) -> Figure:
     figure, (panel,) = panels()
     for i, (name, policy) in enumerate(contenders.items()):
         run = simulate_episodes(policy, world, episodes=episodes, runs=runs)
-        means, errors = means_and_errors(np.cumsum(run.regret, axis=0))
-        band(panel, np.arange(1.0, episodes + 1), means, errors, i, name)
+        growth = np.cumsum(run.regret, axis=0)
+        means, errors = means_and_errors(growth)
+        x = np.arange(1.0, episodes + 1)
+        band(panel, x, means, errors, i, name)
     panel.set(xscale="log", yscale="log", xlabel="episodes")
     panel.set_ylabel("regret so far (lost rewards), RiverSwim")
     legend(panel)

@@ -54,10 +54,13 @@ def peak(regret: Callable[[float], float], low: float, *, points: int = 8) -> Pe
         return -regret(exp(x))
 
     start = min(low, LARGEST / 2)
-    grid = np.log(np.geomspace(start, LARGEST, points)).tolist()
+    deltas = np.geomspace(start, LARGEST, points)
+    grid = np.log(deltas).tolist()
     heights = [regret(exp(x)) for x in grid]
     i = int(np.argmax(heights))
-    ends = (grid[max(i - 1, 0)], grid[min(i + 1, points - 1)])
+    before = max(i - 1, 0)
+    after = min(i + 1, points - 1)
+    ends = (grid[before], grid[after])
     options = {"xatol": _TOLERANCE}
     found = minimize_scalar(loss, bounds=ends, method="bounded", options=options)
     if -float(found.fun) > heights[i]:
@@ -73,7 +76,8 @@ def worst(
     def regret(delta: float) -> float:
         return exact_regret(World(delta, prior, n_arms), learner, steps)
 
-    low = 0.6 * _slowest_gap(learner, prior=prior, steps=steps, n_arms=n_arms)
+    slowest = _slowest_gap(learner, prior=prior, steps=steps, n_arms=n_arms)
+    low = 0.6 * slowest
     return peak(regret, low, points=points)
 
 
@@ -86,9 +90,11 @@ def _slowest_gap(learner: Learner, *, prior: float, steps: int, n_arms: int) -> 
     rate = 2 * spacing(1e-3, learner) / 1e-3  # 2 Δ s / Δ²: what a pull adds
     if isinstance(learner, GapWeighting):
         slow = learner.sharpness * doubt
-        root = sqrt(slow**2 + 4 * rate * steps * n_arms * doubt)
+        product = 4 * rate * steps * n_arms * doubt
+        root = sqrt(slow**2 + product)
         return (slow + root) / (2 * rate * steps)
-    return sqrt(n_arms * doubt / (rate * max(learner.gamma, 1e-6) * steps))
+    gamma = max(learner.gamma, 1e-6)
+    return sqrt(n_arms * doubt / (rate * gamma * steps))
 
 
 def agreed_regret(learner: Learner, *, steps: int, n_arms: int = 2) -> float:

@@ -30,10 +30,8 @@ class Case(NamedTuple):
     steps: int
 
     def __str__(self) -> str:
-        return (
-            f"K {self.n_arms}, Δ {self.delta:g}, p {self.prior:g}, γ {self.gamma:g}, T "
-            f"{self.steps:,}"
-        )
+        problem = f"K {self.n_arms}, Δ {self.delta:g}, p {self.prior:g}"
+        return f"{problem}, γ {self.gamma:g}, T {self.steps:,}"
 
 
 _CASES = (
@@ -86,11 +84,13 @@ def theorem_1(setup: Setup) -> Outcome:
         paper = kappa1 * exploited * root + explored
         kappa1 = kappa1_averaged(case.n_arms, case.gamma)
         share = (case.n_arms - 1) / case.n_arms
-        tight = kappa1 * exploited * root + explored * share
+        learning = kappa1 * exploited * root
+        tight = learning + explored * share
+        bound = log(1 / case.prior) / _C
         claims += [
             most(PAPER, label, found.regret, paper),
             most(TIGHT, label, found.regret, tight),
-            most(TOTAL, label, found.loss, log(1 / case.prior) / _C),
+            most(TOTAL, label, found.loss, bound),
         ]
         labels.append(label)
         values = (found.regret, tight, paper)
@@ -111,13 +111,15 @@ def theorem_1(setup: Setup) -> Outcome:
 
 def _dots(labels: Sequence[str], series: dict[str, list[float]]) -> str:
     """A line for each label, a mark for each series."""
-    figure, (panel,) = panels(height=0.8 + 0.34 * len(labels))
+    height = 0.8 + 0.34 * len(labels)
+    figure, (panel,) = panels(height=height)
     places = np.arange(len(labels))
     for i, (name, values) in enumerate(series.items()):
         style: Any = {"color": COLOURS[i], "marker": MARKERS[i], "ls": "none", "ms": 6}
         panel.plot(values, places, label=name, **style)
     panel.set_yticks(places, labels)
-    panel.set(xscale="log", xlabel="lost rewards", ylim=(len(labels) - 0.5, -0.5))
+    ylim = (len(labels) - 0.5, -0.5)
+    panel.set(xscale="log", xlabel="lost rewards", ylim=ylim)
     legend(panel)
     return svg(figure)
 
@@ -147,7 +149,8 @@ _PRIORS = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.1), (1.0, 0.01), (0.5, 0.01), (1.0, 1
 def corollary_2(setup: Setup) -> Outcome:
     """Bayes regret exactly, where either expert may be the truth, against Corollary 2
     before and after Jensen."""
-    learner = Sampling.of_setup(setup, "square", eta=lemma1(4.0).eta, gamma=_GAMMA)
+    eta = lemma1(4.0).eta
+    learner = Sampling.of_setup(setup, "square", eta=eta, gamma=_GAMMA)
     problem: Any = {
         "loss": "square",
         "n_arms": 2,
@@ -165,11 +168,14 @@ def corollary_2(setup: Setup) -> Outcome:
     for truth, prior in _PRIORS:
         first_true = exact_regret(World(_DELTA, prior, 2, True), learner, _STEPS)
         second_true = exact_regret(World(_DELTA, prior, 2, False), learner, _STEPS)
-        bayes = truth * first_true + (1 - truth) * second_true
+        rest = (1 - truth) * second_true
+        bayes = truth * first_true + rest
         known = ([truth, 1 - truth], [prior, 1 - prior])
         sharp = theory.bayes_regret_bound(*known, jensen=False, **problem).bound
         printed = theory.bayes_regret_bound(*known, jensen=True, **problem).bound
-        rule = RIGHT_PRIOR if truth == prior else WRONG_PRIOR
+        rule = WRONG_PRIOR
+        if truth == prior:
+            rule = RIGHT_PRIOR
         label = f"p* {truth:g}, p {prior:g}"
         claims.append(most(rule, label, bayes, sharp))
         labels.append(label)

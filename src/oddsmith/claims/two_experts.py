@@ -52,7 +52,9 @@ class World(NamedTuple):
     def doubt(self) -> float:
         """B = ln((1-p)/p) of the true expert's prior p."""
         doubt = log((1 - self.prior) / self.prior)
-        return doubt if self.first else -doubt
+        if self.first:
+            return doubt
+        return -doubt
 
     @property
     def predictions(self) -> Array:
@@ -93,7 +95,8 @@ class Sampling:
 
     def pull(self, belief: Array, world: World) -> Array:
         """Pr(last arm) where expert 1 has these posterior probabilities."""
-        return self.gamma / world.n_arms + (1 - self.gamma) * belief
+        share = (1 - self.gamma) * belief
+        return self.gamma / world.n_arms + share
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ class GapWeighting:
         """Pr(last arm): 1/(K + Γ gap) where the others lead, and what they leave where
         it leads itself."""
         gap = world.delta * (2 * belief - 1)
-        share = 1 / (world.n_arms + self.sharpness * np.abs(gap))
+        weight = self.sharpness * np.abs(gap)
+        share = 1 / (world.n_arms + weight)
         rest = 1 - (world.n_arms - 1) * share
         return np.where(gap > 0, rest, share)
 
@@ -142,15 +146,20 @@ class Chain(NamedTuple):
     def of(cls, world: World, learner: Learner) -> "Chain":
         """The chain of a learner whose odds depend on its weights alone."""
         low, high = _ends(world, learner, 0.0)
-        evidence = spacing(world.delta, learner) * np.arange(low, high + 1.0)
+        counts = np.arange(low, high + 1.0)
+        evidence = spacing(world.delta, learner) * counts
         belief = _sigmoid(evidence - world.doubt)
-        pull = learner.pull(belief if world.first else 1 - belief, world)
-        wrong = 1 - pull if world.first else pull
+        first_belief = belief if world.first else 1 - belief
+        pull = learner.pull(first_belief, world)
+        wrong = pull
+        if world.first:
+            wrong = 1 - pull
+        loss = (1 - belief) * pull * _mean_loss(world.delta, learner)
         return cls(
             belief=belief,
             pull=pull,
             regret=world.delta * wrong,
-            loss=(1 - belief) * pull * _mean_loss(world.delta, learner),
+            loss=loss,
             up=_up(world, learner),
             start=-low,
         )
@@ -160,8 +169,10 @@ class Chain(NamedTuple):
         they are."""
         above = np.append(values[1:], values[-1])
         below = np.append(values[0], values[:-1])
-        after_pull = self.up * above + (1 - self.up) * below
-        return np.asarray(values + self.pull * (after_pull - values))
+        won = self.up * above
+        after_pull = won + (1 - self.up) * below
+        change = self.pull * (after_pull - values)
+        return np.asarray(values + change)
 
     def totals(
         self, costs: Array, values: Array, marks: Sequence[int]
@@ -200,14 +211,17 @@ class Chain(NamedTuple):
         offsets = np.arange(-n, n + 1)[:, None]
         places: Ints = np.arange(size) + offsets
         inside = (places >= 0) & (places < size)
-        pull = np.where(inside, self.pull[np.clip(places, 0, size - 1)], 0.0)
+        near = np.clip(places, 0, size - 1)
+        pull = np.where(inside, self.pull[near], 0.0)
         up = pull * self.up * (places < size - 1)
         down = pull * (1 - self.up) * (places > 0)
         stay = inside - up - down
         power = np.zeros((len(offsets) + 2, size))
         power[n + 1] = 1.0
         for _ in range(n):
-            power[1:-1] = stay * power[1:-1] + up * power[2:] + down * power[:-2]
+            kept = stay * power[1:-1]
+            from_above = up * power[2:]
+            power[1:-1] = kept + from_above + down * power[:-2]
         return np.asfortranarray(power[1:-1])
 
 
@@ -222,10 +236,13 @@ def exact(world: World, learner: Learner, steps: int) -> Expected:
         return _optimistic(world, learner, steps)
     chain = Chain.of(world, learner)
     nothing = np.zeros_like(chain.belief)
+    regret = chain.total(chain.regret, nothing, steps)
+    loss = chain.total(chain.loss, nothing, steps)
+    posterior = chain.total(nothing, chain.belief, steps)
     return Expected(
-        regret=chain.total(chain.regret, nothing, steps),
-        loss=chain.total(chain.loss, nothing, steps),
-        posterior=chain.total(nothing, chain.belief, steps),
+        regret=regret,
+        loss=loss,
+        posterior=posterior,
     )
 
 
@@ -248,8 +265,10 @@ def exact_loss(world: World, learner: Learner, steps: int) -> float:
 def spacing(delta: float, learner: Learner) -> float:
     """s: how much one pull moves ln(w_1/w_2)."""
     predictions = np.array([0.5 + delta, 0.5 - delta])
-    losses = LOSSES[learner.loss](predictions, np.ones(2))
-    return learner.eta * float(losses[1] - losses[0])
+    rewards = np.ones(2)
+    losses = LOSSES[learner.loss](predictions, rewards)
+    excess = float(losses[1] - losses[0])
+    return learner.eta * excess
 
 
 def _mean_loss(delta: float, learner: Learner) -> float:
@@ -265,20 +284,26 @@ def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
     A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and
     from 0 down to -n.
     """
-    against = world.doubt if world.first else world.doubt + bonus
+    against = world.doubt
+    if not world.first:
+        against = world.doubt + bonus
     back = 2 * atanh(2 * world.delta)
     step = spacing(world.delta, learner)
-    most = max(against, 0.0) / step + _DEPTH / min(step, back)
+    needed = max(against, 0.0) / step
+    most = needed + _DEPTH / min(step, back)
     return -ceil(_DEPTH / back), ceil(most)
 
 
 def _up(world: World, learner: Learner) -> float:
     """How likely a pull of the last arm is to speak for the truth."""
-    return 0.5 - world.delta if learner.flipped else 0.5 + world.delta
+    if learner.flipped:
+        return 0.5 - world.delta
+    return 0.5 + world.delta
 
 
 def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(np.minimum(-x, 700.0))))
+    log_odds = np.minimum(-x, 700.0)
+    return np.asarray(1 / (1 + np.exp(log_odds)))
 
 
 def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
@@ -288,7 +313,8 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
     bonus = learner.optimism * delta
     low, high = _ends(world, learner, bonus * steps)
     evidence = spacing(delta, learner) * np.arange(low, high + 1)
-    odds = np.exp(np.minimum(world.doubt - evidence, 600.0))
+    log_odds = np.minimum(world.doubt - evidence, 600.0)
+    odds = np.exp(log_odds)
     fade = np.exp(-bonus if world.first else bonus)
     up = _up(world, learner)
     here = np.zeros(len(odds))
@@ -297,12 +323,14 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
     loss = 0.0
     for start in range(0, steps, _BLOCK):
         known = np.flatnonzero(here > _RARE)
-        window = slice(max(known[0] - _BLOCK, 0), known[-1] + _BLOCK + 1)
+        first = max(known[0] - _BLOCK, 0)
+        window = slice(first, known[-1] + _BLOCK + 1)
         part = here[window]  # a view: what is done to it is done to `here`
         against = odds[window]
         for t in range(start, min(start + _BLOCK, steps)):
             belief = 1 / (1 + against * fade**t)
-            pulled = part * learner.pull(belief if world.first else 1 - belief, world)
+            first_belief = belief if world.first else 1 - belief
+            pulled = part * learner.pull(first_belief, world)
             total = pulled.sum()
             regret += delta * (1 - total if world.first else total)
             loss += pulled @ (1 - belief)
@@ -311,6 +339,7 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
             part[:-1] += (1 - up) * pulled[1:]
             part[-1] += up * pulled[-1]
             part[0] += (1 - up) * pulled[0]
-    posterior = float(here @ (1 / (1 + odds * fade**steps)))
+    beliefs = 1 / (1 + odds * fade**steps)
+    posterior = float(here @ beliefs)
     loss = float(loss) * _mean_loss(delta, learner)
     return Expected(float(regret), loss, posterior)
