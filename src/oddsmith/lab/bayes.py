@@ -39,7 +39,7 @@ def bayes_regret(
     """The cost of the policy's prior p when each run's truth is an expert drawn from
     `true_prior` p* (Corollary 2).
 
-    The policy's experts are a table, any of which can be the truth; contexts are
+    The policy's experts are a table, and any expert can be the truth; contexts are
     uniform.
 
     >>> import oddsmith as od

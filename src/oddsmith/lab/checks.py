@@ -78,7 +78,8 @@ class StepChecks:
     """
 
     def __init__(self, shape: tuple[int, ...], check: Check) -> None:
-        size = max(1, min(_STEPS, _NUMBERS // max(int(np.prod(shape)), 1)))
+        numbers = max(int(np.prod(shape)), 1)
+        size = max(1, min(_STEPS, _NUMBERS // numbers))
         self._values = np.empty((size, *shape))
         self._rows = list(self._values)
         self._check = check
@@ -122,9 +123,10 @@ def step_check(policy: object, world: object) -> Check:
         fault = range_fault(means)
         if fault is not None:
             (step, run, arm), text = fault
+            place = f"step {first + step}, run {run}, arm {arm}"
             raise InvalidInput(
                 f"means of {type(world).__name__} must be in [0, 1]; got {text} at "
-                f"step {first + step}, run {run}, arm {arm}"
+                f"{place}"
             )
 
     return check
@@ -165,9 +167,10 @@ def check_states(world: object, states: Ints, n_states: int) -> None:
     if not is_wrong.any():
         return
     step, run = np.argwhere(is_wrong)[0].tolist()
+    state = states[step, run]
     raise InvalidInput(
         f"states of {type(world).__name__} must be whole numbers from 0 to "
-        f"{n_states - 1}; got {states[step, run]} after step {step}, run {run}"
+        f"{n_states - 1}; got {state} after step {step}, run {run}"
     )
 
 
@@ -231,7 +234,8 @@ def check_step(policy: object, world: World, step: int, parts: StepParts) -> Non
     if parts.odds is not ABSENT:
         _check_odds_shape(policy, parts.odds, step, shape)
     if parts.means is not ABSENT:
-        check_shape(f"means of {type(world).__name__}", parts.means, shape, step)
+        what = f"means of {type(world).__name__}"
+        check_shape(what, parts.means, shape, step)
     if parts.rewards is not ABSENT:
         name = type(parts.noise).__name__
         check_shape(f"rewards of {name}", parts.rewards, (runs,), step)
@@ -272,11 +276,10 @@ def _check_offers(world: World, context: Any, step: int) -> None:
     """Refuse a context that is no list of offers, or has an offer of too many arms."""
     wrong = [context]
     if isinstance(context, list):
-        wrong = [
-            offer
-            for offer in context
-            if not isinstance(offer, Offer) or len(offer.arms) > world.n_arms
-        ]
+        wrong = []
+        for offer in context:
+            if not isinstance(offer, Offer) or len(offer.arms) > world.n_arms:
+                wrong.append(offer)
     if wrong:
         raise InvalidInput(
             f"context of {type(world).__name__} must be a list of offers of at "
@@ -291,5 +294,6 @@ def offered_means(world: World, context: Any, means: Any) -> Any:
     if not isinstance(means, np.ndarray) or means.shape != shape:
         return means
     sizes = np.array([len(offer.arms) for offer in context])
-    is_behind = np.arange(world.n_arms) >= sizes[:, None]
+    arms = np.arange(world.n_arms)
+    is_behind = arms >= sizes[:, None]
     return np.where(is_behind, 0.0, means)

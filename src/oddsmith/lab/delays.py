@@ -58,13 +58,17 @@ def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arriva
     if callable(delay):
         late = np.asarray(delay(steps, rng))
     else:
-        late = np.full(steps, whole("delay", delay, low=0, high=2**40))
-    if late.shape != (steps,) or late.dtype.kind not in "iu" or late.min() < 0:
+        number = whole("delay", delay, low=0, high=2**40)
+        late = np.full(steps, number)
+    is_whole = late.dtype.kind in "iu"
+    if late.shape != (steps,) or not is_whole or late.min() < 0:
         raise InvalidInput(
             f"delay must give {steps} whole numbers of at least 0; got {late!r:.60}"
         )
     at = np.arange(steps) + late
     in_time = at < steps
-    order: Ints = np.argsort(at, kind="stable")[: int(in_time.sum())]
-    arrived: Ints = np.cumsum(np.bincount(at[in_time], minlength=steps))
+    n_in_time = int(in_time.sum())
+    order: Ints = np.argsort(at, kind="stable")[:n_in_time]
+    counts = np.bincount(at[in_time], minlength=steps)
+    arrived: Ints = np.cumsum(counts)
     return Arrivals(order, arrived)

@@ -44,7 +44,8 @@ def suits(policy: Policy, world: World) -> bool:
     if (n_contexts, n_arms) != world.table.shape:
         return False
     # predictions of 0 and 1 can refute an expert, which the numpy path looks after
-    return bool(experts.table.min() > 0 and experts.table.max() < 1)
+    table = experts.table
+    return bool(table.min() > 0 and table.max() < 1)
 
 
 def play(
@@ -67,7 +68,8 @@ def play(
     assert policy.loss_twin is not None
     predictions_by_arm = np.ascontiguousarray(np.swapaxes(experts.table, 1, 2))
     tables = (world.table, predictions_by_arm, experts.favourites)
-    gammas = np.array([policy.gamma_at(t + 1) for t in range(steps)])
+    of_steps = [policy.gamma_at(t + 1) for t in range(steps)]
+    gammas = np.array(of_steps)
     played = _empty(contexts.shape, policy.init((runs,)).log_weights)
     n_experts = played.log_weights.shape[1]
     size = max(1, _AT_ONCE // (steps * n_experts))
@@ -88,9 +90,10 @@ def play(
 
 
 def _empty(shape: tuple[int, ...], log_weights: Array) -> FiniteRuns:
+    arms = np.empty(shape, np.int64)
     return FiniteRuns(
         regret=np.empty(shape),
-        arms=np.empty(shape, np.int64),
+        arms=arms,
         rewards=np.empty(shape),
         log_weights=log_weights,
     )

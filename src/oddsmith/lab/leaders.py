@@ -38,15 +38,18 @@ def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> st
         result = f"has a regret of {regret}"
         if others:
             result = f"has the least regret of {n_policies} policies, {regret}"
+        noun = unit.removesuffix("s")
         return (
-            f"{first} {result} in {steps:,} steps; one {unit.removesuffix('s')} says "
-            "nothing about chance, ask for more"
+            f"{first} {result} in {steps:,} steps; one {noun} says nothing about "
+            "chance, ask for more"
         )
     if not others:
         span = interval_of(best)
+        lost = f"{span.value:,.{digits(span)}f} rewards"
+        sample = f"{n:,} {unit}"
         return (
-            f"{first} loses {span.value:,.{digits(span)}f} rewards to the best arm in "
-            f"{steps:,} steps, {interval(span)} (95 % interval over {n:,} {unit})"
+            f"{first} loses {lost} to the best arm in {steps:,} steps, "
+            f"{interval(span)} (95 % interval over {sample})"
         )
     second = others[0]
     pairs = n_policies * (n_policies - 1) // 2
@@ -65,15 +68,15 @@ def regrets(totals: Mapping[str, Array], prefix: str = "") -> str:
     The axis ends at three times the median policy: one bad policy must not press the
     others to its start.
     """
-    spans = [
-        (prefix + name, interval_of(values))
-        for name, values in totals.items()
-        if len(values) > 1
-    ]
+    spans = []
+    for name, values in totals.items():
+        if len(values) > 1:
+            spans.append((prefix + name, interval_of(values)))
     if not spans:
         return ""
     spans.sort(key=lambda named_span: named_span[1])
-    _, median = spans[(len(spans) - 1) // 2]
+    middle = (len(spans) - 1) // 2
+    _, median = spans[middle]
     return chart(spans, zero="no regret", most=3 * median.high)
 
 
@@ -85,5 +88,6 @@ def interval_of(values: Array, *, pairs: int = 1) -> Span:
     """
     mean, error = mean_and_error(np.asarray(values))
     quantile = 1 - (1 - _LEVEL) / (2 * pairs)
-    reach = float(stdtrit(len(values) - 1, quantile)) * error
+    factor = stdtrit(len(values) - 1, quantile)
+    reach = float(factor) * error
     return Span(mean, mean - reach, mean + reach)

@@ -33,7 +33,8 @@ class ByRun(PolicyWrapper):
         check_takes_offers(self.policy)
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
-        return tuple(self.policy.init() for _ in range(prod(shape)))
+        states = [self.policy.init() for _ in range(prod(shape))]
+        return tuple(states)
 
     def odds(
         self,
@@ -43,10 +44,9 @@ class ByRun(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        by_run = [
-            self.policy.odds(own_state, offer, step=step)
-            for own_state, offer in zip(state, context, strict=True)
-        ]
+        by_run = []
+        for own_state, offer in zip(state, context, strict=True):
+            by_run.append(self.policy.odds(own_state, offer, step=step))
         propensities = [_widen(odds.propensities, self.n_arms, 0.0) for odds in by_run]
         advice = self._stack_advice(by_run)
         bonus = _stack([odds.bonus for odds in by_run])
@@ -56,7 +56,8 @@ class ByRun(PolicyWrapper):
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         rewards = np.asarray(reward).tolist()
         states = []
-        for run, (own_state, own_reward) in enumerate(zip(state, rewards, strict=True)):
+        pairs = zip(state, rewards, strict=True)
+        for run, (own_state, own_reward) in enumerate(pairs):
             own_decision = decision_of(decision, run).by_number()
             states.append(self.policy.update(own_state, own_decision, own_reward))
         return tuple(states)
@@ -68,9 +69,10 @@ class ByRun(PolicyWrapper):
         """The advice of all runs (runs, N, n_arms), NaN behind the last arm."""
         if by_run[0].advice is None:
             return None
-        advice = [
-            _widen(np.asarray(odds.advice), self.n_arms, np.nan) for odds in by_run
-        ]
+        advice = []
+        for odds in by_run:
+            own_advice = np.asarray(odds.advice)
+            advice.append(_widen(own_advice, self.n_arms, np.nan))
         return np.stack(advice)
 
 
@@ -97,8 +99,9 @@ class OnNames(PolicyWrapper):
         return self.policy.odds(state, offer, eligible=eligible, step=step)
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
+        context = self._name_visitor(decision.context)
         with_names = decision._replace(
-            context=self._name_visitor(decision.context),
+            context=context,
             features=self._name_features(decision.features),
         )
         return self.policy.update(state, with_names, reward)
@@ -111,10 +114,10 @@ class OnNames(PolicyWrapper):
     def _name_features(self, features: Any) -> Any:
         if not self.arm_columns or features is None:
             return features
-        return {
-            arm: dict(zip(self.arm_columns, row, strict=True))
-            for arm, row in features.items()
-        }
+        named = {}
+        for arm, row in features.items():
+            named[arm] = dict(zip(self.arm_columns, row, strict=True))
+        return named
 
 
 def decision_of(decision: Decision, run: int) -> Decision:
@@ -122,15 +125,20 @@ def decision_of(decision: Decision, run: int) -> Decision:
     offer = decision.context[run]
     number = int(decision.arm[run])
     n_arms = len(offer.arms)
+    propensities = decision.propensities[run, :n_arms]
+    step = int(decision.step[run])
+    advice = row_of(decision.advice, run)
+    bonus = row_of(decision.bonus, run)
+    log_weights = row_of(decision.log_weights, run)
     return Decision(
-        step=int(decision.step[run]),
+        step=step,
         context=offer.context,
         eligible=None,
         arm=offer.arms[number],
-        propensities=decision.propensities[run, :n_arms],
-        advice=row_of(decision.advice, run),
-        bonus=row_of(decision.bonus, run),
-        log_weights=row_of(decision.log_weights, run),
+        propensities=propensities,
+        advice=advice,
+        bonus=bonus,
+        log_weights=log_weights,
         index=number,
         arms=offer.arms,
         features=offer.features,
@@ -139,12 +147,15 @@ def decision_of(decision: Decision, run: int) -> Decision:
 
 def row_of(column: Any, run: int) -> Any:
     """The value of one run in a column of a decision; None if the decision lacks it."""
-    return None if column is None else column[run]
+    if column is None:
+        return None
+    return column[run]
 
 
 def _widen(values: Array, width: int, filling: float) -> Array:
     """Values (…, K) with more columns."""
-    wide = np.full((*values.shape[:-1], width), filling)
+    shape = (*values.shape[:-1], width)
+    wide = np.full(shape, filling)
     wide[..., : values.shape[-1]] = values
     return wide
 
@@ -157,9 +168,12 @@ def _stack_log_weights(by_run: list[Odds]) -> Array | None:
     if like is None:
         return None
     absent = np.full_like(like, np.nan)
-    return np.stack([absent if column is None else column for column in columns])
+    filled = [absent if column is None else column for column in columns]
+    return np.stack(filled)
 
 
 def _stack(columns: list[Any]) -> Any:
     """The columns of all runs, one below the other; None if the odds lack it."""
-    return None if columns[0] is None else np.stack(columns)
+    if columns[0] is None:
+        return None
+    return np.stack(columns)

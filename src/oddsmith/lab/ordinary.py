@@ -33,8 +33,8 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OrdinaryWorld:
-    """Experts that disagree everywhere, of which the first is right: every reward
-    separates some of them.
+    """Experts that disagree everywhere; the first one is right. Every reward separates
+    some of them.
 
     A table of 10 contexts, drawn uniformly; the experts' predictions are independent
     Beta(2, 2) numbers between `low` and `high`. The true expert has the prior `prior`,
@@ -69,7 +69,8 @@ class OrdinaryWorld:
         take about a second."""
         arms = min(n_arms, _ARMS)
         experts = max(2, round(min(1 / prior, _EXPERTS)))
-        longest = int(_STEPS * min(1.0, _CELLS / (arms * experts)))
+        share = min(1.0, _CELLS / (arms * experts))
+        longest = int(_STEPS * share)
         length = int(min(steps, longest))
         return cls(arms, experts, length, prior, seed, low, high)
 
@@ -83,7 +84,8 @@ class OrdinaryWorld:
     @property
     def priors(self) -> Array:
         """The prior (N,) over them."""
-        shares = np.full(self.n_experts, (1 - self.prior) / (self.n_experts - 1))
+        share = (1 - self.prior) / (self.n_experts - 1)
+        shares = np.full(self.n_experts, share)
         shares[0] = self.prior
         return shares
 

@@ -72,7 +72,8 @@ def _switching(keys: Keys) -> Problem:
         )
     if not isinstance(until, list) or any(type(step) is not int for step in until):
         raise InvalidInput(f"until must be a list of steps; got {until!r:.60}")
-    world = SwitchingWorld([TableWorld(table[:, i]) for i in truths], until)
+    worlds = [TableWorld(table[:, i]) for i in truths]
+    world = SwitchingWorld(worlds, until)
     return table_problem(table, world, truth=None, contexts=np.arange(len(table)))
 
 
@@ -90,8 +91,11 @@ def _own_table(keys: Keys) -> Problem:
             "experts must be predictions (contexts, experts, arms) like means "
             f"{means.shape}; got shape {predictions.shape}"
         )
-    right = (i for i in range(n_experts) if np.array_equal(predictions[:, i], means))
-    truth = next(right, None)
+    truth = None
+    for i in range(n_experts):
+        if np.array_equal(predictions[:, i], means):
+            truth = i
+            break
     contexts = np.arange(n_contexts)
     return table_problem(predictions, world, truth=truth, contexts=contexts)
 
@@ -99,9 +103,10 @@ def _own_table(keys: Keys) -> Problem:
 def _check_means(name: str, values: Array) -> None:
     """Refuse numbers outside [0, 1]."""
     if not ((values >= 0) & (values <= 1)).all():
+        low = values.min()
+        high = values.max()
         raise InvalidInput(
-            f"{name} must be mean rewards in [0, 1]; got {values.min():g} to "
-            f"{values.max():g}"
+            f"{name} must be mean rewards in [0, 1]; got {low:g} to {high:g}"
         )
 
 
@@ -111,7 +116,8 @@ def _logistic(keys: Keys) -> Problem:
     theta = keys.numbers("theta", ndim=1)
     world = LogisticWorld(theta, n_arms=keys.whole("arms", 2))
     rng = np.random.default_rng(keys.whole("seed", 7, least=0))
-    others = rng.standard_normal((keys.whole("experts", 32) - 1, len(theta)))
+    n_others = keys.whole("experts", 32) - 1
+    others = rng.standard_normal((n_others, len(theta)))
     contexts = world.context(1, _SAMPLE, rng)
     return Problem(
         world,
@@ -145,7 +151,8 @@ def _classification(keys: Keys) -> Problem:
             f"data must have rows of every class 0 … {data.n_arms - 1}; got none of "
             f"{absent}"
         )
-    order = np.random.default_rng(seed).permutation(len(data.X))
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(data.X))
     if n_train >= len(order):
         raise InvalidInput(
             f"train must be below the {len(order)} rows of the data; got {n_train}"
@@ -160,17 +167,21 @@ def _classification(keys: Keys) -> Problem:
             f"train must be so many rows that every class is seen; got {n_train}, "
             f"without class {unseen}"
         )
-    models = {name: _train(name, x[:n_train], train_y) for name in names}
+    models = {}
+    for name in names:
+        models[name] = _train(name, x[:n_train], train_y)
     bank = ModelExperts(models, arms=column_names(data.n_arms, ""))
     predictions = bank.predict(bank.init(), test_x)
-    is_right = y[n_train:, None] == np.arange(data.n_arms)
+    test_y = y[n_train:, None]
+    is_right = test_y == np.arange(data.n_arms)
     means = is_right.astype(np.float64)
+    contexts = np.arange(len(means))
     return Problem(
         TableWorld(means),
         TableExperts(predictions, names=names),
         features=test_x,
         columns=data.columns or column_names(x.shape[1]),
-        contexts=np.arange(len(means)),
+        contexts=contexts,
     )
 
 
@@ -178,7 +189,9 @@ def _absent_class(y: Ints, n_classes: int) -> int | None:
     """The first class 0 … n - 1 without a row; None if there is none."""
     counts = np.bincount(y, minlength=n_classes)
     absent = np.flatnonzero(counts == 0)
-    return int(absent[0]) if len(absent) else None
+    if len(absent):
+        return int(absent[0])
+    return None
 
 
 def _news(keys: Keys) -> Problem:
@@ -186,18 +199,22 @@ def _news(keys: Keys) -> Problem:
     in the offers, the others random ones."""
     hide = keys.get("hide", [])
     births = keys.get("births", None)
+    life = keys.number("life", 200.0, low=1, high=1e9)
+    popularity = keys.number("popularity", 0.5, low=0, high=100)
+    seed = keys.whole("seed", 0, least=0)
     world = NewsWorld(
-        life=keys.number("life", 200.0, low=1, high=1e9),
+        life=life,
         low=keys.whole("low", 5),
         high=keys.whole("high", 15),
         births=births,
-        popularity=keys.number("popularity", 0.5, low=0, high=100),
+        popularity=popularity,
         hide=hide,
-        seed=keys.whole("seed", 0, least=0),
+        seed=seed,
     )
     rng = np.random.default_rng(world.seed)
     true = world.weights
-    others = rng.standard_normal((keys.whole("experts", 32) - 1, len(true)))
+    n_others = keys.whole("experts", 32) - 1
+    others = rng.standard_normal((n_others, len(true)))
     return Problem(
         world,
         _linear_bank(true, others),

@@ -76,9 +76,15 @@ class Problem:
     def build(self, folder: Path, steps: int) -> BuildContext:
         """The context in which a policy is built for this problem: the world's experts,
         features and horizon."""
-        arms = None if self.world.makes_offers else column_names(self.n_arms, "")
-        schema = Schema(self.columns) if self.columns else None
-        arm_schema = Schema(self.arm_columns) if self.arm_columns else None
+        arms = None
+        if not self.world.makes_offers:
+            arms = column_names(self.n_arms, "")
+        schema = None
+        if self.columns:
+            schema = Schema(self.columns)
+        arm_schema = None
+        if self.arm_columns:
+            arm_schema = Schema(self.arm_columns)
         banks = {"world": bank_of(self.experts)}
         return BuildContext(
             folder,
@@ -106,7 +112,8 @@ class Problem:
             if columns or arm_columns:
                 return OnNames(policy, columns, arm_columns)
             return policy
-        if not self.columns or (self.features is None and not with_names):
+        has_plain = self.features is None and not with_names
+        if not self.columns or has_plain:
             return policy
         return OnFeatures(policy, self.features, columns)
 
@@ -167,8 +174,11 @@ class OnFeatures(PolicyWrapper):
         return self.policy.update(state, decision._replace(context=features), reward)
 
     def _features_of(self, context: Context) -> Any:
-        numbers = context if self.features is None else self.features[context]
+        numbers = context
+        if self.features is not None:
+            numbers = self.features[context]
         if not self.columns:
             return numbers
-        dtype = np.dtype([(name, np.float64) for name in self.columns])
+        fields = [(name, np.float64) for name in self.columns]
+        dtype = np.dtype(fields)
         return unstructured_to_structured(numbers, dtype)

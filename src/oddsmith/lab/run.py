@@ -60,7 +60,8 @@ class Run:
         for t, context in enumerate(self.contexts):
             means = self.world.means(t + 1, context)
             _, ballots = experts.advise(state, context)
-            expert_means += (ballots * means[:, None, :]).sum(axis=-1)
+            earned = ballots * means[:, None, :]
+            expert_means += earned.sum(axis=-1)
             best_means += means.max(axis=-1)
         policy_means = best_means - self.total
         regret: Array = expert_means.max(axis=-1) - policy_means
@@ -74,9 +75,12 @@ class Run:
                 "log needs the decisions; simulate with trace=('log',) to keep them"
             )
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
-        of_run = decision_of if self.world.makes_offers else _decision_of
+        of_run = _decision_of
+        if self.world.makes_offers:
+            of_run = decision_of
         rows = [of_run(decision, run) for decision in self.decisions]
-        has_arrived = np.isin(np.arange(len(rows)), self.due.order)
+        steps = np.arange(len(rows))
+        has_arrived = np.isin(steps, self.due.order)
         rewards = np.where(has_arrived, self.rewards[:, run], np.nan)
         return Log.of(rows, rewards, experts=self.experts)
 
@@ -96,4 +100,5 @@ def mean_and_error(totals: Array) -> tuple[float, float]:
     mean = float(totals.mean())
     if n < 2:
         return mean, float("nan")
-    return mean, float(totals.std(ddof=1) / np.sqrt(n))
+    error = totals.std(ddof=1) / np.sqrt(n)
+    return mean, float(error)

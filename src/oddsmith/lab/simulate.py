@@ -69,8 +69,11 @@ def simulate(
     >>> run.regret.shape, bool(run.total.mean() < 30)
     ((200, 50), True)
     """
-    names = (trace,) if isinstance(trace, str) else trace
-    noise = Bernoulli() if noise is None else noise
+    names = trace
+    if isinstance(trace, str):
+        names = (trace,)
+    if noise is None:
+        noise = Bernoulli()
     check_policy(policy)
     check_world(world)
     _check_noise(noise)
@@ -78,7 +81,8 @@ def simulate(
     check_seed(seed)
     _check_trace(names)
     world = world.for_seed(seed)
-    due = arrivals(delay, steps, np.random.default_rng([seed, 3]))
+    rng = np.random.default_rng([seed, 3])
+    due = arrivals(delay, steps, rng)
     is_plain = type(noise) is Bernoulli and not names
     if is_plain and finite.suits(policy, world):
         return _compiled(policy, world, (steps, runs), seed, due)
@@ -107,7 +111,8 @@ def _stepwise(
     rewards = np.zeros(shape)
     contexts: list[Context] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
-    checks = StepChecks((2 * runs, world.n_arms), step_check(policy, world))
+    shape = (2 * runs, world.n_arms)
+    checks = StepChecks(shape, step_check(policy, world))
     parts = StepParts(runs, noise)
     learnt = 0  # rewards that have arrived before this step
     t = 0
@@ -119,7 +124,8 @@ def _stepwise(
             parts.context = context
             odds = policy.odds(state, context, step=step)
             parts.odds = odds
-            decision = draw(odds, context, streams.draws.random(runs), step=step)
+            uniforms = streams.draws.random(runs)
+            decision = draw(odds, context, uniforms, step=step)
             means = world.means(step, context)
             if world.makes_offers:
                 means = offered_means(world, context, means)
@@ -130,7 +136,8 @@ def _stepwise(
             expected = (decision.propensities * means).sum(axis=-1)
             regret[t] = means.max(axis=-1) - expected
             arms[t] = decision.arm
-            arm_means = np.take_along_axis(means, decision.arm[:, None], axis=-1)[:, 0]
+            places = decision.arm[:, None]
+            arm_means = np.take_along_axis(means, places, axis=-1)[:, 0]
             step_rewards = noise(arm_means, streams.rewards)
             parts.rewards = step_rewards
             if step_rewards.shape != (runs,):
@@ -155,16 +162,18 @@ def _stepwise(
         raise
     checks.flush()
     check_rewards_in_range(noise, rewards)
+    kept = list(decisions.values()) if keeps_decisions else []
+    by_name = {name: np.stack(values) for name, values in traces.items()}
     return Run(
         regret,
         arms,
         rewards,
         contexts,
-        traces={name: np.stack(values) for name, values in traces.items()},
+        traces=by_name,
         state=state,
         world=world,
         due=due,
-        decisions=list(decisions.values()) if keeps_decisions else [],
+        decisions=kept,
         experts=named_advice(policy),
     )
 
@@ -191,7 +200,9 @@ def _compiled(
     assert isinstance(world, TableWorld)
     steps, runs = shape
     streams = _streams(seed)
-    contexts = [world.context(t + 1, runs, streams.contexts) for t in range(steps)]
+    contexts = []
+    for t in range(steps):
+        contexts.append(world.context(t + 1, runs, streams.contexts))
     uniforms = streams.draws.random(shape)
     coins = streams.rewards.random(shape)
     played = finite.play(
@@ -258,7 +269,8 @@ def _trace_value(
         return posterior
     if name == "entropy":
         return _entropy(posterior)
-    predictions = np.asarray(odds.advice)[..., : posterior.shape[-1], :]
+    arms = posterior.shape[-1]
+    predictions = np.asarray(odds.advice)[..., :arms, :]
     return _gibbs_gap(posterior, odds.propensities, predictions, means)
 
 
@@ -273,7 +285,9 @@ def _gibbs_gap(
     posterior: Array, propensities: Array, predictions: Array, means: Array
 ) -> Array:
     """Σ_i w_i Σ_a Pr(a) (f_i(a) - mean(a))²; a sleeping expert has no error."""
-    squared_errors = np.nan_to_num((predictions - means[..., None, :]) ** 2)
+    errors = predictions - means[..., None, :]
+    squared_errors = np.nan_to_num(errors**2)
     joint = posterior[..., None] * propensities[..., None, :]
-    gap: Array = (joint * squared_errors).sum(axis=(-2, -1))
+    weighted = joint * squared_errors
+    gap: Array = weighted.sum(axis=(-2, -1))
     return gap

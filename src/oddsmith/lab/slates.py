@@ -54,7 +54,9 @@ def fill_pages(agent: Agent, world: PageWorld, pages: int, *, seed: int = 0) -> 
         earned[i] = means.sum()
         best[i] = world.best(visitor)
         uniform[i] = world.uniform(visitor)
-    slates = [f"page-{i}" for i in range(pages) for _ in range(n_slots)]
+    slates = []
+    for i in range(pages):
+        slates += [f"page-{i}"] * n_slots
     slots = [*range(1, n_slots + 1)] * pages
     log = Log.of(decisions, rewards, slate=slates, slot=slots)
     return PageRun(earned, best, uniform, log)

@@ -44,7 +44,8 @@ class Curve(NamedTuple):
     @classmethod
     def of(cls, at: Ints, regrets: list[Array]) -> "Curve":
         """The curve of regrets (units,) at each of the steps."""
-        mean, error = np.array([mean_and_error(values) for values in regrets]).T
+        pairs = [mean_and_error(values) for values in regrets]
+        mean, error = np.array(pairs).T
         return cls(at, mean, error)
 
 
@@ -70,11 +71,11 @@ def of_world(
     world: str, by_world_and_policy: Mapping[tuple[str, str], _Value]
 ) -> dict[str, _Value]:
     """The values of one world, by policy."""
-    return {
-        policy: value
-        for (where, policy), value in by_world_and_policy.items()
-        if where == world
-    }
+    own = {}
+    for (where, policy), value in by_world_and_policy.items():
+        if where == world:
+            own[policy] = value
+    return own
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +105,20 @@ class StudyResults:
         pictures = []
         for world in self.worlds:
             policies = world.policies
-            totals = {name: result.totals for name, result in policies.items()}
-            prefix = f"{world.name}: " if len(self.worlds) > 1 else ""
+            totals = {}
+            for name, result in policies.items():
+                totals[name] = result.totals
+            prefix = ""
+            if len(self.worlds) > 1:
+                prefix = f"{world.name}: "
             sentence = leader(totals, steps=world.decisions, unit=self.unit)
             sentences.append(f"{prefix}{sentence}.")
             pictures.append(regrets(totals, prefix))
-            figure = self._draw({name: one.curve for name, one in policies.items()})
+            curves = {name: one.curve for name, one in policies.items()}
+            figure = self._draw(curves)
             sections.append(Section(f"World: {world.name}", figures=(figure,)))
-            rows += [_row(world.name, name, one) for name, one in policies.items()]
+            for name, one in policies.items():
+                rows.append(_row(world.name, name, one))
         table = Table(
             ("world", "policy", "regret", "± s.e.", self.rate, "bound"),
             tuple(rows),
@@ -129,8 +136,10 @@ class StudyResults:
         ground."""
         figure, (panel,) = panels()
         for i, (name, curve) in enumerate(curves.items()):
-            band(panel, curve.at, curve.mean, np.nan_to_num(curve.error), i, name)
-        least = min(float(curve.mean.min()) for curve in curves.values())
+            error = np.nan_to_num(curve.error)
+            band(panel, curve.at, curve.mean, error, i, name)
+        minima = [float(curve.mean.min()) for curve in curves.values()]
+        least = min(minima)
         if least > 0:
             panel.set(yscale="log", ylim=(least / 1.5, None))
         panel.set(xscale="log", xlabel=self.axis, ylabel="regret so far (lost rewards)")
@@ -151,6 +160,10 @@ class StudyResults:
 def _row(world: str, policy: str, result: PolicyResult) -> tuple[str, ...]:
     """The row of the table of results."""
     mean, error = mean_and_error(result.totals)
-    error_text = "" if np.isnan(error) else f"{error:.2g}"
-    bound_text = "" if result.bound is None else f"{result.bound:,.0f}"
+    error_text = ""
+    if not np.isnan(error):
+        error_text = f"{error:.2g}"
+    bound_text = ""
+    if result.bound is not None:
+        bound_text = f"{result.bound:,.0f}"
     return world, policy, f"{mean:,.2f}", error_text, result.rate, bound_text

@@ -79,14 +79,20 @@ class Study:
         """Sweep, write out/table.parquet and out/index.html, and return the standings
         with the table of results."""
         rows = sweep(self.cells(), out, engine=engine, workers=workers)
-        columns = {name: np.array(rows[name].to_pylist()) for name in rows.column_names}
+        columns = {}
+        for name in rows.column_names:
+            columns[name] = np.array(rows[name].to_pylist())
         worlds = [self._results(world, columns) for world in self.problems]
+        unit = "runs"
+        if self._by_seed:
+            unit = "seeds"
+        runs = self.runs * len(self.seeds)
         results = StudyResults(
             title=self.title,
             count=self.steps,
             axis="steps",
-            runs=self.runs * len(self.seeds),
-            unit="seeds" if self._by_seed else "runs",
+            runs=runs,
+            unit=unit,
             rate="reward per step",
             regret=_REGRET,
             worlds=tuple(worlds),
@@ -100,15 +106,15 @@ class Study:
         return callable(self.delay)
 
     def _results(self, world: str, columns: _Columns) -> WorldResults:
-        policies = {
-            name: self._result(world, name, columns)
-            for name in of_world(world, self.policies)
-        }
+        policies = {}
+        for name in of_world(world, self.policies):
+            policies[name] = self._result(world, name, columns)
         return WorldResults(world, self.steps, policies)
 
     def _result(self, world: str, name: str, columns: _Columns) -> PolicyResult:
         """The result of one policy in one world, from the columns of the sweep."""
-        is_policy = (columns["world"] == world) & (columns["policy"] == name)
+        is_in_world = columns["world"] == world
+        is_policy = is_in_world & (columns["policy"] == name)
         step = columns["step"]
         at = np.unique(step[is_policy])
         by_step = [is_policy & (step == number) for number in at]
@@ -117,9 +123,11 @@ class Study:
             seeds = columns["seed"][by_step[0]]
             regrets = [_means_by(seeds, values) for values in regrets]
         curve = Curve.of(at, regrets)
-        reward = float(columns["reward"][by_step[-1]].mean())
+        last_rewards = columns["reward"][by_step[-1]]
+        reward = float(last_rewards.mean())
         rate = f"{reward / self.steps:.4f}"
-        return PolicyResult(curve, regrets[-1], rate, self._bound(world, name))
+        bound = self._bound(world, name)
+        return PolicyResult(curve, regrets[-1], rate, bound)
 
     def _bound(self, world: str, name: str) -> float | None:
         """The regret bound where the theory has one: a true expert, no delay, and eta
@@ -148,7 +156,8 @@ class Study:
 
 def _means_by(groups: Any, values: Array) -> Array:
     """The mean of the values of each group."""
-    return np.array([values[groups == group].mean() for group in np.unique(groups)])
+    means = [values[groups == group].mean() for group in np.unique(groups)]
+    return np.array(means)
 
 
 def _best_eta(loss: Loss) -> float | None:
@@ -166,9 +175,9 @@ def read_study(path: Path) -> Study:
     steps = keys.whole("steps")
     runs = keys.whole("runs", 20)
     seeds = _seeds(keys)
-    problems = {
-        name: read_problem(table) for name, table in keys.tables("worlds").items()
-    }
+    problems = {}
+    for name, table in keys.tables("worlds").items():
+        problems[name] = read_problem(table)
     tables = keys.tables("policies")
     folder = path.resolve().parent
     policies = {}
@@ -212,7 +221,9 @@ def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
             f"{keys.named('kind')} must suit the world, which has no row of "
             "features for each arm"
         )
-    return policy if "experts" in settings else problem.adapt(policy)
+    if "experts" in settings:
+        return policy
+    return problem.adapt(policy)
 
 
 def _policy_of_file(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
@@ -231,7 +242,9 @@ def _policy_of_file(keys: Keys, problem: Problem, build: BuildContext) -> Policy
 
 def _check_suits(file: PolicyFile, problem: Problem, key: str) -> None:
     """Refuse a policy file about other arms or columns than the world's."""
-    n_arms = None if file.arms is None else len(file.arms)
+    n_arms = None
+    if file.arms is not None:
+        n_arms = len(file.arms)
     if problem.world.makes_offers:
         if n_arms is not None:
             raise InvalidInput(

@@ -96,12 +96,24 @@ def grid(
     numbers = list(seeds)
     for seed in numbers:
         check_seed(seed)
-    return [
-        Cell(policy, world, int(seed), plays, where, steps, runs, delay, noise)
-        for world, where in worlds.items()
-        for policy, plays in policies.items()
-        for seed in numbers
-    ]
+    cells = []
+    for world, where in worlds.items():
+        for policy, plays in policies.items():
+            for seed in numbers:
+                cells.append(
+                    Cell(
+                        policy,
+                        world,
+                        int(seed),
+                        plays,
+                        where,
+                        steps,
+                        runs,
+                        delay,
+                        noise,
+                    )
+                )
+    return cells
 
 
 def sweep(
@@ -126,13 +138,17 @@ def sweep(
     folder = _make_folder(Path(out) / "cells")
     paths = [folder / f"{key}.parquet" for key in keys]
     tables = [_read_cell(path) for path in paths]
-    missing = [i for i, table in enumerate(tables) if table is None]
+    missing = []
+    for i, table in enumerate(tables):
+        if table is None:
+            missing.append(i)
     unfinished = [cells[i] for i in missing]
     _report_changes(unfinished, folder)
     results = each(play, unfinished, engine=engine, workers=workers)
     for place, columns in progress(results, len(missing), "cells"):
         i = missing[place]
-        about = {_NAME: cells[i].name, _PARTS: json.dumps(cells[i].parts)}
+        cell = cells[i]
+        about = {_NAME: cell.name, _PARTS: json.dumps(cell.parts)}
         tables[i] = _arrow().table(columns).replace_schema_metadata(about)
         _write(tables[i], paths[i])
     bare = [table.replace_schema_metadata(None) for table in tables]
@@ -146,7 +162,8 @@ def _check_cells(cells: list[Cell]) -> None:
     """Refuse no cells, and two cells of one policy, world and seed."""
     if not cells:
         raise InvalidInput("cells must not be empty; got 0 of them")
-    counts = Counter((cell.policy, cell.world, cell.seed) for cell in cells)
+    names = [(cell.policy, cell.world, cell.seed) for cell in cells]
+    counts = Counter(names)
     (policy, world, seed), most = counts.most_common(1)[0]
     if most > 1:
         raise InvalidInput(
@@ -179,13 +196,15 @@ def play(cell: Cell) -> dict[str, object]:
         delay=cell.delay,
         noise=cell.noise,
     )
-    at = np.unique(np.geomspace(1, cell.steps, _POINTS).round().astype(np.int64))
+    even = np.geomspace(1, cell.steps, _POINTS).round()
+    at = np.unique(even.astype(np.int64))
     n_rows = cell.runs * len(at)
     columns: dict[str, object] = {}
     columns["world"] = [cell.world] * n_rows
     columns["policy"] = [cell.policy] * n_rows
     columns["seed"] = np.full(n_rows, cell.seed)
-    columns["run"] = np.repeat(np.arange(cell.runs), len(at))
+    runs = np.arange(cell.runs)
+    columns["run"] = np.repeat(runs, len(at))
     columns["step"] = np.tile(at, cell.runs)
     columns["regret"] = _sums_until(at, run.regret)
     columns["reward"] = _sums_until(at, run.rewards)
@@ -206,7 +225,9 @@ def _report_changes(cells: list[Cell], folder: Path) -> None:
         return
     changes: dict[str, None] = {}
     for cell in stale:
-        candidates = [changed_parts(old, cell.parts) for old in earlier[cell.name]]
+        candidates = []
+        for old in earlier[cell.name]:
+            candidates.append(changed_parts(old, cell.parts))
         for name in min(candidates, key=len):
             # a second function of one name has a number
             changes[name.partition("#")[0]] = None
@@ -230,7 +251,8 @@ def _earlier_parts(folder: Path) -> dict[str, list[dict[str, str]]]:
             continue
         if _NAME in about and _PARTS in about:
             name = about[_NAME].decode()
-            parts_by_name.setdefault(name, []).append(json.loads(about[_PARTS]))
+            parts = json.loads(about[_PARTS])
+            parts_by_name.setdefault(name, []).append(parts)
     return parts_by_name
 
 

@@ -125,10 +125,10 @@ class TabularPosteriorSampling(EpisodicPolicy):
         rng = np.random.default_rng([self.seed, episodes])
         # the draws are an axis of their own before the states
         axis = counts.wins.ndim - 2
-        copies = [
-            np.repeat(np.expand_dims(part, axis), self.draws, axis=axis)
-            for part in counts
-        ]
+        copies = []
+        for part in counts:
+            expanded = np.expand_dims(part, axis)
+            copies.append(np.repeat(expanded, self.draws, axis=axis))
         models = self._draw_models(rng, _Counts._make(copies))
         return plan(models.rewards, models.transitions).q
 
@@ -139,16 +139,19 @@ class TabularPosteriorSampling(EpisodicPolicy):
         b = self.losses + self.eta * counts.losses
         rewards = rng.beta(a, b)
         transitions = self._draw_transitions(rng, counts.moves)
-        shape = (*rewards.shape[:-2], self.horizon, self.n_states, self.n_actions)
+        episodes = rewards.shape[:-2]
+        shape = (*episodes, self.horizon, self.n_states, self.n_actions)
+        by_step = transitions[..., None, :, :, :]
         return Stack(
             np.broadcast_to(rewards[..., None, :, :], shape),
-            np.broadcast_to(transitions[..., None, :, :, :], (*shape, self.n_states)),
+            np.broadcast_to(by_step, (*shape, self.n_states)),
         )
 
     def _draw_transitions(self, rng: np.random.Generator, moves: Array) -> Array:
         """Transitions (…, S, K, S) from the Dirichlet posterior of each cell, as
         normalised gamma numbers; uniform where all of a cell are 0."""
-        parts = rng.standard_gamma(self.alpha + self.eta * moves)
+        counts = self.alpha + self.eta * moves
+        parts = rng.standard_gamma(counts)
         total = parts.sum(axis=-1, keepdims=True)
         has_mass = total > 0
         shares = parts / np.where(has_mass, total, 1.0)
@@ -221,7 +224,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
     def behaviour(self, state: CountState) -> Behaviour:
         """The plans of the draws, and the uniform policy, with their probabilities."""
         policies = weights.greedy(state.q)
-        uniform = np.full_like(policies[..., :1, :, :, :], 1 / self.n_actions)
+        first_step = policies[..., :1, :, :, :]
+        uniform = np.full_like(first_step, 1 / self.n_actions)
         everyone = np.concatenate([policies, uniform], axis=-4)
         return Behaviour(state.members.mass(), everyone)
 

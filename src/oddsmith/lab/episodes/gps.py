@@ -10,11 +10,12 @@ import numpy as np
 from oddsmith.core import weights
 from oddsmith.core.arrays import Array, Bools, Ints, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
-from oddsmith.core.errors import AllExpertsRefuted, InvalidInput
+from oddsmith.core.errors import AllExpertsRefuted
 from oddsmith.core.expert_policy import ExpertState, check_eligible, checked_prior
 from oddsmith.core.explanation import Explanation
 from oddsmith.core.gts import GeneralizedThompsonSampling, best_prediction
 from oddsmith.core.losses import Loss, log_loss
+from oddsmith.core.names import check_choice
 from oddsmith.experts.external import GivenExperts
 from oddsmith.lab.episodes.model import (
     EpisodicModel,
@@ -41,7 +42,7 @@ class EpisodeState(NamedTuple):
     """Log weights (…, N) of this episode, which do not change before its end, and its
     steps so far.
 
-    `learnt` counts rewards and `episodes` those that have ended; `charged` (…, N) are
+    `learnt` counts rewards and `episodes` finished episodes; `charged` (…, N) are
     the log weights with the losses of this episode; `place` and `action` (…) are the
     last state and the action in it.
     """
@@ -95,10 +96,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         object.__setattr__(self, "models", models)
         object.__setattr__(self, "prior", checked_prior(self.prior, tuple(models)))
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
-        if self.explore not in _EXPLORE:
-            raise InvalidInput(
-                f"explore must be one of {', '.join(_EXPLORE)}; got {self.explore!r}"
-            )
+        check_choice("explore", self.explore, _EXPLORE)
         assert self._charging is not None  # which checks loss, eta and optimism
 
     @property
@@ -172,7 +170,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     def _policies(self) -> Array:
         """The models' policies, and behind them the uniform one (N + 1, H, S, K)."""
         policies = self.plans.policy
-        uniform = np.full((1, *policies.shape[1:]), 1 / self.n_actions)
+        shape = (1, *policies.shape[1:])
+        uniform = np.full(shape, 1 / self.n_actions)
         return np.concatenate([policies, uniform])
 
     @cached_property
@@ -208,7 +207,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
             return Members(log_weights, np.full(shape, self.gamma), 0)
         models_per_policy = np.bincount(self.policy_of)[self.policy_of]
         exploring = self.gamma / (self.n_policies * models_per_policy)
-        mass = (1 - self.gamma) * weights.posterior(log_weights) + exploring
+        exploiting = (1 - self.gamma) * weights.posterior(log_weights)
+        mass = exploiting + exploring
         with np.errstate(divide="ignore"):
             logs = np.log(mass)
         highest = logs.max(axis=-1, keepdims=True)
@@ -241,7 +241,9 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         if not self.optimism:
             return None
         best = best_prediction(q, eligible)
-        return best if step == 0 else np.zeros_like(best)
+        if step == 0:
+            return best
+        return np.zeros_like(best)
 
     def update(
         self, state: EpisodeState, decision: Decision, reward: Real
@@ -276,7 +278,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
             return state
         charged = state.charged
         if context is not None:
-            charged = self._charge_move(state, self.states(context, state.place.shape))
+            following = self.states(context, state.place.shape)
+            charged = self._charge_move(state, following)
         return self._begin(charged, state.learnt, state.episodes + 1)
 
     def _charge_move(self, state: EpisodeState, place: Ints) -> Array:
@@ -284,7 +287,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         loss of its probability."""
         table = self._log_transitions[:, state.members.step - 1]
         # (N, …) to (…, N)
-        logs = np.moveaxis(table[:, state.place, state.action, place], 0, -1)
+        chances = table[:, state.place, state.action, place]
+        logs = np.moveaxis(chances, 0, -1)
         try:
             return weights.reweigh(state.charged, self.eta * logs)
         except AllExpertsRefuted as error:
@@ -306,7 +310,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     def named_posterior(self, state: EpisodeState, arms: Any) -> dict[str, Any]:
         """The weight of each model, by name."""
-        return dict(zip(self.names, self.posterior(state).tolist(), strict=True))
+        shares = self.posterior(state).tolist()
+        return dict(zip(self.names, shares, strict=True))
 
     def explain(
         self,

@@ -38,9 +38,12 @@ def play_episode(
     """
     sizes = _sizes(env)
     policy = agent.policy
-    units = RewardScale(0.0, 1.0) if scale is None else scale
+    units = scale
+    if units is None:
+        units = RewardScale(0.0, 1.0)
     end = sizes.states
-    if (policy.n_states, policy.n_actions) != (sizes.states + 1, sizes.actions):
+    wanted = (sizes.states + 1, sizes.actions)
+    if (policy.n_states, policy.n_actions) != wanted:
         raise InvalidInput(
             f"policy must have the environment's {sizes.states} states and the end, "
             f"and its {sizes.actions} actions; got {policy.n_states} and "
@@ -81,17 +84,22 @@ def model_of(
             "play_episode needs none"
         )
     whole("horizon", horizon)
-    units = RewardScale(0.0, 1.0) if scale is None else scale
+    units = scale
+    if units is None:
+        units = RewardScale(0.0, 1.0)
     end = sizes.states
     rewards = np.zeros((sizes.states + 1, sizes.actions))
-    moves = np.zeros((sizes.states + 1, sizes.actions, sizes.states + 1))
+    states = sizes.states + 1
+    moves = np.zeros((states, sizes.actions, states))
     rewards[end] = units.reward(0.0)
     moves[end, :, end] = 1.0
     for state in range(sizes.states):
         for action in range(sizes.actions):
             for probability, following, reward, is_end in table[state][action]:
-                rewards[state, action] += probability * units.reward(float(reward))
-                moves[state, action, end if is_end else int(following)] += probability
+                mean = units.reward(float(reward))
+                rewards[state, action] += probability * mean
+                place = end if is_end else int(following)
+                moves[state, action, place] += probability
     means = np.clip(rewards, 0, 1)
     transitions = moves / moves.sum(axis=-1, keepdims=True)
     return EpisodicModel.stationary(means, transitions, horizon=horizon)
@@ -110,7 +118,8 @@ def _sizes(env: Any) -> _Sizes:
         getattr(env, name, None) for name in ("observation_space", "action_space")
     ]
     counts = [getattr(space, "n", None) for space in spaces]
-    if None in counts or any(getattr(space, "start", 0) != 0 for space in spaces):
+    starts = [getattr(space, "start", 0) for space in spaces]
+    if None in counts or any(start != 0 for start in starts):
         got = " and ".join(str(space) for space in spaces)
         raise InvalidInput(
             "the environment must have discrete observations and actions, from 0 on; "

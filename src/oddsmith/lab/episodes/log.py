@@ -49,9 +49,9 @@ class EpisodeLog:
                 f"steps; got {shapes}"
             )
         if not ((rewards >= 0) & (rewards <= 1)).all():
-            raise InvalidInput(
-                f"rewards must be in [0, 1]; got {rewards.min():g} to {rewards.max():g}"
-            )
+            low = rewards.min()
+            high = rewards.max()
+            raise InvalidInput(f"rewards must be in [0, 1]; got {low:g} to {high:g}")
         n_actions = odds.shape[2]
         if actions.min() < -1 or actions.max() >= n_actions:
             raise InvalidInput(
@@ -59,8 +59,10 @@ class EpisodeLog:
                 f"{actions.max()}"
             )
         is_played = actions >= 0
-        goes_on = is_played[:, 1:] & ~is_played[:, :-1]
-        if goes_on.any() or (rewards[~is_played] != 0).any():
+        is_unplayed = ~is_played
+        goes_on = is_played[:, 1:] & is_unplayed[:, :-1]
+        has_more = (rewards[is_unplayed] != 0).any()
+        if goes_on.any() or has_more:
             raise InvalidInput(
                 "an episode must not go on after its end: action -1 and reward 0 from "
                 "there on"
@@ -77,9 +79,11 @@ class EpisodeLog:
         drawn_odds = self.drawn_odds[self.is_played]
         is_odds = (drawn_odds >= LEAST_PROPENSITY) & (drawn_odds <= 1 + 1e-9)
         if not is_odds.all() or (odds < 0).any():
+            low = drawn_odds.min()
+            high = drawn_odds.max()
             raise InvalidInput(
                 f"odds of drawn actions must be in [{LEAST_PROPENSITY:g}, 1]; got "
-                f"{drawn_odds.min():g} to {drawn_odds.max():g}"
+                f"{low:g} to {high:g}"
             )
         sums = odds.sum(axis=-1)[self.is_played]
         deviations = np.abs(sums - 1)
@@ -95,7 +99,8 @@ class EpisodeLog:
         """The table of episodes that an agent played, each a list of steps, of at most
         `horizon` of them."""
         rows = [list(steps) for steps in episodes]
-        if not rows or not all(0 < len(steps) <= horizon for steps in rows):
+        has_length = all(0 < len(steps) <= horizon for steps in rows)
+        if not rows or not has_length:
             lengths = [len(steps) for steps in rows]
             raise InvalidInput(
                 f"episodes must be lists of 1 to {horizon} steps; got {lengths[:8]}"

@@ -50,7 +50,8 @@ def plan(rewards: Array, transitions: Array) -> Plan:
     q = np.array(rewards, dtype=np.float64)
     horizon = q.shape[-3]
     for h in reversed(range(horizon - 1)):
-        best = q[..., h + 1, :, :].max(axis=-1)
+        following = q[..., h + 1, :, :]
+        best = following.max(axis=-1)
         step_transitions = transitions[..., h, :, :, :]
         q[..., h, :, :] += _expected(step_transitions, best)
     return Plan(q, q.max(axis=-1), weights.greedy(q))
@@ -69,11 +70,14 @@ def policy_values(rewards: Array, transitions: Array, policies: Array) -> Array:
     array([0.45])
     """
     horizon = rewards.shape[-3]
-    value = (policies[..., -1, :, :] * rewards[..., -1, :, :]).sum(axis=-1)
+    last = policies[..., -1, :, :] * rewards[..., -1, :, :]
+    value = last.sum(axis=-1)
     for h in reversed(range(horizon - 1)):
         step_transitions = transitions[..., h, :, :, :]
-        q = rewards[..., h, :, :] + _expected(step_transitions, value)
-        value = (policies[..., h, :, :] * q).sum(axis=-1)
+        ahead = _expected(step_transitions, value)
+        q = rewards[..., h, :, :] + ahead
+        chosen = policies[..., h, :, :] * q
+        value = chosen.sum(axis=-1)
     return np.asarray(value)
 
 
@@ -102,7 +106,8 @@ class EpisodicModel:
     def __post_init__(self) -> None:
         rewards = finite("rewards", self.rewards)
         transitions = finite("transitions", self.transitions)
-        if rewards.ndim != 3 or not ((rewards >= 0) & (rewards <= 1)).all():
+        is_mean = (rewards >= 0) & (rewards <= 1)
+        if rewards.ndim != 3 or not is_mean.all():
             raise InvalidInput(
                 "rewards must be means in [0, 1], (steps, states, actions); got shape "
                 f"{rewards.shape}, {rewards.min():g} to {rewards.max():g}"
@@ -115,13 +120,15 @@ class EpisodicModel:
                 f"got {transitions.shape}"
             )
         deviations = np.abs(transitions.sum(axis=-1) - 1)
-        is_wrong = (deviations > 1e-9) | (transitions < 0).any(axis=-1)
+        has_negative = (transitions < 0).any(axis=-1)
+        is_wrong = (deviations > 1e-9) | has_negative
         if is_wrong.any():
-            h, state, action = np.argwhere(is_wrong)[0].tolist()
+            first = np.argwhere(is_wrong)[0]
+            h, state, action = first.tolist()
+            chances = transitions[h, state, action].tolist()
             raise InvalidInput(
-                "transitions must be probabilities that sum to 1; got "
-                f"{transitions[h, state, action].tolist()} at step {h + 1}, state "
-                f"{state}, action {action}"
+                f"transitions must be probabilities that sum to 1; got {chances} at "
+                f"step {h + 1}, state {state}, action {action}"
             )
         object.__setattr__(self, "rewards", rewards)
         object.__setattr__(self, "transitions", transitions)
@@ -133,9 +140,9 @@ class EpisodicModel:
         steps = whole("horizon", horizon)
         step_rewards = finite("rewards", rewards, ndim=2)
         step_transitions = finite("transitions", transitions, ndim=3)
-        return cls(
-            np.stack([step_rewards] * steps), np.stack([step_transitions] * steps)
-        )
+        rewards = np.stack([step_rewards] * steps)
+        transitions = np.stack([step_transitions] * steps)
+        return cls(rewards, transitions)
 
     @property
     def horizon(self) -> int:

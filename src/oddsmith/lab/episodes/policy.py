@@ -54,14 +54,19 @@ class Members(NamedTuple):
         """
         ballots = weights.greedy(q, eligible)
         index = action[..., None, None]
-        likelihoods = np.take_along_axis(ballots, index, axis=-1)[..., 0]
+        of_actions = np.take_along_axis(ballots, index, axis=-1)
+        likelihoods = of_actions[..., 0]
         with np.errstate(divide="ignore"):
             log_weights = self.log_weights + np.log(likelihoods)
         top = log_weights.max(axis=-1, keepdims=True)
-        log_weights = log_weights - np.where(np.isfinite(top), top, 0.0)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        log_weights = log_weights - shift
         voting = weights.awake_weights(self.log_weights, ballots)
-        by_policies = (1 - self.uniform) * (voting * likelihoods).sum(axis=-1)
-        n_eligible = q.shape[-1] if eligible is None else eligible.sum(axis=-1)
+        likelihood = (voting * likelihoods).sum(axis=-1)
+        by_policies = (1 - self.uniform) * likelihood
+        n_eligible = q.shape[-1]
+        if eligible is not None:
+            n_eligible = eligible.sum(axis=-1)
         by_uniform = self.uniform / n_eligible
         total = by_policies + by_uniform
         is_possible = total > 0
@@ -79,8 +84,8 @@ class Members(NamedTuple):
 
 
 class Behaviour(NamedTuple):
-    """The policies (…, M, H, S, K) of an episode, one of which is drawn with
-    probability `mass` (…, M)."""
+    """The policies (…, M, H, S, K) of an episode, and the probability `mass` (…, M)
+    that each is drawn."""
 
     mass: Array
     policies: Array
@@ -113,10 +118,13 @@ class EpisodicPolicy(Policy):
         ()."""
         states = as_array(context)
         is_whole = states.dtype.kind in "iu" and states.size > 0
-        is_state = is_whole and states.min() >= 0 and states.max() < self.n_states
+        is_state = is_whole and states.min() >= 0
+        is_state = is_state and states.max() < self.n_states
         fits = not shape or states.ndim == 0 or states.shape == shape
         if not is_state or not fits:
-            batch = f", of shape {shape}" if shape else ""
+            batch = ""
+            if shape:
+                batch = f", of shape {shape}"
             raise InvalidInput(
                 f"context must be a state 0 … {self.n_states - 1}{batch}; got "
                 f"{short_repr(context)}"
@@ -150,11 +158,13 @@ def explain_members(
     posterior: Array,
     propensities: Array,
 ) -> Explanation:
-    """The plans of the members, the weights of those that would have acted the same so
-    far, and the odds."""
+    """The plans of the members, their weights, which are 0 if they would have acted
+    differently so far, and the odds."""
     n_actions = q.shape[-1]
     ballots = weights.greedy(q, eligible)
-    can_act = np.ones(n_actions, dtype=np.bool_) if eligible is None else eligible
+    can_act = eligible
+    if can_act is None:
+        can_act = np.ones(n_actions, dtype=np.bool_)
     uniform = members.uniform[..., None] * can_act
     uniform = uniform / can_act.sum(axis=-1, keepdims=True)
     return Explanation(

@@ -93,17 +93,21 @@ class QLearning(EpisodicPolicy):
         shape = state.place.shape
         place = self.states(decision.context, shape)
         if state.step > 0:
-            best_ahead = at(state.q, state.step, place)[..., 0, :].max(axis=-1)
+            values_ahead = at(state.q, state.step, place)[..., 0, :]
+            best_ahead = values_ahead.max(axis=-1)
             state = self._learn(state, state.reward + best_ahead)
         number = np.asarray(reward, dtype=np.float64)
+        action = self.action_of(decision, shape)
         state = state._replace(
             learnt=state.learnt + 1,
             step=state.step + 1,
             place=place,
-            action=self.action_of(decision, shape),
+            action=action,
             reward=np.broadcast_to(number, shape),
         )
-        return state if state.step < self.horizon else self.end(state)
+        if state.step < self.horizon:
+            return state
+        return self.end(state)
 
     def end(self, state: QState, context: Context = None) -> QState:
         """The state after an episode that ended with the last step: nothing is earned
@@ -126,8 +130,10 @@ class QLearning(EpisodicPolicy):
             state.action,
         )
         visits[cell] += 1
-        rate = (self.horizon + 1) / (self.horizon + visits[cell])
-        q[cell] += rate * (target - q[cell])
+        visited = self.horizon + visits[cell]
+        rate = (self.horizon + 1) / visited
+        change = target - q[cell]
+        q[cell] += rate * change
         return state._replace(q=q, visits=visits)
 
     def behaviour(self, state: QState) -> Behaviour:

@@ -67,9 +67,8 @@ class EpisodeRun:
                 'log needs all steps; simulate with keep="log" to keep them'
             )
         whole("run", run, low=0, high=self.regret.shape[1] - 1)
-        states, actions, rewards, propensities = (
-            column[:, :, run] for column in self.steps
-        )
+        of_run = [column[:, :, run] for column in self.steps]
+        states, actions, rewards, propensities = of_run
         return EpisodeLog(states, actions, rewards, propensities)
 
 
@@ -117,7 +116,8 @@ def simulate_episodes(
     values_of = _Values(world)
     regret = np.empty((episodes, runs))
     returns = np.zeros((episodes, runs))
-    steps = _empty_steps((episodes, model.horizon, runs), model.n_actions, keep)
+    shape = (episodes, model.horizon, runs)
+    steps = _empty_steps(shape, model.n_actions, keep)
     checks = StepChecks((runs, model.n_actions), odds_check(policy))
     # of one episode, for checks at its end
     rewards = np.zeros((model.horizon, runs))
@@ -129,12 +129,14 @@ def simulate_episodes(
             _check_integers(world, place, runs, 0)
             states[0] = place
             values = values_of(policy, policy.behaviour(state))
-            regret[k] = model.plan.values[0, place] - values[np.arange(runs), place]
+            reached = values[np.arange(runs), place]
+            regret[k] = model.plan.values[0, place] - reached
             for h in range(model.horizon):
                 odds = policy.odds(state, place)
                 decision = draw(odds, place, draws_rng.random(runs))
                 checks.add(decision.propensities)
-                reward, following = world.step(h, (place, decision.arm), world_rng)
+                move = (place, decision.arm)
+                reward, following = world.step(h, move, world_rng)
                 check_shape(f"rewards of {name}", reward, (runs,), h + 1)
                 _check_integers(world, following, runs, h + 1)
                 rewards[h] = reward
@@ -200,7 +202,8 @@ class _Values:
             _check_distributions(policy, "policies", behaviour.policies)
             self._policies = behaviour.policies
             self._values = self._model.values(behaviour.policies)
-        return np.asarray((behaviour.mass[..., None] * self._values).sum(axis=-2))
+        weighted = behaviour.mass[..., None] * self._values
+        return np.asarray(weighted.sum(axis=-2))
 
 
 def _check_distributions(policy: EpisodicPolicy, what: str, values: Array) -> None:

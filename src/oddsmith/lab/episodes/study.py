@@ -72,17 +72,17 @@ class EpisodeStudy:
     ) -> Standings:
         """Simulate, write out/index.html, and return the standings with the table of
         results."""
-        cells = [
-            _Cell(
-                policy, self.problems[world].world, self.episodes, self.runs, self.seed
-            )
-            for (world, _), policy in self.policies.items()
-        ]
+        cells = []
+        for (world, _), policy in self.policies.items():
+            model = self.problems[world].world
+            cells.append(_Cell(policy, model, self.episodes, self.runs, self.seed))
         runs = dict(each(_play, cells, engine=engine, workers=workers))
-        regrets = {key: runs[i].regret for i, key in enumerate(self.policies)}
-        worlds = [
-            self._results(world, of_world(world, regrets)) for world in self.problems
-        ]
+        regrets = {}
+        for i, key in enumerate(self.policies):
+            regrets[key] = runs[i].regret
+        worlds = []
+        for world in self.problems:
+            worlds.append(self._results(world, of_world(world, regrets)))
         results = StudyResults(
             title=self.title,
             count=self.episodes,
@@ -98,14 +98,15 @@ class EpisodeStudy:
     def _results(self, world: str, regrets: dict[str, Array]) -> WorldResults:
         """The results of one world, from the regret (E, runs) of each policy."""
         model = self.problems[world].world.model
-        policies = {
-            name: self._result(world, name, regret) for name, regret in regrets.items()
-        }
+        policies = {}
+        for name, regret in regrets.items():
+            policies[name] = self._result(world, name, regret)
         return WorldResults(world, self.episodes * model.horizon, policies)
 
     def _result(self, world: str, name: str, regret: Array) -> PolicyResult:
         """The result of one policy in one world, from its regret (E, runs)."""
-        at = np.unique(np.geomspace(1, len(regret), _POINTS).astype(int))
+        even = np.geomspace(1, len(regret), _POINTS)
+        at = np.unique(even.astype(int))
         so_far = regret.cumsum(axis=0)[at - 1]
         curve = Curve.of(at, list(so_far))
         totals = regret.sum(axis=0)
@@ -132,10 +133,11 @@ class EpisodeStudy:
             return theory.posterior_sampling_bound(policy.prior, truth=0, **sizes).bound
         if policy.eta != 0.5:
             return None
+        prior = float(policy.prior[0])
         bound = theory.episode_bound(
             **sizes,
             n_states=model.n_states,
-            prior=float(policy.prior[0]),
+            prior=prior,
             gamma=policy.gamma,
             explore=policy.explore,
         )
@@ -149,10 +151,9 @@ def read_episode_study(path: Path) -> EpisodeStudy:
     seed = keys.whole("seed", 0, least=0, most=2**63 - 1)
     episodes = keys.whole("episodes")
     runs = keys.whole("runs", 20)
-    problems = {
-        name: read_episode_problem(table)
-        for name, table in keys.tables("worlds").items()
-    }
+    problems = {}
+    for name, table in keys.tables("worlds").items():
+        problems[name] = read_episode_problem(table)
     tables = keys.tables("policies")
     policies = {}
     for world, problem in problems.items():

@@ -96,7 +96,9 @@ def _others(
     """A list of numbers, or of tables, that the other models have."""
     values = keys.get(name, default)
     if not isinstance(values, list) or any(not isinstance(v, kind) for v in values):
-        what = "tables with rewards and transitions" if kind is dict else "numbers"
+        what = "numbers"
+        if kind is dict:
+            what = "tables with rewards and transitions"
         raise InvalidInput(f"{name} must be a list of {what}; got {values!r:.60}")
     return values
 

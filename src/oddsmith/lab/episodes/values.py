@@ -58,13 +58,14 @@ def per_decision(log: EpisodeLog, target: object) -> Terms:
     earlier_weights = np.concatenate([ones, weights[:, :-1]], axis=1)
     missing = (earlier_weights * unsupported).sum(axis=1)
     least = log.drawn_odds.prod(axis=1).min()
+    bets = Bets(gain, loss, 0.0, 1.0)
     return Terms(
         name="per-decision",
         values=gain,
         missing=np.asarray(missing),
         weights=weights[:, -1],
         least=float(least),
-        bets=Bets(gain, loss, 0.0, 1.0),
+        bets=bets,
         extremes=partial(_extremes, weights),
     )
 

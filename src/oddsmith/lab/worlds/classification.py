@@ -78,7 +78,8 @@ class ClassificationWorld(World):
         """The number of each run's row at this step."""
         n_rows = len(self.X)
         epoch, place = divmod(step - 1, n_rows)
-        orders = _orders((self.seed, self.simulation, epoch), runs, n_rows)
+        seeds = (self.seed, self.simulation, epoch)
+        orders = _orders(seeds, runs, n_rows)
         return orders[:, place]
 
     def for_seed(self, seed: int) -> "ClassificationWorld":

@@ -52,7 +52,9 @@ def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
         arrays = read_arrays(path.read_bytes())
         x = arrays["X"]
         y = arrays["y"]
-        columns = arrays["columns"].tolist() if "columns" in arrays else ()
+        columns = ()
+        if "columns" in arrays:
+            columns = arrays["columns"].tolist()
     except NOT_NPZ as error:
         raise InvalidInput(
             f"data must be a file.npz with arrays X and y; {path}: {error}"

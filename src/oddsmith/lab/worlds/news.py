@@ -60,7 +60,7 @@ class _Shelf:
         return self.on_shelf[step - 1]
 
     def _next(self, world: "NewsWorld") -> tuple[int, ...]:
-        """The articles at the next step: those that live on, and new ones."""
+        """The articles at the next step: the surviving ones, and new ones."""
         survivors = []
         size = world.first
         if self.on_shelf:
@@ -88,14 +88,14 @@ class _Shelf:
 
 @dataclass(frozen=True, eq=False)
 class NewsWorld(World):
-    """Arms come with the call: at every step `low` to `high` articles, each of which
-    lives for `life` steps on average.
+    """Arms come with the call: at every step `low` to `high` articles. An article lives
+    for `life` steps on average.
 
     An article dies at every step with probability 1 / life; a Poisson number of new
     ones, `births` on average ((low + high) / (2 life) if None), is born, more where
     fewer than `low` are left, and none beyond `high`. The mean reward is logistic in
     the visitor's and the article's columns, in products of them, and in the article's
-    own popularity, normal with standard deviation `popularity` at birth, which fades to
+    own popularity, normal with standard deviation `popularity` at first, which fades to
     1/e of that in `life` steps and which no column shows. Columns of articles that are
     named in `hide` are part of the truth, and not shown either; where all are, arms are
     names alone. Every run has articles of its own; all have the same weights, those of
