@@ -83,7 +83,9 @@ def is_fallback(answer: ServedDecision | ServedSlate) -> bool:
 
 
 def _decisions(answer: ServedDecision | ServedSlate) -> list[ServedDecision]:
-    return answer.slots if isinstance(answer, ServedSlate) else [answer]
+    if isinstance(answer, ServedSlate):
+        return answer.slots
+    return [answer]
 
 
 def read_fallback(

@@ -99,7 +99,7 @@ def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> S
     """Tries until there is an answer, a refusal, or no time; a try has half of what is
     left.
 
-    Where `retries` says which is the last one, that has all of it.
+    If `retries` limits the tries, the last one has the rest of the time.
     """
     end = patience.clock() + patience.timeout
     pause = 0.0

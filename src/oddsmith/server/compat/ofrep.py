@@ -284,4 +284,6 @@ class Ofrep(Door):
     def token(self, headers: Headers) -> str:
         """The key in X-API-Key, or behind Bearer in Authorization."""
         key = dict(headers).get(b"x-api-key")
-        return bearer_token(headers) if key is None else key.decode("latin-1").strip()
+        if key is None:
+            return bearer_token(headers)
+        return key.decode("latin-1").strip()

@@ -96,7 +96,9 @@ class StoreView(ExperimentSetup):
         judge needs no models."""
         if isinstance(self.policy, _Bystander):
             return _no_change
-        return super().change if self.by_file else roster_change()
+        if self.by_file:
+            return super().change
+        return roster_change()
 
     def load_expert(self, name: str) -> None:
         """Load an expert that joins, where the view has models."""

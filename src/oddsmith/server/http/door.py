@@ -44,7 +44,9 @@ def bearer_token(headers: Headers) -> str:
     """The key behind Bearer in Authorization; empty where there is none."""
     authorization = dict(headers).get(b"authorization", b"").decode("latin-1")
     scheme, _, token = authorization.partition(" ")
-    return token if scheme.lower() == "bearer" else ""
+    if scheme.lower() == "bearer":
+        return token
+    return ""
 
 
 class Visit(NamedTuple):

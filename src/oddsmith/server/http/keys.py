@@ -123,7 +123,9 @@ class KeyRing:
         if not _TOKEN.fullmatch(token):
             return None
         key, end = self._ends.get(_digest(token), _NO_KEY)
-        return key if self._clock() < end else None
+        if self._clock() < end:
+            return key
+        return None
 
     def live(self) -> bool:
         """Whether there is a key that is in force."""

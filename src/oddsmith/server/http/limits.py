@@ -246,7 +246,9 @@ def foreign_header(method: str, headers: Mapping[bytes, bytes]) -> str:
         and headers.get(b"sec-fetch-mode") == b"navigate"
         and headers.get(b"sec-fetch-dest") == b"document"
     )
-    return "" if is_link else "Sec-Fetch-Site"
+    if is_link:
+        return ""
+    return "Sec-Fetch-Site"
 
 
 @lru_cache(maxsize=64)
@@ -292,7 +294,9 @@ async def _read_body(
         if len(whole) + len(part) > limit:
             return _too_large(limit)
         if not message.get("more_body", False):
-            return bytes(whole + part) if whole else part
+            if whole:
+                return bytes(whole + part)
+            return part
         whole += part
 
 
@@ -305,7 +309,9 @@ async def _unless_gone(
     tasks = (answer_task, gone_task)
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return answer_task.result() if answer_task.done() else None
+        if answer_task.done():
+            return answer_task.result()
+        return None
     finally:
         answer_task.cancel()
         gone_task.cancel()

@@ -39,7 +39,9 @@ class _TextLines(logging.Formatter):
         return f"{_time(record.created)} {record.levelname} {_words(self, record)}"
 
     def formatException(self, ei: _Exception) -> str:  # noqa: N802
-        return "" if ei[1] is None else place_of(ei[1], frames=_FRAMES)
+        if ei[1] is None:
+            return ""
+        return place_of(ei[1], frames=_FRAMES)
 
 
 class _JsonLines(_TextLines):

@@ -131,15 +131,21 @@ def words_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> str:
 def _length(schema: JsonSchema, least: str, most: str, unit: str) -> str:
     """The allowed length of a text or a list."""
     found = _range(schema.get(least), schema.get(most))
-    return f"{found} {unit}" if found else ""
+    if found:
+        return f"{found} {unit}"
+    return ""
 
 
 def _range(low: float | None, high: float | None) -> str:
     """The allowed numbers."""
     has_high = high is not None and high < _LARGEST_EXACT
     if low is None:
-        return f", at most {high:,}" if has_high else ""
-    return f", {low:,} to {high:,}" if has_high else f", at least {low:,}"
+        if has_high:
+            return f", at most {high:,}"
+        return ""
+    if has_high:
+        return f", {low:,} to {high:,}"
+    return f", at least {low:,}"
 
 
 def _dereference(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> JsonSchema:

@@ -157,7 +157,9 @@ class Decide(DecideEntry):
         """The number of decisions."""
         if self.slots is None:
             return 1
-        return self.slots if isinstance(self.slots, int) else len(self.slots)
+        if isinstance(self.slots, int):
+            return self.slots
+        return len(self.slots)
 
 
 class DecideBatch(_Body):

@@ -55,7 +55,9 @@ def seconds_of(name: str, text: str) -> float:
         if part is not None:
             total += float(part) * unit
     seconds = round(total, 7)
-    return -seconds if sign else seconds
+    if sign:
+        return -seconds
+    return seconds
 
 
 def time_span(seconds: float) -> str:
@@ -94,7 +96,9 @@ def iso(seconds: float) -> str:
         text += f"{days}D"
     if clock:
         text += f"T{clock}"
-    return text if days or clock else "PT0S"
+    if days or clock:
+        return text
+    return "PT0S"
 
 
 def _parts(seconds: float) -> tuple[int, int, int, float]:
@@ -187,7 +191,9 @@ def _retention(days: float | None) -> float:
     """The days after which contexts are erased; -1 for never."""
     if days is None:
         return -1
-    return int(days) if days == int(days) else days
+    if days == int(days):
+        return int(days)
+    return days
 
 
 def _exploration(experiment: Experiment) -> float:

@@ -161,7 +161,9 @@ class Personalizer(Door):
     def token(self, headers: Headers) -> str:
         """The key in Ocp-Apim-Subscription-Key, or behind Bearer in Authorization."""
         key = dict(headers).get(b"ocp-apim-subscription-key")
-        return key.decode("latin-1").strip() if key else bearer_token(headers)
+        if key:
+            return key.decode("latin-1").strip()
+        return bearer_token(headers)
 
 
 def _words(way: Way) -> tuple[str, ...]:

@@ -181,7 +181,9 @@ class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
 
 def text_of(id: Id) -> str:
     """An id as text; numbers are written as JSON has them."""
-    return id if isinstance(id, str) else str(id)
+    if isinstance(id, str):
+        return id
+    return str(id)
 
 
 def checked_id(what: str, given: Id) -> str:
@@ -199,10 +201,14 @@ def request_id(visit: Visit) -> str | None:
     """The id of the request, by which a repeated request is known; None where there is
     none that can be stored."""
     sent = visit.header(b"x-ms-client-request-id")
-    return sent if is_id(sent) else None
+    if is_id(sent):
+        return sent
+    return None
 
 
 def event_id(given: Id | None, visit: Visit) -> str | None:
     """The id of an event, or that of the request, so that a repeated request is no
     second event."""
-    return request_id(visit) if given is None else checked_id("eventId", given)
+    if given is None:
+        return request_id(visit)
+    return checked_id("eventId", given)

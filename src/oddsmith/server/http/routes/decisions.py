@@ -100,7 +100,9 @@ def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecis
 
 def _reward_in_units(experiment: Experiment, account: Account) -> float | None:
     """The reward of a decision in the caller's units; None until there is one."""
-    return None if isnan(account.value) else experiment.scale.value(account.value)
+    if isnan(account.value):
+        return None
+    return experiment.scale.value(account.value)
 
 
 def _counts(account: Account) -> Literal["reward", "default", "correction"] | None:
@@ -109,7 +111,9 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
         return None
     if account.correction is not None:
         return "correction"
-    return "reward" if account.parts else "default"
+    if account.parts:
+        return "reward"
+    return "default"
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
@@ -164,15 +168,21 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
 
 def _readable(value: object) -> Json:
     """A context, or features, as JSON; "erased" where they were erased."""
-    return "erased" if isinstance(value, Erased) else encode(value)
+    if isinstance(value, Erased):
+        return "erased"
+    return encode(value)
 
 
 def _features(decision: Decision, *, is_hidden: bool) -> Json:
     """The features of the offer; "erased" also where they would be hidden."""
     features: Any = decision.features
     if features is None or isinstance(features, Erased):
-        return None if features is None else "erased"
-    return None if is_hidden else encode(dict(features))
+        if features is None:
+            return None
+        return "erased"
+    if is_hidden:
+        return None
+    return encode(dict(features))
 
 
 def _event(experiment: Experiment, line: Line) -> dict[str, object]:
@@ -273,7 +283,9 @@ def _predict_again(
 
 
 def _number_or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    if np.isnan(value):
+        return None
+    return float(value)
 
 
 ROUTES = (

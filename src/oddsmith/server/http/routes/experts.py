@@ -164,7 +164,9 @@ def _other_weight(point: Point, names: list[str]) -> float | None:
     rest = [weight for name, weight in point.weights.items() if name not in names]
     if point.others is not None:
         rest.append(point.others)
-    return sum(rest) if rest else None
+    if rest:
+        return sum(rest)
+    return None
 
 
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:

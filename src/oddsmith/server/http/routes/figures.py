@@ -98,7 +98,9 @@ def _target_value(one: Value, scale: RewardScale) -> f.TargetValue:
     """A value in the caller's units."""
 
     def in_units(number: float | None) -> float | None:
-        return None if number is None else scale.value(number)
+        if number is None:
+            return None
+        return scale.value(number)
 
     return f.TargetValue(
         one.name,
