@@ -7,7 +7,7 @@ functions, from the same rows.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,38 +76,75 @@ def _no_bets() -> Any:
     return np.zeros((2, len(_control_mean_bets().rates)), np.int64)
 
 
+def _control_gains(weights: Array, reward: Array) -> Array:
+    """ln(1 + λ (x - c)) of bets on u r and on u (1 - r), (2, T, B)."""
+    bets = _control_mean_bets()
+    x = np.stack([weights * reward, weights * (1.0 - reward)])
+    gains: Array = np.log1p(bets.rates * (x[..., None] - bets.centres))
+    return gains
+
+
+@dataclass(slots=True)
+class _Mean:
+    """The sums of one policy in one metric: Σ w r, Σ w, and of a control the bets on
+    its mean."""
+
+    total: float = 0.0
+    weight: float = 0.0
+    bets: Any = field(default_factory=_no_bets)
+
+    @property
+    def value(self) -> float:
+        """Σ w r / Σ w."""
+        return self.total / self.weight
+
+    def add(self, weights: Array, reward: Array, sign: int) -> None:
+        """Add rows, or take them out."""
+        self.total += sign * float(weights @ reward)
+        self.weight += sign * float(weights.sum())
+
+    def bet(self, weights: Array, reward: Array, sign: int) -> None:
+        """Add what rows add to the bets."""
+        units = in_units(_control_gains(weights, reward)).sum(axis=1)
+        self.bets = self.bets + sign * units
+
+    def bounds(self, rows: int, level: float) -> Bounds:
+        """The interval of the mean over so many rows."""
+        bets = _control_mean_bets()
+        alpha = (1 - level) / 2
+        gains = of_units(self.bets) + rows * bets.rates * bets.centres
+        low, loss = (
+            float(running_bound(Sums(np.asarray(float(rows)), one, bets), alpha))
+            for one in gains
+        )
+        return Bounds(min(low, 1.0), max(1.0 - loss, 0.0))
+
+
 @dataclass(slots=True)
 class _Pair:
-    """The sums of one candidate and metric: paired bets, and Σ w r, Σ u r and the bets
-    on the control's mean."""
+    """The sums of one candidate and metric: paired bets and both means.
+
+    Bets on the control's mean, which all candidates share, are those of the policy's
+    pair.
+    """
 
     paired: PairedSums = field(default_factory=PairedSums)
-    target: float = 0.0
-    control: float = 0.0
-    target_weight: float = 0.0
-    control_weight: float = 0.0
-    control_bets: Any = field(default_factory=_no_bets)
+    target: _Mean = field(default_factory=_Mean)
+    control: _Mean = field(default_factory=_Mean)
 
     def copy(self) -> "_Pair":
         """The same sums, to go on from."""
         paired = PairedSums(self.paired.rows, self.paired.units)
-        return _Pair(
-            paired,
-            self.target,
-            self.control,
-            self.target_weight,
-            self.control_weight,
-            self.control_bets,
-        )
+        return _Pair(paired, replace(self.target), replace(self.control))
 
-    def add(self, rows: list[_Row]) -> None:
-        """Add rows, or take them out."""
+    def add(self, rows: list[_Row], *, bets: bool) -> None:
+        """Add rows, or take them out; with `bets`, those on the control's mean, too."""
         for sign in (1, -1):
             some = [row for row in rows if row.sign == sign]
             if some:
-                self._add(some, sign)
+                self._add(some, sign, bets=bets)
 
-    def _add(self, rows: list[_Row], sign: int) -> None:
+    def _add(self, rows: list[_Row], sign: int, *, bets: bool) -> None:
         by_width: dict[int, list[_Row]] = {}
         for row in rows:
             by_width.setdefault(len(row.odds), []).append(row)
@@ -121,9 +158,11 @@ class _Pair:
             self._add_pairs(pairs, sign)
             places = np.arange(len(some))
             drawn = np.maximum(odds[places, arm], LEAST_PROPENSITY)
-            self._add_means(
-                target[places, arm] / drawn, control[places, arm] / drawn, reward, sign
-            )
+            self.target.add(target[places, arm] / drawn, reward, sign)
+            own = control[places, arm] / drawn
+            self.control.add(own, reward, sign)
+            if bets:
+                self.control.bet(own, reward, sign)
 
     def _add_pairs(self, pairs: PairedRows, sign: int) -> None:
         units = row_units(pairs)
@@ -131,34 +170,27 @@ class _Pair:
             self.paired.rows + sign * len(pairs.apart), self.paired.units + sign * units
         )
 
-    def _add_means(
-        self, target: Array, control: Array, reward: Array, sign: int
-    ) -> None:
-        self.target += sign * float(target @ reward)
-        self.control += sign * float(control @ reward)
-        self.target_weight += sign * float(target.sum())
-        self.control_weight += sign * float(control.sum())
-        units = in_units(_control_gains(control, reward)).sum(axis=1)
-        self.control_bets = self.control_bets + sign * units
-
-    def compare(self, metric: Metric, candidate: str, level: float) -> Comparison:
-        """The comparison at this level, for all looks."""
+    def compare(
+        self, metric: Metric, candidate: str, level: float, mean: _Mean
+    ) -> Comparison:
+        """The comparison at this level, for all looks; `mean` has the bets on the
+        control's mean."""
         nothing = Effect(float("nan"), float("nan"), float("nan"))
         rows = self.paired.rows
         none = Comparison(metric, candidate, rows, np.nan, np.nan, nothing, nothing)
         if rows < 2:
             return none._replace(refused="fewer than 2 decisions have an amount")
-        if self.target_weight <= 0 or self.control_weight <= 0:
+        if self.target.weight <= 0 or self.control.weight <= 0:
             return none._replace(refused="no decision could have been of both sides")
         width = metric.top - metric.low
-        target = self.target / self.target_weight
-        control = self.control / self.control_weight
+        target = self.target.value
+        control = self.control.value
         difference_level, control_level = split_level(level)
         low, high = self.paired.bounds(difference_level)
         change = min(max(target - control, low), high)
         difference = Effect(change, low, high).times(width)
-        mean = self._control_interval(control_level)
-        bounds = Bounds(metric.low + mean.low * width, metric.low + mean.high * width)
+        own = mean.bounds(rows, control_level)
+        bounds = Bounds(metric.low + own.low * width, metric.low + own.high * width)
         lift = lift_bounds(Bounds(difference.low, difference.high), bounds)
         lowest = max(lift.low, -1.0) if metric.low >= 0 else lift.low
         value = metric.value(target)
@@ -172,25 +204,6 @@ class _Pair:
             difference=difference,
             lift=Effect(ratio, lowest, lift.high),
         )
-
-    def _control_interval(self, level: float) -> Bounds:
-        bets = _control_mean_bets()
-        rows = float(self.paired.rows)
-        alpha = (1 - level) / 2
-        sums = of_units(self.control_bets) + rows * bets.rates * bets.centres
-        low, loss = (
-            float(running_bound(Sums(np.asarray(rows), gains, bets), alpha))
-            for gains in sums
-        )
-        return Bounds(min(low, 1.0), max(1.0 - loss, 0.0))
-
-
-def _control_gains(weights: Array, reward: Array) -> Array:
-    """ln(1 + λ (x - c)) of bets on u r and on u (1 - r), (2, T, B)."""
-    bets = _control_mean_bets()
-    x = np.stack([weights * reward, weights * (1.0 - reward)])
-    gains: Array = np.log1p(bets.rates * (x[..., None] - bets.centres))
-    return gains
 
 
 @dataclass(slots=True)
@@ -251,7 +264,8 @@ class Differences:
         now = self.copy()
         now._settle()
         for (name, candidate), pair in now.pairs.items():
-            yield pair.compare(now.metrics[name], candidate, level)
+            mean = now.pairs[name, POLICY].control
+            yield pair.compare(now.metrics[name], candidate, level, mean)
 
     def _take(
         self,
@@ -313,7 +327,8 @@ class Differences:
         """Add the rows that wait."""
         for key, rows in self.waiting.items():
             if rows:
-                self.pairs.setdefault(key, _Pair()).add(rows)
+                pair = self.pairs.setdefault(key, _Pair())
+                pair.add(rows, bets=key[1] == POLICY)
         self.waiting = {}
 
     def to_json(self) -> dict[str, Any]:
@@ -324,12 +339,10 @@ class Differences:
             [
                 *key,
                 pair.paired.rows,
-                pair.target,
-                pair.control,
-                pair.target_weight,
-                pair.control_weight,
+                [pair.target.total, pair.target.weight],
+                [pair.control.total, pair.control.weight],
                 pack_units(pair.paired.units.ravel()),
-                pack_units(pair.control_bets.ravel()),
+                pack_units(pair.control.bets.ravel()),
             ]
             for key, pair in now.pairs.items()
         ]
@@ -344,13 +357,13 @@ class Differences:
     def from_json(cls, given: Mapping[str, Any]) -> "Differences":
         """What `to_json` gave."""
         read = cls.of(given["metrics"])
-        for name, candidate, rows, target, control, w, u, paired, bets in given[
-            "pairs"
-        ]:
+        for name, candidate, rows, target, control, paired, bets in given["pairs"]:
             units = unpack_units(paired).reshape(PairedSums().units.shape)
             control_bets = unpack_units(bets).reshape(_no_bets().shape)
             read.pairs[name, candidate] = _Pair(
-                PairedSums(rows, units), target, control, w, u, control_bets
+                PairedSums(rows, units),
+                _Mean(target[0], target[1]),
+                _Mean(control[0], control[1], control_bets),
             )
         for name, group, share, totals in given["units"]:
             read.units[name] = _Unit(group, share, dict(totals))
