@@ -73,6 +73,7 @@ BY_HAND = (
     "late_rules",
     "model_study",
     "proofs",
+    "rare_clicks",
     "refusals",
     "scales",
     "stores",

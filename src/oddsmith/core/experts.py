@@ -149,6 +149,10 @@ class Experts:
         """The state after the last row of the log, before live rewards."""
         return state
 
+    def follows_log(self, state: State) -> Bools:
+        """Which experts (N,) vote with the logging policy where a log says little."""
+        return np.zeros(len(self.names), dtype=np.bool_)
+
     def prediction_bounds(self, state: State) -> Array | None:
         """The least and the largest prediction (N, 2) that the bank clips each expert
         to, ±inf where there is no clip; None if it clips none."""

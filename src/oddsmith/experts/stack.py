@@ -81,6 +81,10 @@ class StackedExperts(Experts):
         pairs = zip(self.banks, state, strict=True)
         return tuple(bank.end_log(own) for bank, own in pairs)
 
+    def follows_log(self, state: State) -> Bools:
+        pairs = zip(self.banks, state, strict=True)
+        return np.concatenate([bank.follows_log(own) for bank, own in pairs])
+
     def prediction_bounds(self, state: State) -> Array | None:
         parts = list[Array]()
         is_bounded = False

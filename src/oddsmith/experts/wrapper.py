@@ -5,7 +5,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from oddsmith.core.arrays import Array, Real
+from oddsmith.core.arrays import Array, Bools, Real
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.experts import Experts
 
@@ -49,6 +49,9 @@ class Wrapper(Experts):
 
     def end_log(self, state: State) -> State:
         return self.experts.end_log(state)
+
+    def follows_log(self, state: State) -> Bools:
+        return self.experts.follows_log(state)
 
     def prediction_bounds(self, state: State) -> Array | None:
         return self.experts.prediction_bounds(state)

@@ -39,6 +39,7 @@ AVERAGE = "average"
 _AVERAGE_ETA = 0.25
 _LARGEST_WEIGHT = 20.0  # of a reward in the estimated values
 _LARGEST_DEFICIT = 12.0  # nats
+_SHARE_AFTER_LOG = 0.9  # of experts that vote with the logging policy
 _LEAST = 1e-6  # the average's prediction is kept this far from 0 and 1
 
 
@@ -174,6 +175,22 @@ class CalibratedMixture(ByAdvice, OverExperts):
             calibration=first_calibration((*shape, n)),
             experts=self.experts.init(shape),
         )
+
+    def begin_log(self, state: MixtureState) -> MixtureState:
+        """Experts that vote with the logging policy begin with most of the weight, so
+        that models have to show in the log that they are better."""
+        state = super().begin_log(state)
+        if not self.experts.learns:
+            return state
+        follows = self.experts.follows_log(state.experts)
+        share = float(self.prior[follows].sum()) * (1 - self.average)
+        if not 0 < share < _SHARE_AFTER_LOG or not self.eta:
+            return state
+        wanted = np.log(_SHARE_AFTER_LOG / (1 - _SHARE_AFTER_LOG))
+        nats = wanted - np.log(share / (1 - share))
+        losses = state.losses.copy()
+        losses[..., :-1][..., follows] -= nats / self.eta
+        return self._bounded(state._replace(losses=losses))
 
     def with_arms(
         self, state: MixtureState, arms: Sequence[str]

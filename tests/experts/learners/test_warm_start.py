@@ -229,3 +229,31 @@ def test_arms_of_the_call() -> None:
     new = {"new 1": {"topic": "phone"}, "new 2": {"topic": "desktop"}}
     offer = od.Offer({"device": "desktop"}, tuple(new), new)
     assert policy.odds(state, offer).propensities[1] > 0.9
+
+
+def test_models_that_choose_badly_do_not_outvote_a_good_log() -> None:
+    """Beside models, the learners that vote with the logging policy begin in front."""
+    models = od.FunctionExperts(
+        {
+            "one arm": lambda context: np.array([0.07, 0.06]),
+            "also": lambda context: np.array([0.2, 0.1]),
+        },
+        arms=ARMS,
+    )
+    policy = od.auto(models=models, size="small")
+    fit = od.fit_log(policy, log_of(1_000, 0.98, seed=9))
+    logged = float(np.mean(TRUTH @ [[0.98, 0.02], [0.02, 0.98]] * np.eye(2)) * 2)
+    assert value_of(policy, fit.state) > 0.97 * logged
+
+
+def test_a_model_that_is_right_leads_after_a_log_that_shows_it() -> None:
+    models = od.FunctionExperts(
+        {
+            "right": lambda context: TRUTH[DEVICES.index(context["device"])],
+            "wrong": lambda context: TRUTH[1 - DEVICES.index(context["device"])],
+        },
+        arms=ARMS,
+    )
+    policy = od.auto(models=models, size="small")
+    fit = od.fit_log(policy, log_of(2_000, 0.5, seed=10))
+    assert value_of(policy, fit.state) > 0.095

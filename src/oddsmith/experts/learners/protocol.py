@@ -242,6 +242,9 @@ class LearnerBank(Experts):
         live = warm_start._replace(is_live=np.ones((), np.int64))
         return state._replace(warm_start=live)
 
+    def follows_log(self, state: State) -> Bools:
+        return np.full(len(self.names), state.warm_start.is_active)
+
     def compare_votes(
         self, state: State, decision: Decision, reward: Real
     ) -> WarmStart:
