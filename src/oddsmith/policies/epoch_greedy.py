@@ -68,8 +68,10 @@ class EpochGreedy(OverExperts):
         return not self.experts.learns
 
     def init(self, shape: tuple[int, ...] = ()) -> EpochState:
-        values = np.zeros((*shape, len(self.experts.names)))
-        return EpochState(values, 0, self.experts.init(shape))
+        n_experts = len(self.experts.names)
+        values = np.zeros((*shape, n_experts))
+        own = self.experts.init(shape)
+        return EpochState(values, 0, own)
 
     def explores_at(self, step: int | Ints, n_arms: int) -> Bools:
         """Whether this step (or each of these steps) is one of the uniform ones."""

@@ -52,7 +52,8 @@ class EXP4P(OverBallots):
     def smallest(self, n_arms: int | Ints) -> Real:
         """Return the least probability of every eligible arm; 0 for one expert
         alone."""
-        rate = log(len(self.prior)) / (n_arms * self.steps)
+        log_n = log(len(self.prior))
+        rate = log_n / (n_arms * self.steps)
         return np.minimum(1 / n_arms, np.sqrt(rate))
 
     def exploration(self, n_arms: int | Ints) -> Real:
@@ -63,8 +64,9 @@ class EXP4P(OverBallots):
 
     def complete(self, odds: Odds) -> Odds:
         """The odds with each expert's Σ_b ξ(b)/Pr(b) as bonus."""
-        safe = np.where(odds.propensities > 0, odds.propensities, 1.0)
-        over_odds = np.asarray(odds.advice) / safe[..., None, :]
+        odds_drawn = odds.propensities
+        safe = np.where(odds_drawn > 0, odds_drawn, 1.0)[..., None, :]
+        over_odds = np.asarray(odds.advice) / safe
         return odds._replace(bonus=over_odds.sum(axis=-1))
 
     def update(

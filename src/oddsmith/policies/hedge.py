@@ -274,13 +274,15 @@ class Hedged(ByAdvice, PolicyWrapper):
         return _add(state, lost.sum(axis=0), gap.sum(axis=0), choices, current)
 
     def merge(self, *states: HedgedState) -> HedgedState:
-        """Return one state for the separate rewards of these, each of which started at
-        the prior."""
-        current = self.policy.merge(*(state.current for state in states))
+        """Return one state for the rewards of several states that started at the
+        prior."""
+        inner = [state.current for state in states]
+        current = self.policy.merge(*inner)
         lost = np.asarray(sum(state.lost for state in states))
-        price = np.asarray(sum(state.price for state in states))
+        prices = np.asarray(sum(state.price for state in states))
         choices = np.asarray(sum(state.choices for state in states))
-        return HedgedState(lost, price - (len(states) - 1), choices, current)
+        price = prices - (len(states) - 1)
+        return HedgedState(lost, price, choices, current)
 
     def charges(self, decision: Decision, reward: Real) -> tuple[Array, Array]:
         """Return the loss of each member by a reward (…, N + 1), and the mixability gap
@@ -315,12 +317,14 @@ class Hedged(ByAdvice, PolicyWrapper):
         """Whether the best predictor has the best policy, of a state without batch
         axes."""
         predictor = int(state.current.log_weights.argmax())
+        names = list(self.policy.experts.names)
+        present = self.policy.prior > 0
         return choices_of(
             state.choices,
             state.learnt,
-            names=list(self.policy.experts.names),
+            names=names,
             predictor=predictor,
-            present=self.policy.prior > 0,
+            present=present,
         )
 
     def members(self, state: HedgedState) -> Array:
@@ -452,10 +456,13 @@ def _add(
 ) -> HedgedState:
     """Return the state with these increments, and the new state of GTS."""
     price = np.asarray(state.price + gap)
-    return HedgedState(state.lost + lost, price, state.choices + choices, current)
+    all_lost = state.lost + lost
+    all_choices = state.choices + choices
+    return HedgedState(all_lost, price, all_choices, current)
 
 
 def _join(first: Any, second: Array, lead: tuple[int, ...], axis: int = -1) -> Array:
     """Return two arrays side by side along an axis, both with the batch axes `lead`."""
-    wide = [np.broadcast_to(one, lead + one.shape[axis:]) for one in (first, second)]
-    return np.concatenate(wide, axis=axis)
+    first = np.broadcast_to(first, lead + first.shape[axis:])
+    second = np.broadcast_to(second, lead + second.shape[axis:])
+    return np.concatenate([first, second], axis=axis)

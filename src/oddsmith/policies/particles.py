@@ -215,7 +215,8 @@ class ParticleThompsonSampling(Policy):
         """The names of the d features, and mean and standard deviation (…, 1, d) of
         their weights."""
         mean, covariance = self.moments(state)
-        sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+        variances = np.diagonal(covariance, axis1=-2, axis2=-1)
+        sd = np.sqrt(variances)
         names = feature_names(self.dim, self.schema, self.arm_schema)
         return names, mean[..., None, :], sd[..., None, :]
 
@@ -316,17 +317,15 @@ class ParticleThompsonSampling(Policy):
 
     def _target(self, state: ParticleState, row: tuple[Any, ...]) -> Target:
         """Return the posterior density of one row of a batch."""
-        phi = state.phi[row][: state.filled]
-        rewards = state.rewards[row][: state.filled]
+        filled = slice(state.filled)
+        phi = state.phi[row][filled]
+        rewards = state.rewards[row][filled]
+        mean = state.mean[row]
+        precision = state.precision[row]
         complete = _is_complete(phi)
-        return Target(
-            self.family,
-            state.mean[row],
-            state.precision[row],
-            phi=np.where(complete[:, None], phi, 0.0),
-            rewards=rewards,
-            weight=np.where(complete, self.eta, 0.0),
-        )
+        features = np.where(complete[:, None], phi, 0.0)
+        weight = np.where(complete, self.eta, 0.0)
+        return Target(self.family, mean, precision, features, rewards, weight)
 
     def _move(
         self,

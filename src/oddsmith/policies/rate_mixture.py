@@ -140,8 +140,10 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
 
     def rate_weights(self, state: RateState) -> Array:
         """Return the weight v (…, E) of each rate."""
-        beyond = state.totals - state.totals.min(axis=-1, keepdims=True)
-        return weights.posterior(-self._scale(state) * beyond)
+        least = state.totals.min(axis=-1, keepdims=True)
+        beyond = state.totals - least
+        scale = self._scale(state)
+        return weights.posterior(-scale * beyond)
 
     def posterior(self, state: RateState) -> Array:  # type: ignore[override]
         """The weight (…, N) of each expert, over all rates."""

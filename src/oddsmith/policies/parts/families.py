@@ -130,10 +130,12 @@ class LinearFamily(Family):
     def total(
         self, theta: Array, phi: Array, rewards: Array, weight: Array
     ) -> tuple[Array, Array]:
-        excess = phi @ theta.swapaxes(-1, -2) - rewards[..., None]
+        scores = phi @ theta.swapaxes(-1, -2)
+        excess = scores - rewards[..., None]
         loss = np.vecmat(weight, excess**2)
         weighted = excess * weight[..., None]
-        return loss, 2 * weighted.swapaxes(-1, -2) @ phi
+        gradient = 2 * weighted.swapaxes(-1, -2) @ phi
+        return loss, gradient
 
 
 def _sigmoid(scores: Array) -> tuple[Array, Array]:

@@ -82,11 +82,12 @@ class Limits:
     @property
     def reach_all(self) -> bool:
         """Whether floors leave room for every arm that has none."""
-        full = _by_group(self.members, self.low) >= self.at_most
+        in_groups = _by_group(self.members, self.low)
+        full = in_groups >= self.at_most
         in_full_group = (self.members & full[..., None]).any(axis=-2)
-        open_to = (self.high > 0) & ~in_full_group & (sums(self.low) < 1)
-        reached = open_to | (self.low > 0) | ~self.eligible
-        return bool(reached.all())
+        has_room = (self.high > 0) & (sums(self.low) < 1)
+        reached = (self.low > 0) | (has_room & ~in_full_group)
+        return bool((reached | ~self.eligible).all())
 
     def restrict(self, eligible: Bools) -> "Limits":
         """The bounds over these arms (…, K) alone.

@@ -200,10 +200,11 @@ class OverFeatures(Policy):
         (B,) and Σφ (B, d), flat over batch axes."""
         place, phi = self.place(decision, state.mean)
         n = len(phi)
-        mean = state.mean.reshape(n, -1, self.dim)[place]
-        covariance = state.covariance.reshape(n, -1, self.dim, self.dim)[place]
-        spread = (covariance @ phi[..., None])[..., 0]
-        return place, phi, (mean * phi).sum(axis=-1), spread
+        means = state.mean.reshape(n, -1, self.dim)
+        covariances = state.covariance.reshape(n, -1, self.dim, self.dim)
+        mean = (means[place] * phi).sum(axis=-1)
+        spread = (covariances[place] @ phi[..., None])[..., 0]
+        return place, phi, mean, spread
 
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
         """Return the place of the drawn arm's belief in a state whose means are (B, G,
@@ -255,6 +256,8 @@ class OverFeatures(Policy):
         """Add one row to the drawn arm's regression, in place (Sherman and
         Morrison)."""
         place, phi, mean, spread = self.drawn_belief(state, decision)
-        shrink = 1 / (noise + (phi * spread).sum(axis=-1))
-        step = (np.asarray(reward).reshape(-1) - mean) * shrink
+        variance = (phi * spread).sum(axis=-1)
+        shrink = 1 / (noise + variance)
+        rewards = np.asarray(reward).reshape(-1)
+        step = (rewards - mean) * shrink
         return self.move(state, place, step, shrink, spread)
