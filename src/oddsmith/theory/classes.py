@@ -166,9 +166,13 @@ def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCov
     cells = whole("n_arms", n_arms) * 1.0
     whole("dim", dim)
     number("constant", constant, low=0, high=inf)
-    return lambda radius: (
-        cells * max(ceil(constant / radius), 1) ** dim * log(ceil(1 / radius))
-    )
+
+    def log_cover(radius: float) -> float:
+        pieces = max(ceil(constant / radius), 1)
+        levels = ceil(1 / radius)
+        return cells * pieces**dim * log(levels)
+
+    return log_cover
 
 
 def ball_log_cover(*, dim: int, norm: float) -> LogCover:

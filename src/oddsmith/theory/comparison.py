@@ -105,25 +105,18 @@ def _right(n_arms: int, steps: float, prior: float, entropy: float) -> list[Prom
     """One expert is right, whichever, and contexts are anything."""
     size: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
     tuned = regret_bound("log", **size)
+    paper = regret_bound("square", constants="paper", **size)
+    unexplored = regret_bound("log", gamma=0.0, **size)
+    thompson = thompson_bound(entropy=entropy, **size)
+    feel_good = feelgood_bound("log", **size)
+    squarecb = squarecb_bound(**size)
     proved = {
-        "GTS, tuned gamma, the paper's constants": (
-            regret_bound("square", constants="paper", **size),
-            "5.374 (K L)^(1/3) T^(2/3)",
-        ),
+        "GTS, tuned gamma, the paper's constants": (paper, "5.374 (K L)^(1/3) T^(2/3)"),
         "GTS, tuned gamma": (tuned, "2.381 ((K-1) L)^(1/3) T^(2/3)"),
-        "GTS, gamma 0": (
-            regret_bound("log", gamma=0.0, **size),
-            "sqrt(2T) (sqrt((K-1) L) + sqrt((1-p)/p))",
-        ),
-        "Thompson sampling, fixed truth": (
-            thompson_bound(entropy=entropy, **size),
-            "sqrt(K H T/2) / p",
-        ),
-        "Feel-Good Thompson sampling": (
-            feelgood_bound("log", **size),
-            "2 sqrt((K + 1/4) T L)",
-        ),
-        "SquareCB": (squarecb_bound(**size), "sqrt((K-1) T L)"),
+        "GTS, gamma 0": (unexplored, "sqrt(2T) (sqrt((K-1) L) + sqrt((1-p)/p))"),
+        "Thompson sampling, fixed truth": (thompson, "sqrt(K H T/2) / p"),
+        "Feel-Good Thompson sampling": (feel_good, "2 sqrt((K + 1/4) T L)"),
+        "SquareCB": (squarecb, "sqrt((K-1) T L)"),
     }
     rows = []
     for name, (bound, formula) in proved.items():
@@ -141,11 +134,13 @@ def _others(
     thompson = thompson_bound(entropy=entropy, n_arms=n_arms, steps=steps)
     elimination = regressor_elimination_bound(confidence=confidence, **size)
     iid = _IID.format(confidence=confidence)
+    exp4 = exp4_bound(**size)
+    hedged = hedged_bound(**size)
     found = [
         ("Thompson sampling, right prior", thompson, "sqrt(K H T/2)", _DRAWN),
         ("Regressor elimination", elimination, "8.345 sqrt(K T ln(N/delta))", iid),
-        ("EXP4", exp4_bound(**size), "sqrt(2 K T ln N)", _WRONG),
-        ("Hedged GTS", hedged_bound(**size), "2 sqrt(1/4 + K T ln 2N)", _WRONG),
+        ("EXP4", exp4, "sqrt(2 K T ln N)", _WRONG),
+        ("Hedged GTS", hedged, "2 sqrt(1/4 + K T ln 2N)", _WRONG),
     ]
     promises = []
     for name, bound, formula, applies in found:
