@@ -222,23 +222,10 @@ def test_times_of_numpy_and_pandas_go_through_json() -> None:
     )
 
 
-def test_an_agent_says_what_was_meant() -> None:
+def test_an_agent_needs_a_seed() -> None:
     policy = od.auto(["a", "b"])
     with pytest.raises(
         od.InvalidInput,
         match=r"seed must be given: choose any whole number, seed=7 say",
     ):
         od.Agent(policy)
-    agent = od.Agent(policy, seed=7)
-    for name, meant in {
-        "predict": "decide or best",
-        "fit": "learn",
-        "lern": "learn",
-        "decied": "decide",
-    }.items():
-        with pytest.raises(
-            AttributeError, match=rf"has no '{name}'; did you mean {meant}\?"
-        ):
-            getattr(agent, name)
-    with pytest.raises(AttributeError, match=r"an Agent has no 'zzz'\. It has"):
-        _ = agent.zzz

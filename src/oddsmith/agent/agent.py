@@ -20,7 +20,7 @@ from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_r
 from oddsmith.core.draw import Uniforms, draw
 from oddsmith.core.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.core.explanation import ArmExplanation, Explanation
-from oddsmith.core.names import Arms, arm_names, hint
+from oddsmith.core.names import Arms, arm_names
 from oddsmith.core.policy import Policy, check_policy, fold
 from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.experts.guard.guard import Guarded
@@ -37,19 +37,6 @@ from oddsmith.policies.roster import (
 )
 
 __all__ = ["Agent"]
-
-_VERBS = {  # what other libraries call it
-    **dict.fromkeys(
-        ("predict", "act", "choose", "select_arm", "recommend", "pull", "select"),
-        "decide or best",
-    ),
-    **dict.fromkeys(("sample", "draw", "step", "get_action", "predict_one"), "decide"),
-    **dict.fromkeys(
-        ("fit", "partial_fit", "update", "observe", "reward", "train", "learn_one"),
-        "learn",
-    ),
-    **dict.fromkeys(("predict_proba", "predict_expectations", "score"), "explain"),
-}
 
 
 class Agent:
@@ -140,20 +127,6 @@ class Agent:
         return (
             f"Agent({type(self.policy).__name__}, seed={self.seed}, arms={self.arms}, "
             f"{self._steps} decisions)"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        """Reached for what an agent does not have: says what may have been meant."""
-        verbs = [verb for verb in vars(Agent) if not verb.startswith("_")]
-        meant = (
-            f"; did you mean {_VERBS[name]}?"
-            if name in _VERBS
-            else hint(name, verbs) or "."
-        )
-        raise AttributeError(
-            f"an Agent has no {name!r}{meant} It has {', '.join(verbs)}",
-            name=name,
-            obj=self,
         )
 
     @property
