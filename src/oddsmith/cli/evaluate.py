@@ -17,7 +17,7 @@ from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import State
 from oddsmith.core.errors import InvalidInput, MissingExtra
-from oddsmith.core.names import hint
+from oddsmith.core.names import check_choice, hint
 from oddsmith.files import state as saving
 from oddsmith.files.policy import PolicyFile, read_policy
 from oddsmith.logs.table import Log
@@ -393,11 +393,7 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
 
 def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None:
     """A cross-fitted reward model's, where one is wanted and scikit-learn is there."""
-    if asked.model not in _MODELS:
-        raise InvalidInput(
-            f"model must be one of {', '.join(_MODELS)}; got {asked.model!r}"
-            f"{hint(asked.model, _MODELS)}"
-        )
+    check_choice("model", asked.model, _MODELS)
     if asked.model == "none":
         return None
     log = question.log

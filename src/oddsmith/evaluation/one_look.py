@@ -18,6 +18,7 @@ from scipy import stats
 
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import check_choice
 
 __all__ = [
     "Effect",
@@ -141,10 +142,7 @@ def mean_lift(
     method; on `linear` that of the ratio. Both need a control above 0, and `log` a
     target above 0; otherwise the ends are NaN.
     """
-    if scale not in LIFT_SCALES:
-        raise InvalidInput(
-            f"lift must be one of {', '.join(LIFT_SCALES)}; got {scale!r}"
-        )
+    check_choice("lift", scale, LIFT_SCALES)
     nan = float("nan")
     if control.value <= 0:
         return Effect(nan, nan, nan)

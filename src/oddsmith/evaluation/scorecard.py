@@ -10,7 +10,7 @@ import numpy as np
 from oddsmith.contexts.metrics import REWARD, Metric
 from oddsmith.core.arrays import Array, Bools, Ints, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.core.names import hint
+from oddsmith.core.names import check_choice, hint
 from oddsmith.evaluation.diagnostics import broken_rules, check_rules, diagnose
 from oddsmith.evaluation.estimators import ips
 from oddsmith.evaluation.lift import lift_bounds, split_level
@@ -268,11 +268,7 @@ def score_metrics(
     ('better', True)
     """
     number("level", level, low=0, high=1, open_low=True, open_high=True)
-    if interval not in SCORE_INTERVALS:
-        raise InvalidInput(
-            f"interval must be one of {', '.join(SCORE_INTERVALS)}; got {interval!r}"
-            f"{hint(str(interval), SCORE_INTERVALS)}"
-        )
+    check_choice("interval", interval, SCORE_INTERVALS)
     if not targets or not metrics:
         raise InvalidInput(
             "a scorecard needs a target and a metric; got "

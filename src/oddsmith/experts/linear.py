@@ -13,7 +13,7 @@ from oddsmith.core.arrays import Array, Bools, Real, finite, row_products
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import AdviceAndOdds, Experts, refuse_offer
-from oddsmith.core.names import check_names, expert_names
+from oddsmith.core.names import check_choice, check_names, expert_names
 from oddsmith.core.offer import AnyOffer
 from oddsmith.experts.covers import Cover
 
@@ -59,10 +59,7 @@ class LinearExperts(Experts):
                 "weights must have shape (N, d), or (N, K, d) for weights per arm; "
                 f"got {checked.shape}"
             )
-        if self.link not in _LINKS:
-            raise InvalidInput(
-                f"link must be one of {', '.join(_LINKS)}; got {self.link!r}"
-            )
+        check_choice("link", self.link, _LINKS)
         dtype = np.float32 if is_single else np.float64
         checked = checked.astype(dtype)
         names = expert_names(self.names, len(checked))

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from oddsmith.core import kernels
 from oddsmith.core.arrays import whole
-from oddsmith.core.errors import InvalidInput, import_extra
-from oddsmith.core.names import hint
+from oddsmith.core.errors import import_extra
+from oddsmith.core.names import check_choice
 
 __all__ = ["ENGINES", "each"]
 
@@ -49,11 +49,7 @@ def each(
     >>> sorted(each(abs, [-2, 3], engine="serial"))
     [(0, 2), (1, 3)]
     """
-    if engine not in ENGINES:
-        raise InvalidInput(
-            f"engine must be one of {', '.join(ENGINES)}; got {engine!r}"
-            f"{hint(engine, ENGINES)}"
-        )
+    check_choice("engine", engine, ENGINES)
     if workers is not None:
         whole("workers", workers)
     _require(engine)

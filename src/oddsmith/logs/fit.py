@@ -12,7 +12,7 @@ import numpy as np
 
 from oddsmith.core.decision import State
 from oddsmith.core.errors import InvalidInput, OrderMatters
-from oddsmith.core.names import hint
+from oddsmith.core.names import check_choice
 from oddsmith.core.policy import Policy, check_policy, fold
 from oddsmith.logs import parquet
 from oddsmith.logs.advice import (
@@ -173,11 +173,7 @@ def fit_log(
     (array([0.2, 0.8]), 1, 1)
     """
     check_policy(policy)
-    if engine not in ENGINES:
-        raise InvalidInput(
-            f"engine must be one of {', '.join(ENGINES)}; got {engine!r}"
-            f"{hint(engine, ENGINES)}"
-        )
+    check_choice("engine", engine, ENGINES)
     reading = reader or LogReader()
     sources = reading.sources(paths, "paths")
     if engine == "serial":

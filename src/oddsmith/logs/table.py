@@ -12,7 +12,7 @@ from oddsmith.core.contexts import is_table, join_batches, take_rows
 from oddsmith.core.contexts import rows as contexts_of
 from oddsmith.core.decision import Context, Decision, State, align_columns
 from oddsmith.core.errors import InvalidInput, NoSuchRow
-from oddsmith.core.names import check_names
+from oddsmith.core.names import check_choice, check_names
 from oddsmith.core.policy import Policy
 from oddsmith.logs import offers, slates
 from oddsmith.logs.knowledge import (
@@ -330,8 +330,7 @@ class Log:
         Traceback (most recent call last):
         oddsmith.core.errors.InvalidInput: importance weights (ips, snips, dr) need ...
         """
-        if use not in USES:
-            raise InvalidInput(f"use must be one of {', '.join(USES)}; got {use!r}")
+        check_choice("use", use, USES)
         what, kinds = USES[use]
         if self.kind not in kinds:
             own, others = (

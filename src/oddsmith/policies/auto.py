@@ -10,7 +10,7 @@ from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, check_bank
-from oddsmith.core.names import check_names
+from oddsmith.core.names import check_choice, check_names
 from oddsmith.experts.learners import (
     Forest,
     Learner,
@@ -115,8 +115,7 @@ def auto(
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities
     array([0.5, 0.5])
     """
-    if not isinstance(size, str) or size not in SIZES:
-        raise InvalidInput(f"size must be one of {', '.join(SIZES)}; got {size!r}")
+    check_choice("size", size, SIZES)
     for given in (schema, arm_schema):
         if given is not None and not isinstance(given, Schema):
             raise InvalidInput(f"schema must be a Schema; got {type(given).__name__}")

@@ -9,7 +9,6 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Real, number
 from oddsmith.core.decision import Context, Decision, Odds, Step
-from oddsmith.core.errors import InvalidInput
 from oddsmith.core.expert_policy import (
     ExpertState,
     MultiplicativeWeights,
@@ -18,6 +17,7 @@ from oddsmith.core.expert_policy import (
 )
 from oddsmith.core.experts import checked_predictions
 from oddsmith.core.losses import Loss, domain, log_loss, square_loss
+from oddsmith.core.names import check_choice
 
 __all__ = ["ORACLES", "Oracle", "OverOracle", "mixture", "predicted", "vovk"]
 
@@ -40,10 +40,7 @@ class OverOracle(MultiplicativeWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.oracle, str) or self.oracle not in ORACLES:
-            raise InvalidInput(
-                f"oracle must be one of {', '.join(ORACLES)}; got {self.oracle!r}"
-            )
+        check_choice("oracle", self.oracle, ORACLES)
         number("sharpness", self.sharpness, low=0, high=np.inf)
 
     @property
