@@ -170,7 +170,8 @@ def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCov
     def log_cover(radius: float) -> float:
         pieces = max(ceil(constant / radius), 1)
         levels = ceil(1 / radius)
-        return cells * pieces**dim * log(levels)
+        size: float = cells * pieces**dim * log(levels)
+        return size
 
     return log_cover
 
