@@ -275,7 +275,7 @@ def test_a_correction_after_erasing_gives_what_a_restart_would(
             served.state()
         erasing = served.portal.start_task_soon(experiment._erase, 350.0)
         wait(lambda: isinstance(experiment.store.decisions([7])[0].context, Erased))
-        wait(lambda: not forgets or not experiment.follower._ladder._kept)
+        wait(lambda: not forgets or not experiment.follower._ladder._states)
         erasing.cancel()
         monkeypatch.setattr(experiment.follower, "save", nothing)
         served.post("correct", {"id": "h", "reward": 0, "key": "k"})

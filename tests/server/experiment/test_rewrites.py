@@ -78,7 +78,7 @@ def test_a_ladder_keeps_few_states_and_gives_the_newest_that_is_early_enough() -
         ladder.keep(
             FoldState(judge.init()._replace(learnt=position), position, judge), 500
         )
-    assert len(ladder._kept) < 25
+    assert len(ladder._states) < 25
     newest = ladder.before(10**9)
     assert newest is not None
     assert newest.position > 98_000
@@ -99,8 +99,8 @@ def test_a_ladder_of_large_states_keeps_the_newest_ones(monkeypatch: Any) -> Non
     for position in range(0, 20_000, 1000):
         # 1,000 bytes each
         ladder.keep(FoldState((np.zeros(125), position), position, judge), 1000)
-    assert [kept.position for kept in ladder._kept][-1] == 19_000
-    assert len(ladder._kept) <= 3
+    assert [kept.position for kept in ladder._states][-1] == 19_000
+    assert len(ladder._states) <= 3
 
 
 @pytest.mark.usefixtures("any_arms")

@@ -375,7 +375,7 @@ def test_experts_that_come_and_go() -> None:
     with pytest.raises(
         od.InvalidInput,
         match=(
-            r"^change must be given, for the policy changed at position 40 \(expert "
+            r"^change must be given, because the policy changed at position 40 \(expert "
             r"added 'e'\)$"
         ),
     ):

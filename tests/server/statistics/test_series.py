@@ -16,7 +16,7 @@ from oddsmith.server.fold.protocol import Step
 from oddsmith.server.fold.steps import due_after, with_decisions
 from oddsmith.server.statistics import Sums
 from oddsmith.server.statistics.arm_names import NamedArms
-from oddsmith.server.statistics.bucket import Bucket
+from oddsmith.server.statistics.bucket import ArmDraw, ArmRow, Bucket
 from oddsmith.server.statistics.history import History, Mark
 from oddsmith.server.statistics.series import RANGES, Range, Series
 from oddsmith.server.store import Correction, ExpertChange
@@ -85,6 +85,10 @@ def by_hand(
     }
 
 
+def counts_of(bucket: Bucket) -> list[float]:
+    return [bucket.shown, bucket.counted, bucket.defaults, bucket.total]
+
+
 def check(sums: Sums | None, rows: list[Counted]) -> None:
     assert sums is not None
     for what in RANGES:
@@ -93,12 +97,12 @@ def check(sums: Sums | None, rows: list[Counted]) -> None:
         assert (got_width, set(got)) == (width, set(wanted))
         for index, bucket in got.items():
             known = wanted[index]
-            assert bucket.counts == pytest.approx(
+            assert counts_of(bucket) == pytest.approx(
                 known.pop("all of them")[:4].tolist(), abs=1e-9
             )
             for arm, row in bucket.arms.items():
                 if sums.named.are_fixed:
-                    assert row[1:] == pytest.approx(
+                    assert row.sums() == pytest.approx(
                         known.pop(arm, np.zeros(6)).tolist(), rel=1e-9, abs=1e-9
                     )
             every = [
@@ -107,12 +111,14 @@ def check(sums: Sums | None, rows: list[Counted]) -> None:
             ]
             rest = sum(known.values(), np.zeros(6))
             if not sums.named.are_fixed:
-                assert np.sum(every, axis=0)[1:].tolist() == pytest.approx(
+                sums_of_arms = np.sum([row.sums() for row in every], axis=0)
+                assert sums_of_arms.tolist() == pytest.approx(
                     rest.tolist(), rel=1e-9, abs=1e-9
                 )
                 assert len(bucket.arms) <= 20
                 assert all(
-                    row[3] <= row[1] and row[2] >= 0 for row in bucket.arms.values()
+                    row.rewarded <= row.drawn and row.odds >= 0
+                    for row in bucket.arms.values()
                 )
             else:
                 assert not rest.any()
@@ -168,22 +174,26 @@ def test_any_times_in_any_order_are_summed(
         if position == cut:
             series = Series.from_json(series.copy().to_json())
         series.show(
-            time / 10, (position, sum_logs.ARMS[arm], 0.25), odds, named, position
+            time / 10,
+            ArmDraw(position, sum_logs.ARMS[arm], 0.25),
+            odds,
+            named,
+            position,
         )
     newest = max(time // 100 for time, _ in draws)
     for what in RANGES:
         width, buckets = series.buckets(what, named)
         assert all(
-            sum(row[2] for row in one.arms.values()) == pytest.approx(one.counts[0])
+            sum(row.odds for row in one.arms.values()) == pytest.approx(one.shown)
             for one in buckets.values()
         )
         if what == "all":
-            assert sum(one.counts[0] for one in buckets.values()) == len(draws)
+            assert sum(one.shown for one in buckets.values()) == len(draws)
             assert len(buckets) <= 200
         else:
             assert width == SIZES[what][0]
             assert min(buckets) > newest * 10 // width - SIZES[what][1]
-            assert sum(one.counts[0] for one in buckets.values()) <= len(draws)
+            assert sum(one.shown for one in buckets.values()) <= len(draws)
     if len(draws) == len(series.hour.buckets):
         assert series.all.buckets == {}
 
@@ -204,11 +214,11 @@ def plain(sums: Sums | None) -> Any:
     assert sums is not None
     buckets = sums.series.buckets("all", sums.named)[1]
     rows = [
-        (index, one.counts, one.arms | {"": one.others or [0.0]})
+        (index, counts_of(one), one.arms | {"": one.others or ArmRow()})
         for index, one in buckets.items()
     ]
     return [
-        (index, counts, {arm: row[1:] for arm, row in arms.items()})
+        (index, counts, {arm: row.sums() for arm, row in arms.items()})
         for index, counts, arms in rows
     ]
 
@@ -226,7 +236,7 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
         names = [f"arm {first + i}" for i in range(40)]
         odds = rng.dirichlet(np.linspace(3, 0.1, 40))
         index = int(rng.choice(40, p=odds))
-        draw = position, names[index], float(odds[index])
+        draw = ArmDraw(position, names[index], float(odds[index]))
         series.show(
             position * 0.1,
             draw,
@@ -239,7 +249,7 @@ def test_arms_that_are_drawn_most_are_named_and_their_draws_lie_on_their_odds() 
     _, buckets = series.buckets("all", named)
     for arm in named.since:
         rows = [one.arms[arm] for one in buckets.values() if arm in one.arms]
-        drawn, expected = sum(row[1] for row in rows), sum(row[2] for row in rows)
+        drawn, expected = sum(row.drawn for row in rows), sum(row.odds for row in rows)
         assert drawn > 0
         assert abs(drawn - expected) < 5 * np.sqrt(max(expected, 1.0))
 
@@ -250,26 +260,29 @@ def test_a_copy_is_not_written_into_where_the_other_goes_on() -> None:
     copies = []
     for position in range(1, 400):
         copies.append((series.copy(), Series.from_json(series.to_json())))
-        series.show(position * 97.0, (position, "tech", 0.25), odds, named, position)
-        series.count(position * 90.0, (position, "tech", 0.25), (1.0, None), 0)
+        draw = ArmDraw(position, "tech", 0.25)
+        series.show(position * 97.0, draw, odds, named, position)
+        series.count(position * 90.0, draw, 1.0, None, 0)
     assert all(one == then for one, then in copies)
     other, _ = copies[-1]
     before = Series.from_json(series.to_json())
-    other.show(1e6, (500, "home", 0.25), odds, named, 500)
+    other.show(1e6, ArmDraw(500, "home", 0.25), odds, named, 500)
     assert series == before
 
 
 def test_when_buckets_merge_later_rewards_of_an_arm_of_one_half_are_others() -> None:
     named = NamedArms(None, since={"a": 0})
     early, late = Bucket(), Bucket()
-    early.show((1, "a", 0.5), {"a": 0.5, "b": 0.5}, named, 1)
-    late.show((2, "b", 0.5), {"a": 0.5, "b": 0.5}, NamedArms(None, since={"b": 0}), 2)
+    odds = {"a": 0.5, "b": 0.5}
+    of_a, of_b = ArmDraw(1, "a", 0.5), ArmDraw(2, "b", 0.5)
+    early.show(of_a, odds, named, 1)
+    late.show(of_b, odds, NamedArms(None, since={"b": 0}), 2)
     early.add(late, named)
-    early.count((2, "b", 0.5), (1.0, None), 0)
-    assert early.others == [0, 0, 1.0, 1.0, 1.0, 2.0, 4.0]
-    assert {arm: row[1:4] for arm, row in early.arms.items()} == {
-        "a": [1, 0.5, 0],
-        "b": [1, 0.5, 0],
+    early.count(of_b, 1.0, None, 0)
+    assert early.others == ArmRow(0, 0, 1.0, 1.0, 1.0, 2.0, 4.0)
+    assert {arm: row.sums()[:3] for arm, row in early.arms.items()} == {
+        "a": (1, 0.5, 0),
+        "b": (1, 0.5, 0),
     }
 
 

@@ -477,7 +477,7 @@ def test_experts_that_change_need_someone_who_knows_them(opened: Open) -> None:
     )
     with pytest.raises(
         od.InvalidInput,
-        match=f"change must be given, for the policy changed at position {p[2]}",
+        match=f"change must be given, because the policy changed at position {p[2]}",
     ):
         restore(store, judge)
     seen: list[tuple[int, str, float | None, int]] = []

@@ -1,7 +1,8 @@
-"""The account of one decision: from its lines, in order, where in the log it counts,
-and with which reward."""
+"""The account of one decision: its reward, and the position in the log where it
+counts."""
 
-from math import fsum
+from itertools import pairwise
+from math import fsum, nan
 from typing import NamedTuple
 
 from oddsmith.server.store.protocol import Late, Line, Rule
@@ -13,9 +14,9 @@ class Count(NamedTuple):
     """A step of the fold: the decision made at `made` counts at `position` with
     `value`.
 
-    With `before`, it has counted already, with that value, and turns into this one.
-    `is_default` says that the value is the default's, `was_default` that the one before
-    was. `time` is that of the line at `position`, `decided` that of the decision.
+    If the decision has counted already, `before` is the value that this one replaces.
+    `is_default` and `was_default` tell whether the new and the old value are defaults.
+    `time` is the time of the line at `position`, `decided` the time of the decision.
     """
 
     position: int
@@ -29,8 +30,11 @@ class Count(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """A step of the fold: the decision made at `made`, at this time, was deferred, and
-    activated at `position`."""
+    """A step of the fold: the deferred decision made at `made` was activated at
+    `position`.
+
+    `time` is the time of the decision.
+    """
 
     position: int
     made: int
@@ -38,7 +42,7 @@ class Exposure(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """From here on a decision has this value, which may be the default."""
+    """The value of a decision from a position on."""
 
     value: float
     is_default: bool
@@ -47,21 +51,21 @@ class _Turn(NamedTuple):
 
 
 class Account:
-    """When and with what a decision counts.
+    """The position at which a decision counts, and its value.
 
-    It is *settled* by the line that completes it: the decision itself, its activation
-    if it was deferred, and a reward or default (with the rules "first_at_close" and
-    "sum": the default, which closes the window). That position never changes again. Its
-    *value* is the last correction, else the reward (the first; with "sum" the sum of
-    the parts, within 0 and 1), else the default. Parts are added up in the units of
-    rewards, in which nothing is nothing: on the scale from 0 to 1 that is `zero`.
+    A decision is *settled* by the line that completes it: the decision itself, its
+    activation if it was deferred, and a reward or a default. With the rules
+    "first_at_close" and "sum" it needs the default, which closes the window. The
+    position of that line never changes again. The *value* is the last correction, else
+    the reward (the first; with "sum" the sum of the parts, clipped to [0, 1]), else the
+    default. Parts are added up in the user's units; `zero` is the user's 0 on the scale
+    from 0 to 1.
 
-    A reward that changes the value of a settled decision is late. Where late rewards
-    "rewrite", the decision counts with its value where it was settled, as if it had
-    always been that one. Where they count as they "arrive", it counts there with the
-    value it had then, and turns into another with each late reward, where that stands.
-    A correction always rewrites: the decision counts once, where it was settled, with
-    the corrected value.
+    A reward that changes the value of a settled decision is late. If late rewards
+    "rewrite", the decision counts once, where it was settled, with the new value. If
+    they count as they "arrive", it counts there with its value at that time, and each
+    late reward replaces the value at the position of the reward. A correction always
+    rewrites.
 
     >>> account = Account("first", "arrives")
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0))
@@ -72,42 +76,43 @@ class Account:
     """
 
     __slots__ = (
-        *(
-            "_turns",
-            "activated",
-            "correction",
-            "decided",
-            "default",
-            "deferred",
-            "late",
-            "made",
-            "parts",
-            "rule",
-        ),
-        *("settled", "shown", "zero"),
+        "_turns",
+        "activated",
+        "correction",
+        "decided",
+        "default",
+        "deferred",
+        "late",
+        "made",
+        "parts",
+        "rule",
+        "settled",
+        "shown",
+        "zero",
     )
 
     def __init__(self, rule: Rule, late: Late, zero: float = 0.0) -> None:
-        self.rule, self.late, self.zero = rule, late, zero
-        self.made: int = 0
-        self.decided = 0.0  # when
-        self.deferred = self.shown = False
-        self.activated: int = 0  # where a deferred decision began to count
+        self.rule = rule
+        self.late = late
+        self.zero = zero
+        # positions; 0 before the line is taken
+        self.made = 0
+        self.activated = 0
+        self.settled = 0
+        self.decided = 0.0  # the time of the decision
+        self.deferred = False
+        self.shown = False
         self.parts: tuple[float, ...] = ()
         self.default: float | None = None
         self.correction: float | None = None
-        self.settled: int = 0
-        # where the value became what, but for corrections
-        self._turns: tuple[_Turn, ...] = ()
+        self._turns: tuple[_Turn, ...] = ()  # without corrections
 
     def take(self, line: Line) -> None:
         """Take the next line."""
         if line.kind == "decision":
-            self.made, self.decided, self.deferred = (
-                line.position,
-                line.time,
-                bool(line.deferred),
-            )
+            self.made = line.position
+            self.decided = line.time
+            self.deferred = bool(line.deferred)
         elif line.kind == "activation":
             self.shown = True
         elif line.kind == "reward" and line.value is not None:
@@ -118,74 +123,72 @@ class Account:
             self.correction = line.value
         if self.made and self.deferred and self.shown and not self.activated:
             self.activated = line.position
-        if not self.settled and self._complete():
+        if not self.settled and self._is_complete():
             self.settled = line.position
         if self.settled:
-            now = _Turn(self._rewarded, not self.parts, line.position, line.time)
-            if not self._turns or self._turns[-1][:2] != now[:2]:
-                self._turns = (*self._turns, now)
+            self._turn(line)
 
-    def _complete(self) -> bool:
-        has_value = self.default is not None or (
-            self.rule == "first" and bool(self.parts)
-        )
-        return bool(self.made) and has_value and (self.shown or not self.deferred)
+    def _is_complete(self) -> bool:
+        if not self.made or (self.deferred and not self.shown):
+            return False
+        if self.default is not None:
+            return True
+        return self.rule == "first" and bool(self.parts)
+
+    def _turn(self, line: Line) -> None:
+        """Note the value after a line, if it has changed."""
+        value = self._uncorrected
+        is_default = not self.parts
+        if self._turns:
+            last = self._turns[-1]
+            if last.value == value and last.is_default == is_default:
+                return
+        turn = _Turn(value, is_default, line.position, line.time)
+        self._turns = (*self._turns, turn)
 
     @property
     def counts(self) -> tuple[Count, ...]:
-        """Where and with what the decision counts, as of the lines taken; nowhere
-        before it is settled."""
+        """The counts after the lines so far; none before the decision is settled."""
         if not self.settled:
             return ()
-        if (
-            self.late == "rewrites"
-            or self.correction is not None
-            or len(self._turns) == 1
-        ):
-            is_default = not self.parts and self.correction is None
-            time = self._turns[0].time
-            return (
-                Count(
-                    self.settled,
-                    self.made,
-                    self.value,
-                    None,
-                    is_default,
-                    False,
-                    time,
-                    self.decided,
-                ),
-            )
-        counts: list[Count] = []
-        before: tuple[float | None, bool] = (None, False)
-        for value, is_default, position, time in self._turns:
-            counts.append(
-                Count(
-                    position,
-                    self.made,
-                    value,
-                    before[0],
-                    is_default,
-                    before[1],
-                    time,
-                    self.decided,
-                )
-            )
-            before = value, is_default
+        first = self._turns[0]
+        is_corrected = self.correction is not None
+        if self.late == "rewrites" or is_corrected or len(self._turns) == 1:
+            is_default = not self.parts and not is_corrected
+            once = _Turn(self.value, is_default, self.settled, first.time)
+            return (self._count(once, None),)
+        counts = [self._count(first, None)]
+        for before, turn in pairwise(self._turns):
+            counts.append(self._count(turn, before))
         return tuple(counts)
+
+    def _count(self, turn: _Turn, before: _Turn | None) -> Count:
+        count = Count(
+            turn.position,
+            self.made,
+            turn.value,
+            is_default=turn.is_default,
+            time=turn.time,
+            decided=self.decided,
+        )
+        if before is None:
+            return count
+        return count._replace(before=before.value, was_default=before.is_default)
 
     @property
     def value(self) -> float:
-        """The reward as of the lines taken; NaN while there is none."""
-        return self._rewarded if self.correction is None else self.correction
+        """The reward after the lines so far; NaN while there is none."""
+        if self.correction is not None:
+            return self.correction
+        return self._uncorrected
 
     @property
-    def _sum(self) -> float:
-        more = len(self.parts) - 1
-        return min(1.0, max(0.0, fsum((*self.parts, -more * self.zero))))
-
-    @property
-    def _rewarded(self) -> float:
-        if self.parts:
-            return self._sum if self.rule == "sum" else self.parts[0]
-        return float("nan") if self.default is None else self.default
+    def _uncorrected(self) -> float:
+        """The reward or the default, without corrections."""
+        if not self.parts:
+            return nan if self.default is None else self.default
+        if self.rule != "sum":
+            return self.parts[0]
+        extra = len(self.parts) - 1
+        total = fsum((*self.parts, -extra * self.zero))
+        return min(1.0, max(0.0, total))

@@ -1,5 +1,4 @@
-"""Lists of decisions, the newest first, a page at a time: what was drawn, and the
-account of each."""
+"""Pages of decisions, the newest first, with the drawn arm and the reward of each."""
 
 from collections.abc import Iterator, Sequence
 from math import isnan
@@ -11,15 +10,16 @@ from oddsmith.server.store.protocol import Line, Reading
 
 __all__ = ["ListEntry", "Page", "PageQuery", "page_of"]
 
-_SEARCHED = 5_000  # decisions that are looked at for one page
-# of which there may be four to a decision; more are left to the next page
-_LINES = 20_000
-_CHUNK = 2_000  # lines that are read at a time
+_SEARCHED = 5_000  # decisions searched for one page
+_LINES = 20_000  # lines read for one page; a decision can have four
+_CHUNK = 2_000  # lines in one read
 
 
 class PageQuery(NamedTuple):
-    """Which decisions: at most `limit` before a position; of one `arm`; `rewarded`, or
-    without reward and default."""
+    """Select at most `limit` decisions before a position, by arm and reward.
+
+    `rewarded` selects decisions with a reward or a default (True), or without (False).
+    """
 
     before: int | None = None
     limit: int = 50
@@ -28,13 +28,12 @@ class PageQuery(NamedTuple):
 
     @property
     def chooses(self) -> bool:
-        """Whether some are left out."""
+        """Whether some decisions are left out."""
         return self.arm is not None or self.rewarded is not None
 
 
 class ListEntry(NamedTuple):
-    """A decision in a list: its line, its account as of the list's position, and what
-    else there is to tell."""
+    """A decision with its account as of the position of the list."""
 
     line: Line
     account: Account
@@ -42,10 +41,9 @@ class ListEntry(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Decisions, the newest first; `before` is where the next page begins, None where
-    there is no more.
+    """Decisions, the newest first, found among `searched` ones.
 
-    `searched` is how many decisions were looked at for it.
+    `before` is the position where the next page begins; None at the last page.
     """
 
     decisions: list[ListEntry]
@@ -53,39 +51,42 @@ class Page(NamedTuple):
     searched: int
 
 
-class _Found(NamedTuple):
+class _Match(NamedTuple):
     line: Line
     account: Account
 
 
-def page_of(store: Reading, until: int, wanted: PageQuery) -> Page:
-    """The last decisions before a position, as of the log up to `until`.
+def page_of(store: Reading, until: int, query: PageQuery) -> Page:
+    """Return the last decisions before a position, as of the log up to `until`.
 
-    Where some are left out, a page is what was found among 5,000 decisions, maybe
-    nothing: the next one goes on there.
+    If some are left out, a page contains the matches among 5,000 decisions, maybe none.
+    The next page continues there.
     """
-    start = until + 1 if wanted.before is None else min(wanted.before, until + 1)
-    found, searched, end = list[_Found](), 0, start
-    for lines, is_last in _stretches(
-        store, start, _CHUNK if wanted.chooses else 4 * (wanted.limit + 1)
-    ):
-        made = [line for line in lines if line.kind == "decision"][
-            : _SEARCHED - searched
-        ]
-        accounts = _accounts(
-            store, [line.id for line in made if wanted.arm in (None, line.arm)], until
-        )
+    start = until + 1
+    if query.before is not None:
+        start = min(query.before, start)
+    chunk = 4 * (query.limit + 1)
+    if query.chooses:
+        chunk = _CHUNK
+    found: list[_Match] = []
+    searched = 0
+    end = start
+    for lines, is_last in _stretches(store, start, chunk):
+        made = [line for line in lines if line.kind == "decision"]
+        made = made[: _SEARCHED - searched]
+        ids = [line.id for line in made if query.arm in (None, line.arm)]
+        accounts = _accounts(store, ids, until)
         for line in made:
             searched += 1
             account = accounts.get(line.id)
-            if account is None or wanted.rewarded not in (
-                None,
-                not isnan(account.value),
-            ):
+            if account is None:
                 continue
-            if len(found) == wanted.limit:
+            is_rewarded = not isnan(account.value)
+            if query.rewarded not in (None, is_rewarded):
+                continue
+            if len(found) == query.limit:
                 return _page(store, found, found[-1].line.position, searched - 1)
-            found.append(_Found(line, account))
+            found.append(_Match(line, account))
         if searched == _SEARCHED:
             return _page(store, found, made[-1].position, searched)
         if is_last:
@@ -97,13 +98,16 @@ def page_of(store: Reading, until: int, wanted: PageQuery) -> Page:
 def _stretches(
     store: Reading, before: int, chunk: int
 ) -> Iterator[tuple[list[Line], bool]]:
-    """Lines before a position, the newest first, and whether these are the last; in all
-    not many more than `_LINES`."""
+    """Yield lines before a position, the newest first, and whether these are the last.
+
+    The total is about `_LINES` at most.
+    """
     taken = 0
     while taken < _LINES:
         lines = store.lines_back(before, chunk)
         yield lines, len(lines) < chunk
-        before, taken = lines[-1].position, taken + len(lines)
+        before = lines[-1].position
+        taken += len(lines)
 
 
 def _accounts(store: Reading, ids: Sequence[str], until: int) -> dict[str, Account]:
@@ -114,11 +118,10 @@ def _accounts(store: Reading, ids: Sequence[str], until: int) -> dict[str, Accou
 
 
 def _page(
-    store: Reading, found: Sequence[_Found], before: int | None, searched: int
+    store: Reading, found: Sequence[_Match], before: int | None, searched: int
 ) -> Page:
-    draws = store.summaries([one.line.position for one in found])
-    return Page(
-        [ListEntry(*one, draw) for one, draw in zip(found, draws, strict=True)],
-        before,
-        searched,
-    )
+    draws = store.summaries([match.line.position for match in found])
+    entries: list[ListEntry] = []
+    for match, draw in zip(found, draws, strict=True):
+        entries.append(ListEntry(match.line, match.account, draw))
+    return Page(entries, before, searched)

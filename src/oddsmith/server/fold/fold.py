@@ -1,5 +1,5 @@
-"""Salts: the digests of names and categories in a state, keyed by a secret of the store
-that it is folded from."""
+"""The fold: the state of a policy from the events of a store, by snapshots and
+steps."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -55,46 +55,44 @@ __all__ = [
 
 
 def with_salt(state: State, secret: bytes) -> State:
-    """The state with its digests keyed by `secret` (16 bytes), wherever it has none yet
-    and no salt.
+    """Return the state with `secret` (16 bytes) as the key of its digests.
 
-    Who has the state alone can then not try out which words it knows. What was learnt
-    before keeps its digests.
+    A state without the secret then does not reveal the names and categories it was
+    learnt from. Parts that have digests or a salt already stay as they are.
 
     >>> from oddsmith.contexts.columns import empty_columns
     >>> with_salt((empty_columns(), 3), bytes(range(16)))[0].salt[:3]
     array([0, 1, 2], dtype=uint8)
     """
     if isinstance(state, Columns | NameTable):
-        is_fresh = not len(state.digests) and not state.salt.any()
-        return (
-            state._replace(salt=np.frombuffer(secret, np.uint8)) if is_fresh else state
-        )
+        if len(state.digests) or state.salt.any():
+            return state
+        return state._replace(salt=np.frombuffer(secret, np.uint8))
     if not isinstance(state, tuple):
         return state
     parts = [with_salt(part, secret) for part in state]
     if all(new is old for new, old in zip(parts, state, strict=True)):
         return state
-    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+    is_record = hasattr(state, "_fields")
+    return type(state)(*parts) if is_record else tuple(parts)
 
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
-"""What an expert that came or went, or arms that joined, make of policy and state."""
+"""Applies a line that changes the policy: an expert added or retired, or arms added."""
 
 _log = logging.getLogger(__name__)
 
 
 class FoldState(NamedTuple):
-    """The state after all events up to `position`, and the policy it belongs to
-    (experts may have changed).
+    """The state after all events up to `position`, with its policy.
 
-    `refused` are the positions, of those folded since the start or snapshot, whose
-    reward the policy would not take; where only experts that learn would not, the
-    weights do: they are the fold of what is recorded, which can be proved. `careful`:
-    an expert has raised while it learnt, so that states which are written in place are
-    copied before. `lenient`: contexts may be gone that no snapshot has learnt; experts
-    that learn from them refuse those rewards. `sums` are statistics of the log; None
-    where they are not kept. `secret` keys the digests of experts that join.
+    `refused` contains the positions since the start or snapshot whose reward the policy
+    refused. If only experts that learn refused it, the weights still take it: they must
+    be the fold of the recorded log, which `verify` proves. If `careful`, an expert has
+    raised while it learnt, so states that are written in place are copied first. If
+    `lenient`, contexts may be erased that no snapshot has learnt; experts that learn
+    refuse those rewards. `sums` are statistics of the log, if they are kept. `secret`
+    is the key of the digests of experts that join.
     """
 
     state: State
@@ -108,8 +106,10 @@ class FoldState(NamedTuple):
 
 
 class HalfWritten(OddsmithError):
-    """An expert raised while it learnt in place: the state may be half written, and is
-    folded anew, carefully."""
+    """An expert raised while it learnt in place: the state may be half written.
+
+    It is folded again, with `careful`.
+    """
 
 
 def restore(
@@ -120,12 +120,12 @@ def restore(
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """The state up to `until` (the head), from the last snapshot that is still true, or
-    from the beginning.
+    """Return the state up to `until` (default: the head), from the last valid snapshot
+    or the beginning.
 
-    `policy` is the one the store was made with; `change` is needed where experts were
-    added or retired since. `statistics` are folded beside the state, if they are given.
-    Progress is shown on a terminal.
+    `policy` is the policy that the store was made with; `change` is needed if experts
+    were added or retired since. If `statistics` are given, they are folded beside the
+    state. Progress is shown on a terminal.
     """
     check_policy(policy)
 
@@ -141,20 +141,22 @@ def refold(
     start_at: Callable[[int], FoldState],
     change: Change | None,
 ) -> FoldState:
-    """The state up to `until`; `start_at` gives a state at or before a position, and 0
-    is always one it can give.
+    """Return the state up to `until`; `start_at` returns a state at or before a
+    position.
 
-    It is asked again, for an earlier one, where later lines rewrote what its state has
-    learnt, and for another where an expert that raised may have left the first half
-    written. What was learnt from contexts that were erased since stays as it is;
-    weights need no contexts, and are folded anew all the same.
+    It is called again with an earlier position if later lines rewrote what its state
+    has learnt, and again if an expert raised and may have left the state half written.
+    What experts learnt from contexts that were erased since stays as it is. The
+    weights need no contexts, and are folded again.
     """
+
+    def start_carefully(latest: int) -> FoldState:
+        return start_at(latest)._replace(careful=True)
+
     try:
         return _refold(store, until, start_at, change)
     except HalfWritten:
-        return _refold(
-            store, until, lambda latest: start_at(latest)._replace(careful=True), change
-        )
+        return _refold(store, until, start_carefully, change)
 
 
 def recover(
@@ -163,21 +165,23 @@ def recover(
     start_at: Callable[[int], FoldState],
     change: Change | None,
 ) -> FoldState:
-    """As `refold`; but where contexts are gone that only a lost snapshot had learnt,
-    the state goes on without them.
+    """Return the state as `refold` does, even if erased contexts are needed.
 
-    The weights need none, and are right; experts that learn from contexts refuse those
-    rewards, which are counted.
+    This happens if a snapshot that had learnt from them is lost. The weights need no
+    contexts and are right. Experts that learn from contexts refuse those rewards, which
+    are counted.
     """
+
+    def start_leniently(latest: int) -> FoldState:
+        return start_at(latest)._replace(lenient=True)
+
     try:
         return refold(store, until, start_at, change)
     except ContextErased as error:
         _log.error(
             "%s: experts that learn go on without the rewards of such decisions", error
         )
-        return refold(
-            store, until, lambda latest: start_at(latest)._replace(lenient=True), change
-        )
+        return refold(store, until, start_leniently, change)
 
 
 def _refold(
@@ -192,28 +196,26 @@ def _refold(
         start = start_at(due.rewritten - 1)
         due = due_after(store, start.position, until)
     try:
-        steps = progress(
-            with_decisions(store, due.items, start.sums), len(due.items), "restoring"
-        )
-        return settle(start, steps, until, change)
+        steps = with_decisions(store, due.items, start.sums)
+        shown = progress(steps, len(due.items), "restoring")
+        return settle(start, shown, until, change)
     except ContextErased:
         if due is latest:
             raise
-    # whose sums are old
+    # the experts go on from the newest state; weights and sums are folded again
     learnt = settle(newest, with_decisions(store, latest.items), until, change)
-    again = start_at(start.position)  # the other was written into
+    again = start_at(start.position)  # `start` may have been written into
+    steps = with_decisions(store, due.items, again.sums)
     plain = judge(again.policy)
-    anew = with_decisions(store, due.items, again.sums)
     if plain is None:
-        return learnt._replace(
-            sums=None if again.sums is None else after_steps(again.sums, anew)
-        )
-    bare = again._replace(
-        state=again.state._replace(experts=plain.init().experts), policy=plain
-    )
-    weighed = settle(bare, anew, until, change)
-    right = weighed.state._replace(experts=learnt.state.experts)
-    return learnt._replace(state=right, refused=weighed.refused, sums=weighed.sums)
+        sums = again.sums
+        if sums is not None:
+            sums = after_steps(sums, steps)
+        return learnt._replace(sums=sums)
+    bare = again.state._replace(experts=plain.init().experts)
+    weights = settle(again._replace(state=bare, policy=plain), steps, until, change)
+    state = weights.state._replace(experts=learnt.state.experts)
+    return learnt._replace(state=state, refused=weights.refused, sums=weights.sums)
 
 
 def advance(
@@ -225,12 +227,12 @@ def advance(
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """The state up to `until` (the head) from one that `restore` or `advance` gave;
-    `policy` is the store's first one.
+    """Return the state up to `until` (default: the head) from an earlier one; `policy`
+    is the first policy of the store.
 
-    A policy that learns in place writes into the state it is given. Where a correction
-    rewrote what the state has learnt, the state is left as it is and `restore` gives
-    the new one.
+    A policy that learns in place writes into the given state. If a correction rewrote
+    what the state has learnt, the state is not changed, and `restore` makes the new
+    one.
     """
     end = _end(store, until)
     if end < folded.position:
@@ -241,28 +243,27 @@ def advance(
     due = due_after(store, folded.position, end)
     if due.rewritten:
         return restore(store, policy, until=end, change=change, statistics=statistics)
+    steps = with_decisions(store, due.items, folded.sums)
     try:
-        return settle(
-            folded, with_decisions(store, due.items, folded.sums), end, change
-        )
+        return settle(folded, steps, end, change)
     except HalfWritten:
         return restore(store, policy, until=end, change=change, statistics=statistics)
 
 
 def save_snapshot(store: Store, folded: FoldState, time: float) -> Snapshot:
-    """Keep the state in the store, as of its position."""
+    """Keep the state in the store as a snapshot."""
     snapshot, content = snapshot_of(folded, time)
     store.keep(snapshot, content)
     return snapshot
 
 
 def snapshot_of(folded: FoldState, time: float) -> tuple[Snapshot, bytes]:
-    """The state as a snapshot and its content, for `Store.keep`."""
+    """Return the state as a snapshot with its content, for `Store.keep`."""
     sums = None if folded.sums is None else folded.sums.to_json()
-    content = pack(
-        folded.policy, folded.state, {"position": folded.position, "sums": sums}
-    )
-    return Snapshot(folded.position, fingerprint(folded.policy), FORMAT, time), content
+    about = {"position": folded.position, "sums": sums}
+    content = pack(folded.policy, folded.state, about)
+    mark = fingerprint(folded.policy)
+    return Snapshot(folded.position, mark, FORMAT, time), content
 
 
 def _end(store: Reading, until: int | None) -> int:
@@ -285,43 +286,41 @@ def start_before(
     is_judge: bool = False,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """The newest snapshot at or before `latest`, else the state before any event; of a
-    judge, its part of it."""
-    usable = [snapshot for snapshot in store.snapshots() if snapshot.position <= latest]
-    if not usable:
-        return initial_fold(store, policy, policy.init(), statistics)
-    position = usable[-1].position
+    """Return the state of the newest snapshot at or before `latest`.
+
+    Without a snapshot, return the state before any event. With `is_judge`, read only
+    the part of the snapshot that the judge needs.
+    """
+    for snapshot in reversed(store.snapshots()):
+        position = snapshot.position
+        if position > latest:
+            continue
+        content = _snapshot_content(store, position)
+        if content is None:
+            continue
+        policy = policy_at(store, policy, position, change)
+        source = f"the snapshot at position {position}"
+        if is_judge:
+            return FoldState(unpack_part(content, policy, source), position, policy)
+        state, about = unpack(content, policy, source)
+        sums = sums_at(store, position, about["sums"], statistics)
+        start = initial_fold(store, policy, state)
+        return start._replace(position=position, sums=sums)
+    return initial_fold(store, policy, policy.init(), statistics)
+
+
+def _snapshot_content(store: Reading, position: int) -> bytes | None:
+    """Return the content of a snapshot; None if it is gone or damaged."""
     try:
-        content = store.content(position)
-    except InvalidInput:  # another replica has thinned it out
-        return start_before(
-            store,
-            policy,
-            position - 1,
-            change,
-            is_judge=is_judge,
-            statistics=statistics,
-        )
+        return store.content(position)
+    except InvalidInput:  # another replica has removed it
+        return None
     except DamagedSnapshot as error:
         name = store.about.get("experiment", "")
         _log.error(
             "experiment %s: %s; an older one is used, or the whole log", name, error
         )
-        return start_before(
-            store,
-            policy,
-            position - 1,
-            change,
-            is_judge=is_judge,
-            statistics=statistics,
-        )
-    policy = policy_at(store, policy, position, change)
-    source = f"the snapshot at position {position}"
-    if is_judge:
-        return FoldState(unpack_part(content, policy, source), position, policy)
-    state, about = unpack(content, policy, source)
-    sums = sums_at(store, position, about["sums"], statistics)
-    return initial_fold(store, policy, state)._replace(position=position, sums=sums)
+        return None
 
 
 def initial_fold(
@@ -330,52 +329,60 @@ def initial_fold(
     state: State,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """A state before any event, its digests keyed by the store's secret."""
+    """Return a state before any event, with the store's secret as the key of its
+    digests."""
     sums = None if statistics is None else statistics.of(store.about)
-    return FoldState(
-        with_salt(state, store.secret), 0, policy, sums=sums, secret=store.secret
-    )
+    state = with_salt(state, store.secret)
+    return FoldState(state, 0, policy, sums=sums, secret=store.secret)
 
 
 def policy_at(
     store: Reading, policy: Policy, position: int, change: Change | None
 ) -> Policy:
-    """The policy as it was at a position; `policy` is the store's first one."""
-    if change is not None:
-        for line in store.changes():
-            if line.position <= position:
-                policy, _ = change(policy, policy.init(), line)
+    """Return the policy as of a position; `policy` is the first policy of the store."""
+    if change is None:
+        return policy
+    for line in store.changes():
+        if line.position <= position:
+            policy, _ = change(policy, policy.init(), line)
     return policy
 
 
 def settle(
     folded: FoldState, steps: Iterable[Step], until: int, change: Change | None
 ) -> FoldState:
-    """The state after these steps, which are all there is up to `until`.
+    """Return the state after these steps, which are all steps up to `until`.
 
-    Whatever an update raises is a refusal of that reward: the state stays as it was,
-    but for the weights, which follow from what is recorded. A state that may be half
-    written raises `HalfWritten`, unless the fold is careful.
+    If an update raises, its reward is refused: only the weights change, because they
+    follow from the recorded log. A state that may be half written raises `HalfWritten`,
+    unless the fold is careful.
     """
-    state, policy, refused = folded.state, folded.policy, list(folded.refused)
-    sums = None if folded.sums is None else folded.sums.copy()
+    state = folded.state
+    policy = folded.policy
+    refused = list(folded.refused)
+    sums = folded.sums
+    if sums is not None:
+        sums = sums.copy()
     for step in steps:
-        item, decision, _ = step
+        item = step.item
+        decision = step.decision
         if sums is not None:
             sums.take(step)
         if isinstance(item, Line) and item.of_policy:
             if change is None:
-                changed = (
-                    f"the policy changed at position {item.position} ({item.kind} "
-                    f"{item.id!r})"
+                raise InvalidInput(
+                    "change must be given, because the policy changed at position "
+                    f"{item.position} ({item.kind} {item.id!r})"
                 )
-                raise InvalidInput(f"change must be given, for {changed}")
             policy, state = change(policy, state, item)
             state = with_salt(state, folded.secret)
         elif isinstance(item, Count) and decision is not None:
-            if item.value != item.before:  # a reward may be as the default was
-                state, is_refused = _after(policy, state, (item, decision), folded)
-                refused += [item.position] if is_refused else []
+            if item.value != item.before:  # a reward can equal the default
+                state, is_refused = _update_or_refuse(
+                    policy, state, decision, item, folded
+                )
+                if is_refused:
+                    refused.append(item.position)
             if sums is not None:
                 sums.note_update(item, decision, policy, state)
     return folded._replace(
@@ -383,70 +390,77 @@ def settle(
     )
 
 
-def _after(
-    policy: Policy, state: State, counts: tuple[Count, Decision], folded: FoldState
+def _update_or_refuse(
+    policy: Policy,
+    state: State,
+    decision: Decision,
+    count: Count,
+    folded: FoldState,
 ) -> tuple[State, bool]:
-    """The state after a decision has counted, and whether its reward was refused."""
-    item, decision = counts
+    """Return the state after a reward, and whether the reward was refused."""
     by_number = pad_to_roster(policy, state, decision.by_number())
-    whole = deepcopy(state) if folded.careful and policy.in_place else state
+    whole = state
+    if folded.careful and policy.in_place:
+        whole = deepcopy(state)
     try:
-        return _learnt(policy, state, by_number, item), False
+        return _update(policy, state, by_number, count), False
     except MemoryError:
         raise
     except Exception as error:
         is_erased = isinstance(error, ContextErased)
-        if is_erased and item.before is None and not folded.lenient:
+        is_first = count.before is None
+        if is_erased and is_first and not folded.lenient:
             raise
-        weighed = _weighed(policy, whole, by_number, item) if policy.in_place else None
-        if weighed is not None and not folded.careful:
+        is_refused = is_first or not is_erased
+        if not policy.in_place:
+            return whole, is_refused
+        updated = _update_weights(policy, whole, by_number, count)
+        if updated is None:
+            return whole, is_refused
+        if not folded.careful:
             raise HalfWritten(
-                f"position {item.position} must be learnt again, carefully: {error}"
+                f"position {count.position} must be learnt again, carefully: {error}"
             ) from error
-        return whole if weighed is None else weighed, not (
-            is_erased and item.before is not None
-        )
+        return updated, is_refused
 
 
-def _learnt(policy: Policy, state: State, decision: Decision, count: Count) -> State:
+def _update(policy: Policy, state: State, decision: Decision, count: Count) -> State:
     if count.before is None:
         return policy.update(state, decision, count.value)
     return policy.revise(state, decision, count.before, count.value)
 
 
-def _weighed(
+def _update_weights(
     policy: Policy, state: State, decision: Decision, count: Count
 ) -> State | None:
-    """The state with its weights alone changed, as they follow from what is recorded:
-    experts refused the reward.
+    """Return the state with updated weights and unchanged experts.
 
-    None where the weights refuse it, too: they come first, so that experts have written
-    nothing.
+    None if the weights refuse the reward, too. They are updated first, so the experts
+    have written nothing then.
     """
     plain = judge(policy)
     if plain is None:
         return state
+    bare = state._replace(experts=plain.init().experts)
     try:
-        weighed = _learnt(
-            plain, state._replace(experts=plain.init().experts), decision, count
-        )
+        updated = _update(plain, bare, decision, count)
     except Exception:
         return None
-    return weighed._replace(experts=state.experts)
+    return updated._replace(experts=state.experts)
 
 
 def copy_fold(folded: FoldState) -> FoldState:
-    """A fold whose state is not written into where the first one's is."""
-    return (
-        folded._replace(state=deepcopy(folded.state))
-        if folded.policy.in_place
-        else folded
-    )
+    """Return the fold; copy its state if learning would write into it."""
+    if not folded.policy.in_place:
+        return folded
+    return folded._replace(state=deepcopy(folded.state))
 
 
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
-    """The change of a policy by its lines; `bench` are the experts that may join, by
-    name. A judge needs none."""
+    """Return the function that applies changes of a policy.
+
+    `bench` contains the experts that can join, by name. A judge needs none.
+    """
 
     def change(policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
         arms = arms_of(line)
@@ -472,19 +486,18 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
 
 
 def restore_judge(store: Reading, policy: Policy, until: int) -> FoldState | None:
-    """The judge of a store's first policy and its state at `until`; None where the
-    policy weighs no votes.
+    """Return the judge of a store's first policy with its state at `until`.
 
-    The same weights as `restore` has, to the last bit; experts that learn are left out,
-    which is most of the work, and contexts that were erased are not missed.
+    None if the policy does not weigh votes. The weights equal those of `restore`, to
+    the last bit. Experts that learn are left out: this is faster, and needs no
+    contexts.
     """
     first = judge(policy)
     if first is None:
         return None
     change = roster_change()
-    return refold(
-        store,
-        until,
-        lambda latest: start_before(store, first, latest, change, is_judge=True),
-        change,
-    )
+
+    def start_at(latest: int) -> FoldState:
+        return start_before(store, first, latest, change, is_judge=True)
+
+    return refold(store, until, start_at, change)

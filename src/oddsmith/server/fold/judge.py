@@ -1,7 +1,7 @@
 """The judge of a policy: its weights, exploration and bounds without its models.
 
-A judge turns recorded votes into odds, bit for bit as the policy did, and learns the
-same weights from recorded advice; it can be written down as a few lines of JSON.
+A judge turns recorded votes into the odds of the policy, bit for bit, and learns the
+same weights from recorded advice. It can be stored as a few lines of JSON.
 """
 
 from dataclasses import asdict, replace
@@ -28,15 +28,15 @@ _KINDS = {"gts": GeneralizedThompsonSampling, "scale_free": ScaleFreeSampling}
 
 
 def gts_inside(policy: Policy) -> GeneralizedThompsonSampling | None:
-    """The policy of weighted votes, inside its bounds if it has any; None for other
-    kinds."""
+    """Return the policy of weighted votes without its bounds; None for other kinds."""
     inner = policy.policy if isinstance(policy, Bounded) else policy
-    is_known = type(inner) in _KINDS.values()
-    return inner if is_known else None  # type: ignore[return-value]
+    if type(inner) in _KINDS.values():
+        return inner  # type: ignore[return-value]
+    return None
 
 
 def judge(policy: Policy) -> Policy | None:
-    """The policy over recorded advice; None for policies that do not weigh votes.
+    """Return the policy over recorded advice; None if the policy does not weigh votes.
 
     >>> import numpy as np
     >>> from oddsmith.experts.answers import RecordedAdvice
@@ -50,49 +50,48 @@ def judge(policy: Policy) -> Policy | None:
     if inner is None:
         return None
     experts = RecordedExperts(inner.experts.names, inner.experts.arms)
-    return _with_inner(policy, replace(inner, experts=experts))
+    plain = replace(inner, experts=experts)
+    if isinstance(policy, Bounded):
+        return replace(policy, policy=plain)
+    return plain
 
 
 def judge_to_json(policy: Policy) -> dict[str, Any] | None:
-    """The judge as JSON; None where there is none, or its loss or schedule is the
-    user's own."""
+    """Return the judge as JSON.
+
+    None if there is no judge, or if its loss or schedule is the user's own.
+    """
     inner = gts_inside(policy)
     if inner is None:
         return None
     losses = [name for name, loss in LOSSES.items() if loss is inner.loss]
-    gamma = inner.gamma
-    if not losses or not isinstance(gamma, float | PowerSchedule):
+    if not losses:
         return None
-    plain = {
-        "eta": inner.eta,
-        "optimism": inner.optimism,
-        "share": inner.share,
-        "discount": inner.discount,
-    }
-    page: dict[str, Any] = plain | {"loss": losses[0], "prior": inner.prior.tolist()}
+    gamma: Any = inner.gamma
+    if isinstance(gamma, PowerSchedule):
+        gamma = [gamma.scale, gamma.power, gamma.cap]
+    elif not isinstance(gamma, float):
+        return None
+    page: dict[str, Any] = {name: getattr(inner, name) for name in _PLAIN}
+    page["loss"] = losses[0]
+    page["prior"] = inner.prior.tolist()
     page["experts"] = list(inner.experts.names)
-    page["gamma"] = (
-        gamma if isinstance(gamma, float) else [gamma.scale, gamma.power, gamma.cap]
-    )
+    page["gamma"] = gamma
     if type(inner) is not GeneralizedThompsonSampling:
         page["kind"] = "scale_free"
-    if isinstance(policy, Bounded):
-        bounds = {"floors": policy.floors, "caps": policy.caps}
-        page |= {
-            what: one if isinstance(one, dict) else one.tolist()
-            for what, one in bounds.items()
-        }
-        if policy.cap_groups:
-            page["cap_groups"] = [
-                asdict(group) | {"arms": list(group.arms)}
-                for group in policy.cap_groups
-            ]
-            page["arms"] = None if policy.arms is None else list(policy.arms)
+    if not isinstance(policy, Bounded):
+        return page
+    for name, bounds in (("floors", policy.floors), ("caps", policy.caps)):
+        page[name] = bounds if isinstance(bounds, dict) else bounds.tolist()
+    if policy.cap_groups:
+        groups = [asdict(group) for group in policy.cap_groups]
+        page["cap_groups"] = [group | {"arms": list(group["arms"])} for group in groups]
+        page["arms"] = None if policy.arms is None else list(policy.arms)
     return page
 
 
 def judge_from_json(page: dict[str, Any]) -> Policy:
-    """The judge that `judge_to_json` wrote.
+    """Return the judge that `judge_to_json` wrote.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> gts = GeneralizedThompsonSampling(GivenExperts(["cold", "warm"]), gamma=0.1)
@@ -100,18 +99,13 @@ def judge_from_json(page: dict[str, Any]) -> Policy:
     True
     """
     try:
-        gamma = page["gamma"]
-        settings = {name: page[name] for name in _PLAIN}
-        settings |= {
-            "prior": page["prior"],
-            "gamma": PowerSchedule(*gamma) if isinstance(gamma, list) else gamma,
-        }
+        settings = {name: page[name] for name in (*_PLAIN, "prior", "gamma")}
+        if isinstance(page["gamma"], list):
+            scale, power, cap = page["gamma"]
+            settings["gamma"] = PowerSchedule(scale, power, cap)
         make = _KINDS[page.get("kind", "gts")]
-        inner = make(
-            RecordedExperts(page["experts"], page.get("arms")),
-            LOSSES[page["loss"]],
-            **settings,
-        )
+        experts = RecordedExperts(page["experts"], page.get("arms"))
+        inner = make(experts, LOSSES[page["loss"]], **settings)
     except (KeyError, TypeError) as error:
         raise InvalidInput(
             f"a judge must be what `judge_to_json` wrote; got {page!r:.60}, "
@@ -121,7 +115,3 @@ def judge_from_json(page: dict[str, Any]) -> Policy:
         return inner
     groups = [CapGroup(**group) for group in page.get("cap_groups", [])]
     return Bounded(inner, page["floors"], page["caps"], groups)
-
-
-def _with_inner(policy: Policy, inner: GeneralizedThompsonSampling) -> Policy:
-    return replace(policy, policy=inner) if isinstance(policy, Bounded) else inner

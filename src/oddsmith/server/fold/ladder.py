@@ -1,5 +1,4 @@
-"""Ladder: states of a fold that are kept in memory on the way, dense where they are
-young."""
+"""Ladder: recent states of a fold in memory, denser near the end of the log."""
 
 import numpy as np
 
@@ -9,62 +8,63 @@ from oddsmith.server.store.snapshots import retained_positions
 
 __all__ = ["Ladder"]
 
-_STEPS = 1000  # between two states that are kept
-_BYTES = 64 * 2**20  # of all of them together; the newest always stays
+_STEPS = 1000  # between two states
+_BYTES = 64 * 2**20  # of all states together; the newest always stays
 
 
 class Ladder:
-    """A fold that must begin anew begins at the newest state here that is early enough:
-    near, and not on disk.
+    """Recent in-memory states; a refold starts from the newest one before the change.
 
-    Where contexts are erased it must begin where it would after a restart: then states
+    After contexts are erased, a refold must start where a restart would, so the states
     from before are forgotten.
     """
 
     def __init__(self) -> None:
-        self._kept: list[FoldState] = []
-        self._empty = False
+        self._states: list[FoldState] = []
+        self._is_off = False
         self._steps = 0
 
     def keep(self, folded: FoldState, steps: int) -> None:
-        """Keep a copy of the state that was reached by so many steps since the last
-        call, if it is time for one."""
+        """Keep a copy of this state, if it is time for one.
+
+        `steps` is the number of steps since the last call.
+        """
         self._steps += steps
-        if self._empty:
-            return
-        if self._kept and (
-            self._steps < _STEPS or folded.position <= self._kept[-1].position
-        ):
+        if self._is_off or not self._is_due(folded.position):
             return
         self._steps = 0
-        self._kept.append(copy_fold(folded))
-        stay = retained_positions([kept.position for kept in self._kept])
-        self._kept = [kept for kept in self._kept if kept.position in stay]
-        while (
-            len(self._kept) > 1
-            and sum(size(kept.state) for kept in self._kept) > _BYTES
-        ):
-            del self._kept[0]
+        states = [*self._states, copy_fold(folded)]
+        stay = retained_positions([one.position for one in states])
+        self._states = [one for one in states if one.position in stay]
+        total = sum(size(one.state) for one in self._states)
+        while len(self._states) > 1 and total > _BYTES:
+            total -= size(self._states.pop(0).state)
+
+    def _is_due(self, position: int) -> bool:
+        if not self._states:
+            return True
+        return self._steps >= _STEPS and position > self._states[-1].position
 
     def before(self, latest: int) -> FoldState | None:
-        """A copy of the newest state at or before a position, to be written into; None
-        if there is none."""
-        found = next(
-            (kept for kept in reversed(self._kept) if kept.position <= latest), None
-        )
-        return None if found is None else copy_fold(found)
+        """Return a copy of the newest state at or before a position, if there is
+        one."""
+        for folded in reversed(self._states):
+            if folded.position <= latest:
+                return copy_fold(folded)
+        return None
 
     def forget(self, for_good: bool) -> None:
-        """Forget all states; and `for_good`, keep none from now on."""
-        self._kept, self._empty = [], self._empty or for_good
+        """Forget all states; with `for_good`, keep none from now on."""
+        self._states = []
+        self._is_off = self._is_off or for_good
 
     def cut(self, position: int) -> None:
-        """Forget the states from this position on: what they learnt was rewritten."""
-        self._kept = [kept for kept in self._kept if kept.position < position]
+        """Forget the states from this position on, because history was rewritten."""
+        self._states = [one for one in self._states if one.position < position]
 
 
 def size(state: State) -> int:
-    """The bytes of a state's arrays.
+    """Return the bytes of a state's arrays.
 
     >>> size((np.zeros(4), (1, np.zeros(2))))
     48

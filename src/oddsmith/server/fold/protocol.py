@@ -1,5 +1,4 @@
-"""Statistics that are folded beside the state: the steps they are given, and what the
-fold asks of them."""
+"""Interface of the statistics that are folded beside the state."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -16,8 +15,8 @@ class Step(NamedTuple):
     """A step of a fold: a decision that is made, shown or counts, or a change of the
     policy.
 
-    `decision` is the one that counts; `drawn` is what the arm was drawn from, where a
-    decision is made, shown or counts and statistics are kept.
+    `decision` is the decision that counts. If statistics are kept, `drawn` contains the
+    odds of the decision.
     """
 
     item: Count | Exposure | Line
@@ -26,11 +25,11 @@ class Step(NamedTuple):
 
 
 class Statistics(Protocol):
-    """Functions of the log up to a position, which are the same live, on replicas,
-    after restarts and corrections."""
+    """Statistics of the log up to a position: the same live, on replicas, after
+    restarts and corrections."""
 
     def copy(self) -> Self:
-        """The same statistics, to go on from."""
+        """Return a copy that can be changed without changing this one."""
 
     def take(self, step: Step) -> None:
         """Take the next step of a fold."""
@@ -38,29 +37,28 @@ class Statistics(Protocol):
     def note_update(
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
-        """A decision has counted: the policy, and the state after it."""
+        """Take the policy and the state after a decision has counted."""
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot contains of them."""
+        """Return the statistics as a snapshot contains them."""
 
 
 class StatisticsKind(Protocol):
-    """Makes the statistics of a store (see `monitor.sums.Sums`); the fold itself needs
-    none."""
+    """Makes the statistics of a store (see `server.statistics.Sums`)."""
 
     def of(self, about: Mapping[str, Any]) -> Statistics:
-        """Statistics before any event, of a store with these facts."""
+        """Return empty statistics for a store with these facts."""
 
     def from_json(self, kept: Mapping[str, Any] | None) -> Statistics | None:
-        """The statistics that `to_json` gave; None where there are none, or of another
-        form."""
+        """Return the statistics that `to_json` wrote; None if there are none, or of
+        another form."""
 
 
 _S = TypeVar("_S", bound=Statistics)
 
 
 def after_steps(statistics: _S, steps: Iterable[Step]) -> _S:
-    """The statistics after these steps, of a policy whose state is not known."""
+    """Return the statistics after these steps, without weights of the policy."""
     now = statistics.copy()
     for step in steps:
         now.take(step)

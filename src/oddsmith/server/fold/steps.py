@@ -1,5 +1,4 @@
-"""What is due: the steps of a fold that a state does not know, in order, and whether it
-must begin earlier."""
+"""The next steps of a fold, in order, and whether later lines rewrote earlier steps."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -15,11 +14,11 @@ __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
 
 
 class Due(NamedTuple):
-    """What is to be folded, in order, and the first position that later lines rewrote
-    (0: none).
+    """The steps to fold, in order.
 
-    `since` is the first line that rewrites; `waiting` says how many lines there are,
-    and `oldest` when the first came.
+    `rewritten` is the first position that later lines rewrote (0: none), and `since`
+    the first line that rewrites. `waiting` is the number of new lines, `oldest` the
+    time of the first one.
     """
 
     items: "list[Count | Exposure | Line]"
@@ -30,52 +29,52 @@ class Due(NamedTuple):
 
 
 def due_after(store: Foldable, after: int, until: int) -> Due:
-    """What happened in (after, until] that a state at `after` does not know.
+    """Return the steps in (after, until] that a state at `after` does not contain.
 
-    Other kernels round other last bits: where they changed, everything that a state
-    before the change has learnt is learnt again.
+    Different compiled kernels round differently. If the kernels changed after the
+    state, everything is learnt again.
     """
     accounts: dict[str, Account] = {}
-    known: dict[str, tuple[Count, ...]] = {}  # what the state has learnt
-    # decisions that were made, shown or corrected, experts that came and went
+    known: dict[str, tuple[Count, ...]] = {}  # counts that the state contains
+    # decisions made, shown or corrected, and changes of the policy
     lines: list[Line | Exposure] = []
-    since, waiting, oldest = None, 0, inf
-    is_begun_again = False
-    for line in _told(store, after, until):
-        if line.position > after:
-            waiting, oldest = waiting + 1, min(oldest, line.time)
-        if line.of_kernels and 0 < after < line.position:
-            is_begun_again = True
+    since = None
+    waiting = 0
+    oldest = inf
+    are_kernels_new = False
+    for line in _lines_with_history(store, after, until):
+        is_new = line.position > after
+        if is_new:
+            waiting += 1
+            oldest = min(oldest, line.time)
+        if line.of_kernels and is_new and after > 0:
+            are_kernels_new = True
             since = since or line
         if not line.of_decision:
-            lines += [line] if line.of_policy else []
+            if line.of_policy:
+                lines.append(line)
             continue
-        if line.kind in ("decision", "correction") and line.position > after:
+        if line.kind in ("decision", "correction") and is_new:
             lines.append(line)
         account = accounts.get(line.id)
         if account is None:
-            account = accounts[line.id] = Account(store.rule, store.late, store.zero)
+            account = Account(store.rule, store.late, store.zero)
+            accounts[line.id] = account
         account.take(line)
-        if account.activated == line.position > after:
+        if account.activated == line.position and is_new:
             lines.append(Exposure(line.position, account.made, account.decided))
-        if line.position <= after and account.settled:
+        if not is_new and account.settled:
             known[line.id] = account.counts
-        elif (
-            since is None
-            and line.id in known
-            and _rewritten(known[line.id], account.counts)
-        ):
-            since = line
+        elif since is None and line.id in known:
+            is_rewritten = _first_change(known[line.id], account.counts) > 0
+            since = line if is_rewritten else None
     counts = {id: account.counts for id, account in accounts.items()}
-    rewritten = min(
-        filter(None, (_rewritten(learnt, counts[id]) for id, learnt in known.items())),
-        default=0,
-    )
-    if is_begun_again:
+    changes = [_first_change(learnt, counts[id]) for id, learnt in known.items()]
+    rewritten = min(filter(None, changes), default=0)
+    if are_kernels_new:
         rewritten = 1
-    return Due(
-        in_order(counts.values(), lines, after), rewritten, since, waiting, oldest
-    )
+    items = in_order(counts.values(), lines, after)
+    return Due(items, rewritten, since, waiting, oldest)
 
 
 def in_order(
@@ -83,24 +82,25 @@ def in_order(
     lines: Sequence[Line | Exposure],
     after: int = 0,
 ) -> list[Count | Exposure | Line]:
-    """The steps of a fold after a position, in order."""
-    items: list[Count | Exposure | Line] = [
-        count for account in counts for count in account if count.position > after
-    ]
-    # a decision comes before it counts
-    return sorted([*lines, *items], key=lambda item: item.position)
+    """Return the steps of a fold after a position, in order."""
+    # sorted() is stable: a decision stays before its count at the same position
+    items: list[Count | Exposure | Line] = list(lines)
+    for account in counts:
+        items += [count for count in account if count.position > after]
+    return sorted(items, key=lambda item: item.position)
 
 
-def _rewritten(learnt: tuple[Count, ...], counts: tuple[Count, ...]) -> int:
-    """The first position that counts otherwise than it was learnt; 0 if there is
-    none."""
-    pairs = zip_longest(learnt, counts[: len(learnt)])
-    return next((was.position for was, now in pairs if was != now), 0)
+def _first_change(learnt: tuple[Count, ...], counts: tuple[Count, ...]) -> int:
+    """Return the position of the first count that differs from a learnt one, or 0."""
+    for before, now in zip_longest(learnt, counts[: len(learnt)]):
+        if before != now:
+            return int(before.position)
+    return 0
 
 
-def _told(store: Foldable, after: int, until: int) -> Iterable[Line]:
-    """The lines after `after`, preceded by the whole history of the decisions they are
-    about."""
+def _lines_with_history(store: Foldable, after: int, until: int) -> Iterable[Line]:
+    """Return the lines after `after`, preceded by all earlier lines of their
+    decisions."""
     if after == 0:
         return store.lines(after, until)
     new = list(store.lines(after, until))
@@ -116,8 +116,8 @@ def with_decisions(
     items: Sequence[Count | Exposure | Line],
     sums: Statistics | None = None,
 ) -> Iterator[Step]:
-    """The steps of a fold, with the decisions that were settled, and with what `sums`
-    need, where they are kept."""
+    """Yield the steps of a fold with their decisions; with `sums`, also with their
+    odds."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
         made = [item.made for item in chunk if isinstance(item, Count)]
@@ -126,21 +126,18 @@ def with_decisions(
         if sums is None:
             decisions |= zip(made, store.decisions(made), strict=True)
         else:
-            for position, (decision, draw) in zip(
-                made, store.decisions_with_draws(made), strict=True
-            ):
-                decisions[position], drawn[position] = decision, draw
-            shown = [
-                position
-                for item in chunk
-                if (position := _shown(item)) and position not in drawn
-            ]
-            drawn |= zip(shown, store.draws(shown), strict=True)
+            pairs = store.decisions_with_draws(made)
+            for position, (decision, draw) in zip(made, pairs, strict=True):
+                decisions[position] = decision
+                drawn[position] = draw
+            shown = [_decision_shown(item) for item in chunk]
+            missing = [at for at in shown if at and at not in drawn]
+            drawn |= zip(missing, store.draws(missing), strict=True)
         for item in chunk:
             if isinstance(item, Count):
                 yield Step(item, decisions[item.made], drawn.get(item.made))
             else:
-                yield Step(item, None, drawn.get(_shown(item)))
+                yield Step(item, None, drawn.get(_decision_shown(item)))
 
 
 def sums_at(
@@ -149,28 +146,24 @@ def sums_at(
     kept: Mapping[str, Any] | None,
     kind: StatisticsKind | None,
 ) -> Statistics | None:
-    """The statistics as a snapshot at this position has kept them; where it has none,
-    or others, from the log.
+    """Return the statistics of a snapshot; if it has none of this form, from the log.
 
-    Weights on the way are not in the log: there they begin anew.
+    The log does not contain the weights over time: their history starts again.
     """
     if kind is None:
         return None
     sums = kind.from_json(kept)
     if sums is not None:
         return sums
-    none = kind.of(store.about)
-    return after_steps(
-        none, with_decisions(store, due_after(store, 0, position).items, none)
-    )
+    empty = kind.of(store.about)
+    due = due_after(store, 0, position)
+    return after_steps(empty, with_decisions(store, due.items, empty))
 
 
-def _shown(item: Count | Exposure | Line) -> int:
-    """The position of the decision that an item shows; 0 if it shows none."""
+def _decision_shown(item: Count | Exposure | Line) -> int:
+    """Return the position of the decision that an item shows; 0 if it shows none."""
     if isinstance(item, Exposure):
         return item.made
-    return (
-        item.position
-        if isinstance(item, Line) and item.kind == "decision" and not item.deferred
-        else 0
-    )
+    if isinstance(item, Line) and item.kind == "decision" and not item.deferred:
+        return item.position
+    return 0

@@ -1,5 +1,4 @@
-"""Decisions whose window is open: how many wait, and whether what was learnt meanwhile
-is one-sided."""
+"""Decisions with an open window: their number, and a bias of the rewards so far."""
 
 from math import ceil
 from typing import NamedTuple
@@ -12,20 +11,20 @@ from oddsmith.server.statistics.series import RANGES, Range
 __all__ = ["Young", "open_windows", "young"]
 
 _REACH = {"hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-_FEW, _SHARE, _NEARLY_ALL = 30, 0.05, 0.95
+_FEW = 30  # decisions
+_SHARE = 0.05
+_NEARLY_ALL = 0.95
 
 
 class Young(NamedTuple):
-    """Decisions whose window was open at the last event, and those of them that count
-    already, by a reward."""
+    """Decisions with an open window at the last event, and those with a reward."""
 
     shown: int = 0
     rewarded: int = 0
 
 
 def young(sums: Sums, window: float | None) -> Young:
-    """The decisions of open windows, to the width of a bucket; none without a
-    window."""
+    """Count the decisions with an open window, to the width of a bucket."""
     if window is None:
         return Young()
     found = sums.checks
@@ -34,44 +33,43 @@ def young(sums: Sums, window: float | None) -> Young:
         (one for one in RANGES if _REACH.get(one, window) >= window), "all"
     )
     width, buckets = sums.series.buckets(what, sums.named)
-    counts = [
-        bucket.counts
-        for number, bucket in buckets.items()
-        if number >= ceil(open_since / width)
-    ]
-    return Young(
-        int(sum(one[0] for one in counts)), int(sum(one[1] - one[2] for one in counts))
-    )
+    shown = rewarded = 0.0
+    for number, bucket in buckets.items():
+        if number >= ceil(open_since / width):
+            shown += bucket.shown
+            rewarded += bucket.counted - bucket.defaults
+    return Young(int(shown), int(rewarded))
 
 
 def open_windows(sums: Sums, settings: Settings) -> f.OpenWindowsCheck:
-    """Whether rewards that count at once make what is learnt one-sided while their
-    absence still waits.
+    """Check whether early rewards bias the state while missing rewards still wait.
 
-    That is so with the rule "first", where rewards of open windows count, at least one
-    decision in twenty waits, and decisions whose window has closed often had no reward.
-    Where nearly all of those had one, rewards only take time.
+    This happens with the rule "first", if rewards of open windows count, at least 5 %
+    of the decisions wait, and closed windows often had no reward. If nearly all closed
+    windows had a reward, rewards are only late.
     """
     if settings.window is None:
         return f.OpenWindowsCheck(
             0, 0, "well", "There is no window: what has no reward teaches nothing."
         )
-    found, (shown, rewarded) = sums.checks, young(sums, settings.window)
-    waiting, due = shown - rewarded, found.shown - shown
-    told = f"{waiting:,} of {found.shown:,} decisions wait for their window"
+    checks = sums.checks
+    shown, rewarded = young(sums, settings.window)
+    waiting = shown - rewarded
+    n_closed = checks.shown - shown
+    wait = f"{waiting:,} of {checks.shown:,} decisions wait for their window"
     if settings.rule != "first":
         sentence = (
-            f"{shown:,} of {found.shown:,} decisions count when their window closes."
+            f"{shown:,} of {checks.shown:,} decisions count when their window closes."
         )
         return f.OpenWindowsCheck(shown, 0, "well", sentence)
-    complete = (
-        due > 0 and found.counted - found.defaults - rewarded >= _NEARLY_ALL * due
-    )
-    if waiting < max(_FEW, _SHARE * found.shown) or not rewarded or complete:
-        return f.OpenWindowsCheck(shown, rewarded, "well", f"{told}.")
+    n_closed_rewarded = checks.counted - checks.defaults - rewarded
+    is_complete = n_closed > 0 and n_closed_rewarded >= _NEARLY_ALL * n_closed
+    are_few = waiting < max(_FEW, _SHARE * checks.shown)
+    if are_few or not rewarded or is_complete:
+        return f.OpenWindowsCheck(shown, rewarded, "well", f"{wait}.")
     how = "too high" if settings.default == 0.0 else "not what it will be"
     sentence = (
-        f"{told}, and {rewarded:,} rewards of such decisions count already: what is "
+        f"{wait}, and {rewarded:,} rewards of such decisions count already: what is "
         "learnt and shown meanwhile "
         f'is {how}. With reward_rule = "first_at_close" both count when the window '
         "closes; a shorter window_s helps."

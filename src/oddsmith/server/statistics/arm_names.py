@@ -1,32 +1,30 @@
-"""NamedArms: which arms have sums of their own, where not all of them can."""
+"""NamedArms: the arms that have sums of their own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = ["FIXED", "FRESH", "NamedArms"]
 
 FIXED = 50
-"""So many arms of an experiment are all named; of more, and of arms that come with
-calls, `FRESH` are."""
+"""Up to this number, all arms of an experiment are named."""
 FRESH = 20
-"""Arms that are named because they are drawn most."""
-# draws from one look to the next: at first, and after some doublings
-_FIRST, _LAST = 10, 100
-# looks from one halving of what was counted to the next, after the first ones
-_HALVES = 10
+"""Arms that are named if an experiment has more arms, or arms come with calls."""
+_FIRST = 10  # draws before the first look; this doubles up to `_LAST`
+_LAST = 100
+_HALVES = 10  # looks from one halving of the counts to the next, after the first looks
 
 
 @dataclass(slots=True)
 class NamedArms:
-    """The arms that are named, and the position of the first decision from which on
-    they are.
+    """Named arms, with the position of the first decision that their sums include.
 
-    Of few fixed arms all, from the start. Else the twenty that were drawn most lately:
-    looks are taken after 10, 20, 40, 80 and then 100 more draws, and what was counted
-    before counts half after each of the first looks, then after every tenth. A look is
-    taken at a line of the log, so all replicas name the same arms; it knows no later
-    draw, so an arm is not named for being lucky.
+    If an experiment has at most 50 arms, all of them are named from the start.
+    Otherwise the 20 arms with the most recent draws are named. Looks are taken after
+    10, 20, 40, 80 and then every 100 draws. Earlier draws count half after each of the
+    first looks, and then after every tenth look. A look is taken at a line of the log,
+    so all replicas name the same arms. It uses earlier draws only, so luck in later
+    draws does not select an arm.
 
     >>> named = NamedArms(None)
     >>> for position in range(1, 11):
@@ -52,19 +50,18 @@ class NamedArms:
         return self.arms is not None and len(self.arms) <= FIXED
 
     def copy(self) -> "NamedArms":
-        """The same, to go on from."""
-        return NamedArms(
-            self.arms, self.since, dict(self.draws), self.left, self.length, self.looks
-        )
+        """Return a copy that can be changed without changing this one."""
+        return replace(self, draws=dict(self.draws))
 
     def become(self, arms: tuple[str, ...]) -> None:
-        """The experiment has these arms from now on."""
-        self.arms, self.looks = arms, self.looks + 1
+        """Replace the arms of the experiment."""
+        self.arms = arms
+        self.looks += 1
         if self.are_fixed:
             self.since = dict.fromkeys(arms, 0)
 
     def draw(self, arm: str, position: int) -> None:
-        """An arm was drawn, at this position; that may be time for a look."""
+        """Count a draw of an arm at this position; take a look if it is time."""
         if self.are_fixed:
             return
         self.draws[arm] = self.draws.get(arm, 0) + 1
@@ -74,20 +71,21 @@ class NamedArms:
         is_early = self.length < _LAST
         self.left = self.length = min(2 * self.length, _LAST)
         self.looks += 1
-        # of equals those first drawn
+        # sorted() is stable: of equals, the arms that were drawn first
         top = sorted(self.draws, key=lambda one: -self.draws[one])[:FRESH]
         self.since = {one: self.since.get(one, position + 1) for one in top}
         if is_early or self.looks % _HALVES == 0:
-            self.draws = {
-                one: times // 2 for one, times in self.draws.items() if times > 1
-            }
+            halves = {one: times // 2 for one, times in self.draws.items()}
+            self.draws = {one: times for one, times in halves.items() if times}
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of it."""
+        """Return the arms as a snapshot contains them."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "NamedArms":
-        """What `to_json` gave."""
-        arms = given["arms"]
-        return cls(**dict(given) | {"arms": None if arms is None else tuple(arms)})
+        """Return the arms that `to_json` wrote."""
+        fields = dict(given)
+        if fields["arms"] is not None:
+            fields["arms"] = tuple(fields["arms"])
+        return cls(**fields)

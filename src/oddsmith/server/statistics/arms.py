@@ -1,4 +1,4 @@
-"""Counts by arm: what was drawn and what it earned, for ever."""
+"""Draws and rewards by arm since the start of the experiment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from oddsmith.server.fold.accounts import Count
 
 __all__ = ["ArmCounts", "ArmSum"]
 
-_NAMED = 10_000  # arms that are counted by name: those that come with calls have no end
+_NAMED = 10_000  # arms with a count of their own: calls can offer any number of arms
 
 
 class ArmSum(NamedTuple):
-    """How often an arm was drawn, how many of these decisions have counted, and their
-    rewards in sum, from [0, 1] each.
+    """Decisions that drew an arm, those with a reward, and the sum of rewards in
+    [0, 1].
 
-    `since` is the position from which on its decisions are counted here.
+    `since` is the position of the first decision in these sums.
     """
 
     since: int = 0
@@ -24,20 +24,18 @@ class ArmSum(NamedTuple):
     total: float = 0.0
 
     def plus(self, decided: int, rewarded: int, total: float) -> "ArmSum":
-        """This sum with so many more."""
-        return ArmSum(
-            self.since,
-            self.decided + decided,
-            self.rewarded + rewarded,
-            self.total + total,
-        )
+        """Return the sum of both."""
+        decided += self.decided
+        rewarded += self.rewarded
+        return ArmSum(self.since, decided, rewarded, self.total + total)
 
 
 @dataclass(slots=True)
 class ArmCounts:
-    """Sums by arm. With more than 10,000 arms the half of them that was drawn least, of
-    equals the older ones, is counted as `others`; so is all that comes later of the
-    decisions that were made before.
+    """Sums by arm.
+
+    When there are more than 10,000 arms, the rarer half (of equals the older arms)
+    moves to `others`. Later rewards of their earlier decisions count there, too.
 
     >>> counts = ArmCounts()
     >>> counts.draw(7, "news")
@@ -49,11 +47,11 @@ class ArmCounts:
     others: ArmSum = field(default_factory=ArmSum)
 
     def copy(self) -> "ArmCounts":
-        """The same counts, to go on from."""
+        """Return a copy that can be changed without changing this one."""
         return ArmCounts(dict(self.by_name), self.others)
 
     def draw(self, position: int, arm: str) -> None:
-        """An arm was drawn at this position."""
+        """Count a draw of an arm at this position."""
         before = self.by_name.get(arm)
         if before is not None:
             self.by_name[arm] = before.plus(1, 0, 0.0)
@@ -63,32 +61,31 @@ class ArmCounts:
             self._forget_rare()
 
     def count(self, count: Count, arm: str) -> None:
-        """A decision that drew this arm counts."""
-        more = (
-            (1, count.value)
-            if count.before is None
-            else (0, count.value - count.before)
-        )
+        """Count the reward of a decision that drew this arm."""
+        rewarded = int(count.before is None)
+        gain = count.value - (count.before or 0.0)
         known = self.by_name.get(arm)
         if known is None or count.made < known.since:
-            self.others = self.others.plus(0, *more)
+            self.others = self.others.plus(0, rewarded, gain)
         else:
-            self.by_name[arm] = known.plus(0, *more)
+            self.by_name[arm] = known.plus(0, rewarded, gain)
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of them."""
+        """Return the counts as a snapshot contains them."""
         return {"by_name": self.by_name, "others": self.others}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "ArmCounts":
-        """The counts that `to_json` gave."""
-        by_name = {arm: ArmSum(*values) for arm, values in given["by_name"].items()}
-        return cls(by_name, ArmSum(*given["others"]))
+        """Return the counts that `to_json` wrote."""
+        counts = cls(others=ArmSum(*given["others"]))
+        for arm, values in given["by_name"].items():
+            counts.by_name[arm] = ArmSum(*values)
+        return counts
 
     def _forget_rare(self) -> None:
-        """Count the rarer half of the arms together."""
+        """Move the rarer half of the arms to `others`."""
         known = self.by_name
-        for arm in sorted(
-            known, key=lambda arm: (known[arm].decided, known[arm].since)
-        )[: _NAMED // 2]:
-            self.others = self.others.plus(*known.pop(arm)[1:])
+        rarest = sorted(known, key=lambda arm: (known[arm].decided, known[arm].since))
+        for arm in rarest[: _NAMED // 2]:
+            rare = known.pop(arm)
+            self.others = self.others.plus(rare.decided, rare.rewarded, rare.total)

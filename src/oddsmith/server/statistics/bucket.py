@@ -1,146 +1,188 @@
-"""Bucket: sums over the decisions of some seconds, and over each arm of them."""
+"""Bucket: sums over the decisions of some seconds, in all and by arm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple
 
 from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.server.statistics.arm_names import FRESH, NamedArms
 
-__all__ = ["Bucket", "Draw", "Row"]
+__all__ = ["ArmDraw", "ArmRow", "Bucket"]
 
-Row: TypeAlias = list[float]
-"""Since which position, then drawn, odds, rewarded, rewards, weighted rewards, their
-squares: sums of one arm."""
-Draw: TypeAlias = tuple[int, str, float]
-"""Of a decision the position, the drawn arm and its odds."""
-_COLUMNS = 7
-_ODDS = 2
+
+class ArmDraw(NamedTuple):
+    """The position of a decision, the arm that it drew, and the odds of that arm."""
+
+    position: int
+    arm: str
+    odds: float
+
+
+@dataclass(slots=True)
+class ArmRow:
+    """Sums over the decisions of one arm that were made at position `since` or later.
+
+    `odds` adds up its odds in all decisions, drawn or not. `weighted` adds up
+    reward / odds, and `squares` adds up (reward / odds)².
+    """
+
+    since: int = 0
+    drawn: float = 0.0
+    odds: float = 0.0
+    rewarded: float = 0.0
+    total: float = 0.0
+    weighted: float = 0.0
+    squares: float = 0.0
+
+    def sums(self) -> tuple[float, ...]:
+        """Return all fields but `since`, in order."""
+        return (
+            self.drawn,
+            self.odds,
+            self.rewarded,
+            self.total,
+            self.weighted,
+            self.squares,
+        )
+
+    def copy(self) -> "ArmRow":
+        """Return a copy that can be changed without changing this one."""
+        return ArmRow(self.since, *self.sums())
+
+    def add(self, other: "ArmRow") -> None:
+        """Add the sums of another row."""
+        self.since = max(self.since, other.since)
+        self.drawn += other.drawn
+        self.odds += other.odds
+        self.rewarded += other.rewarded
+        self.total += other.total
+        self.weighted += other.weighted
+        self.squares += other.squares
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Sums over decisions: `counts` are how many there are, how many count, by a
-    default, and their rewards.
+    """Decisions shown, counted (by a default among them), and the sum of their rewards.
 
-    `looks` says as of when its arms are named, `last` is the last position that one of
-    its decisions was made at.
+    `looks` is the number of the look at which its arms were named; `last` is the
+    position of the last of its decisions. `others` has the sums of arms without a row.
     """
 
-    counts: Row = field(default_factory=lambda: [0.0] * 4)
-    arms: dict[str, Row] = field(default_factory=dict)
-    others: Row | None = None
+    shown: float = 0.0
+    counted: float = 0.0
+    defaults: float = 0.0
+    total: float = 0.0
+    arms: dict[str, ArmRow] = field(default_factory=dict)
+    others: ArmRow | None = None
     looks: int = -1
     last: int = 0
 
     def copy(self) -> "Bucket":
-        """The same, to be written into."""
-        arms, others = {arm: row.copy() for arm, row in self.arms.items()}, self.others
-        return Bucket(
-            self.counts.copy(),
-            arms,
-            None if others is None else others.copy(),
-            self.looks,
-            self.last,
-        )
+        """Return a copy that can be changed without changing this one."""
+        copy = Bucket(self.shown, self.counted, self.defaults, self.total)
+        copy.arms = {arm: row.copy() for arm, row in self.arms.items()}
+        if self.others is not None:
+            copy.others = self.others.copy()
+        copy.looks = self.looks
+        copy.last = self.last
+        return copy
 
     def show(
-        self, draw: Draw, odds: Mapping[str, float], named: NamedArms, position: int
+        self, draw: ArmDraw, odds: Mapping[str, float], named: NamedArms, position: int
     ) -> None:
-        """A decision was shown at this position; `odds` are those of all its arms."""
-        made, arm, _ = draw
+        """Add a decision that was shown at this position, with the odds of all arms."""
         if self.looks != named.looks:
             self._name(named, position)
-        self.counts[0] += 1
+        made = draw.position
+        self.shown += 1
         self.last = max(self.last, made)
-        self._row(arm, made)[1] += 1
-        rows, rest = self.arms, 0.0
+        self._row(draw).drawn += 1
+        rows = self.arms
+        rest = 0.0
         for name, p in odds.items():
             row = rows.get(name)
-            if row is not None and made >= row[0]:
-                row[_ODDS] += p
+            if row is not None and made >= row.since:
+                row.odds += p
             else:
                 rest += p
         if rest:
-            self._rest()[_ODDS] += rest
+            self._rest().odds += rest
 
     def count(
-        self, draw: Draw, rewards: tuple[float, float | None], defaults: int
+        self, draw: ArmDraw, reward: float, before: float | None, defaults: int
     ) -> None:
-        """A decision counts: with a reward, and before with another one (None: it did
-        not count).
+        """Add the reward of a decision; `before` is the reward that it replaces.
 
-        `defaults` is 1 where it counts by default from now on, -1 where it no longer
-        does.
+        `defaults` is 1 if the decision counts by its default from now on, and -1 if it
+        no longer does.
         """
-        made, arm, odds = draw
-        reward, before = rewards
-        new, gone = (1.0, 0.0) if before is None else (0.0, before)
-        counts, row = self.counts, self._row(arm, made)
-        counts[1] += new
-        counts[2] += defaults
-        counts[3] += reward - gone
-        row[3] += new
-        row[4] += reward - gone
-        if odds > 0:
-            least = max(odds, LEAST_PROPENSITY)  # of old stores
-            row[5] += (reward - gone) / least
-            row[6] += (reward * reward - gone * gone) / (least * least)
+        new = before is None
+        gone = before or 0.0
+        row = self._row(draw)
+        self.counted += new
+        self.defaults += defaults
+        self.total += reward - gone
+        row.rewarded += new
+        row.total += reward - gone
+        if draw.odds > 0:
+            least = max(draw.odds, LEAST_PROPENSITY)  # old stores have smaller odds
+            row.weighted += (reward - gone) / least
+            row.squares += (reward * reward - gone * gone) / (least * least)
 
     def add(self, other: "Bucket", named: NamedArms) -> None:
-        """Make this the bucket of both.
+        """Add the sums of another bucket.
 
-        A decision does not say in which of them it was made. So the later rewards of an
-        arm that is named in one of them alone count as others' from now on.
+        A reward does not contain the bucket of its decision. So if an arm has a row in
+        only one of the two, later rewards of its decisions are added to `others`.
         """
-        if not named.are_fixed and self.counts[0]:
+        if not named.are_fixed and self.shown:
             after = max(self.last, other.last) + 1
             for arm in self.arms.keys() ^ other.arms.keys():
-                self.arms.setdefault(arm, [0.0] * _COLUMNS)[0] = after
+                self.arms.setdefault(arm, ArmRow()).since = after
         for arm, row in other.arms.items():
-            _add(self.arms.setdefault(arm, [0.0] * _COLUMNS), row)
+            self.arms.setdefault(arm, ArmRow()).add(row)
         if other.others is not None:
-            _add(self._rest(), other.others)
-        self.counts = [
-            mine + theirs
-            for mine, theirs in zip(self.counts, other.counts, strict=True)
-        ]
-        self.looks, self.last = -1, max(self.last, other.last)
+            self._rest().add(other.others)
+        self.shown += other.shown
+        self.counted += other.counted
+        self.defaults += other.defaults
+        self.total += other.total
+        self.looks = -1
+        self.last = max(self.last, other.last)
         if not named.are_fixed:
-            self._give_up(sorted(self.arms, key=lambda arm: -self.arms[arm][1])[FRESH:])
+            most_drawn = sorted(self.arms, key=lambda arm: -self.arms[arm].drawn)
+            self._drop(most_drawn[FRESH:])
 
-    def _row(self, arm: str, made: int) -> Row:
-        """Where the sums of this arm are, for a decision made at this position."""
-        row = self.arms.get(arm)
-        return row if row is not None and made >= row[0] else self._rest()
+    def _row(self, draw: ArmDraw) -> ArmRow:
+        """Return the row that the sums of this decision belong to."""
+        row = self.arms.get(draw.arm)
+        if row is None or draw.position < row.since:
+            return self._rest()
+        return row
 
-    def _rest(self) -> Row:
+    def _rest(self) -> ArmRow:
         if self.others is None:
-            self.others = [0.0] * _COLUMNS
+            self.others = ArmRow()
         return self.others
 
     def _name(self, named: NamedArms, position: int) -> None:
-        """Give rows to arms that are named since; those of the least drawn ones make
-        room."""
+        """Add rows for newly named arms; the least drawn arms lose theirs."""
         self.looks = named.looks
         new = [arm for arm in named.since if arm not in self.arms]
+        since = 0
         if not named.are_fixed:
-            old = sorted(
-                (arm for arm in self.arms if arm not in named.since),
-                key=lambda arm: self.arms[arm][1],
-            )
-            self._give_up(old[: max(0, len(self.arms) + len(new) - FRESH)])
-        since = position if self.counts[0] and not named.are_fixed else 0
+            old = [arm for arm in self.arms if arm not in named.since]
+            old.sort(key=lambda arm: self.arms[arm].drawn)
+            excess = len(self.arms) + len(new) - FRESH
+            self._drop(old[: max(0, excess)])
+            if self.shown:
+                since = position
         for arm in new:
-            self.arms[arm] = [since, *[0.0] * (_COLUMNS - 1)]
+            self.arms[arm] = ArmRow(since)
 
-    def _give_up(self, arms: list[str]) -> None:
+    def _drop(self, arms: list[str]) -> None:
+        """Move the sums of these arms to `others`."""
         for arm in arms:
-            _add(self._rest(), [0.0, *self.arms.pop(arm)[1:]])
-
-
-def _add(row: Row, other: Row) -> None:
-    row[:] = [
-        max(row[0], other[0]),
-        *(mine + theirs for mine, theirs in zip(row[1:], other[1:], strict=True)),
-    ]
+            row = self.arms.pop(arm)
+            row.since = 0
+            self._rest().add(row)

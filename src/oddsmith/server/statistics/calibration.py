@@ -1,13 +1,13 @@
 """Calibration: bets against each expert that its prediction of the drawn arm is the
 mean reward, as sums in any order.
 
-They are those of `CalibrationMonitor` with the directions 1 (bias) and 2f - 1 (over-
-and under-confidence), which do not depend on other rewards: a reward that turns into
-another is taken out and put in again.
+The bets are those of `CalibrationMonitor` with the directions 1 (bias) and 2f - 1
+(over- and under-confidence). These directions do not depend on other rewards, so the
+terms of a reward that changes can be subtracted and added again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from typing import Any, NamedTuple
 
@@ -25,14 +25,14 @@ from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 __all__ = ["Calibration", "CalibrationResult"]
 
 _MOST = 100  # experts
-_WORST = 700.0  # a loss that is larger counts as this one
-_WAIT = 64  # rewards that are added at once
+_WORST = 700.0  # larger losses count as this one
+_WAIT = 64  # rewards in a batch
 _BETS = 2 * len(STAKES)
 _LARGEST = log(np.finfo(np.float64).max)
 
 
 class CalibrationResult(NamedTuple):
-    """Of an expert the mean loss over the n rewards it was awake for, and the e-value
+    """An expert's mean loss over the n rewards that it predicted, and the e-value
     against its predictions."""
 
     expert: str
@@ -41,20 +41,29 @@ class CalibrationResult(NamedTuple):
     e_value: float
 
 
+class _Row(NamedTuple):
+    """A reward with the predictions for it; `times` is -1 to subtract it."""
+
+    advice: Array
+    reward: float
+    times: int
+
+
 @dataclass(slots=True)
 class Calibration:
-    """Of the first 100 experts, in units: ln(1 + λ d (r - f)) of all bets (bets, N),
-    losses (N,); and of how many (N,).
+    """Sums for the first 100 experts.
 
-    Rewards wait until there are some to be added at once: sums of units do not depend
-    on when. Arrays are not written into.
+    `bets` contains ln(1 + λ d (r - f)) of all bets (bets, N), in units; `losses` (N,)
+    the losses, in units; `scored` (N,) the number of rewards. Rewards are added in
+    batches: sums of units do not depend on the order. Arrays are never changed in
+    place.
     """
 
     names: tuple[str, ...] = ()
     bets: Ints = field(default_factory=lambda: np.zeros((_BETS, 0), np.int64))
     losses: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     scored: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    waiting: list[tuple[Array, float, int]] = field(default_factory=list)
+    waiting: list[_Row] = field(default_factory=list)
     loss: Loss | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -63,21 +72,13 @@ class Calibration:
     __hash__ = None  # type: ignore[assignment]
 
     def copy(self) -> "Calibration":
-        """The same, to go on from."""
-        return Calibration(
-            self.names,
-            self.bets,
-            self.losses,
-            self.scored,
-            self.waiting.copy(),
-            self.loss,
-        )
+        """Return a copy that can be changed without changing this one."""
+        return replace(self, waiting=self.waiting.copy())
 
     def count(
         self, count: Count, decision: Decision, names: Sequence[str], loss: Loss
     ) -> None:
-        """A decision counts, for which these experts were asked, or the first of
-        them."""
+        """Add a reward; `names` are the experts, of which the first ones were asked."""
         if decision.advice is None:
             return
         if len(self.names) < min(len(names), _MOST):
@@ -85,79 +86,74 @@ class Calibration:
             self.names = tuple(names[:_MOST])
         self.loss = loss
         advice = decision.advice[: len(self.names)]
-        self.waiting.append((advice, count.value, 1))
+        self.waiting.append(_Row(advice, count.value, 1))
         if count.before is not None:
-            self.waiting.append((advice, count.before, -1))
+            self.waiting.append(_Row(advice, count.before, -1))
         if len(self.waiting) >= _WAIT:
             self._settle()
 
     def results(self) -> Iterator[CalibrationResult]:
-        """What the rewards say about each expert that was ever awake."""
-        now = self.copy()
-        now._settle()
-        grown = (
-            logsumexp(of_units(now.bets), axis=0) - log(_BETS)
-            if now.losses.size
-            else ()
-        )
-        for name, e, total, scored in zip(
-            now.names, grown, of_units(now.losses), now.scored, strict=True
-        ):
-            if scored > 0:
-                yield CalibrationResult(
-                    name,
-                    float(total / scored),
-                    int(scored),
-                    exp(min(float(e), _LARGEST)),
-                )
+        """Yield the result of each expert with a prediction."""
+        now = self._current()
+        if not now.names:
+            return
+        log_e_values = logsumexp(of_units(now.bets), axis=0) - log(_BETS)
+        losses = of_units(now.losses)
+        for i, name in enumerate(now.names):
+            n = int(now.scored[i])
+            if n > 0:
+                e_value = exp(min(float(log_e_values[i]), _LARGEST))
+                yield CalibrationResult(name, float(losses[i] / n), n, e_value)
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of it."""
-        now = self.copy()
-        now._settle()
-        return {
-            "names": list(now.names),
-            "sums": pack_units(np.vstack([now.bets, now.losses, now.scored])),
-        }
+        """Return the sums as a snapshot contains them."""
+        now = self._current()
+        table = np.vstack([now.bets, now.losses, now.scored])
+        return {"names": list(now.names), "sums": pack_units(table)}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Calibration":
-        """What `to_json` gave."""
+        """Return the sums that `to_json` wrote."""
+        names = tuple(given["names"])
         table = unpack_units(given["sums"]).reshape(_BETS + 2, -1)
-        return cls(tuple(given["names"]), table[:_BETS], table[-2], table[-1])
+        bets = table[:_BETS]
+        return cls(names, bets, losses=table[_BETS], scored=table[_BETS + 1])
+
+    def _current(self) -> "Calibration":
+        """Return a copy in which no reward waits."""
+        now = self.copy()
+        now._settle()
+        return now
 
     def _settle(self) -> None:
-        """Add the rewards that wait."""
+        """Add the waiting rewards."""
         if not self.waiting or self.loss is None:
             return
-        more = len(self.names) - len(self.losses)
-        self.bets = np.pad(self.bets, ((0, 0), (0, more)))
-        self.losses, self.scored = (
-            np.pad(self.losses, (0, more)),
-            np.pad(self.scored, (0, more)),
-        )
+        joined = len(self.names) - len(self.losses)
+        self.bets = np.pad(self.bets, ((0, 0), (0, joined)))
+        self.losses = np.pad(self.losses, (0, joined))
+        self.scored = np.pad(self.scored, (0, joined))
+
         mean = np.full((len(self.waiting), len(self.names)), np.nan)
-        for row, (advice, _, _) in zip(mean, self.waiting, strict=True):
-            row[: len(advice)] = advice
-        rewards, times = (
-            np.array(column)[:, None]
-            for column in list(zip(*self.waiting, strict=True))[1:]
+        for i, row in enumerate(self.waiting):
+            mean[i, : len(row.advice)] = row.advice
+        rewards = np.array([row.reward for row in self.waiting])[:, None]
+        times = np.array([row.times for row in self.waiting])[:, None]
+        has_mean = (mean >= 0) & (mean <= 1)
+        mean[~has_mean] = 0.5
+
+        # d (r - f) for the directions d = 1 and d = 2f - 1, then λ d (r - f)
+        error = (rewards - mean) * has_mean
+        gains = np.concatenate([error, (2 * mean - 1) * error], axis=1)
+        bets = in_units(np.log1p(gains[:, None, :] * STAKES[:, None]))
+        self.bets = self.bets + (bets * times[:, :, None]).sum(axis=0).reshape(
+            _BETS, -1
         )
-        awake = (mean >= 0) & (mean <= 1)
-        mean[~awake] = 0.5
-        off = (rewards - mean) * awake
-        moves = (
-            np.concatenate([off, (2 * mean - 1) * off], axis=1)[:, None, :]
-            * STAKES[:, None]
-        )
-        self.bets = self.bets + (in_units(np.log1p(moves)) * times[:, :, None]).sum(
-            axis=0
-        ).reshape(_BETS, -1)
+
+        outcomes = np.broadcast_to(rewards, mean.shape).copy()
         with np.errstate(all="ignore"):
-            losses = np.minimum(
-                self.loss(mean, np.broadcast_to(rewards, mean.shape).copy()), _WORST
-            )
-        self.losses = self.losses + (
-            in_units(np.where(awake, losses, 0.0)) * times
-        ).sum(axis=0)
-        self.scored, self.waiting = self.scored + (awake * times).sum(axis=0), []
+            losses = np.minimum(self.loss(mean, outcomes), _WORST)
+        units = in_units(np.where(has_mean, losses, 0.0))
+        self.losses = self.losses + (units * times).sum(axis=0)
+        self.scored = self.scored + (has_mean * times).sum(axis=0)
+        self.waiting = []

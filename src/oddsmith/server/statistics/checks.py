@@ -1,8 +1,8 @@
-"""Checks: whether arms follow the logged odds, experts predict mean rewards and choose
-well, and rewards come."""
+"""Checks of the log: arms follow the logged odds, experts predict mean rewards and
+choose well, and rewards arrive."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from oddsmith.evaluation.draws.order_free_bets import StandingBets
@@ -15,14 +15,25 @@ from oddsmith.server.store.protocol import Draw
 
 __all__ = ["Checks"]
 
+_NUMBERS = (
+    "looks",
+    "shown",
+    "counted",
+    "defaults",
+    "last_decision",
+    "last_reward",
+    "last_learnt",
+)
+
 
 @dataclass(slots=True)
 class Checks:
-    """Bets against the logged odds and experts, what experts' policies earn; decisions
-    shown, that count, by default.
+    """Bets against the logged odds and the experts, estimated choices of experts, and
+    counts.
 
-    The times are those of the last decision, the last reward that is no default, and
-    the last count.
+    `shown` counts decisions, `counted` those with a reward, and `defaults` those whose
+    reward is a default. `last_reward` is the time of the last reward that is not a
+    default, `last_learnt` that of the last reward of any kind.
     """
 
     bets: StandingBets = field(default_factory=StandingBets)
@@ -42,21 +53,16 @@ class Checks:
     __hash__ = None  # type: ignore[assignment]
 
     def copy(self) -> "Checks":
-        """The same, to go on from."""
-        counts = self.looks, self.shown, self.counted, self.defaults
-        times = self.last_decision, self.last_reward, self.last_learnt
-        return Checks(
-            self.bets.copy(),
-            self.calibration.copy(),
-            self.choices.copy(),
-            *counts,
-            *times,
-        )
+        """Return a copy that can be changed without changing this one."""
+        calibration = self.calibration.copy()
+        choices = self.choices.copy()
+        bets = self.bets.copy()
+        return replace(self, bets=bets, calibration=calibration, choices=choices)
 
     def show(
         self, time: float, arm: str, odds: Mapping[str, float], named: NamedArms
     ) -> None:
-        """A decision of this time was shown; `odds` are those of all its arms."""
+        """Add a decision that was shown, with the odds of all arms."""
         if self.looks != named.looks:
             self.looks = named.looks
             self.bets.name(list(named.since), few=named.are_fixed)
@@ -66,7 +72,7 @@ class Checks:
             self.bets.take(odds, arm)
 
     def count(self, count: Count, drawn: Draw) -> None:
-        """A decision counts, whose arm was drawn from this."""
+        """Add the reward of a decision."""
         self.choices.count(count, drawn)
         self.counted += count.before is None
         self.defaults += count.is_default - count.was_default
@@ -75,40 +81,28 @@ class Checks:
             self.last_reward = _later(self.last_reward, count.time)
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of them."""
-        bets = self.bets.current()
-        rest = {name: getattr(self, name) for name in self.__slots__[3:]}
-        known = {
-            "n": bets.n,
-            "shares": bets.shares,
-            "begun": bets.begun,
-            "cash": bets.cash,
-            "peak": bets.peak,
-            "window": bets.window,
-            "rows": bets.rows,
-            "length": bets.length,
-            "alarm": bets.alarm,
-            "suspect": bets.suspect,
-            "strength": bets.strength,
-        }
-        known["growth"] = pack_units(bets.growth)
-        experts = {
-            "calibration": self.calibration.to_json(),
-            "choices": self.choices.to_json(),
-        }
-        return rest | {"bets": known} | experts
+        """Return the checks as a snapshot contains them."""
+        fields = {name: getattr(self, name) for name in _NUMBERS}
+        bets = asdict(self.bets.current())
+        del bets["waiting"]
+        bets["growth"] = pack_units(bets["growth"])
+        fields["bets"] = bets
+        fields["calibration"] = self.calibration.to_json()
+        fields["choices"] = self.choices.to_json()
+        return fields
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Checks":
-        """What `to_json` gave."""
-        known = dict(given["bets"])
-        growth = unpack_units(known.pop("growth")).reshape(
-            -1, StandingBets().growth.shape[1]
+        """Return the checks that `to_json` wrote."""
+        bets = dict(given["bets"])
+        n_strengths = StandingBets().growth.shape[1]
+        bets["growth"] = unpack_units(bets["growth"]).reshape(-1, n_strengths)
+        return cls(
+            StandingBets(**bets),
+            Calibration.from_json(given["calibration"]),
+            ChoiceSums.from_json(given["choices"]),
+            **{name: given[name] for name in _NUMBERS},
         )
-        bets = StandingBets(growth=growth, **known)
-        rest = {name: given[name] for name in cls.__slots__[3:]}
-        choices = ChoiceSums.from_json(given["choices"])
-        return cls(bets, Calibration.from_json(given["calibration"]), choices, **rest)
 
 
 def _later(one: float | None, other: float) -> float:

@@ -1,14 +1,14 @@
-"""ChoiceSums: what each expert's policy would earn and lose, by recorded votes over
-recorded odds, in any order.
+"""ChoiceSums: what each expert's policy would earn and lose, estimated by recorded
+votes over recorded odds, as sums in any order.
 
-They are the four sums of `policies.parts.choices`, in whole units: a reward that turns
-into another is taken out and put in again. What is earned and lost is rounded down,
-squares are rounded up, so that intervals stay true.
+The four sums of `policies.parts.choices` are kept in whole units, so the terms of a
+reward that changes can be subtracted and added again. Gains and losses are rounded down
+and squares are rounded up, so that intervals remain valid.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,25 +21,34 @@ from oddsmith.server.store.protocol import Draw
 __all__ = ["ChoiceSums", "MOST"]
 
 MOST = 100
-"""Experts that are compared: the first ones."""
-_WAIT = 64  # rewards that are added at once
+"""Number of experts that are compared: the first ones."""
+_WAIT = 64  # rewards in a batch
 # 10^8 rewards of the largest weight fit
 _UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]
 
 
+class _Row(NamedTuple):
+    """A reward with the votes and odds of its arm; `times` is -1 to subtract it."""
+
+    votes: Array
+    odds: float
+    reward: float
+    times: int
+
+
 @dataclass(slots=True)
 class ChoiceSums:
-    """Of n rewards, in units, the sums (4, 1 + N) of the first 100 experts; before them
-    those of one that always slept.
+    """Sums (4, 1 + N) over n rewards for the first 100 experts, in units.
 
-    One that sleeps, or has not joined, would have done as was done: so one that joins
-    begins with the first column. Rewards wait until there are some to be added at once:
-    sums of units do not depend on when. Arrays are not written into.
+    The first column belongs to an expert without any prediction. An expert without a
+    prediction chooses as the policy did, so an expert that joins starts from this
+    column. Rewards are added in batches: sums of units do not depend on the order.
+    Arrays are never changed in place.
     """
 
     n: int = 0
     sums: Ints = field(default_factory=lambda: np.zeros((4, 1), np.int64))
-    waiting: list[tuple[Array, float, float, int]] = field(default_factory=list)
+    waiting: list[_Row] = field(default_factory=list)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChoiceSums) and self.to_json() == other.to_json()
@@ -47,67 +56,77 @@ class ChoiceSums:
     __hash__ = None  # type: ignore[assignment]
 
     def copy(self) -> "ChoiceSums":
-        """The same, to go on from."""
+        """Return a copy that can be changed without changing this one."""
         return ChoiceSums(self.n, self.sums, self.waiting.copy())
 
     def count(self, count: Count, drawn: Draw) -> None:
-        """A decision counts; without votes, or odds of its arm, it says nothing
-        here."""
-        votes, odds = drawn.votes, drawn.odds_drawn
-        if votes is None or not odds > 0:
+        """Add the reward of a decision with recorded votes and odds."""
+        odds = drawn.odds_drawn
+        if drawn.votes is None or not odds > 0:
             return
-        self.waiting.append((votes[:MOST], odds, count.value, 1))
+        votes = drawn.votes[:MOST]
+        self.waiting.append(_Row(votes, odds, count.value, 1))
         if count.before is None:
             self.n += 1
         else:
-            self.waiting.append((votes[:MOST], odds, count.before, -1))
+            self.waiting.append(_Row(votes, odds, count.before, -1))
         if len(self.waiting) >= _WAIT:
             self._settle()
 
     def choices(self, names: Sequence[str], predictor: int, present: Bools) -> Choices:
-        """What they say of the policy's first experts; those that are not `present` are
-        never called the best."""
-        now = self.copy()
-        now._settle()
-        sums = _widened(now.sums, len(names))[:, 1 : 1 + len(names)] / _UNITS
+        """Compare the first experts of a policy.
+
+        Experts that are not `present` are never called the best.
+        """
+        now = self._current()
+        sums = _widen(now.sums, len(names))[:, 1 : 1 + len(names)] / _UNITS
         return choices_of(
             sums, now.n, names=names, predictor=predictor, present=present
         )
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of them."""
-        now = self.copy()
-        now._settle()
+        """Return the sums as a snapshot contains them."""
+        now = self._current()
         return {"n": now.n, "sums": pack_units(now.sums)}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "ChoiceSums":
-        """What `to_json` gave."""
+        """Return the sums that `to_json` wrote."""
         return cls(given["n"], unpack_units(given["sums"]).reshape(4, -1))
 
+    def _current(self) -> "ChoiceSums":
+        """Return a copy in which no reward waits."""
+        now = self.copy()
+        now._settle()
+        return now
+
     def _settle(self) -> None:
-        """Add the rewards that wait."""
+        """Add the waiting rewards."""
         if not self.waiting:
             return
-        votes, *columns = zip(*self.waiting, strict=True)
-        self.sums = _widened(self.sums, max(map(len, votes)))
-        cast = np.full((len(votes), self.sums.shape[1]), np.nan)
-        for row, given in zip(cast, votes, strict=True):
-            row[1 : 1 + len(given)] = given
-        odds, rewards, times = (np.array(column)[:, None] for column in columns)
+        n_experts = max(len(row.votes) for row in self.waiting)
+        self.sums = _widen(self.sums, n_experts)
+        votes = np.full((len(self.waiting), self.sums.shape[1]), np.nan)
+        for i, row in enumerate(self.waiting):
+            votes[i, 1 : 1 + len(row.votes)] = row.votes
+        odds = np.array([row.odds for row in self.waiting])[:, None]
+        rewards = np.array([row.reward for row in self.waiting])[:, None]
+        times = np.array([row.times for row in self.waiting])[:, None]
+        has_vote = (votes >= 0) & (votes <= 1)
         with np.errstate(over="ignore"):
-            # else it slept
-            weights = np.where((cast >= 0) & (cast <= 1), cast / odds, 1.0)
+            weights = np.where(has_vote, votes / odds, 1.0)
         units = sums_of(weights, rewards) * _UNITS
-        units[:, :2], units[:, 2:] = np.floor(units[:, :2]), np.ceil(units[:, 2:])
+        units[:, :2] = np.floor(units[:, :2])
+        units[:, 2:] = np.ceil(units[:, 2:])
         self.sums = self.sums + (units.astype(np.int64) * times[:, :, None]).sum(axis=0)
         self.waiting = []
 
 
-def _widened(sums: Ints, n_experts: int) -> Ints:
-    """The sums of this many experts at least: those that were not asked yet have
-    slept."""
+def _widen(sums: Ints, n_experts: int) -> Ints:
+    """Return the sums with at least this many experts, new ones without a
+    prediction."""
     more = 1 + n_experts - sums.shape[1]
-    return (
-        sums if more <= 0 else np.hstack([sums, np.repeat(sums[:, :1], more, axis=1)])
-    )
+    if more <= 0:
+        return sums
+    new = np.repeat(sums[:, :1], more, axis=1)
+    return np.hstack([sums, new])

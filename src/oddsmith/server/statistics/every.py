@@ -1,8 +1,8 @@
-"""Sums: all that is folded beside the state, each step taken in its turn."""
+"""Sums: all statistics that are folded beside the state."""
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oddsmith import __version__
@@ -14,6 +14,7 @@ from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.protocol import Step
 from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.arms import ArmCounts
+from oddsmith.server.statistics.bucket import ArmDraw
 from oddsmith.server.statistics.checks import Checks
 from oddsmith.server.statistics.history import History, Mark
 from oddsmith.server.statistics.series import Series
@@ -26,20 +27,20 @@ __all__ = ["FORM", "Sums"]
 _log = logging.getLogger(__name__)
 
 FORM = "series, values with weights, checks; shares of experts; choices"
-"""What snapshots hold of sums; another form is folded anew."""
+"""Form of the sums in snapshots; sums of another form are folded again."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """Functions of the log up to a position: the same live, on replicas, after restarts
-    and after corrections.
+    """Statistics of the log up to a position: the same live, on replicas, after
+    restarts and after corrections.
 
-    `scale` has the caller's units; `shadow` says that an incumbent has acted. Parts are
-    shared by copies until they are written into.
+    `scale` converts rewards to the caller's units. If `shadow` is true, an incumbent
+    has acted. Copies share their parts until one of them changes.
 
-    Nothing here can stop a fold: a part that raises is emptied and stays so, and
-    `failures` says by its name where and why. Another version of oddsmith folds it
-    again.
+    A failure here never stops a fold. A part that raises is emptied and stays empty;
+    `failures` contains the reason by the name of the part. Another version of oddsmith
+    folds the part again.
     """
 
     scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
@@ -54,7 +55,7 @@ class Sums:
 
     @property
     def trouble(self) -> str:
-        """A sentence about the parts that are not computed; empty if all are."""
+        """Describe the parts that failed; empty if all are computed."""
         if not self.failures:
             return ""
         parts = "; ".join(f"{part}, {why}" for part, why in self.failures.items())
@@ -62,46 +63,37 @@ class Sums:
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> "Sums":
-        """Nothing yet, of a store with these facts."""
-        arms, reward = about.get("arms"), about.get("reward", [0.0, 1.0])
-        return cls(
-            RewardScale(*reward), NamedArms(None if arms is None else tuple(arms))
-        )
+        """Return empty statistics for a store with these facts."""
+        low, high = about.get("reward", [0.0, 1.0])
+        arms = about.get("arms")
+        if arms is not None:
+            arms = tuple(arms)
+        return cls(RewardScale(low, high), NamedArms(arms))
 
     def copy(self) -> "Sums":
-        """The same sums, to go on from."""
-        return Sums(
-            self.scale,
-            self.named.copy(),
-            self.arms.copy(),
-            self.series.copy(),
-            self.history.copy(),
-            self.values.copy(),
-            self.checks.copy(),
-            self.shadow,
-            dict(self.failures),
-        )
+        """Return a copy that can be changed without changing this one."""
+        parts = {part: getattr(self, part).copy() for part in _PARTS}
+        return replace(self, **parts, failures=dict(self.failures))
 
     def take(self, step: Step) -> None:
         """Take the next step of a fold."""
-        item, _, drawn = step
+        item = step.item
         if isinstance(item, Count):
-            self._count(item, drawn)
+            self._count(item, step.drawn)
         elif isinstance(item, Exposure):
-            self._show(item, drawn)
+            self._show(item, step.drawn)
         elif item.kind == "decision":
-            self._fold(
-                "arms", item.position, self.arms.draw, item.position, str(item.arm)
-            )
+            at = item.position
+            self._fold("arms", at, self.arms.draw, at, str(item.arm))
             if not item.deferred:
-                self._show(Exposure(item.position, item.position, item.time), drawn)
+                self._show(Exposure(at, at, item.time), step.drawn)
         else:
             self._mark(item)
 
     def note_update(
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
-        """A decision has counted: the policy, and the state after it."""
+        """Add the weights after a reward, and the predictions for it."""
         inner = gts_inside(policy)
         if inner is None:
             return
@@ -110,24 +102,19 @@ class Sums:
         def weights() -> Mapping[str, float]:
             return policy.named_posterior(state, None)
 
+        names = inner.experts.names
+        add = self.checks.calibration.count
         self._fold("history", at, self.history.count, at, count.time, weights)
-        self._fold(
-            "checks",
-            at,
-            self.checks.calibration.count,
-            count,
-            decision,
-            inner.experts.names,
-            inner.loss,
-        )
+        self._fold("checks", at, add, count, decision, names, inner.loss)
 
     def _show(self, shown: Exposure, drawn: Draw | None) -> None:
         if drawn is None:
             return
         self.shadow = self.shadow or drawn.shadow
-        draw = shown.made, drawn.arm, drawn.odds_drawn
+        draw = ArmDraw(shown.made, drawn.arm, drawn.odds_drawn)
         odds = self._odds(drawn)
-        at, named = shown.position, self.named
+        at = shown.position
+        named = self.named
         self._fold("series", at, self.series.show, shown.time, draw, odds, named, at)
         self._fold("checks", at, self.checks.show, shown.time, drawn.arm, odds, named)
         self._fold("named", at, named.draw, drawn.arm, at)
@@ -135,27 +122,27 @@ class Sums:
     def _count(self, count: Count, drawn: Draw | None) -> None:
         if drawn is None:
             return
-        at, odds = count.position, self._odds(drawn)
-        reward = self.scale.low + (self.scale.high - self.scale.low) * count.value
-        before = (
-            None
-            if count.before is None
-            else self.scale.low + (self.scale.high - self.scale.low) * count.before
-        )
-        draw = count.made, drawn.arm, drawn.odds_drawn
-        rewards = reward, before
+        at = count.position
+        odds = self._odds(drawn)
+        draw = ArmDraw(count.made, drawn.arm, drawn.odds_drawn)
+        # RewardScale.value checks its argument, which is too slow for each reward
+        low = self.scale.low
+        width = self.scale.high - low
+        reward = low + width * count.value
+        before = count.before
+        if before is not None:
+            before = low + width * before
         defaults = count.is_default - count.was_default
+        add, time = self.series.count, count.decided
         self._fold("arms", at, self.arms.count, count, drawn.arm)
-        self._fold(
-            "series", at, self.series.count, count.decided, draw, rewards, defaults
-        )
+        self._fold("series", at, add, time, draw, reward, before, defaults)
         self._fold("values", at, self.values.count, count, drawn, odds, self.named)
         self._fold("checks", at, self.checks.count, count, drawn)
 
     def _fold(
         self, part: str, position: int, fold: Callable[..., None], *step: object
     ) -> None:
-        """Fold a step into a part, unless it has failed."""
+        """Call `fold` with a step of a part, unless the part has failed."""
         if part in self.failures:
             return
         try:
@@ -173,24 +160,25 @@ class Sums:
         setattr(self, part, getattr(empty, part))
 
     def _odds(self, drawn: Draw) -> dict[str, float]:
-        """The odds of all arms, by name; an arm that was added later had none."""
+        """Return the odds by arm, without arms that were added later."""
         values = drawn.odds.tolist()
         names = drawn.names or self.named.arms or map(str, range(len(values)))
         return dict(zip(names, values, strict=False))
 
     def _mark(self, line: Line) -> None:
-        kind, name, arms = str(line.kind), line.id, arms_of(line)
+        kind = str(line.kind)
+        name = line.id
+        arms = arms_of(line)
         if arms is not None:
-            kind, name = (
-                "arms added",
-                ", ".join(arm for arm in arms if arm not in (self.named.arms or ())),
-            )
+            known = self.named.arms or ()
+            kind = "arms added"
+            name = ", ".join(arm for arm in arms if arm not in known)
             self.named.become(arms)
         mark = Mark(line.position, line.time, kind, name, line.value)
         self._fold("history", line.position, self.history.mark, mark)
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of them: the parts that have not failed."""
+        """Return the parts that have not failed, as a snapshot contains them."""
         now = self.copy()
         parts: dict[str, Any] = {}
         for part in _PARTS:
@@ -200,39 +188,41 @@ class Sums:
                 raise
             except Exception as error:
                 now._stop(part, f"{_reason(error)} in a snapshot")
-        known: dict[str, Any] = {
-            "form": FORM,
-            "scale": [self.scale.low, self.scale.high],
-            "shadow": self.shadow,
-        }
+        for part in now.failures:
+            parts.pop(part, None)
+        parts["form"] = FORM
+        parts["scale"] = [self.scale.low, self.scale.high]
+        parts["shadow"] = self.shadow
         if now.failures:
-            known["failures"] = now.failures
-            known["version"] = __version__
-        kept = {part: parts[part] for part in parts if part not in now.failures}
-        return known | kept
+            parts["failures"] = now.failures
+            parts["version"] = __version__
+        return parts
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any] | None) -> "Sums | None":
-        """The sums that `to_json` gave; None where there are none, of another form, or
-        with parts that failed in another version."""
+        """Return the sums that `to_json` wrote.
+
+        None if there are none, or of another form, or if a part failed in another
+        version.
+        """
         if given is None or given.get("form") != FORM:
             return None
         failures = dict(given.get("failures", {}))
         if failures and given["version"] != __version__:
             return None
         try:
-            parts = {
-                part: kind.from_json(given[part])
-                for part, kind in _PARTS.items()
-                if part not in failures
-            }
-            scale = RewardScale(*given["scale"])
+            low, high = given["scale"]
+            sums = cls(RewardScale(low, high), failures=failures)
+            for part, kind in _PARTS.items():
+                if part not in failures:
+                    setattr(sums, part, kind.from_json(given[part]))
         except MemoryError:
             raise
         except Exception as error:
             _log.error("statistics are folded again: %s", _reason(error))
             return None
-        return cls(scale, shadow=given["shadow"], failures=failures, **parts)
+        sums.shadow = given["shadow"]
+        return sums
 
 
 _PARTS: dict[str, Any] = {

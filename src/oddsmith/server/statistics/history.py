@@ -1,8 +1,8 @@
-"""History: the weights of experts on the way, at most 200 points, and what happened to
-experts, arms and rewards."""
+"""History: the weights of experts over time, and changes of experts, arms and
+rewards."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from oddsmith.server.statistics.snapshot import pack_floats, unpack_floats
@@ -10,14 +10,16 @@ from oddsmith.server.statistics.snapshot import pack_floats, unpack_floats
 __all__ = ["History", "MOST_NAMED", "Mark", "Point", "point_of"]
 
 _MOST = 200  # points
-_MARKS = 100  # of corrections, and of what else there is
+_MARKS = 100  # of corrections, and the same number of other marks
 MOST_NAMED = 50
-"""Experts of a point whose weights are kept by name."""
+"""Experts of a point whose weights have names."""
 
 
 class Point(NamedTuple):
-    """The weights after all events up to a position: of the heaviest experts by name,
-    and of others together."""
+    """The weights after all events up to a position.
+
+    The heaviest experts have names; `others` is the weight of the rest.
+    """
 
     position: int
     time: float
@@ -26,10 +28,10 @@ class Point(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What happened at a position: an expert was added or retired, arms were added, a
-    reward was corrected.
+    """A change at a position: an expert added or retired, arms added, or a reward
+    corrected.
 
-    `share` is the weight that an expert was added with.
+    `share` is the initial weight of an added expert.
     """
 
     position: int
@@ -40,7 +42,7 @@ class Mark(NamedTuple):
 
 
 def point_of(position: int, time: float, weights: Mapping[str, float]) -> Point:
-    """The point of these weights.
+    """Return the point of these weights.
 
     >>> point_of(7, 0.0, {"a": 0.75, "b": 0.25})
     Point(position=7, time=0.0, weights={'a': 0.75, 'b': 0.25}, others=None)
@@ -49,17 +51,16 @@ def point_of(position: int, time: float, weights: Mapping[str, float]) -> Point:
         return Point(position, time, dict(weights))
     heaviest = sorted(weights, key=lambda name: -weights[name])[:MOST_NAMED]
     named = {name: weights[name] for name in heaviest}
-    return Point(
-        position, time, named, max(0.0, sum(weights.values()) - sum(named.values()))
-    )
+    others = sum(weights.values()) - sum(named.values())
+    return Point(position, time, named, max(0.0, others))
 
 
 @dataclass(slots=True)
 class History:
-    """Points at every `stride`-th count; when there are 200, every other one is dropped
-    and the stride doubles.
+    """Points after every `stride`-th reward, at most 200.
 
-    `last` is the time of the last count.
+    At 200 points every other one is dropped, and the stride doubles. `counted` is the
+    number of rewards, `last` the time of the last one.
     """
 
     points: list[Point] = field(default_factory=list)
@@ -69,26 +70,24 @@ class History:
     last: float = 0.0
 
     def copy(self) -> "History":
-        """The same, to go on from."""
-        return History(
-            self.points.copy(), self.marks.copy(), self.counted, self.stride, self.last
-        )
+        """Return a copy that can be changed without changing this one."""
+        return replace(self, points=self.points.copy(), marks=self.marks.copy())
 
     def count(
         self, position: int, time: float, weights: Callable[[], Mapping[str, float]]
     ) -> None:
-        """A decision counted at this position; `weights` are those of the state after
-        it, by name."""
-        self.counted, self.last = self.counted + 1, max(self.last, time)
+        """Count a reward; `weights` returns the weights after it, by name."""
+        self.counted += 1
+        self.last = max(self.last, time)
         if self.counted % self.stride:
             return
         self.points.append(point_of(position, time, weights()))
         if len(self.points) == _MOST:
-            self.points, self.stride = self.points[1::2], 2 * self.stride
+            self.points = self.points[1::2]
+            self.stride *= 2
 
     def mark(self, mark: Mark) -> None:
-        """Something happened; of corrections, and of what else there is, the last 100
-        stay."""
+        """Add a mark; the last 100 corrections and the last 100 other marks stay."""
         is_correction = mark.kind == "correction"
         alike = [
             one for one in self.marks if (one.kind == "correction") == is_correction
@@ -98,37 +97,38 @@ class History:
         self.marks.append(mark)
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of it; names of experts stand once."""
-        names = list(
-            dict.fromkeys(name for point in self.points for name in point.weights)
-        )
-        weights = pack_floats(
-            point.weights.get(name, -1.0) for point in self.points for name in names
-        )
-        points = [[point.position, point.time, point.others] for point in self.points]
-        rest = {
+        """Return the history as a snapshot contains it.
+
+        `weights` is the table of points by names; -1 is an expert without a weight.
+        """
+        names: dict[str, None] = {}
+        for point in self.points:
+            names |= dict.fromkeys(point.weights)
+        points = []
+        weights: list[float] = []
+        for point in self.points:
+            points.append([point.position, point.time, point.others])
+            weights += [point.weights.get(name, -1.0) for name in names]
+        return {
+            "names": list(names),
+            "points": points,
+            "weights": pack_floats(weights),
             "marks": self.marks,
             "counted": self.counted,
             "stride": self.stride,
             "last": self.last,
         }
-        return {"names": names, "points": points, "weights": weights} | rest
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "History":
-        """What `to_json` gave."""
-        points, weights = [], iter(unpack_floats(given["weights"]))
-        for position, time, others in given["points"]:
-            named = {
-                name: weight
-                for name in given["names"]
-                if (weight := next(weights)) >= 0
-            }
-            points.append(Point(position, time, named, others))
-        return cls(
-            points,
-            [Mark(*one) for one in given["marks"]],
-            given["counted"],
-            given["stride"],
-            given["last"],
+        """Return the history that `to_json` wrote."""
+        history = cls(
+            counted=given["counted"], stride=given["stride"], last=given["last"]
         )
+        history.marks = [Mark(*mark) for mark in given["marks"]]
+        weights = iter(unpack_floats(given["weights"]))
+        for position, time, others in given["points"]:
+            by_name = {name: next(weights) for name in given["names"]}
+            present = {name: w for name, w in by_name.items() if w >= 0}
+            history.points.append(Point(position, time, present, others))
+        return history

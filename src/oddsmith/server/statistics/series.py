@@ -1,38 +1,42 @@
-"""Series: sums by time, each decision and its reward in the bucket of its decision.
+"""Series: sums by time. A reward counts in the bucket of its decision.
 
-A decision is written into one bucket, of 10 seconds. Those of the last hour are kept as
-they are; older ones become part of buckets of 5 minutes, which are kept for a day, and
-of all time; those of the day become part of buckets of an hour, which are kept for a
-week. What is told of a day is then its own buckets and the finer ones in them.
+A decision is written into one bucket of 10 seconds. These buckets are kept for an hour.
+Older ones are added to buckets of 5 minutes, which are kept for a day, and to those of
+all time. Buckets of 5 minutes are then added to buckets of an hour, which are kept for
+a week. A range is its own buckets plus the finer ones that are younger.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Literal, TypeAlias, get_args
 
 from oddsmith.server.statistics.arm_names import NamedArms
-from oddsmith.server.statistics.bucket import Bucket, Draw
+from oddsmith.server.statistics.bucket import ArmDraw, Bucket
 from oddsmith.server.statistics.snapshot import pack_buckets, unpack_buckets
 
 __all__ = ["RANGES", "Range", "Ring", "Series"]
 
 Range: TypeAlias = Literal["hour", "day", "week", "all"]
-"""How far back a series goes."""
+"""The time that a series covers."""
 RANGES: tuple[Range, ...] = get_args(Range)
 _SECONDS = 10.0
-_HOUR, _DAY, _WEEK = 360, 288, 168  # buckets
-_IN_DAY, _IN_WEEK = 30, 12  # finer buckets in one of the day's, and of the week's
+_HOUR = 360  # buckets of 10 seconds in an hour
+_DAY = 288  # buckets of 5 minutes in a day
+_WEEK = 168  # buckets of an hour in a week
+_IN_DAY = 30  # buckets of 10 seconds in 5 minutes
+_IN_WEEK = 12  # buckets of 5 minutes in an hour
 _ALL = 200  # buckets of all time, at most: their width doubles
+_NUMBERS = ("newest", "oldest", "each")
 
 
 @dataclass(slots=True)
 class Ring:
-    """Buckets by number; those in `_own` are written into, others are shared with the
-    ring this one is a copy of.
+    """Buckets by number.
 
-    So is the dict of them while this is `_shared`: most batches write into one bucket
-    of one ring.
+    A copy shares its buckets, except for those in `_own`, with the original. While it
+    is `_shared`, it also shares the dict: most batches write into one bucket of one
+    ring.
     """
 
     buckets: dict[int, Bucket] = field(default_factory=dict)
@@ -40,25 +44,29 @@ class Ring:
     _shared: bool = field(default=False, compare=False)
 
     def copy(self) -> "Ring":
-        """The same, to go on from."""
-        self._own, self._shared = set(), True
+        """Return a copy that can be changed without changing this one."""
+        self._own = set()
+        self._shared = True
         return Ring(self.buckets, _shared=True)
 
     def _unshare(self) -> None:
         if self._shared:
-            self.buckets, self._shared = dict(self.buckets), False
+            self.buckets = dict(self.buckets)
+            self._shared = False
 
     def at(self, index: int) -> Bucket:
-        """The bucket of this number, to be written into; a new one if there is none."""
-        if index not in self._own:
-            self._unshare()
-            bucket = self.buckets.get(index)
-            self.buckets[index] = Bucket() if bucket is None else bucket.copy()
-            self._own.add(index)
-        return self.buckets[index]
+        """Return the bucket of this number, new or copied, to write into."""
+        if index in self._own:
+            return self.buckets[index]
+        self._unshare()
+        known = self.buckets.get(index)
+        bucket = Bucket() if known is None else known.copy()
+        self.buckets[index] = bucket
+        self._own.add(index)
+        return bucket
 
     def pop_until(self, index: int) -> list[tuple[int, Bucket]]:
-        """The buckets up to this number, in order, which are no longer here."""
+        """Remove the buckets up to this number, and return them in order."""
         old = sorted(one for one in self.buckets if one <= index)
         if old:
             self._unshare()
@@ -68,17 +76,16 @@ class Ring:
     def add(
         self, parts: Iterable[tuple[int, Bucket]], each: int, named: NamedArms
     ) -> None:
-        """Add finer buckets, `each` of which are one of these."""
+        """Add finer buckets; `each` of them make one bucket of this ring."""
         for index, bucket in parts:
             self.at(index // each).add(bucket, named)
 
 
 @dataclass(slots=True)
 class Series:
-    """Sums by time; `newest` and `oldest` are the numbers of the last and the first
-    bucket of 10 seconds.
+    """Sums by time; `newest` and `oldest` are numbers of buckets of 10 seconds.
 
-    Of all time, a bucket is `each` buckets of 10 seconds wide.
+    A bucket of all time is as wide as `each` buckets of 10 seconds.
     """
 
     hour: Ring = field(default_factory=Ring)
@@ -90,25 +97,29 @@ class Series:
     each: int = 1
 
     def copy(self) -> "Series":
-        """The same, to go on from."""
-        rings = self.hour.copy(), self.day.copy(), self.week.copy(), self.all.copy()
-        return Series(*rings, self.newest, self.oldest, self.each)
+        """Return a copy that can be changed without changing this one."""
+        return replace(
+            self,
+            hour=self.hour.copy(),
+            day=self.day.copy(),
+            week=self.week.copy(),
+            all=self.all.copy(),
+        )
 
     def show(
         self,
         time: float,
-        draw: Draw,
+        draw: ArmDraw,
         odds: Mapping[str, float],
         named: NamedArms,
         position: int,
     ) -> None:
-        """A decision of this time was shown, at this position; `odds` are those of all
-        its arms."""
+        """Add a decision of this time that was shown (`Bucket.show`)."""
         index = floor(time / _SECONDS)
         if self.newest is None or self.oldest is None:
             self.newest = self.oldest = index
         elif index > self.newest:
-            self._go_on(index, named)
+            self._move_to(index, named)
         elif index < self.oldest:
             self.oldest = index
             self._widen(named)
@@ -118,18 +129,22 @@ class Series:
     def count(
         self,
         time: float,
-        draw: Draw,
-        rewards: tuple[float, float | None],
+        draw: ArmDraw,
+        reward: float,
+        before: float | None,
         defaults: int,
     ) -> None:
-        """A decision of this time counts (`Bucket.count`)."""
-        for ring, place in self._places(floor(time / _SECONDS)):
+        """Add the reward of a decision of this time (`Bucket.count`)."""
+        index = floor(time / _SECONDS)
+        for ring, place in self._places(index):
             if place in ring.buckets:
-                ring.at(place).count(draw, rewards, defaults)
+                ring.at(place).count(draw, reward, before, defaults)
 
     def buckets(self, what: Range, named: NamedArms) -> tuple[float, dict[int, Bucket]]:
-        """The seconds of a bucket, and the buckets of a range by number: those without
-        anything are not there."""
+        """Return the width of a bucket in seconds, and the buckets by number.
+
+        Buckets without decisions are left out.
+        """
         now = self.copy()
         finer = sorted(now.hour.buckets.items())
         if what == "hour":
@@ -142,27 +157,25 @@ class Series:
         old = now.day.pop_until(newest // _IN_DAY - _DAY)
         if what == "day":
             return _SECONDS * _IN_DAY, now.day.buckets
-        now.week.add([*old, *sorted(now.day.buckets.items())], _IN_WEEK, named)
+        now.week.add(old, _IN_WEEK, named)
+        now.week.add(sorted(now.day.buckets.items()), _IN_WEEK, named)
         now.week.pop_until(newest // _HOUR - _WEEK)
         return _SECONDS * _HOUR, now.week.buckets
 
     def _places(self, index: int) -> list[tuple[Ring, int]]:
-        """Where a decision of this bucket of 10 seconds is written."""
+        """Return the rings and numbers of the buckets that contain this one."""
         newest = self.newest or 0
         if index > newest - _HOUR:
             return [(self.hour, index)]
         places = [(self.all, index // self.each)]
         if index // _IN_DAY > newest // _IN_DAY - _DAY:
-            return [*places, (self.day, index // _IN_DAY)]
-        return (
-            [*places, (self.week, index // _HOUR)]
-            if index // _HOUR > newest // _HOUR - _WEEK
-            else places
-        )
+            places.append((self.day, index // _IN_DAY))
+        elif index // _HOUR > newest // _HOUR - _WEEK:
+            places.append((self.week, index // _HOUR))
+        return places
 
-    def _go_on(self, index: int, named: NamedArms) -> None:
-        """This is the newest bucket from now on: what is too old for an hour becomes
-        part of the day, and so on."""
+    def _move_to(self, index: int, named: NamedArms) -> None:
+        """Make this the newest bucket, and pass older ones on to the coarser rings."""
         self.newest = index
         self._widen(named)
         old = self.hour.pop_until(index - _HOUR)
@@ -173,7 +186,8 @@ class Series:
 
     def _widen(self, named: NamedArms) -> None:
         """Merge neighbours until all time has at most 200 buckets."""
-        newest, oldest = self.newest or 0, self.oldest or 0
+        newest = self.newest or 0
+        oldest = self.oldest or 0
         while newest // self.each - oldest // self.each >= _ALL:
             self.each *= 2
             merged = Ring()
@@ -181,14 +195,16 @@ class Series:
             self.all = merged
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot holds of it."""
-        rings = {name: pack_buckets(getattr(self, name).buckets) for name in RANGES}
-        return rings | {"newest": self.newest, "oldest": self.oldest, "each": self.each}
+        """Return the series as a snapshot contains it."""
+        fields = {name: getattr(self, name) for name in _NUMBERS}
+        for name in RANGES:
+            fields[name] = pack_buckets(getattr(self, name).buckets)
+        return fields
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Series":
-        """What `to_json` gave."""
-        rings = {name: Ring(unpack_buckets(given[name])) for name in RANGES}
-        return cls(
-            **rings, newest=given["newest"], oldest=given["oldest"], each=given["each"]
-        )
+        """Return the series that `to_json` wrote."""
+        fields = {name: given[name] for name in _NUMBERS}
+        for name in RANGES:
+            fields[name] = Ring(unpack_buckets(given[name]))
+        return cls(**fields)

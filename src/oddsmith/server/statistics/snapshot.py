@@ -1,16 +1,16 @@
-"""Buckets as snapshots hold them: names and positions as JSON, sums as they lie in
-memory, compressed."""
+"""Numbers and buckets in snapshots: names and positions as JSON, sums as compressed
+arrays."""
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from oddsmith.core.arrays import Ints
-from oddsmith.server.statistics.bucket import Bucket, Row
+from oddsmith.server.statistics.bucket import ArmRow, Bucket
 
 __all__ = [
     "pack_buckets",
@@ -26,12 +26,12 @@ _MOST = 1 << 28  # bytes of sums
 
 
 def pack_floats(values: Iterable[float]) -> str:
-    """Numbers as text, exactly."""
-    return b64encode(zlib.compress(np.fromiter(values, dtype="<f8").tobytes())).decode()
+    """Return numbers as text, exactly."""
+    return _pack(np.fromiter(values, dtype="<f8").tobytes())
 
 
 def unpack_floats(text: str) -> list[float]:
-    """The numbers that `pack_floats` wrote.
+    """Return the numbers that `pack_floats` wrote.
 
     >>> unpack_floats(pack_floats([0.1, 2.0]))
     [0.1, 2.0]
@@ -41,17 +41,21 @@ def unpack_floats(text: str) -> list[float]:
 
 
 def pack_units(values: Ints) -> str:
-    """Whole numbers as text."""
-    return b64encode(zlib.compress(np.asarray(values, dtype="<i8").tobytes())).decode()
+    """Return integers as text."""
+    return _pack(np.asarray(values, dtype="<i8").tobytes())
 
 
 def unpack_units(text: str) -> Ints:
-    """The numbers, in a row, that `pack_units` wrote."""
+    """Return the integers that `pack_units` wrote, as a flat array."""
     return np.frombuffer(_unpack(text), dtype="<i8").astype(np.int64)
 
 
+def _pack(content: bytes) -> str:
+    return b64encode(zlib.compress(content)).decode()
+
+
 def _unpack(text: str) -> bytes:
-    """The bytes that were compressed, if they are not too many."""
+    """Return the bytes that were compressed; raise if there are too many."""
     reader = zlib.decompressobj()
     content = reader.decompress(b64decode(text), _MOST)
     if not reader.eof:
@@ -60,41 +64,34 @@ def _unpack(text: str) -> bytes:
 
 
 def pack_buckets(buckets: Mapping[int, Bucket]) -> dict[str, Any]:
-    """Buckets by number, as JSON: names of arms stand once."""
-    ordered = sorted(buckets.items())
+    """Return buckets by number as JSON; each name of an arm is written once."""
     places: dict[str, int] = {}
-    for _, bucket in ordered:
-        for arm in bucket.arms:
-            places.setdefault(arm, len(places))
-    facts = [
-        [
-            index,
-            one.looks,
-            one.last,
-            one.others is not None,
-            [[places[arm], row[0]] for arm, row in one.arms.items()],
-        ]
-        for index, one in ordered
-    ]
-    sums = pack_floats(number for _, bucket in ordered for number in _sums(bucket))
-    return {"arms": list(places), "buckets": facts, "sums": sums}
+    facts: list[Any] = []
+    sums: list[float] = []
+    for index, bucket in sorted(buckets.items()):
+        has_others = bucket.others is not None
+        sums += bucket.shown, bucket.counted, bucket.defaults, bucket.total
+        since: list[list[int]] = []
+        for arm, row in bucket.arms.items():
+            since.append([places.setdefault(arm, len(places)), row.since])
+            sums += row.sums()
+        if bucket.others is not None:
+            sums += bucket.others.sums()
+        facts.append([index, bucket.looks, bucket.last, has_others, since])
+    return {"arms": list(places), "buckets": facts, "sums": pack_floats(sums)}
 
 
 def unpack_buckets(given: Mapping[str, Any]) -> dict[int, Bucket]:
-    """The buckets that `pack_buckets` wrote."""
-    names, numbers = given["arms"], iter(unpack_floats(given["sums"]))
-    found = {}
+    """Return the buckets that `pack_buckets` wrote."""
+    names = given["arms"]
+    numbers = iter(unpack_floats(given["sums"]))
+    buckets = {}
     for index, looks, last, has_others, arms in given["buckets"]:
-        counts = list(islice(numbers, 4))
-        rows = {names[place]: [since, *islice(numbers, 6)] for place, since in arms}
-        others: Row | None = [0.0, *islice(numbers, 6)] if has_others else None
-        found[index] = Bucket(counts, rows, others, looks, last)
-    return found
-
-
-def _sums(bucket: Bucket) -> Iterator[float]:
-    yield from bucket.counts
-    for row in bucket.arms.values():
-        yield from row[1:]
-    if bucket.others is not None:
-        yield from bucket.others[1:]
+        shown, counted, defaults, total = islice(numbers, 4)
+        bucket = Bucket(shown, counted, defaults, total, looks=looks, last=last)
+        for place, since in arms:
+            bucket.arms[names[place]] = ArmRow(since, *islice(numbers, 6))
+        if has_others:
+            bucket.others = ArmRow(0, *islice(numbers, 6))
+        buckets[index] = bucket
+    return buckets

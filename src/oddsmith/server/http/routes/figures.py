@@ -6,14 +6,14 @@ from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
 from oddsmith.server.monitor.open_windows import open_windows
-from oddsmith.server.statistics.bucket import Bucket, Row
+from oddsmith.server.statistics.bucket import ArmRow, Bucket
 from oddsmith.server.statistics.values import POLICY, SERVED, UNIFORM, Value
 
 __all__ = ["ROUTES", "series", "values"]
 
 _NAMED_ARMS = 20
 _LEVEL = 0.95
-_EMPTY: Row = [0.0] * 7
+_EMPTY = ArmRow()
 
 
 async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer:
@@ -38,10 +38,10 @@ async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer
         query.range,
         width,
         t=[number * width for number in numbers],
-        decisions=[int(bucket.counts[0]) for bucket in rows],
-        rewards=[int(bucket.counts[1]) for bucket in rows],
-        defaults=[int(bucket.counts[2]) for bucket in rows],
-        reward_sum=[bucket.counts[3] for bucket in rows],
+        decisions=[int(bucket.shown) for bucket in rows],
+        rewards=[int(bucket.counted) for bucket in rows],
+        defaults=[int(bucket.defaults) for bucket in rows],
+        reward_sum=[bucket.total for bucket in rows],
         arms=arms,
         others=_columns(rest) if has_others else None,
     )
@@ -52,30 +52,32 @@ def _most_drawn(rows: list[Bucket]) -> list[str]:
     drawn: dict[str, float] = {}
     for bucket in rows:
         for name, row in bucket.arms.items():
-            drawn[name] = drawn.get(name, 0.0) + row[1]
+            drawn[name] = drawn.get(name, 0.0) + row.drawn
     return sorted(drawn, key=lambda name: (-drawn[name], name))[:_NAMED_ARMS]
 
 
-def _others(bucket: Bucket, names: list[str]) -> Row:
+def _others(bucket: Bucket, names: list[str]) -> ArmRow:
     """The sums of all other arms."""
     rest = [row for name, row in bucket.arms.items() if name not in names]
     if bucket.others is not None:
         rest.append(bucket.others)
     if not rest:
         return _EMPTY
-    return [sum(column) for column in zip(*rest, strict=True)]
+    total = ArmRow()
+    for row in rest:
+        total.add(row)
+    return total
 
 
-def _columns(rows: list[Row]) -> f.ArmColumns:
+def _columns(rows: list[ArmRow]) -> f.ArmColumns:
     """The sums of one arm by bucket."""
-    _, drawn, odds, rewarded, rewards, weighted, squares = zip(*rows, strict=True)
     return f.ArmColumns(
-        drawn=[int(count) for count in drawn],
-        odds_sum=list(odds),
-        rewarded=[int(count) for count in rewarded],
-        reward_sum=list(rewards),
-        weighted_sum=list(weighted),
-        weighted_squares=list(squares),
+        drawn=[int(row.drawn) for row in rows],
+        odds_sum=[row.odds for row in rows],
+        rewarded=[int(row.rewarded) for row in rows],
+        reward_sum=[row.total for row in rows],
+        weighted_sum=[row.weighted for row in rows],
+        weighted_squares=[row.squares for row in rows],
     )
 
 
