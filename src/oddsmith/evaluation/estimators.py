@@ -26,9 +26,9 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, finite, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.rows import Rows, rewarded_rows, rows_at, rows_of
+from oddsmith.evaluation.rows import Rows, all_odds, rewarded_rows, rows_at, rows_of
 from oddsmith.evaluation.slates import slates_of
-from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, Terms
+from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, PolicyRows, Terms
 from oddsmith.logs.rules import drawn_entries
 from oddsmith.logs.table import Log
 
@@ -139,7 +139,16 @@ def ips(log: Log, target: object) -> Terms:
     rows = rows_of(log, target)
     gain = rows.weights * rows.reward
     bets = Bets(gain, rows.weights - gain, 0.0, 1.0)
-    return _weighted("ips", rows, _constant(rows, 0.0), bets=bets)
+    policy_rows = PolicyRows(
+        arm=rows.arm,
+        reward=rows.reward,
+        propensity=rows.propensity,
+        odds=rows.propensities,
+        target=rows.target,
+        barred=None if rows.propensities is not None else rows.barred,
+    )
+    model = _constant(rows, 0.0)
+    return _weighted("ips", rows, model, bets=bets, policy_rows=policy_rows)
 
 
 def snips(log: Log, target: object) -> Terms:
@@ -258,6 +267,14 @@ def logged(log: Log) -> Terms:
         reach=1.0,
         drawn=drawn,
         slates=slates_of(known),
+        policy_rows=PolicyRows(
+            arm=known.arm,
+            reward=rewards,
+            propensity=known.propensity,
+            odds=all_odds(known),
+            target=None,
+            barred=None,
+        ),
     )
 
 

@@ -29,6 +29,7 @@ from oddsmith.evaluation.mean_bounds import (
     running_bound,
     running_sums,
 )
+from oddsmith.evaluation.paired_bets import PairedSums, pair_policies
 from oddsmith.evaluation.slates import per_slate
 from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, Terms
 
@@ -367,6 +368,10 @@ def _ends(
         )
     if interval == "bernstein":
         return _bernstein(terms, level, floor)
+    if interval == "anytime":
+        bounds = _paired_ends(terms, level, floor)
+        if bounds is not None:
+            return bounds
     bets = terms.betting(floor)
     alpha = (1 - level) / 2
     if interval == "anytime":
@@ -376,6 +381,24 @@ def _ends(
     else:
         gain, loss = _constant_bounds(bets, alpha)
     return gain - bets.gain_shift, bets.loss_shift - loss
+
+
+def _paired_ends(
+    terms: Terms, level: float, floor: float | None
+) -> tuple[float, float] | None:
+    """The ends of a difference of two `ips` terms by paired bets; None of other terms,
+    of slates, and where neither all odds nor a floor are known."""
+    if terms.parts is None or terms.unit != "row":
+        return None
+    target, control = (part.policy_rows for part in terms.parts)
+    if target is None or control is None:
+        return None
+    rows = pair_policies(target, control, floor)
+    if rows is None:
+        return None
+    sums = PairedSums()
+    sums.add(rows)
+    return sums.bounds(level)
 
 
 def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums, Sums]:

@@ -24,7 +24,7 @@ factor pays κ (A m + B (1 - m)).
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from oddsmith.core.arrays import Array, Bools, Ints, number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
+from oddsmith.evaluation.terms import PolicyRows
 
 __all__ = [
     "Bounds",
@@ -41,6 +42,7 @@ __all__ = [
     "RATES",
     "pair_drawn_odds",
     "pair_odds",
+    "pair_policies",
     "paired_bounds",
     "row_units",
 ]
@@ -148,28 +150,88 @@ def pair_drawn_odds(
     reward: Array,
     *,
     floor: float,
+    barred: Bools | None = None,
 ) -> PairedRows:
     """The rows of a log that has the odds of drawn arms alone.
 
-    `floor` is the smallest propensity that the logger gives to any arm, which bounds D;
-    a `control` of None is the logging policy itself.
+    `floor` is the smallest propensity that the logging policy gives to any arm, which
+    bounds D; `barred` (T, K) are the arms that could not be drawn. A `control` of None
+    is the logging policy itself.
     """
     number("floor", floor, low=0, high=1, open_low=True)
     rows = len(arm)
-    nothing: Array = np.zeros(rows)
-    own = np.take_along_axis(target, arm[:, None], axis=1)[:, 0]
+    if barred is None:
+        barred = np.zeros(target.shape, np.bool_)
     if control is None:
-        apart = own / propensity - 1.0
-        least = np.full(rows, -1.0)
-        most = target.max(axis=1) / floor
-        moved = np.ones(rows)
-    else:
-        change = target - control
-        apart = np.take_along_axis(change, arm[:, None], axis=1)[:, 0] / propensity
-        least = np.minimum(change.min(axis=1), 0.0) / floor
-        most = np.maximum(change.max(axis=1), 0.0) / floor
-        moved = np.maximum(-change, 0.0).sum(axis=1)
-    return PairedRows(apart, least, most, moved, nothing, nothing, reward)
+        own = np.take_along_axis(target, arm[:, None], axis=1)[:, 0]
+        drawable = np.where(barred, 0.0, target)
+        return PairedRows(
+            apart=own / propensity - 1.0,
+            least=np.full(rows, -1.0),
+            most=drawable.max(axis=1) / floor,
+            moved=np.ones(rows),
+            target_missing=np.where(barred, target, 0.0).sum(axis=1),
+            control_missing=np.zeros(rows),
+            reward=reward,
+        )
+    change = target - control
+    drawn = np.take_along_axis(change, arm[:, None], axis=1)[:, 0]
+    drawable = np.where(barred, 0.0, change)
+    missing = change - drawable
+    return PairedRows(
+        apart=drawn / propensity,
+        least=np.minimum(drawable.min(axis=1), 0.0) / floor,
+        most=np.maximum(drawable.max(axis=1), 0.0) / floor,
+        moved=np.maximum(-change, 0.0).sum(axis=1),
+        target_missing=np.maximum(missing, 0.0).sum(axis=1),
+        control_missing=np.maximum(-missing, 0.0).sum(axis=1),
+        reward=reward,
+    )
+
+
+def pair_policies(
+    target: PolicyRows, control: PolicyRows, floor: float | None = None
+) -> PairedRows | None:
+    """The rows of two targets on one log; None where nothing bounds D: only drawn odds
+    are logged, and no `floor` is given."""
+    width = max(_width(target), _width(control))
+    odds = target.odds if control.odds is None else control.odds
+    first = _table(target, width)
+    second = _table(control, width)
+    if odds is not None:
+        all_odds = _pad(odds, width)
+        own = all_odds if first is None else first
+        other = all_odds if second is None else second
+        return pair_odds(target.arm, all_odds, own, other, target.reward)
+    if floor is None or target.propensity is None or first is second:
+        return None
+    barred = target.barred if control.barred is None else control.barred
+    settings: Any = {"floor": floor, "barred": barred}
+    if first is None:
+        assert second is not None
+        return pair_drawn_odds(
+            control.arm, target.propensity, second, None, control.reward, **settings
+        ).mirrored()
+    return pair_drawn_odds(
+        target.arm, target.propensity, first, second, target.reward, **settings
+    )
+
+
+def _width(rows: PolicyRows) -> int:
+    tables = [table for table in (rows.odds, rows.target) if table is not None]
+    return max((table.shape[1] for table in tables), default=0)
+
+
+def _table(rows: PolicyRows, width: int) -> Array | None:
+    return None if rows.target is None else _pad(rows.target, width)
+
+
+def _pad(table: Array, width: int) -> Array:
+    """A table (T, K) with 0 for further arms."""
+    more = width - table.shape[1]
+    if more == 0:
+        return table
+    return np.pad(table, [(0, 0), (0, more)])
 
 
 @dataclass(slots=True)

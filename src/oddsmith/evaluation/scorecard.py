@@ -27,10 +27,8 @@ from oddsmith.evaluation.paired_bets import (
     Bounds,
     PairedRows,
     PairedSums,
-    pair_drawn_odds,
-    pair_odds,
+    pair_policies,
 )
-from oddsmith.evaluation.rows import all_odds
 from oddsmith.evaluation.slates import Slates, slates_of
 from oddsmith.logs.table import Log
 
@@ -324,8 +322,6 @@ class _Pair:
         self.kind = "normal" if interval == "one_look" else "anytime"
         self.target = ips(log, target)
         self.control = ips(log, control)
-        self._target_odds = _odds_table(log, target)
-        self._control_odds = _odds_table(log, control)
 
     @cached_property
     def units(self) -> Ints | None:
@@ -368,35 +364,21 @@ class _Pair:
     @cached_property
     def paired_rows(self) -> PairedRows:
         """What paired bets read, without rewards."""
-        odds = all_odds(self.log)
-        nothing = np.full(len(self.log), np.nan)
-        arm = self.log.arm
         if self.slates is not None:
             raise InvalidInput(
                 "anytime differences are about decisions; the log has slates: restrict "
                 "it to a slot (log[log.slot == 1], --slot 1), or ask for one_look"
             )
-        if odds is not None:
-            return pair_odds(arm, odds, self._target_odds, self._control_odds, nothing)
-        if self.floor is None:
+        target, control = self.target.policy_rows, self.control.policy_rows
+        assert target is not None
+        assert control is not None
+        rows = pair_policies(target, control, self.floor)
+        if rows is None:
             raise InvalidInput(
                 "anytime differences need the odds of all arms, or floor, the smallest "
                 "propensity of the logging policy; the log has those of drawn arms"
             )
-        assert self.log.propensity is not None
-        return pair_drawn_odds(
-            arm,
-            self.log.propensity,
-            self._target_odds,
-            self._control_odds,
-            nothing,
-            floor=self.floor,
-        )
-
-
-def _odds_table(log: Log, odds: object) -> Array:
-    table = np.asarray(odds, dtype=np.float64)
-    return np.broadcast_to(table, (len(log), table.shape[-1]))
+        return rows
 
 
 def _score(log: Log, pair: _Pair, question: _Question) -> MetricResult:

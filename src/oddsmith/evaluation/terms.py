@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, Ints, number
+from oddsmith.core.arrays import Array, Bools, Ints, number
 from oddsmith.core.errors import InvalidInput
 
-__all__ = ["Bets", "DrawnOdds", "Extremes", "Terms", "heaviest"]
+__all__ = ["Bets", "DrawnOdds", "Extremes", "PolicyRows", "Terms", "heaviest"]
 
 if TYPE_CHECKING:
     from oddsmith.evaluation.slates import Slates
@@ -94,6 +94,23 @@ class DrawnOdds(NamedTuple):
         return np.asarray(self.target.sum(axis=1))
 
 
+class PolicyRows(NamedTuple):
+    """A target on the rewarded rows of a log, as paired bets read it.
+
+    `arm`, `reward` and `propensity` are (T,), `odds` those of the logging policy, and
+    `target` those of the target (T, K). `odds` is None where only drawn odds are
+    logged, and `barred` (T, K) then marks the arms that could not be drawn. `target` is
+    None for the logging policy itself.
+    """
+
+    arm: Ints
+    reward: Array
+    propensity: Array | None
+    odds: Array | None
+    target: Array | None
+    barred: Bools | None
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """T numbers, one per rewarded row, whose mean is the estimate of a target's value.
@@ -120,7 +137,7 @@ class Terms:
     could have had (None: reward 0 or 1 itself). `whole` are the terms with nothing
     shrunk, where a setting was chosen. `drawn` is there where only the drawn arms' odds
     are logged. With `slates` intervals are of the slates' means, and `unit` is the
-    slate.
+    slate. `policy_rows` are those of terms w r, which paired bets compare.
     """
 
     name: str
@@ -145,6 +162,7 @@ class Terms:
     whole: "Terms | None" = field(default=None, repr=False)
     drawn: DrawnOdds | None = field(default=None, repr=False)
     slates: "Slates | None" = field(default=None, repr=False)
+    policy_rows: PolicyRows | None = field(default=None, repr=False)
     unit: str = "row"
 
     def __len__(self) -> int:
