@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oddsmith.cli.parser import Commands
+from oddsmith.cli.scorecard import (
+    SCORE_COLUMNS,
+    add_scoring,
+    asks_for_scorecard,
+    score,
+)
 from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
 from oddsmith.contexts.rewards import RewardScale
@@ -74,8 +80,8 @@ _LOGS = (
     "folders of them, are one log"
 )
 _TARGETS = (
-    "a policy file, uniform, first (the arm that the caller offered first) or "
-    "arm:NAME; repeatable"
+    "a policy file, uniform, first (the arm that the caller offered first), arm:NAME, "
+    "or policy (the policy beside a holdout, by the log); repeatable"
 )
 _DRAWN = (
     "leave out rows in which one arm had all odds though others were eligible "
@@ -90,7 +96,7 @@ _STATE = (
     "a policy's state, from `oddsmith fit` or Agent.save; of several policy files, "
     "auto.toml=state.npz"
 )
-_WORDS = ("uniform", "first")
+_WORDS = ("uniform", "first", "policy")
 _ODDS = ("propensity", "propensities", "eligible", "slate", "slot", "decision_id")
 """The columns that estimators read beside arm and reward."""
 _STATE_NOTE = (
@@ -157,6 +163,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for a report with figures"
     )
+    add_scoring(one)
     add_reading(one)
     add_units(one)
     one.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -175,7 +182,12 @@ def _evaluate(asked: argparse.Namespace) -> str | Refused:
     if asked.out is not None:
         check_drawing()  # before the work, not after it
     checked_seed(asked.seed)
+    if asks_for_scorecard(asked) and asked.out is not None:
+        raise InvalidInput("out must not be given with --control or --metrics")
     question = _read(asked)
+    if asks_for_scorecard(asked):
+        log = question.log
+        return score(asked, log, question.targets, question.scale, question.notes)
     settings = {
         name: getattr(asked, name)
         for name in ("baseline", "level", "interval", "floor", "seed", "overrule")
@@ -256,10 +268,12 @@ def _read(asked: argparse.Namespace) -> _Question:
     arms = next(iter(arm_lists), None)
     called = any(file.arms is None for file in files.values())
     reading = reader(asked, arms, offers=called)
-    if asked.model == "none" and not files:
-        reading = replace(reading, only=_ODDS)
-    else:
-        reading = replace(reading, only=(*_ODDS, "context", "features"))
+    columns = [*_ODDS]
+    if asks_for_scorecard(asked) or "policy" in asked.target:
+        columns += SCORE_COLUMNS
+    if asked.model != "none" or files or asked.metrics is not None:
+        columns += ["context", "features"]
+    reading = replace(reading, only=tuple(columns))
     sources = [str(source) for source in reading.sources(asked.logs)]
     units = units_of(asked, files.values(), reading, sources)
     # ids are for the reader, which refuses those that come again
@@ -353,7 +367,7 @@ def _file(name: str) -> PolicyFile:
     """The policy file of a target; a word that is no file may be a misspelt one."""
     if not Path(name).exists() and (meant := hint(name, _WORDS)):
         raise InvalidInput(
-            "target must be a policy file, uniform, first or arm:NAME; got "
+            "target must be a policy file, uniform, first, policy or arm:NAME; got "
             f"{name!r}{meant}"
         )
     return read_policy(name)
@@ -379,13 +393,20 @@ def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
 def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> Array:
     from oddsmith.evaluation import (
         arm_target,
+        control_target,
         first_target,
+        policy_odds,
         policy_target,
         uniform_target,
     )
 
     if file is not None:
         return policy_target(log, file.policy, state)
+    if name == "policy":
+        if log.group is not None:
+            # by unit, a scorecard compares groups
+            return control_target(log, "logged")
+        return policy_odds(log)
     if name in _WORDS:
         return uniform_target(log) if name == "uniform" else first_target(log)
     return arm_target(log, name.removeprefix("arm:"))

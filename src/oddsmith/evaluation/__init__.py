@@ -9,6 +9,7 @@ from oddsmith.evaluation.calibration import (
 )
 from oddsmith.evaluation.diagnostics import RULES, Diagnostics, diagnose
 from oddsmith.evaluation.draws import ServedReport, served_as_logged
+from oddsmith.evaluation.duration import days_needed, smallest_detectable_effect
 from oddsmith.evaluation.estimators import (
     clipped_ips,
     dm,
@@ -26,11 +27,29 @@ from oddsmith.evaluation.intervals import (
     compare,
     estimate,
 )
+from oddsmith.evaluation.lift import monthly_sum
+from oddsmith.evaluation.one_look import Effect
+from oddsmith.evaluation.paired_bets import PairedRows, PairedSums, pair_odds
 from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight
 from oddsmith.evaluation.reward_models import cross_fit
+from oddsmith.evaluation.sample_ratio import SampleRatio, check_sample_ratio
+from oddsmith.evaluation.scorecard import (
+    MetricResult,
+    policy_odds,
+    score_metrics,
+    unit_log,
+)
+from oddsmith.evaluation.segments import (
+    Heterogeneity,
+    SegmentScores,
+    check_heterogeneity,
+    score_segments,
+    segment_masks,
+)
 from oddsmith.evaluation.targets import (
     arm_target,
+    control_target,
     first_target,
     policy_target,
     uniform_target,
@@ -46,20 +65,31 @@ __all__ = [
     "CalibrationReport",
     "Comparison",
     "Diagnostics",
+    "Effect",
     "Estimate",
     "ExplorationPlan",
+    "Heterogeneity",
     "Hindsight",
     "INTERVALS",
+    "MetricResult",
+    "PairedRows",
+    "PairedSums",
     "RULES",
     "Replayed",
+    "SampleRatio",
+    "SegmentScores",
     "ServedReport",
     "Terms",
     "arm_target",
     "assess",
     "check_calibration",
+    "check_heterogeneity",
+    "check_sample_ratio",
     "clipped_ips",
     "compare",
+    "control_target",
     "cross_fit",
+    "days_needed",
     "diagnose",
     "dm",
     "dr",
@@ -68,12 +98,20 @@ __all__ = [
     "hindsight",
     "ips",
     "logged",
+    "monthly_sum",
+    "pair_odds",
+    "policy_odds",
     "policy_target",
+    "score_metrics",
+    "score_segments",
+    "segment_masks",
     "served_as_logged",
     "shrunk_dr",
+    "smallest_detectable_effect",
     "snips",
     "switch_dr",
     "uniform_target",
+    "unit_log",
     "where_drawn",
     "where_offered",
     "whole_slates",

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import stats
 
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.errors import InvalidInput
@@ -114,6 +113,7 @@ def mean_difference(
 ) -> Effect:
     """The difference of two means of the same rows.
 
+    >>> from scipy import stats
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=1000)
     >>> is_target = rng.random(1000) < 0.5
@@ -169,10 +169,12 @@ def _standard_error(terms: Array) -> float:
 
 def _quantile(target: WeightedMean, control: WeightedMean, level: float) -> float:
     """Student's, with Welch's and Satterthwaite's degrees of freedom."""
+    from scipy.stats import t
+
     variances = np.array([target.variance, control.variance])
     sizes = np.array([target.effective_size, control.effective_size])
     parts = variances**2 / (sizes - 1)
     degrees = np.inf
     if parts.sum() > 0:
         degrees = variances.sum() ** 2 / parts.sum()
-    return float(stats.t.ppf((1 + level) / 2, degrees))
+    return float(t.ppf((1 + level) / 2, degrees))

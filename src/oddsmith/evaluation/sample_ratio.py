@@ -4,7 +4,6 @@ propensities say."""
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.errors import InvalidInput
@@ -38,6 +37,8 @@ def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
     >>> round(check_sample_ratio(arm, np.array([0.5, 0.5])).p_value, 4)
     0.1336
     """
+    from scipy.stats import chi2
+
     rows = len(arm)
     if rows == 0:
         raise InvalidInput("the sample ratio check needs rows; got none")
@@ -51,4 +52,4 @@ def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
     if degrees == 0:
         return SampleRatio(counts, expected, 1.0)
     statistic = float(excess @ inverse @ excess)
-    return SampleRatio(counts, expected, float(stats.chi2.sf(statistic, degrees)))
+    return SampleRatio(counts, expected, float(chi2.sf(statistic, degrees)))

@@ -14,15 +14,17 @@ from oddsmith.core.decision import State
 from oddsmith.core.errors import ExpertFailed, InvalidInput, OddsmithError
 from oddsmith.core.names import hint
 from oddsmith.core.policy import Policy, check_policy
-from oddsmith.evaluation.rows import certain_rows
+from oddsmith.evaluation.rows import all_odds, certain_rows
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.logs.by_policy import answers, for_policy, names_of, numbers_of
 from oddsmith.logs.progress import LINE_EVERY_S, Bar
 from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
+from oddsmith.policies.control import Control
 
 __all__ = [
     "arm_target",
+    "control_target",
     "first_target",
     "policy_target",
     "uniform_target",
@@ -165,6 +167,50 @@ def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
     number = whole("arm", arm, low=0, high=n - 1)
     odds[:, number] = 1.0
     return odds
+
+
+def control_target(
+    log: Log, control: Control | Policy | str | None = None, state: State | None = None
+) -> Array:
+    """The odds (T, K) of a control: `arm:NAME`, `first`, `uniform`, `incumbent`,
+    `logged` (the logging policy), or a policy in a state.
+
+    An arm that a row did not offer gives way to the first one of the row. `incumbent`,
+    and None, are the column `control` of the log.
+
+    >>> log = Log(
+    ...     arm=[0, 1], reward=[1, 0], propensity=[0.5, 0.2], arms=["old", "new"]
+    ... )
+    >>> control_target(log, "arm:old").tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    >>> control_target(log, "logged").tolist()
+    [[0.5, 0.5], [0.8, 0.2]]
+    """
+    if control == "logged":
+        odds = all_odds(log)
+        if odds is None:
+            raise InvalidInput(
+                "control logged needs the odds of all arms; the log has those of "
+                "drawn arms"
+            )
+        return odds
+    own = None if control is None else Control.of(control)
+    if own is None or own.kind == "incumbent":
+        if log.control is None:
+            raise InvalidInput(
+                "control incumbent needs the column control of the log; got none"
+            )
+        return log.control
+    if own.kind == "uniform":
+        return uniform_target(log)
+    if own.policy is not None:
+        return policy_target(log, own.policy, state)
+    first = first_target(log)
+    if own.arm is None:
+        return first
+    odds = _arm_mask(log, own.arm).astype(np.float64)
+    is_offered = odds.sum(axis=1) > 0
+    return np.where(is_offered[:, None], odds, first)
 
 
 def where_offered(log: Log, arm: str) -> Log:

@@ -1,0 +1,114 @@
+"""A scorecard as a table and as JSON."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from oddsmith.evaluation.one_look import Effect
+from oddsmith.evaluation.scorecard import MetricResult
+from oddsmith.files.reports.page import Table
+
+__all__ = ["result_sentence", "scorecard_record", "scorecard_table"]
+
+_HEADERS = (
+    "metric",
+    "target",
+    "control value",
+    "target value",
+    "lift",
+    "interval of the lift",
+    "difference",
+    "interval of the difference",
+    "result",
+)
+
+
+def scorecard_table(results: Sequence[MetricResult]) -> Table:
+    """A row for each metric of each target."""
+    rows = []
+    for one in results:
+        unit = one.metric.display_unit
+        name = f"{one.metric.name}, {unit}" if unit else one.metric.name
+        rows.append(
+            (
+                name,
+                one.target,
+                _number(one.control_value),
+                _number(one.target_value),
+                _percent(one.lift.value),
+                f"{_percent(one.lift.low)} to {_percent(one.lift.high)}",
+                _signed(one.difference.value),
+                f"{_signed(one.difference.low)} to {_signed(one.difference.high)}",
+                one.outcome,
+            )
+        )
+    caption = "Each metric against the control; the intervals hold together"
+    return Table(_HEADERS, tuple(rows), caption)
+
+
+def result_sentence(one: MetricResult, level: float) -> str:
+    """A result in a sentence.
+
+    `level` is that of all intervals together.
+    """
+    name = one.metric.name
+    if one.outcome == "refused":
+        return f"{one.target}: no result for {name}: {one.refused}."
+    at = f"{100 * level:g} % interval"
+    effect = f"{_signed(one.difference.value)} {one.metric.display_unit}".rstrip()
+    low, high = _signed(one.difference.low), _signed(one.difference.high)
+    if isfinite(one.lift.value):
+        effect = _percent(one.lift.value)
+        low, high = _percent(one.lift.low), _percent(one.lift.high)
+    verdict = one.outcome
+    return (
+        f"{one.target}: {name} {effect} against {one.control}, {at} {low} to {high}: "
+        f"{verdict}."
+    )
+
+
+def scorecard_record(results: Sequence[MetricResult]) -> list[dict[str, Any]]:
+    """The results as JSON; what is not a finite number is null."""
+    return [
+        {
+            "metric": one.metric.name,
+            "role": one.metric.role,
+            "better": one.metric.better,
+            "unit": one.metric.display_unit,
+            "cap": one.metric.cap,
+            "target": one.target,
+            "control": one.control,
+            "rows": one.rows,
+            "target_value": _finite(one.target_value),
+            "control_value": _finite(one.control_value),
+            "difference": _effect(one.difference),
+            "lift": _effect(one.lift),
+            "level": one.level,
+            "interval": one.interval,
+            "outcome": one.outcome,
+            "refused": one.refused,
+            "share_above_cap": one.share_above_cap,
+            "uncapped_difference": _finite(one.uncapped_difference),
+        }
+        for one in results
+    ]
+
+
+def _effect(effect: Effect) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in effect._asdict().items()}
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if isfinite(value) else ""
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4g}" if isfinite(value) else "not known"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:+.1f} %" if isfinite(value) else "not known"
