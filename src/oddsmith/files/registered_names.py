@@ -32,6 +32,7 @@ REGISTERED: dict[str, Registration] = {
     ),
     "CapGroup": Registration("CapGroup", "at_most arms feature value"),
     "Clipped": Registration("Clipped", "experts low high"),
+    "Control": Registration("Control", "kind arm policy name"),
     "Curves": Registration("Curves", "n scale seed most"),
     "EXP4": Registration("EXP4", "experts prior eta gamma"),
     "EXP4P": Registration("EXP4P", "experts prior steps delta"),
@@ -51,6 +52,7 @@ REGISTERED: dict[str, Registration] = {
     ),
     "GivenExperts": Registration("GivenExperts", "names"),
     "Hedged": Registration("Hedged", "policy trust"),
+    "Holdout": Registration("Holdout", "share control by ramp end_day is_aa"),
     "InverseGap": Registration("InverseGap", "sharpness"),
     "KLUCB": Registration("KLUCB", "n_arms c"),
     "LearningExperts": Registration(
@@ -120,6 +122,7 @@ REGISTERED: dict[str, Registration] = {
         "n_states n_actions horizon draws seed eta gamma alpha wins losses",
     ),
     "UCB1": Registration("UCB1", "n_arms"),
+    "WithHoldout": Registration("WithHoldout", "policy holdout"),
     "Windowed": Registration("Windowed", "policy window"),
     "domain": Registration("domain"),
     "log_loss": Registration("log_loss"),
