@@ -14,7 +14,7 @@ from oddsmith.core.names import check_choice, hint
 from oddsmith.evaluation.diagnostics import broken_rules, check_rules, diagnose
 from oddsmith.evaluation.estimators import ips
 from oddsmith.evaluation.lift import lift_bounds, split_level
-from oddsmith.evaluation.mean_bounds import running_bound, running_sums
+from oddsmith.evaluation.mean_units import mean_interval, mean_units
 from oddsmith.evaluation.one_look import (
     Effect,
     LiftScale,
@@ -110,7 +110,7 @@ class MetricResult(NamedTuple):
 
 def metric_amounts(log: Log, metric: Metric) -> Array:
     """The amounts (T,) of a metric in its unit, the default where none came; NaN where
-    there is no default.
+    there is no default, or the reward of a decision is still to come.
 
     The reward is a metric, too: in [0, 1], or in the unit of `low` and `high`.
     """
@@ -129,7 +129,10 @@ def metric_amounts(log: Log, metric: Metric) -> Array:
         )
     if metric.default is None:
         return amounts
-    return np.where(np.isnan(amounts), metric.default, amounts)
+    is_closed = ~np.isnan(log.reward)
+    if not is_closed.any():
+        is_closed = np.ones(len(log), np.bool_)
+    return np.where(np.isnan(amounts) & is_closed, metric.default, amounts)
 
 
 def policy_odds(log: Log) -> Array:
@@ -501,7 +504,8 @@ def _score_anytime(
     result = result._replace(difference=difference, refused=refused)
     if refused:
         return result
-    mean = _running_interval(pair.control_weights[known], rows.reward, control_level)
+    units = mean_units(pair.control_weights[known], rows.reward)
+    mean = mean_interval(units, len(rows.reward), control_level)
     control = Bounds(metric.low + mean.low * width, metric.low + mean.high * width)
     lift = lift_bounds(Bounds(difference.low, difference.high), control)
     low = lift.low
@@ -511,12 +515,3 @@ def _score_anytime(
     if result.control_value > 0:
         ratio = min(max(difference.value / result.control_value, low), lift.high)
     return result._replace(lift=Effect(ratio, low, lift.high))
-
-
-def _running_interval(weights: Array, reward: Array, level: float) -> Bounds:
-    """The anytime interval of the mean of a policy."""
-    gain = weights * reward
-    alpha = (1 - level) / 2
-    low = float(running_bound(running_sums(gain), alpha))
-    loss = float(running_bound(running_sums(weights - gain), alpha))
-    return Bounds(min(low, 1.0), max(1.0 - loss, 0.0))

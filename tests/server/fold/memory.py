@@ -35,6 +35,7 @@ class Memory:
         self.asked: list[int] = []
         self.erased: set[int] = set()
         self.about: dict[str, Any] = {}
+        self.metrics: dict[str, dict[str, Any]] = {}
 
     def append(self, *events: Event) -> int:
         """The position of the last."""

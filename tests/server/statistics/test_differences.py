@@ -80,7 +80,7 @@ def _find(found: Differences, metric: str, candidate: str = POLICY) -> Compariso
 
 def _assert_close(live: Comparison, computed: Any) -> None:
     assert live.rows == computed.rows
-    for name, close in (("difference", 1e-12), ("lift", 1e-7)):
+    for name, close in (("difference", 1e-12), ("lift", 1e-12)):
         mine = getattr(live, name)
         theirs = getattr(computed, name)
         for end in ("value", "low", "high"):

@@ -21,9 +21,10 @@ from oddsmith.server.audit.checks import Draws
 from oddsmith.server.audit.proof import judge_of
 from oddsmith.server.audit.verdicts import Differs
 from oddsmith.server.audit.walk import UNREADABLE, read_decisions, start_of
-from oddsmith.server.fold.accounts import Account, Count, Exposure
+from oddsmith.server.fold.accounts import Account, Count
 from oddsmith.server.fold.fold import FoldState, roster_change, settle
 from oddsmith.server.fold.judge import gts_inside
+from oddsmith.server.fold.protocol import Item
 from oddsmith.server.fold.steps import in_order, with_decisions
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import window_of
@@ -160,7 +161,7 @@ def _redraw(
 def _choices(
     chart: Chart,
     votes: Mapping[int, Array | None],
-    items: Sequence[Count | Exposure | Line],
+    items: Sequence[Item],
 ) -> Choices | None:
     """What the votes and rewards of the last decisions say about the experts' policies;
     a sleeper would have agreed."""
@@ -205,7 +206,7 @@ def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool
     return True
 
 
-def _read_lines(chart: Chart) -> tuple[list[Count | Exposure | Line], list[int]]:
+def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
     """What is to be folded, and the positions of the last decisions."""
     accounts: dict[str, Account] = {}
     changes: list[Line] = []

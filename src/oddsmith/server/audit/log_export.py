@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oddsmith.contexts.metrics import Metric
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision
 from oddsmith.core.errors import BadFile, InvalidInput
@@ -18,9 +19,10 @@ from oddsmith.logs.table import Log
 from oddsmith.server.audit.proof import judge_of
 from oddsmith.server.audit.walk import Visit, start_of, walk
 from oddsmith.server.fold.accounts import Account
+from oddsmith.server.fold.amounts import AmountAccount
 from oddsmith.server.fold.fold import FoldState, roster_change
 from oddsmith.server.store.changes import arms_at
-from oddsmith.server.store.protocol import Erased, Reading
+from oddsmith.server.store.protocol import Erased, Line, Reading
 
 __all__ = ["Exported", "export", "log_batches_of"]
 
@@ -145,8 +147,10 @@ def _log_of(
         visit.line.id: Account(reading.rule, reading.late, reading.zero)
         for visit in visits
     }
+    outcomes = _Outcomes(reading)
     for line in reading.history(list(accounts), head):
         accounts[line.id].take(line)
+        outcomes.take(line, accounts[line.id].settled)
     shown = [
         visit
         for visit in visits
@@ -181,7 +185,8 @@ def _log_of(
         for decision in decisions
     ]
     advice = [_spread(visit, roster) for visit in kept]
-    columns = _columns(wide, advice)
+    columns = _columns(wide, advice) | _experiment_columns(wide)
+    columns |= outcomes.columns([visit.line.id for visit in kept])
     log = Log(
         reward=rewards,
         decision_id=[visit.line.id for visit in kept],
@@ -194,6 +199,57 @@ def _log_of(
         **columns,
     )
     return log, counted
+
+
+class _Outcomes:
+    """The amounts of the metrics of some decisions."""
+
+    def __init__(self, reading: Reading) -> None:
+        declared = {
+            name: Metric.from_json(one) for name, one in reading.metrics.items()
+        }
+        self._names = [name for name, one in declared.items() if one.ratio is None]
+        self._defaults = {
+            name: one.default
+            for name, one in declared.items()
+            if one.default is not None
+        }
+        self._accounts: dict[str, AmountAccount] = {}
+
+    def take(self, line: Line, settled: int) -> None:
+        """Take the next line about a decision."""
+        if self._names:
+            account = self._accounts.setdefault(line.id, AmountAccount(self._defaults))
+            account.take(line, settled)
+
+    def columns(self, ids: Sequence[str]) -> dict[str, Any]:
+        """The column of amounts, NaN where none came, and the metrics' names."""
+        if not self._names:
+            return {}
+        amounts = np.full((len(ids), len(self._names)), np.nan)
+        for row, id in enumerate(ids):
+            for step in self._accounts[id].steps:  # the last step of a metric counts
+                amounts[row, self._names.index(step.metric)] = step.value
+        return {"metric": amounts, "metrics": self._names}
+
+
+def _experiment_columns(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The columns of an experiment with a control. A decision from before it had one is
+    compared with itself."""
+    if all(one.holdout is None for one in decisions):
+        return {}
+    control = [
+        one.propensities if one.control is None else one.control for one in decisions
+    ]
+    columns: dict[str, Any] = {
+        "control": control if decisions[0].arms is not None else np.array(control),
+        "holdout": np.array([one.holdout or 0.0 for one in decisions]),
+    }
+    for name in ("group", "unit"):
+        values = [getattr(one, name) for one in decisions]
+        if any(value is not None for value in values):
+            columns[name] = values
+    return columns
 
 
 def _columns(
@@ -244,7 +300,10 @@ def _with_columns(decision: Decision, n_arms: int) -> Decision:
         np.append(decision.propensities, np.zeros(missing)),
         np.append(mask, np.zeros(missing, np.bool_)),
     )
-    return decision._replace(propensities=odds, eligible=eligible)
+    control = decision.control
+    if control is not None:
+        control = np.append(control, np.zeros(missing))
+    return decision._replace(propensities=odds, eligible=eligible, control=control)
 
 
 def _spread(

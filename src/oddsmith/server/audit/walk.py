@@ -212,6 +212,7 @@ class Ahead:
     def __init__(self, reading: Reading, head: int) -> None:
         self._reading, self._head = reading, head
         self.rule, self.late, self.zero = reading.rule, reading.late, reading.zero
+        self.metrics = reading.metrics
         self._first = self._last = 0
         self._lines: list[Line] = []
         self._about: dict[str, list[Line]] = {}

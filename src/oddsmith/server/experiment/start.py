@@ -34,7 +34,7 @@ from oddsmith.server.fold.fold import (
 from oddsmith.server.fold.judge import judge_to_json
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import kernels_of
-from oddsmith.server.store.events import KERNELS, ConfigurationChange
+from oddsmith.server.store.events import KERNELS, METRICS, ConfigurationChange
 from oddsmith.server.store.meta import AnotherPolicy
 from oddsmith.server.store.protocol import Store
 from oddsmith.server.store.sqlite.open_stores import OpenStores
@@ -204,11 +204,13 @@ def _opened_as(
         "default_reward": settings.default if settings.window is not None else None,
         "kernels": kernels.name(),
         "shadow": settings.shadow,
+        "metrics": _metric_facts(file),
     }
     store = _open_store(settings, policy, about, stores)
     try:
         _check_about(store, about, file)
         _note_kernels(store)
+        _note_metrics(store, _metric_facts(file))
         if settings.start is not None and not store.snapshots():
             _start(store, settings.start, file, policy)
         opened = ExperimentSetup(
@@ -295,6 +297,23 @@ def _note_kernels(store: Store) -> None:
         before,
         now,
     )
+
+
+def _metric_facts(file: PolicyFile) -> dict[str, dict[str, Any]]:
+    """The metrics of a file as JSON."""
+    return {name: one.to_json() for name, one in file.design.metrics.items()}
+
+
+def _note_metrics(store: Store, declared: dict[str, dict[str, Any]]) -> None:
+    """Write a change of the declared metrics into the log; statistics are folded
+    again."""
+    if declared == store.metrics:
+        return
+    now = time.time()
+    event = ConfigurationChange(METRICS, declared, now, f"after {store.head()}")
+    (receipt,) = store.append([event]).result()
+    receipt.accepted()
+    store.metrics = declared
 
 
 def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:

@@ -22,7 +22,7 @@ from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.fold.steps import due_after, sums_at, with_decisions
-from oddsmith.server.store.changes import arms_of
+from oddsmith.server.store.changes import arms_of, facts_of
 from oddsmith.server.store.protocol import (
     ContextErased,
     DamagedSnapshot,
@@ -331,7 +331,7 @@ def initial_fold(
 ) -> FoldState:
     """Return a state before any event, with the store's secret as the key of its
     digests."""
-    sums = None if statistics is None else statistics.of(store.about)
+    sums = None if statistics is None else statistics.of(facts_of(store))
     state = with_salt(state, store.secret)
     return FoldState(state, 0, policy, sums=sums, secret=store.secret)
 

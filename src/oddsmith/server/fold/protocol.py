@@ -1,25 +1,30 @@
 """Interface of the statistics that are folded beside the state."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
 from oddsmith.server.fold.accounts import Count, Exposure
+from oddsmith.server.fold.amounts import Amount
 from oddsmith.server.store.protocol import Draw, Line
 
-__all__ = ["Statistics", "StatisticsKind", "Step", "after_steps"]
+__all__ = ["Item", "Statistics", "StatisticsKind", "Step", "after_steps"]
+
+
+Item: TypeAlias = Count | Exposure | Amount | Line
+"""What a step of a fold is about."""
 
 
 class Step(NamedTuple):
-    """A step of a fold: a decision that is made, shown or counts, or a change of the
-    policy.
+    """A step of a fold: a decision that is made, shown or counts, an amount of a
+    metric, or a change of the policy.
 
     `decision` is the decision that counts. If statistics are kept, `drawn` contains the
     odds of the decision.
     """
 
-    item: Count | Exposure | Line
+    item: Item
     decision: Decision | None = None
     drawn: Draw | None = None
 
@@ -38,6 +43,9 @@ class Statistics(Protocol):
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
         """Take the policy and the state after a decision has counted."""
+
+    def is_of(self, about: Mapping[str, Any]) -> bool:
+        """Whether they are statistics of a store with these facts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics as a snapshot contains them."""

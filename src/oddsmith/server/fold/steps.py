@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 from oddsmith.core.decision import Decision
 from oddsmith.server.fold.accounts import Account, Count, Exposure
-from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
+from oddsmith.server.fold.amounts import Amount, AmountAccount
+from oddsmith.server.fold.protocol import (
+    Item,
+    Statistics,
+    StatisticsKind,
+    Step,
+    after_steps,
+)
+from oddsmith.server.store.changes import facts_of
 from oddsmith.server.store.protocol import Draw, Foldable, Line, Reading
 
 __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
@@ -21,7 +29,7 @@ class Due(NamedTuple):
     time of the first one.
     """
 
-    items: "list[Count | Exposure | Line]"
+    items: "list[Item]"
     rewritten: int
     since: Line | None = None
     waiting: int = 0
@@ -35,6 +43,12 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     state, everything is learnt again.
     """
     accounts: dict[str, Account] = {}
+    amounts: dict[str, AmountAccount] = {}
+    defaults = {
+        name: one["default"]
+        for name, one in store.metrics.items()
+        if one["default"] is not None
+    }
     known: dict[str, tuple[Count, ...]] = {}  # counts that the state contains
     # decisions made, shown or corrected, and changes of the policy
     lines: list[Line | Exposure] = []
@@ -61,6 +75,9 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             account = Account(store.rule, store.late, store.zero)
             accounts[line.id] = account
         account.take(line)
+        if store.metrics:
+            own = amounts.setdefault(line.id, AmountAccount(defaults))
+            own.take(line, account.settled)
         if account.activated == line.position and is_new:
             lines.append(Exposure(line.position, account.made, account.decided))
         if not is_new and account.settled:
@@ -74,6 +91,11 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     if are_kernels_new:
         rewritten = 1
     items = in_order(counts.values(), lines, after)
+    if amounts:
+        steps = [step for own in amounts.values() for step in own.steps]
+        items += [step for step in steps if step.position > after]
+        # sorted() is stable: a reward stays before the amounts at its position
+        items.sort(key=lambda item: item.position)
     return Due(items, rewritten, since, waiting, oldest)
 
 
@@ -81,10 +103,10 @@ def in_order(
     counts: Iterable[tuple[Count, ...]],
     lines: Sequence[Line | Exposure],
     after: int = 0,
-) -> list[Count | Exposure | Line]:
+) -> "list[Item]":
     """Return the steps of a fold after a position, in order."""
     # sorted() is stable: a decision stays before its count at the same position
-    items: list[Count | Exposure | Line] = list(lines)
+    items: list[Item] = list(lines)
     for account in counts:
         items += [count for count in account if count.position > after]
     return sorted(items, key=lambda item: item.position)
@@ -113,7 +135,7 @@ _CHUNK = 500  # decisions in memory at a time
 
 def with_decisions(
     store: Foldable,
-    items: Sequence[Count | Exposure | Line],
+    items: "Sequence[Item]",
     sums: Statistics | None = None,
 ) -> Iterator[Step]:
     """Yield the steps of a fold with their decisions; with `sums`, also with their
@@ -152,17 +174,18 @@ def sums_at(
     """
     if kind is None:
         return None
+    facts = facts_of(store)
     sums = kind.from_json(kept)
-    if sums is not None:
+    if sums is not None and sums.is_of(facts):
         return sums
-    empty = kind.of(store.about)
+    empty = kind.of(facts)
     due = due_after(store, 0, position)
     return after_steps(empty, with_decisions(store, due.items, empty))
 
 
-def _decision_shown(item: Count | Exposure | Line) -> int:
-    """Return the position of the decision that an item shows; 0 if it shows none."""
-    if isinstance(item, Exposure):
+def _decision_shown(item: "Item") -> int:
+    """Return the position of the decision whose odds an item needs; 0 if none."""
+    if isinstance(item, Exposure | Amount):
         return item.made
     if isinstance(item, Line) and item.kind == "decision" and not item.deferred:
         return item.position

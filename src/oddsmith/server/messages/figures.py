@@ -9,11 +9,14 @@ __all__ = [
     "ArmColumns",
     "ChecksAnswer",
     "ClipCheck",
+    "EffectFigures",
     "ExpertCheck",
     "GuaranteeCheck",
     "HistoryMark",
+    "MetricResult",
     "OpenWindowsCheck",
     "PosteriorHistory",
+    "ResultsAnswer",
     "RewardedCheck",
     "SeriesAnswer",
     "SeriesQuery",
@@ -67,6 +70,53 @@ class SeriesAnswer(msgspec.Struct):
     reward_sum: list[float]
     arms: dict[str, ArmColumns]
     others: ArmColumns | None
+
+
+class EffectFigures(msgspec.Struct):
+    """An estimate and the ends of its interval; null where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class MetricResult(msgspec.Struct):
+    """A candidate against the control in one metric, in the metric's unit.
+
+    `rows` are decisions with an amount, or units where these are assigned. `lift` is
+    relative to the control. `outcome` is "better", "worse", "inconclusive" or
+    "refused", by the metric's direction.
+    """
+
+    metric: str
+    role: str
+    better: str
+    display_unit: str
+    candidate: str
+    rows: int
+    value: float | None
+    control_value: float | None
+    difference: EffectFigures
+    lift: EffectFigures
+    outcome: str
+    refused: str | None
+
+
+class ResultsAnswer(msgspec.Struct):
+    """The policy against the control, metric by metric; `arms` each arm against it.
+
+    Intervals hold at every look. Those of `metrics` hold together at `level`, and so do
+    those of `arms`. Without a control both are empty.
+    """
+
+    experiment: str
+    position: int
+    control: str | None
+    holdout: float | None
+    by: str | None
+    level: float
+    metrics: list[MetricResult]
+    arms: list[MetricResult]
 
 
 class TargetValue(msgspec.Struct):

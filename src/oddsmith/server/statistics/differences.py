@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.contexts.metrics import REWARD, Metric
+from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import LEAST_PROPENSITY
-from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.lift import lift_bounds, split_level
-from oddsmith.evaluation.mean_bounds import MeanBets, Sums, bets_within, running_bound
+from oddsmith.evaluation.mean_units import mean_interval, mean_units, no_mean_units
 from oddsmith.evaluation.one_look import Effect
 from oddsmith.evaluation.paired_bets import (
     Bounds,
@@ -40,6 +40,7 @@ _MOST_ARMS = 20
 """Candidates that are arms, at most."""
 _WAIT = 128
 _REWARD = Metric(REWARD, role="primary", high=1.0)
+_UNIT = RewardScale(0.0, 1.0)
 
 
 class Comparison(NamedTuple):
@@ -68,22 +69,6 @@ class _Row(NamedTuple):
     sign: int
 
 
-def _control_mean_bets() -> MeanBets:
-    return bets_within()
-
-
-def _no_bets() -> Any:
-    return np.zeros((2, len(_control_mean_bets().rates)), np.int64)
-
-
-def _control_gains(weights: Array, reward: Array) -> Array:
-    """ln(1 + λ (x - c)) of bets on u r and on u (1 - r), (2, T, B)."""
-    bets = _control_mean_bets()
-    x = np.stack([weights * reward, weights * (1.0 - reward)])
-    gains: Array = np.log1p(bets.rates * (x[..., None] - bets.centres))
-    return gains
-
-
 @dataclass(slots=True)
 class _Mean:
     """The sums of one policy in one metric: Σ w r, Σ w, and of a control the bets on
@@ -91,7 +76,7 @@ class _Mean:
 
     total: float = 0.0
     weight: float = 0.0
-    bets: Any = field(default_factory=_no_bets)
+    bets: Any = field(default_factory=no_mean_units)
 
     @property
     def value(self) -> float:
@@ -105,19 +90,7 @@ class _Mean:
 
     def bet(self, weights: Array, reward: Array, sign: int) -> None:
         """Add what rows add to the bets."""
-        units = in_units(_control_gains(weights, reward)).sum(axis=1)
-        self.bets = self.bets + sign * units
-
-    def bounds(self, rows: int, level: float) -> Bounds:
-        """The interval of the mean over so many rows."""
-        bets = _control_mean_bets()
-        alpha = (1 - level) / 2
-        gains = of_units(self.bets) + rows * bets.rates * bets.centres
-        low, loss = (
-            float(running_bound(Sums(np.asarray(float(rows)), one, bets), alpha))
-            for one in gains
-        )
-        return Bounds(min(low, 1.0), max(1.0 - loss, 0.0))
+        self.bets = self.bets + sign * mean_units(weights, reward)
 
 
 @dataclass(slots=True)
@@ -189,7 +162,7 @@ class _Pair:
         low, high = self.paired.bounds(difference_level)
         change = min(max(target - control, low), high)
         difference = Effect(change, low, high).times(width)
-        own = mean.bounds(rows, control_level)
+        own = mean_interval(mean.bets, rows, control_level)
         bounds = Bounds(metric.low + own.low * width, metric.low + own.high * width)
         lift = lift_bounds(Bounds(difference.low, difference.high), bounds)
         lowest = max(lift.low, -1.0) if metric.low >= 0 else lift.low
@@ -227,12 +200,25 @@ class Differences:
     pairs: dict[tuple[str, str], _Pair] = field(default_factory=dict)
     units: dict[str, _Unit] = field(default_factory=dict)
     waiting: dict[tuple[str, str], list[_Row]] = field(default_factory=dict)
+    scale: RewardScale = field(default_factory=lambda: _UNIT)
 
     @classmethod
-    def of(cls, metrics: Mapping[str, Mapping[str, Any]]) -> "Differences":
-        """No rows yet, of an experiment with these metrics, as JSON."""
+    def of(
+        cls,
+        metrics: Mapping[str, Mapping[str, Any]],
+        scale: RewardScale | None = None,
+    ) -> "Differences":
+        """No rows yet, of an experiment with these metrics, as JSON. The reward is a
+        metric in the units of `scale`, unless it is declared."""
         read = {name: Metric.from_json(one) for name, one in metrics.items()}
-        return cls({REWARD: _REWARD} | read)
+        has_primary = any(one.role == "primary" for one in read.values())
+        reward = Metric(
+            REWARD,
+            role="secondary" if has_primary else "primary",
+            low=0.0 if scale is None else scale.low,
+            high=1.0 if scale is None else scale.high,
+        )
+        return cls({REWARD: reward} | read, scale=scale or _UNIT)
 
     def copy(self) -> "Differences":
         """The same, to go on from."""
@@ -244,11 +230,14 @@ class Differences:
                 for name, unit in self.units.items()
             },
             {key: list(rows) for key, rows in self.waiting.items()},
+            self.scale,
         )
 
     def count(self, count: Count, drawn: Draw, arms: tuple[str, ...] | None) -> None:
         """A reward counts, or turns into another."""
-        self._take(REWARD, count.value, count.before, drawn, arms)
+        value = self._in_units(count.value)
+        before = None if count.before is None else self._in_units(count.before)
+        self._take(REWARD, value, before, drawn, arms)
 
     def count_amount(
         self, amount: Amount, drawn: Draw, arms: tuple[str, ...] | None
@@ -259,13 +248,27 @@ class Differences:
             return
         self._take(amount.metric, amount.value, amount.before, drawn, arms)
 
-    def comparisons(self, level: float) -> Iterator[Comparison]:
-        """All comparisons, each at this level."""
+    def _in_units(self, reward: float) -> float:
+        """A reward in [0, 1] in the caller's units."""
+        return self.scale.low + reward * (self.scale.high - self.scale.low)
+
+    def settled(self) -> "Differences":
+        """A copy in which no row waits."""
         now = self.copy()
         now._settle()
-        for (name, candidate), pair in now.pairs.items():
-            mean = now.pairs[name, POLICY].control
-            yield pair.compare(now.metrics[name], candidate, level, mean)
+        return now
+
+    def compare(self, metric: str, candidate: str, level: float) -> Comparison:
+        """A comparison at this level, without rows that wait."""
+        mean = self.pairs[metric, POLICY].control
+        pair = self.pairs[metric, candidate]
+        return pair.compare(self.metrics[metric], candidate, level, mean)
+
+    def comparisons(self, level: float) -> Iterator[Comparison]:
+        """All comparisons, each at this level."""
+        now = self.settled()
+        for metric, candidate in now.pairs:
+            yield now.compare(metric, candidate, level)
 
     def _take(
         self,
@@ -351,15 +354,17 @@ class Differences:
             for name, unit in now.units.items()
         ]
         metrics = {name: one.to_json() for name, one in now.metrics.items()}
-        return {"metrics": metrics, "pairs": pairs, "units": units}
+        scale = [self.scale.low, self.scale.high]
+        return {"metrics": metrics, "pairs": pairs, "units": units, "scale": scale}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Differences":
         """What `to_json` gave."""
-        read = cls.of(given["metrics"])
+        low, high = given["scale"]
+        read = cls.of(given["metrics"], RewardScale(low, high))
         for name, candidate, rows, target, control, paired, bets in given["pairs"]:
             units = unpack_units(paired).reshape(PairedSums().units.shape)
-            control_bets = unpack_units(bets).reshape(_no_bets().shape)
+            control_bets = unpack_units(bets).reshape(no_mean_units().shape)
             read.pairs[name, candidate] = _Pair(
                 PairedSums(rows, units),
                 _Mean(target[0], target[1]),

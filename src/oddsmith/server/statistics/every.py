@@ -10,12 +10,14 @@ from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
 from oddsmith.server.fold.accounts import Count, Exposure
+from oddsmith.server.fold.amounts import Amount
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.protocol import Step
 from oddsmith.server.statistics.arm_names import NamedArms
 from oddsmith.server.statistics.arms import ArmCounts
 from oddsmith.server.statistics.bucket import ArmDraw
 from oddsmith.server.statistics.checks import Checks
+from oddsmith.server.statistics.differences import Differences
 from oddsmith.server.statistics.history import History, Mark
 from oddsmith.server.statistics.series import Series
 from oddsmith.server.statistics.values import Values
@@ -26,7 +28,7 @@ __all__ = ["FORM", "Sums"]
 
 _log = logging.getLogger(__name__)
 
-FORM = "series, values with weights, checks; shares of experts; choices"
+FORM = "series, values with weights, checks; shares of experts; choices; differences"
 """Form of the sums in snapshots; sums of another form are folded again."""
 
 
@@ -50,6 +52,7 @@ class Sums:
     history: History = field(default_factory=History)
     values: Values = field(default_factory=Values)
     checks: Checks = field(default_factory=Checks)
+    differences: Differences = field(default_factory=Differences)
     shadow: bool = False
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -68,7 +71,14 @@ class Sums:
         arms = about.get("arms")
         if arms is not None:
             arms = tuple(arms)
-        return cls(RewardScale(low, high), NamedArms(arms))
+        scale = RewardScale(low, high)
+        differences = Differences.of(about.get("metrics", {}), scale)
+        return cls(scale, NamedArms(arms), differences=differences)
+
+    def is_of(self, about: Mapping[str, Any]) -> bool:
+        """Whether the metrics are those that are declared."""
+        declared = Sums.of(about).differences.metrics
+        return self.differences.metrics == declared
 
     def copy(self) -> "Sums":
         """Return a copy that can be changed without changing this one."""
@@ -82,6 +92,11 @@ class Sums:
             self._count(item, step.drawn)
         elif isinstance(item, Exposure):
             self._show(item, step.drawn)
+        elif isinstance(item, Amount):
+            add = self.differences.count_amount
+            if step.drawn is not None:
+                arms = self.named.arms
+                self._fold("differences", item.position, add, item, step.drawn, arms)
         elif item.kind == "decision":
             at = item.position
             self._fold("arms", at, self.arms.draw, at, str(item.arm))
@@ -138,6 +153,8 @@ class Sums:
         self._fold("series", at, add, time, draw, reward, before, defaults)
         self._fold("values", at, self.values.count, count, drawn, odds, self.named)
         self._fold("checks", at, self.checks.count, count, drawn)
+        compare = self.differences.count
+        self._fold("differences", at, compare, count, drawn, self.named.arms)
 
     def _fold(
         self, part: str, position: int, fold: Callable[..., None], *step: object
@@ -232,6 +249,7 @@ _PARTS: dict[str, Any] = {
     "history": History,
     "values": Values,
     "checks": Checks,
+    "differences": Differences,
 }
 
 

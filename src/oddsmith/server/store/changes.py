@@ -9,14 +9,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from oddsmith.server.store.events import ARMS, KERNELS, SETTINGS
+from oddsmith.server.store.events import ARMS, KERNELS, METRICS, SETTINGS
 from oddsmith.server.store.protocol import Line, Reading
 
 __all__ = [
     "arms_at",
     "arms_of",
     "arms_since",
+    "facts_of",
     "kernels_of",
+    "metrics_of",
     "setting_of",
     "window_of",
 ]
@@ -57,6 +59,21 @@ def setting_of(line: Line) -> dict[str, Any]:
     """What a `ConfigurationChange` of the service's settings has set."""
     value: dict[str, Any] = json.loads(line.body or "")["value"]
     return value
+
+
+def metrics_of(reading: Reading) -> dict[str, dict[str, Any]]:
+    """The declarations of metrics: as they were last set, else as the log was begun."""
+    changes = reading.of_setting(METRICS)
+    if changes:
+        last: dict[str, dict[str, Any]] = json.loads(changes[-1].body or "")["value"]
+        return last
+    began: dict[str, dict[str, Any]] = reading.about.get("metrics", {})
+    return began
+
+
+def facts_of(reading: Reading) -> dict[str, Any]:
+    """The facts of a store, with the metrics that are declared now."""
+    return reading.about | {"metrics": reading.metrics}
 
 
 def kernels_of(reading: Reading) -> str | None:

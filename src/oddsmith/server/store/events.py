@@ -29,6 +29,7 @@ __all__ = [
     "ExpertChange",
     "KERNELS",
     "LONGEST_ID",
+    "METRICS",
     "MetricAmount",
     "MetricCorrection",
     "OwnDraw",
@@ -47,6 +48,9 @@ newest event, or that it is right all the same."""
 KERNELS = "kernels"
 """The setting of a `ConfigurationChange` that names the arithmetic from there on; the
 state is folded again."""
+METRICS = "metrics"
+"""The setting of a `ConfigurationChange` that declares the metrics; the last one holds
+for the whole log."""
 SETTINGS = "personalizer"
 """The setting of a `ConfigurationChange` that stands over the policy file from there
 on; the last one counts."""

@@ -1,7 +1,7 @@
 """The Store protocol: what any place for events must promise, and the light lines it is
 read by."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, get_args
 
@@ -293,6 +293,9 @@ class Foldable(Protocol):
     zero: float
     """Nothing, in the units of rewards, on the scale from 0 to 1: what a sum of no
     parts is."""
+
+    metrics: Mapping[str, Mapping[str, Any]]
+    """The declarations of metrics, as JSON by name."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """The lines with after < position <= until, in order."""

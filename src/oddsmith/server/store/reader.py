@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed
+from oddsmith.server.store.changes import metrics_of
 from oddsmith.server.store.events import CLOCK, DecisionSummary
 from oddsmith.server.store.meta import backup_facts
 from oddsmith.server.store.protocol import (
@@ -92,6 +93,18 @@ class StoreReader(Reading, ABC):
     """`Reading` by the queries of one database, which a subclass has, with `_read`."""
 
     queries: ClassVar[Queries]
+    _metrics: Mapping[str, Mapping[str, Any]] | None = None
+
+    @property
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """The declarations of metrics; read once."""
+        if self._metrics is None:
+            self._metrics = metrics_of(self)
+        return self._metrics
+
+    @metrics.setter
+    def metrics(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
+        self._metrics = declared
 
     def introduce(self, where: object, meta: Mapping[str, str]) -> None:
         """Keep what the store's table `meta` states."""

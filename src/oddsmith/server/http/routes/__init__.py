@@ -10,6 +10,7 @@ from oddsmith.server.http.routes import (
     decisions,
     experts,
     figures,
+    results,
     rewards,
     status,
 )
@@ -23,6 +24,7 @@ ROUTES: tuple[Route, ...] = (
     *experts.ROUTES,
     *decisions.ROUTES,
     *figures.ROUTES,
+    *results.ROUTES,
     *checks.ROUTES,
     *status.ROUTES,
 )
