@@ -11,6 +11,7 @@ import argparse
 import errno
 import http.client
 import json
+import resource
 import select
 import socket
 import subprocess
@@ -262,6 +263,9 @@ def main() -> None:
         print(report(asked.seconds))
         return
     port, kind, seconds, lines = asked.attack
+    # the service keeps the usual limit of open files, the flood takes what it gets
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     print("opened", attack(int(port), kind, float(seconds), int(lines)))
 
 

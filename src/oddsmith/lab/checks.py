@@ -67,31 +67,45 @@ class StepParts:
 
 
 class StepChecks:
-    """Copies the values of consecutive steps, and checks them together.
+    """Copies the values of consecutive steps, and checks them together: one array of
+    this shape for each step, or two, one below the other.
 
     >>> def check(values, first):
     ...     print(values.tolist(), first)
-    >>> checks = StepChecks((2, 1), check)
+    >>> checks = StepChecks((1, 1), check, has_two=True)
     >>> checks.add(np.array([[0.5]]), np.array([[0.2]]))
     >>> checks.flush()
     [[[0.5], [0.2]]] 1
     """
 
-    def __init__(self, shape: tuple[int, ...], check: Check) -> None:
-        numbers = max(int(np.prod(shape)), 1)
+    def __init__(
+        self, shape: tuple[int, ...], check: Check, *, has_two: bool = False
+    ) -> None:
+        n = shape[0]
+        whole = (2 * n, *shape[1:]) if has_two else shape
+        numbers = max(int(np.prod(whole)), 1)
         size = max(1, min(_STEPS, _NUMBERS // numbers))
-        self._values = np.empty((size, *shape))
-        self._rows = list(self._values)
+        self._values = np.empty((size, *whole))
+        self._upper = list(self._values[:, :n])
+        self._lower = list(self._values[:, n:])
+        self._shape = shape
         self._check = check
         self._first = 1
         self._waiting = 0
 
-    def add(self, *arrays: Array) -> None:
-        """Take the arrays of the next step, one below the other; check if there are
-        enough."""
-        np.concatenate(arrays, out=self._rows[self._waiting])
-        self._waiting += 1
-        if self._waiting == len(self._rows):
+    def add(self, upper: Array, lower: Array | None = None) -> None:
+        """Take the arrays of the next step; check if there are enough steps."""
+        # this runs in every step: two assignments take half as long as concatenate
+        step = self._waiting
+        if upper.shape != self._shape:
+            raise ValueError(f"got shape {upper.shape}")
+        self._upper[step][...] = upper
+        if lower is not None:
+            if lower.shape != self._shape:
+                raise ValueError(f"got shape {lower.shape}")
+            self._lower[step][...] = lower
+        self._waiting = step + 1
+        if self._waiting == len(self._upper):
             self.flush()
 
     def flush(self) -> None:

@@ -111,8 +111,8 @@ def _stepwise(
     rewards = np.zeros(shape)
     contexts: list[Context] = []
     traces: dict[str, list[Array]] = {name: [] for name in trace if name != "log"}
-    shape = (2 * runs, world.n_arms)
-    checks = StepChecks(shape, step_check(policy, world))
+    arms_shape = (runs, world.n_arms)
+    checks = StepChecks(arms_shape, step_check(policy, world), has_two=True)
     parts = StepParts(runs, noise)
     learnt = 0  # rewards that have arrived before this step
     t = 0
