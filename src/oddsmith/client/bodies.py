@@ -123,9 +123,12 @@ def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
 
 def reward_entry(entry: object) -> dict[str, object]:
     """An entry of a batch of rewards: by the id of a decision, or by slate and slot."""
+    outcome = "reward"
+    if isinstance(entry, Mapping) and "reward" not in entry and "metrics" in entry:
+        outcome = "metrics"
     if isinstance(entry, Mapping) and "slate" in entry:
-        return entry_of("rewards", entry, "slate", "slot", "reward")
-    return entry_of("rewards", entry, "id", "reward")
+        return entry_of("rewards", entry, "slate", "slot", outcome)
+    return entry_of("rewards", entry, "id", outcome)
 
 
 def encode_body(fields: Mapping[str, object]) -> bytes:

@@ -178,12 +178,13 @@ class Calls(Sending):
         id: str | None = None,
         reward: float | None = None,
         *,
+        metrics: Mapping[str, float] | None = None,
         key: str = "",
         slate: str | None = None,
         slot: str | int | None = None,
     ) -> Steps[StoredEvent]:
-        """The reward of a decision, in the units of the policy file; now, in a month,
-        or before the decision.
+        """The reward of a decision, in the units of the policy file, and amounts of
+        its metrics, or one of both; now, in a month, or before the decision.
 
         A slot's decision is also known by its `slate` and the slot's name or number, in
         place of `id`. The same again has no effect; another value is a `Conflict`.
@@ -194,6 +195,7 @@ class Calls(Sending):
             "slate": slate,
             "slot": slot,
             "reward": reward,
+            "metrics": metrics,
             "key": key or None,
         }
         decision_id = id
@@ -217,16 +219,38 @@ class Calls(Sending):
         return self._send("/v1/reward/batch", {"rewards": entries}, read)
 
     def correct(
-        self, id: str, reward: float, *, key: str | None = None
+        self,
+        id: str,
+        reward: float | None = None,
+        *,
+        metrics: Mapping[str, float] | None = None,
+        key: str | None = None,
     ) -> Steps[StoredEvent]:
-        """Another value in place of a decision's reward, any number of times; `key`
-        names this correction."""
-        fields = {"id": id, "reward": reward, "key": key or new_id()}
+        """Other values in place of a decision's reward, or of amounts of its metrics,
+        any number of times; `key` names this correction."""
+        fields = {
+            "id": id,
+            "reward": reward,
+            "metrics": metrics,
+            "key": key or new_id(),
+        }
         return self._post("/v1/correct", fields, StoredEvent)
 
-    def activate(self, id: str) -> Steps[StoredEvent]:
-        """A deferred decision was shown: from now on it counts."""
-        return self._about("activation", id, {"id": id})
+    def activate(
+        self,
+        id: str | None = None,
+        *,
+        slate: str | None = None,
+        slot: str | int | None = None,
+    ) -> Steps[StoredEvent]:
+        """A deferred decision was shown: from now on it counts. A slot's decision is
+        also known by its `slate` and the slot's name or number."""
+        fields = {"id": id, "slate": slate, "slot": slot}
+        if id is None and slate is not None and slot is not None:
+            id = slot_id(slate, str(slot))
+        if id is None:
+            return self._post("/v1/activate", fields, StoredEvent)
+        return self._about("activation", id, without_none(fields))
 
     def activate_slate(self, slate: str) -> Steps[StoredEvent]:
         """All decisions of a deferred slate were shown: from now on they count."""
@@ -318,6 +342,10 @@ class Calls(Sending):
         """The weight of each expert so far, at most 200 points, and the changes of
         experts, arms and rewards."""
         return self._get("/v1/posterior/history", dict)
+
+    def results(self) -> Steps[dict[str, Any]]:
+        """The policy and each arm against the control, metric by metric."""
+        return self._get("/v1/results", dict)
 
     def values(self) -> Steps[dict[str, Any]]:
         """Estimated values: of the decisions served, of each arm, of uniform random

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from server.served import here, place
+from server.served import here, place, place_for_anything
 
 _LINES = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 _METRICS = """
@@ -88,3 +88,15 @@ def test_wrong_amounts_are_refused_and_nothing_is_kept(
         head = served.inner().head()
         assert words in served.post("reward", body, 422)["error"]
         assert served.inner().head() == head
+
+
+def test_a_slot_is_activated_by_its_slate_and_name(tmp_path: Path) -> None:
+    with here(place_for_anything(tmp_path)) as served:
+        page = {"id": "page", "context": [1], "slots": 2, "deferred": True}
+        served.post("decide", page)
+        first = served.post("activate", {"slate": "page", "slot": "1"})
+        assert (first["new"], first["parked"]) == (True, False)
+        assert not served.post("activate", {"slate": "page", "slot": 1})["new"]
+        served.post("activate", {"slate": "page"})
+        refused = served.post("activate", {"id": "x", "slot": "1"}, 422)
+        assert "id or slate must be given" in refused["error"]

@@ -91,7 +91,10 @@ class Experiment:
         self._threads_until = 0.0
         self.changing = asyncio.Lock()
         self.uniform = Uniforms(opened.seed)
-        self.assigner = Assigner(opened.file.design, self.uniform, self.clock)
+        self.design = opened.file.design
+        self.assigner: Assigner | None = None
+        if self.design.control is not None:
+            self.assigner = Assigner(self.design, self.uniform, self.clock)
         # here, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts whose failing is in the log
@@ -104,6 +107,11 @@ class Experiment:
         self.change: Line | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._erasing: asyncio.Task[None] | None = None
+
+    @property
+    def has_units(self) -> bool:
+        """Whether the holdout is by unit."""
+        return self.assigner is not None and self.assigner.has_units
 
     @property
     def arms(self) -> Arms | None:
@@ -133,9 +141,9 @@ class Experiment:
         self.steps = await asyncio.to_thread(
             lambda: self.store.tally().get("decision", 0)
         )
-        opened_windows = await asyncio.to_thread(self.store.windows, 0, 1)
-        for first in opened_windows:
-            self.assigner.started = first.time
+        if self.assigner is not None:
+            first = await asyncio.to_thread(self.store.windows, 0, 1)
+            self.assigner.started = first[0].time if first else None
         await self.follower.begin()  # from here on decisions are made
         self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()

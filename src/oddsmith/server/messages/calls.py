@@ -238,10 +238,12 @@ class Correct(_Body):
 
 
 class Activate(_Body):
-    """Activate a deferred decision, or all decisions of a slate."""
+    """Activate a deferred decision, by its id or by slate and slot; or all decisions of
+    a slate."""
 
     id: _Id | None = None
     slate: _Id | None = None
+    slot: _Id | int | None = None
 
 
 class RosterChange(_Body):

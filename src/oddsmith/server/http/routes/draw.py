@@ -83,9 +83,10 @@ async def decide(
     settings = experiment.settings
     # a decision of an incumbent that steps in does not bind the unit
     is_sticky = settings.sticky and (message.incumbent is None or settings.shadow)
-    if is_sticky or (message.unit is not None and not experiment.assigner.has_units):
+    if is_sticky or (message.unit is not None and not experiment.has_units):
         return await _decide_for_unit(experiment, message, sender)
-    check_unit(experiment, message)
+    if experiment.has_units:
+        check_unit(experiment, message)
     new = await make(experiment, message, message.id, sender)
     (receipt,) = await experiment.writer.append([new.event])
     return await answer_new(experiment, new, receipt)
@@ -136,15 +137,13 @@ async def make(
     uniform = experiment.uniform(id)
     has_incumbent = message.incumbent is not None or message.incumbent_odds is not None
     is_incumbent = has_incumbent or experiment.settings.shadow
-    assigned = experiment.assigner.assign(
-        now.policy,
-        odds,
-        call,
-        step,
-        id=id,
-        unit=message.unit,
-        slate=None if slot is None else slot.slate,
-    )
+    slate = None if slot is None else slot.slate
+    assigner = experiment.assigner
+    assigned = None
+    if assigner is not None:
+        assigned = assigner.assign(
+            now.policy, odds, call, step, id=id, unit=message.unit, slate=slate
+        )
     served = odds
     if assigned is not None and not is_incumbent:
         served = assigned.odds
@@ -158,12 +157,13 @@ async def make(
         decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
     else:
         decision = call.named(drawn)
-    decision = experiment.assigner.record_report(
-        decision, message.unit, is_incumbent=is_incumbent
-    )
     if assigned is not None:
-        page = None if slot is None or assigned.group is None else slot.slate
+        page = None if assigned.group is None else slate
         decision = assigned.record(decision, message.unit or page)
+    elif assigner is not None:
+        decision = assigner.record_report(
+            decision, message.unit, is_incumbent=is_incumbent
+        )
     event = DecisionMade(
         id,
         decision,
@@ -391,7 +391,7 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
     an id where a unit keeps its decision."""
     name = experiment.name
     sticky = experiment.settings.sticky
-    has_units = experiment.assigner.has_units
+    has_units = experiment.has_units
     if message.unit is not None and not (sticky or has_units):
         raise InvalidInput(
             f"unit must be left out, for experiment {name!r} is not sticky, and its "

@@ -22,13 +22,16 @@ async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
     differences = experiment.follower.sums.differences.settled()
     candidates = dict.fromkeys(candidate for _, candidate in differences.pairs)
     arms = [candidate for candidate in candidates if candidate != POLICY]
-    design = experiment.assigner.design
-    holdout = design.holdout
+    control = experiment.design.control
+    holdout = experiment.design.holdout
+    share = None
+    if experiment.assigner is not None and holdout is not None:
+        share = experiment.assigner.share()
     return f.ResultsAnswer(
         experiment.name,
         position,
-        control=None if design.control is None else design.control.name,
-        holdout=None if holdout is None else experiment.assigner.share(),
+        control=None if control is None else control.name,
+        holdout=share,
         by=None if holdout is None else holdout.by,
         level=_LEVEL,
         metrics=_figures(differences, [POLICY]),

@@ -28,7 +28,7 @@ from oddsmith.server.store.events import (
     Reward,
 )
 from oddsmith.server.store.protocol import Receipt
-from oddsmith.server.store.slates import OfSlate
+from oddsmith.server.store.slates import OfSlate, slot_id
 
 _Outcomes: TypeAlias = list[Reward | MetricAmount]
 """The reward of a decision, and amounts of its metrics."""
@@ -78,13 +78,16 @@ async def reward_batch(
 async def activate(
     experiment: Experiment, message: m.Activate, sender: str
 ) -> m.EventAnswer:
-    """Activate a deferred decision, or all of a slate."""
-    if message.slate is not None and message.id is None:
-        return await activate_slate(experiment, message.slate, sender)
-    if message.id is None or message.slate is not None:
-        got = "both" if message.id else "none"
+    """Activate a deferred decision, a slot, or all of a slate."""
+    id = message.id
+    if id is None and message.slate is not None:
+        if message.slot is None:
+            return await activate_slate(experiment, message.slate, sender)
+        id = slot_id(message.slate, str(message.slot))
+    elif id is None or message.slate is not None or message.slot is not None:
+        got = "none" if id is None else "both"
         raise InvalidInput(f"id or slate must be given; got {got}")
-    event = Activation(message.id, experiment.clock(), sender)
+    event = Activation(id, experiment.clock(), sender)
     return await _append(experiment, [event])
 
 
@@ -134,7 +137,7 @@ def _amounts(
 ) -> dict[str, float]:
     """Amounts of declared metrics, within their ranges."""
     given = {} if metrics is UNSET else metrics
-    return check_amounts(experiment.assigner.design.metrics, given)
+    return check_amounts(experiment.design.metrics, given)
 
 
 def _scaled_reward(experiment: Experiment, reward: float) -> float:
@@ -252,6 +255,7 @@ ROUTES = (
         WRITES,
         examples={
             "It was shown": {"id": "visit-7"},
+            "A slot was shown": {"slate": "page-7", "slot": "top"},
             "All slots were shown": {"slate": "page-7"},
         },
     ),
