@@ -9,6 +9,7 @@ and the anytime difference that oddsmith had before.
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from benchmarks.timing import table
 from benchmarks.told import Told
 from oddsmith.core.arrays import Array, Ints
+from oddsmith.evaluation.duration import smallest_detectable_effect
 from oddsmith.evaluation.mean_bounds import bets_within, running_bound, running_sums
 from oddsmith.evaluation.paired_bets import (
     PairedRows,
@@ -33,11 +35,13 @@ Z = 1.959964
 # rows after which the tuning of gbstats' sequence is best
 TUNING = 5000
 MEASURED = 2_000
+PREDICTED_AT = 4_000
 KINDS = ("paired", "z test at every look", "asymptotic sequence")
 
 
 class World(NamedTuple):
-    """Clicks of K arms in contexts; a call offers some arms, and the control is one.
+    """Clicks of K arms in contexts; a call offers some arms, and the first is the
+    control.
 
     `rate` is the mean reward, `effect` the relative spread of arms; `drift` moves the
     arms' rates up and down by this share.
@@ -52,6 +56,7 @@ class World(NamedTuple):
     offered: int | None = None
     gamma: float = 0.1
     holdout: float = 0.0
+    is_control_lowest: bool = False
 
 
 FAMILIES = (
@@ -82,6 +87,8 @@ def play(world: World, runs: int, rows: int = ROWS, seed: int = 0) -> Played:
     spread = rng.permuted(np.tile(spread, (runs, 1)), axis=1)
     means = world.rate * (1 + world.effect * spread)
     means = means.reshape(runs, world.contexts, arms)
+    if world.is_control_lowest:
+        means = np.sort(means, axis=2)
     phases = rng.random((runs, arms))
     sums = np.zeros_like(means)
     counts = np.zeros_like(means)
@@ -232,11 +239,13 @@ def rates(world: World, runs: int, rows: int = ROWS, seed: int = 0) -> Rates:
 
 class Stops(NamedTuple):
     """Runs of a holdout: the share that showed the effect, the median row and the 80 %
-    quantile of these rows, and the mean effect."""
+    quantile of these rows, the quantile as predicted after `PREDICTED_AT` rows, and the
+    mean effect."""
 
     share: float
     median: float
     quantile: float
+    predicted: float
     effect: float
 
 
@@ -244,17 +253,27 @@ def stops(world: World, runs: int, rows: int, seed: int = 0) -> Stops:
     """When the lower bound of a holdout passes 0."""
     played = play(world, runs, rows, seed)
     looks = np.arange(FIRST_LOOK, rows + 1, EVERY)
+    effect = float(played.effect.mean())
     found = []
+    predictions = []
+    at_prediction = (PREDICTED_AT - FIRST_LOOK) // EVERY
     for run in range(runs):
         own = PairedRows(*(column[run] for column in played.rows))
-        low, _ = bounds_over_time(own, looks)
+        low, high = bounds_over_time(own, looks)
         first = np.argmax(low > 0)
         found.append(looks[first] if low[first] > 0 else np.inf)
+        early = own.at(slice(PREDICTED_AT))
+        terms = early.differences(float(early.reward.mean()))
+        error = float(terms.std()) / np.sqrt(PREDICTED_AT)
+        half_width = float(high[at_prediction] - low[at_prediction]) / 2
+        detectable = smallest_detectable_effect(half_width, error)
+        predictions.append(PREDICTED_AT * (detectable / effect) ** 2)
     return Stops(
         share=float(np.isfinite(found).mean()),
         median=float(np.median(found)),
         quantile=float(np.quantile(found, 0.8)),
-        effect=float(played.effect.mean()),
+        predicted=float(np.median(predictions)),
+        effect=effect,
     )
 
 
@@ -270,13 +289,23 @@ def microseconds_per_row() -> float:
     return float(np.median(times)) / 1e3 / 100
 
 
-def report(runs: int) -> Told:
-    """The section of RESULTS.md."""
+HOLDOUT = World("holdout", effect=0.5, gamma=0.02, holdout=0.1, is_control_lowest=True)
+"""A tenth of the traffic gets the control."""
+MOST_STOPS = 200
+
+
+def measure(number: int, runs: int) -> tuple[Rates, Rates]:
+    """The error rates of a family: where arms are equal, and where they differ."""
+    family = FAMILIES[number]
+    equal = rates(family, runs, seed=2 * number)
+    return equal, rates(family._replace(effect=0.5), runs, seed=2 * number + 1)
+
+
+def section(measures: Sequence[tuple[Rates, Rates]], stopped: Stops) -> str:
+    """The section of RESULTS.md from what was measured."""
     lines = []
-    for number, family in enumerate(FAMILIES):
-        null = rates(family, runs, seed=2 * number)
-        moving = rates(family._replace(effect=0.5), runs, seed=2 * number + 1)
-        ships = [f"{100 * null.false_ships[kind]:.1f} %" for kind in KINDS]
+    for family, (equal, moving) in zip(FAMILIES, measures, strict=True):
+        ships = [f"{100 * equal.false_ships[kind]:.1f} %" for kind in KINDS]
         covers = [f"{100 * moving.coverage[kind]:.1f} %" for kind in KINDS[:2]]
         early, late = moving.over_old
         widths = [f"{moving.over_one_look:.2f}", f"{early:.2f}", f"{late:.2f}"]
@@ -284,10 +313,9 @@ def report(runs: int) -> Told:
     header = ["world", *(f"false ships, {kind}" for kind in KINDS)]
     header += ["covered at all looks, paired", "z test"]
     header += ["width over one look", f"over the old, {MEASURED:,} rows"]
-    held = World("holdout", effect=0.9, rate=0.05, gamma=0.02, holdout=0.1)
-    stopped = stops(held, min(runs, 200), 20_000, seed=99)
     size = PairedSums().units
-    text = f"""## Differences under adaptive propensities
+    runs = measures[0][0].runs
+    return f"""## Differences under adaptive propensities
 
 {runs:,} runs of {ROWS:,} decisions, a look at every {EVERY}th from {FIRST_LOOK} on, nominal 2.5 % a side. *False ship*:
 a lower bound above 0 at any look where the mean effect so far is at most 0, in worlds where arms are equal
@@ -295,11 +323,19 @@ a lower bound above 0 at any look where the mean effect so far is at most 0, in 
 of their rate. The *old* difference bets on w r + u (1 - r).
 
 {table([*header, f"{ROWS:,} rows"], lines)}
+
 A holdout of 10 % by decision, mean effect {stopped.effect:.3f}: shown in {100 * stopped.share:.0f} % of
-{min(runs, 200):,} runs of 20,000 decisions; median {stopped.median:,.0f}, 80 % quantile {stopped.quantile:,.0f}.
-A row takes {microseconds_per_row():.1f} µs of processor time; the state is {size.size:,} sums, {size.nbytes / 1000:.1f} KB.
+{MOST_STOPS:,} runs of 20,000 decisions; median {stopped.median:,.0f}, 80 % quantile {stopped.quantile:,.0f}
+({stopped.predicted:,.0f} predicted after {PREDICTED_AT:,}). A row takes {microseconds_per_row():.1f} µs of processor
+time in pieces of 100; the state is {size.size:,} sums, {size.nbytes / 1000:.1f} KB.
 """
-    return Told(text, ())
+
+
+def report(runs: int) -> Told:
+    """The section of RESULTS.md."""
+    measures = [measure(number, runs) for number in range(len(FAMILIES))]
+    stopped = stops(HOLDOUT, MOST_STOPS, 20_000, seed=99)
+    return Told(section(measures, stopped), ())
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from benchmarks import (
     offers_served,
     ope,
     page,
+    paired,
     personalizer,
     restart,
     served,
@@ -47,6 +48,7 @@ PARTS: dict[str, Part] = {
     "imports": imports.report,
     "fitting": partial(fitting.report, FIGURES),
     "coverage": partial(coverage.report, 120),  # by hand 500 logs a world, 25 minutes
+    "paired": partial(paired.report, 400),
     "served": served.report,
     "ope": partial(ope.report, FIGURES, DATA),
     "obp_parity": partial(obp_parity.report, DATA),
