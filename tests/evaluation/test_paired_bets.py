@@ -102,6 +102,10 @@ def test_order_and_corrections_do_not_matter(
         live.replace(first.at(row), wrong)
         live.replace(wrong, final.at(row))
     assert live == once
+    at_once = PairedSums()
+    counts = np.repeat([1, -1, 1], rows)
+    at_once.add(PairedRows.joined([first, first, final]), counts)
+    assert at_once == once
     half = PairedSums()
     half.add(final.at(slice(rows // 2)))
     rest = PairedSums()

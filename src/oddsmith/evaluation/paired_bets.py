@@ -22,6 +22,7 @@ control mass B more than the target, D misses their rewards, which are in [0, 1]
 factor pays κ (A m + B (1 - m)).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,7 +30,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Ints, number
-from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
 from oddsmith.evaluation.terms import PolicyRows
@@ -103,6 +103,12 @@ class PairedRows(NamedTuple):
             control_missing=self.target_missing,
             reward=self.reward,
         )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[PairedRows]") -> "PairedRows":
+        """The rows of several parts, one after the other."""
+        columns = zip(*parts, strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
 
     def differences(self, centre: float) -> Array:
         """D (r - m) for one centre m; the mean over rows estimates the effect."""
@@ -256,19 +262,19 @@ class PairedSums:
     rows: int = 0
     units: Ints = field(default_factory=lambda: np.zeros(_SHAPE, np.int64))
 
-    def add(self, rows: PairedRows) -> None:
-        """Add rows."""
-        self.rows += len(rows.apart)
-        self.units = self.units + row_units(rows)
+    def add(self, rows: PairedRows, counts: Ints | None = None) -> None:
+        """Add rows, each so many times as `counts` (T,) says; -1 removes a row.
+
+        A service collects some rows and adds them at once, which is 20 times as fast
+        per row.
+        """
+        self.rows += len(rows.apart) if counts is None else int(counts.sum())
+        self.units = self.units + row_units(rows, counts)
 
     def replace(self, before: PairedRows, after: PairedRows) -> None:
         """Replace rows by the same rows with other rewards."""
-        if len(before.apart) != len(after.apart):
-            raise InvalidInput(
-                f"after must have the {len(before.apart)} rows of before; got "
-                f"{len(after.apart)}"
-            )
-        self.units = self.units + (row_units(after) - row_units(before))
+        self.add(before, np.full(len(before.apart), -1))
+        self.add(after)
 
     def merge(self, other: "PairedSums") -> "PairedSums":
         """The sums of the rows of both."""
@@ -310,14 +316,24 @@ def _bets() -> MeanBets:
     return MeanBets(rates.ravel(), centres.ravel(), np.log(shares).ravel())
 
 
-def row_units(rows: PairedRows) -> Ints:
-    """What rows add to the sums of both bounds, in units (2, rates, centres)."""
+def row_units(rows: PairedRows, counts: Ints | None = None) -> Ints:
+    """What rows, each so many times, add to the sums of both bounds, in units (2,
+    rates, centres)."""
     units: Ints = np.zeros(_SHAPE, np.int64)
     for start in range(0, len(rows.apart), _PIECE):
-        piece = rows.at(slice(start, start + _PIECE))
-        units[0] += in_units(_gains(piece)).sum(axis=0)
-        units[1] += in_units(_gains(piece.mirrored())).sum(axis=0)
+        own = slice(start, start + _PIECE)
+        piece = rows.at(own)
+        times = None if counts is None else counts[own]
+        units[0] += _sum_units(_gains(piece), times)
+        units[1] += _sum_units(_gains(piece.mirrored()), times)
     return units
+
+
+def _sum_units(gains: Array, counts: Ints | None) -> Ints:
+    units = in_units(gains)
+    if counts is not None:
+        units *= counts[:, None, None]
+    return np.asarray(units.sum(axis=0))
 
 
 def _gains(rows: PairedRows) -> Array:
