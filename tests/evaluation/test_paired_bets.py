@@ -104,7 +104,7 @@ def test_order_and_corrections_do_not_matter(
     assert live == once
     at_once = PairedSums()
     counts = np.repeat([1, -1, 1], rows)
-    at_once.add(PairedRows.joined([first, first, final]), counts)
+    at_once.add(PairedRows.concatenate([first, first, final]), counts)
     assert at_once == once
     half = PairedSums()
     half.add(final.at(slice(rows // 2)))

@@ -105,7 +105,7 @@ class PairedRows(NamedTuple):
         )
 
     @classmethod
-    def joined(cls, parts: "Sequence[PairedRows]") -> "PairedRows":
+    def concatenate(cls, parts: "Sequence[PairedRows]") -> "PairedRows":
         """The rows of several parts, one after the other."""
         columns = zip(*parts, strict=True)
         return cls(*(np.concatenate(column) for column in columns))
