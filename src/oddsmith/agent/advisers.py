@@ -1,5 +1,4 @@
-"""Whose advice a decision carries, and what another bank makes of it: columns by name
-and version, never by place."""
+"""Match the advice in a decision with the experts of a bank, by name and version."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,13 +12,13 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.stack import StackedExperts
 from oddsmith.experts.wrapper import Wrapper
 
-__all__ = ["as_known", "signed_names"]
+__all__ = ["match_advisers", "signed_names"]
 
-_LONG = 40  # characters of a version that is written as it is
+_LONG = 40  # characters of the longest version that is written in full
 
 
 def signed_names(bank: Experts | None) -> tuple[str, ...] | None:
-    """The experts' names, each with the version of its bank where it has one.
+    """Return the experts' names, with the version of their bank if it has one.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> signed_names(GivenExperts(["cold", "warm"]))
@@ -34,20 +33,19 @@ def signed_names(bank: Experts | None) -> tuple[str, ...] | None:
     version = bank.version
     if version is None:
         return tuple(bank.names)
-    short = (
-        version if len(version) <= _LONG else sha256(version.encode()).hexdigest()[:16]
-    )
-    return tuple(f"{name}, version {short}" for name in bank.names)
+    if len(version) > _LONG:
+        version = sha256(version.encode()).hexdigest()[:16]
+    return tuple(f"{name}, version {version}" for name in bank.names)
 
 
-def as_known(
+def match_advisers(
     decision: Decision, experts: Sequence[str] | None, policy: Policy, state: State
 ) -> Decision:
-    """The decision as these experts read it: those that did not advise it are asleep,
-    others' advice is left out.
+    """Return the decision with one column of advice per expert: NaN for an expert that
+    did not advise it.
 
-    Sleepers are charged under the weights the decision was drawn with, or where it has
-    none under the state's.
+    Experts without a prediction are charged under the weights that the decision was
+    drawn with, or, if it has none, under the weights of the state.
 
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> from oddsmith.experts.external import GivenExperts
@@ -61,36 +59,34 @@ def as_known(
     ...     advice=np.array([0.3, 0.6]),
     ...     advisers=("old", "kept"),
     ... )
-    >>> as_known(made, ("kept", "new"), gts, gts.init()).advice
+    >>> match_advisers(made, ("kept", "new"), gts, gts.init()).advice
     array([0.6, nan])
     """
     if not isinstance(decision, Decision):
         raise InvalidInput(
             f"decision must be what decide gave back; got {type(decision).__name__}"
         )
-    if (
-        decision.advisers is None
-        or experts is None
-        or decision.advice is None
-        or decision.advisers == tuple(experts)
-    ):
+    advisers = decision.advisers
+    if advisers is None or experts is None or decision.advice is None:
         return decision
-    there = {name: place for place, name in enumerate(decision.advisers)}
-    places = np.array([there.get(name, -1) for name in experts])
+    if advisers == tuple(experts):
+        return decision
+    place_of = {name: place for place, name in enumerate(advisers)}
+    places = np.array([place_of.get(name, -1) for name in experts])
     n_advisers = policy.adviser_count(decision)
-    if n_advisers != len(there):
+    if n_advisers != len(place_of):
         raise InvalidInput(
-            f"decision must name its {n_advisers} experts; got {len(there)} names"
+            f"decision must name its {n_advisers} experts; got {len(place_of)} names"
         )
     if (places < 0).all():
         raise InvalidInput(
             f"decision must have advice of an expert of {_few(experts)}; got "
-            f"{_few(decision.advisers)}"
+            f"{_few(advisers)}"
         )
-    return policy.with_advisers(state, decision, places)._replace(
-        advisers=tuple(experts)
-    )
+    matched = policy.with_advisers(state, decision, places)
+    return matched._replace(advisers=tuple(experts))
 
 
 def _few(names: Sequence[str]) -> str:
-    return f"{list(names[:4])}{' …' if len(names) > 4 else ''}"
+    dots = " …" if len(names) > 4 else ""
+    return f"{list(names[:4])}{dots}"

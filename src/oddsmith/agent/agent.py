@@ -1,4 +1,4 @@
-"""Agent: a policy with its state, for people who want an object."""
+"""Agent: a policy together with its state."""
 
 import threading
 import warnings
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from oddsmith.agent.advisers import as_known, signed_names
+from oddsmith.agent.advisers import match_advisers, signed_names
 from oddsmith.agent.call import Call, call_of, calls_of, check_record
 from oddsmith.agent.roster_changes import policy_after
-from oddsmith.agent.slate import filled, slate_of, slots_of
+from oddsmith.agent.slate import fill_slots, slate_of, slots_of
 from oddsmith.core.arrays import Ints, number
 from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_rewards
@@ -40,15 +40,15 @@ __all__ = ["Agent"]
 
 
 class Agent:
-    """Decides, learns, saves. Safe from several threads: readers take the current
-    state, learners are serialised.
+    """A policy with its state: decide, learn, save. An agent may be used by several
+    threads at once.
 
-    `seed` makes every draw re-derivable from the decision's step. `arms` names the arms
-    (the experts' names for them if None; numbers if they have none, or those that come
-    with the call). `state` is one to go on from. `start` is a state, too, or where it
-    comes from: a `Log` that the policy learns first, what `fit_log` returned, or the
-    path of an `.npz` that `oddsmith fit` or `save` wrote. A policy that learns
-    `in_place` is read under the lock, any other without.
+    `seed` makes every draw reproducible from the step of the decision. `arms` are the
+    names of the arms. If None, they are the policy's own names, numbers, or the names
+    that come with the call. `state` is the state to continue from. `start` is a state,
+    too, or its source: a `Log` that the policy learns first, the result of `fit_log`,
+    or the path of an `.npz` that `oddsmith fit` or `save` wrote. A policy that learns
+    `in_place` is read under the lock, any other policy without.
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(
@@ -87,38 +87,24 @@ class Agent:
                 "down; every draw follows from it"
             )
         self._uniforms = Uniforms(seed)
-        self.policy, self.seed = policy, int(seed)
-        names = policy.arms if arms is None else arms
-        self.arms = None if names is None else Arms(names)
-        if (
-            policy.arms is not None
-            and self.arms is not None
-            and len(policy.arms) != len(self.arms)
-        ):
-            raise InvalidInput(
-                f"arms must name the experts' {len(policy.arms)} arms; got "
-                f"{len(self.arms)} names"
-            )
+        self.policy = policy
+        self.seed = int(seed)
+        self.arms = _agent_arms(policy, arms)
         self._state: State = _checked_state(policy, state)
         self._experts = signed_names(policy.bank)
         # the experts that joined, with their shares, or retired (0)
         self._changes: list[list[Any]] = []
         self._steps = 0
-        self._numbering, self._learning = threading.Lock(), threading.Lock()
+        self._numbering = threading.Lock()
+        self._learning = threading.Lock()
         self._reading: AbstractContextManager[Any] = nullcontext()
         if policy.in_place:
             self._reading = self._learning
         if not policy.explores:
-            message = (
-                "some odds may be 0, and this agent's log will then not support "
-                "off-policy evaluation"
-            )
-            then = (
-                "give it a gamma above 0 where it has one, or Bounded(policy, "
-                "floors=0.01)"
-            )
             warnings.warn(
-                f"{type(policy).__name__} does not explore: {message}; {then}",
+                f"{type(policy).__name__} does not explore: some odds may be 0, and "
+                "this agent's log will then not support off-policy evaluation; give it "
+                "a gamma above 0 where it has one, or Bounded(policy, floors=0.01)",
                 NoExploration,
                 stacklevel=2,
             )
@@ -131,8 +117,8 @@ class Agent:
 
     @property
     def state(self) -> State:
-        """The current state; replaced, not changed, by learning (unless the policy
-        learns in place)."""
+        """The current state. Learning replaces it, unless the policy learns in
+        place."""
         return self._state
 
     @property
@@ -143,21 +129,20 @@ class Agent:
     def decide(
         self, context: Context, *, arms: object = None, eligible: object = None
     ) -> Decision:
-        """One decision, with its exact propensity; keep it, and give it back to `learn`
-        with the reward.
+        """Choose an arm. Return the decision with its exact propensity; keep it, and
+        pass it to `learn` with the reward.
 
-        `arms` come with the call where the policy was made without: a dict of name to
-        features, a list of names, or a data frame with a row for each. Where it was
-        made with arms, those named are the eligible ones.
+        If the policy was made without arms, `arms` are the arms of this call: a dict of
+        name to features, a list of names, or a data frame with a row per arm. If it was
+        made with arms, `arms` are the eligible ones.
         """
-        # the arms, the policy and its state belong together: another thread may add
-        # arms
+        # one lock for arms, policy and state: another thread may add arms
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
             step = self._take(1)
             try:
-                return self._one(now, call, context, step)
+                return self._decide_one(now, call, context, step)
             except BaseException:
                 self._give_back(step, 1)
                 raise
@@ -170,30 +155,27 @@ class Agent:
         slots: object = 3,
         eligible: object = None,
     ) -> list[Decision]:
-        """A decision for each slot of a page: the first from all arms, each next one
-        from those that are left.
+        """Choose an arm for each slot of a page: the first from all arms, each next one
+        from the remaining arms.
 
-        `slots` is how many there are, or a list of `Slot`. The context is joined by
-        "slot", the slot's number from 1 on (a row of numbers has it behind), and its
-        features. Odds are exact given the slots before, whose arms are not in
-        `eligible`; each decision is learnt like any other.
+        `slots` is the number of slots, or a list of `Slot`. The context of a slot gets
+        the key "slot", the number of the slot from 1 on, and the slot's features; a row
+        of numbers gets them as further numbers. Propensities are exact given the slots
+        before, whose arms are not in `eligible`. Each decision is learnt like any
+        other.
         """
         places = slots_of(slots)
         with self._reading:
             now = self._current()
-            calls = slate_of(
-                call_of(now.policy, now.arms, context, arms, eligible),
-                context,
-                places,
-            )
+            page = call_of(now.policy, now.arms, context, arms, eligible)
+            calls = slate_of(page, context, places)
             first = self._take(len(calls))
+
+            def decide_slot(call: Call, place: int) -> Decision:
+                return self._decide_one(now, call, call.context, first + place)
+
             try:
-                return filled(
-                    calls,
-                    lambda call, place: self._one(
-                        now, call, call.context, first + place
-                    ),
-                )
+                return fill_slots(calls, decide_slot)
             except BaseException:
                 self._give_back(first, len(calls))
                 raise
@@ -201,12 +183,12 @@ class Agent:
     def decide_batch(
         self, contexts: Context, *, arms: object = None, eligible: object = None
     ) -> Decision:
-        """Decisions for all rows of an array, list or data frame, as one decision with
-        a leading axis.
+        """Choose an arm for each row of an array, list or data frame. Return one
+        decision with a leading axis.
 
         Each row gets the step, the uniform number and, from the same state, the odds
-        that `decide` would give it. `arms` are one offer for all rows, or a list with
-        one for each.
+        that `decide` would give it. `arms` are one offer for all rows, or a list of one
+        offer per row.
         """
         with self._reading:
             now = self._current()
@@ -214,67 +196,67 @@ class Agent:
             n = sum(len(places) for places, _ in calls)
             first = self._take(n)
             try:
-                drawn = [
-                    (places, self._drawn(now, call, first + places))
+                decisions = [
+                    self._decide_rows(now, call, first + places)
                     for places, call in calls
                 ]
             except BaseException:
                 self._give_back(first, n)
                 raise
-        if len(drawn) == 1:
-            return drawn[0][1]
-        by_place = {
-            place: row
-            for places, some in drawn
-            for place, row in zip(places, some.rows(), strict=True)
-        }
+        if len(decisions) == 1:
+            return decisions[0]
+        by_place = {}
+        for (places, _), decision in zip(calls, decisions, strict=True):
+            by_place.update(zip(places, decision.rows(), strict=True))
         return Decision.stack(by_place[place] for place in range(n))
 
     def learn(self, decision: Decision | list[Decision], reward: object) -> None:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and
-        their rewards in order.
+        their rewards in the same order.
 
-        Now or later, in any order and from any thread; if anything is wrong with it,
-        nothing is learnt. What is learnt twice counts twice. An expert that did not
-        advise a decision, or did in another version, is asleep in it.
+        Rewards may come at any time, in any order and from any thread. If a reward or a
+        decision is refused, nothing is learnt. A reward given twice counts twice. An
+        expert that did not advise a decision, or did in another version, has no
+        prediction in it.
         """
         with self._learning:
-            given = decision
-            if isinstance(given, list):
-                given = Decision.stack([self._as_known(one) for one in given])
-            known = self._as_known(given)
-            self._check_arms(known)
-            rewards = check_rewards(known, reward)
-            by_number = known.by_number()
+            if isinstance(decision, list):
+                decision = Decision.stack(map(self._match_advisers, decision))
+            decision = self._match_advisers(decision)
+            self._check_arms(decision)
+            rewards = check_rewards(decision, reward)
+            by_number = decision.by_number()
+            state = self._state
             if isinstance(rewards, float):
-                state = self.policy.update(self._state, by_number, rewards)
+                state = self.policy.update(state, by_number, rewards)
                 self._state = check_state(self.policy, state)
-            else:
-                # a later row may be refused
-                state = deepcopy(self._state) if self.policy.in_place else self._state
-                self._state = fold(self.policy, state, by_number, rewards)
+                return
+            if self.policy.in_place:
+                state = deepcopy(state)  # because a later row may be refused
+            self._state = fold(self.policy, state, by_number, rewards)
 
     def best(
         self, context: Context, *, arms: object = None, eligible: object = None
     ) -> Any:
-        """The arm with the largest odds, without exploration (the first of them, if
-        several)."""
+        """Return the arm with the largest odds, without exploration (the first one if
+        several are equal)."""
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
             odds = self._odds(now, call, max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
-        if call.names is None:
-            return arm if arm.ndim else int(arm)
-        names = np.array(arm_names(odds.propensities.shape[-1], call.names))
-        return names[arm] if arm.ndim else str(names[arm])
+        best = arm
+        if call.names is not None:
+            best = np.array(arm_names(odds.propensities.shape[-1], call.names))[arm]
+        return best if arm.ndim else best.item()
 
     def posterior(self) -> dict[str, Any]:
-        """The probability that each expert is the one to follow, by name.
+        """Return the posterior weight of each expert by name.
 
-        Of policies that count: that each arm is the best. Of linear ones, where that
-        needs a context (see `explain`): mean and standard deviation of each column's
-        weight, by arm, or for "all arms" where these share a belief.
+        For counting policies: the probability that each arm is the best. For linear
+        policies, where that depends on the context (see `explain`): mean and standard
+        deviation of the weight of each column, by arm, or for "all arms" where the arms
+        share one belief.
         """
         with self._reading:
             now = self._current()
@@ -283,11 +265,11 @@ class Agent:
     def explain(
         self, context: Context, *, arms: object = None, eligible: object = None
     ) -> Explanation | ArmExplanation:
-        """Why the odds are what they are in this context; print it for a table.
+        """Explain the odds in this context; print the result for a table.
 
-        Over experts: who votes for what, with which weight, and the part of gamma.
-        Else: what is believed of each arm. Whether experts choose as well as they
-        predict is told of `Hedged`; of GTS a service tells it.
+        With experts: each expert's vote and weight, and the share of gamma. Without:
+        the belief about each arm. For `Hedged` it also reports whether experts choose
+        as well as they predict; for GTS the service reports it.
         """
         with self._reading:
             now = self._current()
@@ -296,21 +278,19 @@ class Agent:
                 now.state, call.question, eligible=call.mask, step=max(self._steps, 1)
             )
             if isinstance(parts, Explanation) and now.policy.bank is not None:
-                own = getattr(now.state, "experts", ())
-                clipped = clip_counts(now.policy.bank, own, parts.predictions)
-                parts = parts._replace(notes=(*parts.notes, *map(str, clipped)))
-        return (
-            parts
-            if call.names is None
-            else parts._replace(arms=tuple(arm_names(len(parts.arms), call.names)))
-        )
+                bank_state = getattr(now.state, "experts", ())
+                counts = clip_counts(now.policy.bank, bank_state, parts.predictions)
+                parts = parts._replace(notes=(*parts.notes, *map(str, counts)))
+        if call.names is None:
+            return parts
+        return parts._replace(arms=tuple(arm_names(len(parts.arms), call.names)))
 
     def add_arms(self, arms: object) -> None:
-        """Further arms, of which nothing is known; what was learnt stays, and earlier
-        decisions can still be learnt.
+        """Add arms without data. The policy keeps its knowledge, and can still learn
+        from earlier decisions.
 
-        For policies that were made with arms and can widen, such as `auto(arms)`. Where
-        arms come with the call there is nothing to add.
+        This is for policies that were made with arms and can widen, such as
+        `auto(arms)`. If arms come with the call, there is nothing to add.
         """
         if self.arms is None:
             raise InvalidInput(
@@ -326,30 +306,31 @@ class Agent:
     def add_expert(
         self, name: str, expert: object = None, *, share: float | None = None
     ) -> None:
-        """An expert joins with a `share` of the weight, that of one among equals unless
-        given; the others keep their proportions.
+        """Add an expert with a `share` of the weight, by default 1 / (number of
+        experts); the others keep their proportions.
 
-        `expert` is a model (asked like the models that are there), a function of the
-        context, or a bank of one expert with this name; one that retired comes back by
-        its name alone. Earlier decisions can still be learnt: it is asleep in them. For
-        `auto` with models, GTS, RateMixture, Hedged, EXP4 and EXP4P.
+        `expert` is a model (called like the present models), a function of the context,
+        or a bank of one expert with this name. A retired expert comes back by its name
+        alone. Earlier decisions can still be learnt: the new expert has no prediction
+        in them. For `auto` with models, GTS, RateMixture, Hedged, EXP4 and EXP4P.
         """
         with self._learning:
             check_addition(self.policy, name)
             bank = self.policy.bank
-            n_active = len(active_experts(self.policy))
-            part = 1 / (n_active + 1) if share is None else share
-            number("share", part, low=0, high=1, open_low=True, open_high=True)
+            if share is None:
+                share = 1 / (len(active_experts(self.policy)) + 1)
+            number("share", share, low=0, high=1, open_low=True, open_high=True)
             joins = None
             if bank is not None and name not in bank.names:
                 joins = bank_of_one(bank, name, expert)
-            self._become(*add_expert(self.policy, self._state, name, part, joins))
-            self._changes.append([name, part])
+            self._become(*add_expert(self.policy, self._state, name, share, joins))
+            self._changes.append([name, share])
 
     def retire_expert(self, name: str) -> None:
-        """An expert retires: its weight is 0, and the others share it in proportion.
+        """Set the weight of an expert to 0; the others share it in proportion.
 
-        It is no longer asked if the experts are `Guarded`; it can come back.
+        `Guarded` experts are no longer called once they retire. A retired expert can
+        come back (`add_expert`).
         """
         with self._learning:
             check_retirement(self.policy, name)
@@ -357,12 +338,12 @@ class Agent:
             self._changes.append([name, 0.0])
 
     def save(self, path: str | Path) -> None:
-        """Write state, seed, step and the policy's fingerprint to one `.npz`, all of it
-        or nothing."""
+        """Write state, seed, step and the policy's fingerprint to one `.npz` file in
+        one atomic step."""
         if self.policy.unversioned:
             message = (
-                "models have no version: a load will accept any models of these names "
-                "(see ModelExperts)"
+                "models have no version: `load` will accept any models of these names; "
+                "give versions (see ModelExperts)"
             )
             warnings.warn(message, NoVersion, stacklevel=2)
         with self._learning, self._numbering:
@@ -383,10 +364,10 @@ class Agent:
         *,
         experts: Mapping[str, object] | None = None,
     ) -> "Agent":
-        """The agent that `save` wrote; `policy` must be the one it was made with, or
-        had at last.
+        """Return the agent that `save` wrote. `policy` is the policy that the agent was
+        made with, or its last one.
 
-        `experts` are those that joined since it was made, by name.
+        `experts` are the experts that joined since then, by name.
         """
         meta = saving.read_meta(Path(path))
         changes = meta.get("expert_changes", [])
@@ -408,7 +389,7 @@ class Agent:
             return _Current(self.policy, self._state, self.arms, self._experts)
 
     def _become(self, policy: Policy, state: State) -> None:
-        """Go on with another roster; the caller holds `_learning`."""
+        """Continue with another roster; the caller holds `_learning`."""
         with self._numbering:
             self.policy = policy
             self._state = state
@@ -416,11 +397,11 @@ class Agent:
             if policy.in_place:
                 self._reading = self._learning
 
-    def _as_known(self, decision: Decision) -> Decision:
-        return as_known(decision, self._experts, self.policy, self._state)
+    def _match_advisers(self, decision: Decision) -> Decision:
+        return match_advisers(decision, self._experts, self.policy, self._state)
 
     def _take(self, n: int) -> int:
-        """The first of the next n steps."""
+        """Reserve the next n steps, and return the first."""
         with self._numbering:
             self._steps += n
             return self._steps - n + 1
@@ -433,30 +414,30 @@ class Agent:
                 self._steps = first - 1
 
     def _check_arms(self, decision: Decision) -> None:
-        """Refuses a decision whose arm has another name, or none, among this agent's
-        arms, or those it began with."""
+        """Refuse a decision if its arm is not one of this agent's arms under the same
+        number."""
         if decision.arms is not None:
             check_record(decision)
         if self.arms is None:
             return
+        # arms may have joined since the decision
         names = self.arms[: decision.propensities.shape[-1]]
-        index = np.asarray(decision.index)
-        if (
-            decision.index is None
-            or np.any(index >= len(names))
-            or np.any(np.array(names)[index] != decision.arm)
-        ):
-            raise InvalidInput(
-                f"decision must be about the arms {list(names)[:8]}; got arm "
-                f"{decision.arm!r:.60}"
-            )
+        if decision.index is not None:
+            index = np.asarray(decision.index)
+            is_known = bool(np.all(index < len(names)))
+            if is_known and np.all(np.array(names)[index] == decision.arm):
+                return
+        raise InvalidInput(
+            f"decision must be about the arms {list(names)[:8]}; got arm "
+            f"{decision.arm!r:.60}"
+        )
 
     def _odds(self, now: "_Current", call: Call, step: Step) -> Odds:
         """The policy's odds for a call, checked."""
         odds = now.policy.odds(now.state, call.question, eligible=call.mask, step=step)
         return check_odds(now.policy, odds, eligible=call.mask, step=step)
 
-    def _one(
+    def _decide_one(
         self, now: "_Current", call: Call, context: Context, step: int
     ) -> Decision:
         """The decision of a call for one context."""
@@ -469,30 +450,27 @@ class Agent:
             )
         uniform = self._uniforms(step)
         decision = draw(odds, context, uniform, eligible=call.mask, step=step)
-        return call.named(decision, now.experts)
+        return call.name_arm(decision, now.experts)
 
-    def _drawn(self, now: "_Current", call: Call, steps: Ints) -> Decision:
+    def _decide_rows(self, now: "_Current", call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
-        n = len(steps)
         odds = self._odds(now, call, steps)
-        alike = odds.propensities.ndim == 1 and (
-            not now.policy.reads_context or _all_failed(now.policy, odds)
-        )
-        if odds.propensities.shape[:-1] != (n,) and not alike:
-            shape = odds.propensities.shape
-            raise InvalidInput(
-                f"contexts must give one row of odds for each of {n}; got odds of "
-                f"shape {shape}"
-            )
+        shape = odds.propensities.shape
+        if shape[:-1] != steps.shape:
+            # one row of odds may stand for all contexts
+            is_shared = not now.policy.reads_context or _all_failed(now.policy, odds)
+            if len(shape) != 1 or not is_shared:
+                raise InvalidInput(
+                    f"contexts must give one row of odds for each of {len(steps)}; got "
+                    f"odds of shape {shape}"
+                )
         uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
-        return call.named(
-            draw(odds, call.context, uniforms, eligible=call.mask, step=steps),
-            now.experts,
-        )
+        decisions = draw(odds, call.context, uniforms, eligible=call.mask, step=steps)
+        return call.name_arm(decisions, now.experts)
 
 
 class _Current(NamedTuple):
-    """What a decision is made with."""
+    """The parts of an agent that one decision depends on."""
 
     policy: Policy
     state: State
@@ -501,15 +479,30 @@ class _Current(NamedTuple):
 
 
 class _Source(Protocol):
-    """Where a state comes from: a log, or what was fitted to one."""
+    """A log, or the result of fitting one."""
 
     def state_of(self, policy: Policy) -> State:
-        """The state of the policy after it."""
+        """The state of the policy after the log."""
         ...
 
 
+def _agent_arms(policy: Policy, arms: Any) -> Arms | None:
+    """The names of an agent's arms: the given ones, or those of the policy."""
+    if arms is None:
+        arms = policy.arms
+    if arms is None:
+        return None
+    names = Arms(arms)
+    if policy.arms is not None and len(policy.arms) != len(names):
+        raise InvalidInput(
+            f"arms must name the experts' {len(policy.arms)} arms; got {len(names)} "
+            "names"
+        )
+    return names
+
+
 def _start_state(policy: Policy, start: Any) -> State:
-    """The state that `start` is, or that it leads to."""
+    """The state that `start` is or leads to."""
     if isinstance(start, str | Path):
         if Path(start).suffix != ".npz":
             raise InvalidInput(
@@ -525,7 +518,8 @@ def _start_state(policy: Policy, start: Any) -> State:
 
 
 def _checked_state(policy: Policy, state: State) -> State:
-    """A state of this policy: the one given, or that before any reward."""
+    """Return the given state if it is one of this policy; without one, the initial
+    state."""
     first = policy.init()
     if state is None:
         return first
@@ -538,7 +532,7 @@ def _checked_state(policy: Policy, state: State) -> State:
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:
-    """Whether the odds are those of guarded experts that all failed, whatever the
-    batch."""
-    is_guarded = isinstance(policy.bank, Guarded)
-    return is_guarded and odds.advice is not None and bool(np.isnan(odds.advice).all())
+    """Whether guarded experts all failed, which gives one row of odds for any batch."""
+    if not isinstance(policy.bank, Guarded) or odds.advice is None:
+        return False
+    return bool(np.isnan(odds.advice).all())

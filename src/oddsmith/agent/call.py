@@ -1,15 +1,14 @@
-"""Call: what one call of an agent asks of the policy, and its decision with the arms'
-names."""
+"""Call: the question that an agent asks its policy in one call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from oddsmith.contexts.offers import offered
 from oddsmith.contexts.values import single
-from oddsmith.core.arrays import Bools
+from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.contexts import is_table, length, rows, short_repr
 from oddsmith.core.decision import Context, Decision
 from oddsmith.core.errors import InvalidInput, NoEligibleArm
@@ -30,17 +29,17 @@ _NONE_LEFT = (
     "at least one arm must be eligible; got none that is also among the arms of the "
     "call"
 )
-# what is one name, one number or one entry of a mask
+# one name, one number or one entry of a mask
 _SCALARS = (str, int, float, np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The question for the policy, the mask of eligible arms, and what the decision
-    records of the arms.
+    """The question for the policy, the mask of eligible arms, and the arms that the
+    decision records.
 
-    `names` are those of the odds' columns, of each row where they differ; `features`
-    what is known of arms that came with the call.
+    `names` are the arms of the columns of the odds; in a batch of offers, one tuple per
+    row. `features` describe arms that came with the call.
     """
 
     question: Any
@@ -49,52 +48,35 @@ class Call:
     names: Any = None
     features: Any = None
 
-    def named(
+    def name_arm(
         self, decision: Decision, experts: tuple[str, ...] | None = None
     ) -> Decision:
-        """The decision with the arm's name in `arm` and its number in `index`; as it is
-        where arms have no names.
+        """Return the decision with the name of its arm in `arm` and the number in
+        `index`. Without names of arms, `arm` stays a number.
 
-        `experts` are those whose advice it has, if it has any.
+        `experts` are recorded as the advisers if the decision has advice.
         """
-        experts = None if decision.advice is None else experts
+        if decision.advice is None:
+            experts = None
         if self.names is None:
-            return decision if experts is None else decision._replace(advisers=experts)
-        (
-            step,
-            context,
-            eligible,
-            number,
-            propensities,
-            advice,
-            bonus,
-            log_weights,
-            *_,
-        ) = decision
-        drawn: Any
-        arms: Any = None
+            return decision._replace(advisers=experts) if experts else decision
+        number = decision.number
+        arm: Any
         if isinstance(self.question, OfferBatch):
-            drawn = np.array(
-                [names[place] for names, place in zip(self.names, number, strict=True)]
-            )
-            arms = self.names
+            pairs = zip(self.names, number, strict=True)
+            arm = np.array([names[place] for names, place in pairs])
+            offered_names = self.names
         else:
-            names = arm_names(propensities.shape[-1], self.names)
-            drawn = (
-                names[number] if isinstance(number, int) else np.array(names)[number]
-            )
-            arms = names if isinstance(self.question, Offer) else None
-        learnt = propensities, advice, bonus, log_weights
-        return Decision(
-            step,
-            context,
-            eligible,
-            drawn,
-            *learnt,
-            number,
-            arms,
-            self.features,
-            experts,
+            names = arm_names(decision.propensities.shape[-1], self.names)
+            is_batch = not isinstance(number, int)
+            arm = np.array(names)[number] if is_batch else names[number]
+            offered_names = names if isinstance(self.question, Offer) else None
+        return decision._replace(
+            arm=arm,
+            index=number,
+            arms=offered_names,
+            features=self.features,
+            advisers=experts,
         )
 
 
@@ -104,23 +86,23 @@ def call_of(
     """The call of one decision."""
     if isinstance(context, list | tuple):
         context = single(context)
+    mask: Bools | None = None
     if arms is None:
-        chosen = None if eligible is None else eligible_mask(names, eligible)
-        return Call(context, context, chosen, names)
-    offer = offered(context, arms)
-    mask: Bools | None
-    if names is not None:
-        mask = names.mask(offer.arms, "arms")
         if eligible is not None:
-            mask = mask & eligible_mask(names, eligible)
-        if not mask.any():
-            raise NoEligibleArm(_NONE_LEFT)
-        return Call(context, context, mask, names, offer.features)
-    check_takes_offers(policy)
-    mask = (
-        None if eligible is None else eligible_mask(OfferedArms(offer.arms), eligible)
-    )
-    return Call(offer, context, mask, offer.arms, offer.features)
+            mask = eligible_mask(names, eligible)
+        return Call(context, context, mask, names)
+    offer = offered(context, arms)
+    if names is None:
+        check_takes_offers(policy)
+        if eligible is not None:
+            mask = eligible_mask(OfferedArms(offer.arms), eligible)
+        return Call(offer, context, mask, offer.arms, offer.features)
+    mask = names.mask(offer.arms, "arms")
+    if eligible is not None:
+        mask = mask & eligible_mask(names, eligible)
+    if not mask.any():
+        raise NoEligibleArm(_NONE_LEFT)
+    return Call(context, context, mask, names, offer.features)
 
 
 def calls_of(
@@ -130,128 +112,107 @@ def calls_of(
     arms: object,
     eligible: object,
 ) -> list[tuple[Any, Call]]:
-    """The calls of a batch, each with the places of its rows: one, unless numbers of
-    arms differ from row to row."""
+    """The calls of a batch, each with the numbers of its rows: one call, or one per
+    number of arms where rows offer different numbers of arms."""
     n = length(contexts)
     places = np.arange(n)
+    mask: Bools | None = None
     if arms is None:
-        return [
-            (
-                places,
-                Call(
-                    contexts,
-                    contexts,
-                    None if eligible is None else eligible_mask(names, eligible, n),
-                    names,
-                ),
-            )
-        ]
-    each: list[object] | None = (
-        list(arms)
-        if isinstance(arms, list | tuple | np.ndarray) and _is_each(arms)
-        else None
-    )
-    if each is not None and len(each) != n:
+        if eligible is not None:
+            mask = eligible_mask(names, eligible, n)
+        return [(places, Call(contexts, contexts, mask, names))]
+    offers = _offers(contexts, arms, n)
+    masks = _masks(names, offers, eligible)
+    if names is None:
+        check_takes_offers(policy)
+        sizes = np.array([len(offer.arms) for offer in offers])
+        calls = []
+        for size in np.unique(sizes):
+            places = np.flatnonzero(sizes == size)
+            same_size = [offers[place] for place in places]
+            if eligible is not None:
+                mask = np.stack([masks[place] for place in places])
+            calls.append((places, _batch_call(same_size, mask)))
+        return calls
+    arm_masks = [names.mask(offer.arms, "arms") for offer in offers]
+    mask = np.stack(arm_masks) & np.stack(masks)
+    if n and not mask.any(axis=1).all():
+        raise NoEligibleArm(_NONE_LEFT)
+    features = [offer.features for offer in offers]
+    return [(places, Call(contexts, contexts, mask, names, features))]
+
+
+def _offers(contexts: Context, arms: Any, n: int) -> list[Offer]:
+    """The offer of each context: `arms` are one offer for all, or a list of one per
+    context."""
+    single_contexts = [single(context) for context in rows(contexts)]
+    if not _is_each(arms):
+        shared = offered(None, arms)
+        return [replace(shared, context=context) for context in single_contexts]
+    if len(arms) != n:
         raise InvalidInput(
             f"arms must be one offer for all, or one for each of {n} contexts; got "
-            f"{len(each)}"
+            f"{len(arms)}"
         )
-    shared = offered(None, arms) if each is None else None
-    listed = [single(context) for context in rows(contexts)]
-    if shared is not None:
-        offers = [Offer(context, shared.arms, shared.features) for context in listed]
-    else:
-        offers = [
-            offered(context, one)
-            for context, one in zip(listed, each or [], strict=True)
-        ]
-    masks = _masks(names, offers, eligible)
-    if names is not None:
-        mask = np.stack(
-            [
-                names.mask(offer.arms, "arms") & one
-                for offer, one in zip(offers, masks, strict=True)
-            ]
-        )
-        if n and not mask.any(axis=1).all():
-            raise NoEligibleArm(_NONE_LEFT)
-        return [
-            (
-                places,
-                Call(
-                    contexts,
-                    contexts,
-                    mask,
-                    names,
-                    [offer.features for offer in offers],
-                ),
-            )
-        ]
-    check_takes_offers(policy)
-    sizes = np.array([len(offer.arms) for offer in offers])
-    return [
-        _of_size(np.flatnonzero(sizes == size), offers, masks, eligible is None)
-        for size in np.unique(sizes)
-    ]
+    return list(map(offered, single_contexts, arms))
 
 
-def _of_size(
-    places: Any, offers: Sequence[Offer], masks: Sequence[Bools], all_eligible: bool
-) -> tuple[Any, Call]:
-    """The call of those offers that have as many arms."""
-    few = [offers[place] for place in places]
-    features = (
-        None
-        if all(offer.features is None for offer in few)
-        else [offer.features for offer in few]
-    )
-    mask = None if all_eligible else np.stack([masks[place] for place in places])
-    batch = OfferBatch(tuple(few))
-    return places, Call(
-        batch, batch.context, mask, [offer.arms for offer in few], features
-    )
+def _batch_call(offers: Sequence[Offer], mask: Bools | None) -> Call:
+    """The call of offers with equal numbers of arms."""
+    features: Any = [offer.features for offer in offers]
+    if all(known is None for known in features):
+        features = None
+    batch = OfferBatch(tuple(offers))
+    names = [offer.arms for offer in offers]
+    return Call(batch, batch.context, mask, names, features)
 
 
 def _is_each(arms: Any) -> bool:
     """Whether arms are a list with an offer for each row, not one for all."""
-    first = arms[0] if getattr(arms, "ndim", 1) and len(arms) else None
+    if not isinstance(arms, list | tuple | np.ndarray):
+        return False
+    if getattr(arms, "ndim", 1) == 0 or not len(arms):
+        return False
+    first = arms[0]
     return isinstance(first, Mapping | list | tuple | np.ndarray) or is_table(first)
 
 
 def _masks(
     names: Arms | None, offers: Sequence[Offer], eligible: object
 ) -> list[Bools]:
-    """The eligible arms of each offer: of names or a mask for all, or of one for each
-    row."""
-    own = [OfferedArms(offer.arms) if names is None else names for offer in offers]
+    """The eligible arms of each offer. `eligible` applies to all rows, or has one entry
+    per row."""
+    names_by_row: list[Arms] = []
+    for offer in offers:
+        names_by_row.append(OfferedArms(offer.arms) if names is None else names)
     if eligible is None:
-        return [np.ones(len(one), dtype=np.bool_) for one in own]
-    given = _listed(eligible)
-    if _is_by_row(given, len(offers)):
-        pairs = zip(own, given, strict=True)
-        return [eligible_mask(one, one if few is None else few) for one, few in pairs]
-    return [eligible_mask(one, given) for one in own]
+        return [np.ones(len(row), dtype=np.bool_) for row in names_by_row]
+    given = _eligible_entries(eligible)
+    if not _is_by_row(given, len(offers)):
+        return [eligible_mask(row, given) for row in names_by_row]
+    masks = []
+    for row, own in zip(names_by_row, given, strict=True):
+        masks.append(eligible_mask(row, row if own is None else own))
+    return masks
 
 
 def check_record(decision: Decision) -> None:
-    """Refuses a decision about arms of the call whose parts do not belong together."""
-    many = decision.propensities.ndim > 1
-    names: Any = decision.arms if many else [decision.arms]
-    drawn = zip(np.ravel(decision.arm), np.ravel(decision.number), strict=True)
-    features: Any = (
-        [decision.features] if not many else decision.features or [None] * len(names)
-    )
-    odds = decision.propensities if many else decision.propensities[None]
-    if not len(names) == len(features) == len(odds) or not all(
-        isinstance(row, tuple)
-        and 0 <= number < len(row) <= len(p)
-        and not p[len(row) :].any()
-        and (decision.index is None or row[number] == arm)
-        and isinstance(known, Mapping | None)
-        for row, known, p, (arm, number) in zip(
-            names, features, odds, drawn, strict=True
-        )
-    ):
+    """Refuse a decision about arms of the call whose parts do not belong together."""
+    names: Any = [decision.arms]
+    features: Any = [decision.features]
+    odds = np.atleast_2d(decision.propensities)
+    if decision.propensities.ndim > 1:
+        names = decision.arms
+        features = decision.features or [None] * len(names)
+    arms = np.ravel(decision.arm)
+    numbers = np.ravel(decision.number)
+    fits = len(names) == len(features) == len(odds) == len(arms) == len(numbers)
+    if fits:
+        for row, arm, number, p in zip(names, arms, numbers, odds, strict=True):
+            has_arm = _is_arm_of(row, number, p)
+            if not has_arm or (decision.index is not None and row[number] != arm):
+                fits = False
+    if not fits or not all(isinstance(known, Mapping | None) for known in features):
         got = f"arms {short_repr(decision.arms)} and arm {short_repr(decision.arm)}"
         raise InvalidInput(
             "decision must have its arm among the arms offered, and features by name; "
@@ -259,37 +220,46 @@ def check_record(decision: Decision) -> None:
         )
 
 
+def _is_arm_of(names: Any, number: int, propensities: Array) -> bool:
+    """Whether a number is that of an arm, and all arms behind the names are padding."""
+    if not isinstance(names, tuple) or len(names) > len(propensities):
+        return False
+    return 0 <= number < len(names) and not propensities[len(names) :].any()
+
+
 def check_takes_offers(policy: Policy) -> None:
-    """Refuses a policy that cannot choose among arms that come with the call."""
-    if not policy.takes_offers:
-        kind, bank = type(policy).__name__, policy.bank
-        of = kind if bank is None else f"{kind} over {type(bank).__name__}"
-        raise InvalidInput(
-            f"{of} cannot choose among arms that come with the call: give it its arms "
-            "when it is made"
-        )
+    """Refuse a policy that cannot choose among arms that come with the call."""
+    if policy.takes_offers:
+        return
+    kind = type(policy).__name__
+    if policy.bank is not None:
+        kind = f"{kind} over {type(policy.bank).__name__}"
+    raise InvalidInput(
+        f"{kind} cannot choose among arms that come with the call: give it its arms "
+        "when it is made"
+    )
 
 
 def eligible_mask(
     arms: Arms | None, eligible: object, rows: int | None = None
 ) -> Bools:
-    """A boolean mask (K,), or (rows, K), from masks, or from names or numbers of
+    """Return a boolean mask (K,), or (rows, K), from masks or from names or numbers of
     arms."""
-    given = _listed(eligible)
+    given = _eligible_entries(eligible)
     if isinstance(given, np.ndarray) and given.dtype == np.bool_:
         mask = given
     elif all(isinstance(one, bool | np.bool_) for one in given):
         mask = np.array(given, dtype=np.bool_)
     elif rows is not None and _is_by_row(given, rows):
         masks = [eligible_mask(arms, arms if one is None else one) for one in given]
-        if len({one.shape for one in masks}) > 1:
+        if len({row.shape for row in masks}) > 1:
             raise InvalidInput(
-                "eligible must be masks of as many arms in every row; got some of "
-                "other lengths"
+                "eligible must be masks of one length in all rows; got masks of "
+                "different lengths"
             )
         mask = np.stack(masks)
     else:
-        mask = _chosen(arms, list(given))
+        mask = _mask_of_names(arms, list(given))
     if mask.size == 0:
         raise NoEligibleArm("at least one arm must be eligible; got none")
     if mask.ndim != 1 and (rows is None or mask.ndim != 2 or len(mask) != rows):
@@ -303,20 +273,16 @@ def eligible_mask(
     return mask
 
 
-def _listed(eligible: Any) -> Any:
-    """Masks, names or numbers as an array or a list; what says something else is
-    refused."""
+def _eligible_entries(eligible: Any) -> Any:
+    """Masks, names or numbers as an array or a list; anything else is refused."""
     if isinstance(eligible, np.ndarray) and eligible.ndim:
         return eligible
     if isinstance(eligible, str | int | np.integer) and not isinstance(eligible, bool):
         return [eligible]
     if is_table(eligible):
         return eligible.to_numpy()
-    if (
-        isinstance(eligible, Mapping)
-        or not hasattr(eligible, "__iter__")
-        or getattr(eligible, "ndim", 1) == 0
-    ):
+    is_scalar = not hasattr(eligible, "__iter__") or getattr(eligible, "ndim", 1) == 0
+    if is_scalar or isinstance(eligible, Mapping):
         raise InvalidInput(
             "eligible must be a mask, or names or numbers of arms; got "
             f"{short_repr(eligible)}"
@@ -325,8 +291,8 @@ def _listed(eligible: Any) -> Any:
 
 
 def _is_by_row(given: Any, n: int) -> bool:
-    """Whether each of n rows has eligible arms of its own: masks, names, numbers, or
-    None for all arms."""
+    """Whether each of n rows has its own eligible arms: masks, names, numbers, or None
+    for all arms."""
     if not len(given) or any(isinstance(one, _SCALARS) for one in given):
         return False
     if len(given) != n:
@@ -337,15 +303,16 @@ def _is_by_row(given: Any, n: int) -> bool:
     return True
 
 
-def _chosen(arms: Arms | None, chosen: list[object]) -> Bools:
-    """The mask of arms that are named, or numbered."""
+def _mask_of_names(arms: Arms | None, chosen: list[object]) -> Bools:
+    """The mask of arms given by name or by number."""
     if arms is None:
         raise InvalidInput(
             "eligible must be a boolean mask where arms have no names; got "
             f"{chosen!r:.60}"
         )
-    if unknown := [arm for arm in chosen if not isinstance(arm, _SCALARS)]:
-        raise InvalidInput(
-            f"eligible must name arms of {list(arms)[:8]}; got {unknown[0]!r:.60}"
-        )
+    for arm in chosen:
+        if not isinstance(arm, _SCALARS):
+            raise InvalidInput(
+                f"eligible must name arms of {list(arms)[:8]}; got {arm!r:.60}"
+            )
     return arms.mask(chosen)

@@ -1,4 +1,5 @@
-"""Changes of an agent's experts, as a file has them: names and shares, in order."""
+"""Apply the changes of an agent's experts, as a file lists them: names and shares, in
+order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,8 @@ __all__ = ["policy_after"]
 def policy_after(
     policy: Policy, changes: Sequence[Sequence[Any]], experts: Mapping[str, object]
 ) -> Policy:
-    """The policy after changes of its experts, which do not depend on its state."""
+    """Return the policy after changes of its experts, which do not depend on its
+    state."""
     state = policy.init()
     for name, share in changes:
         bank = policy.bank

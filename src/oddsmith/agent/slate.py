@@ -1,5 +1,5 @@
-"""Slates: several slots of one page, filled in order, each a decision of its own among
-the arms that are left."""
+"""Slates: several slots of one page, filled in order, with one decision per slot among
+the remaining arms."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -19,18 +19,26 @@ from oddsmith.core.errors import InvalidInput, NoEligibleArm
 from oddsmith.core.names import OfferedArms
 from oddsmith.core.offer import Offer
 
-__all__ = ["Slot", "filled", "left", "slate_of", "slot_context", "slot_id", "slots_of"]
+__all__ = [
+    "Slot",
+    "fill_slots",
+    "remaining_call",
+    "slate_of",
+    "slot_context",
+    "slot_id",
+    "slots_of",
+]
 
 PLACE = "slot"
-"""The name that a slot's number, from 1 on, has in contexts."""
+"""The key of the slot's number, from 1 on, in contexts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place on a page: its name, what is known of it, and the arms that it may show
-    (all, if None).
+    """A place on a page: its name, its features, and the arms that it may show (all, if
+    None).
 
-    `features` are joined to the context: a dict beside a dict, numbers behind numbers.
+    `features` are joined to the context: a dict to a dict, numbers to numbers.
 
     >>> Slot("top", {"size": "large"}, eligible=["article-17", "article-18"]).name
     'top'
@@ -43,80 +51,67 @@ class Slot:
 
 
 def slot_id(slate: str, name: str) -> str:
-    """The id of the decision about a slot, by the slate's id and the slot's name: 32
-    hexadecimal characters.
+    """Return the id of the decision about a slot, from the slate's id and the slot's
+    name: 32 hexadecimal characters.
 
     >>> slot_id("visit-7", "top")
     '627d456a637c9a0ff23e2e61eefd30c4'
     >>> slot_id("visit-7", "top") != slot_id("visit-", "7top")
     True
     """
-    hashed = blake2b(
-        f"{len(slate)}:{slate}{name}".encode(),
-        digest_size=16,
-        person=b"slot of a slate",
-    )
-    return hashed.hexdigest()
+    key = f"{len(slate)}:{slate}{name}".encode()
+    return blake2b(key, digest_size=16, person=b"slot of a slate").hexdigest()
 
 
-def slots_of(slots: object) -> tuple[Slot, ...]:
-    """The slots: so many, named by their numbers, or those of a list, with distinct
-    names.
+def slots_of(slots: Any) -> tuple[Slot, ...]:
+    """Return the slots of a list with distinct names, or so many slots named by their
+    numbers.
 
     >>> [slot.name for slot in slots_of(2)]
     ['1', '2']
     """
-    if (
-        isinstance(slots, int | np.integer)
-        and not isinstance(slots, bool)
-        and 0 < slots <= MOST_ARMS
-    ):
+    is_number = isinstance(slots, int | np.integer) and not isinstance(slots, bool)
+    if is_number and 0 < slots <= MOST_ARMS:
         return tuple(Slot(str(place)) for place in range(1, int(slots) + 1))
     if not isinstance(slots, list | tuple) or not 0 < len(slots) <= MOST_ARMS:
         allowed = f"a whole number from 1 to {MOST_ARMS:,}, or a list of so many slots"
         raise InvalidInput(f"slots must be {allowed}; got {short_repr(slots)}")
-    if wrong := [slot for slot in slots if not isinstance(slot, Slot)]:
-        raise InvalidInput(
-            f"slots must be a list of Slot(name); got {short_repr(wrong[0])} in it"
-        )
-    names = [slot.name for slot in slots]
-    for name in names:
+    names: set[str] = set()
+    for slot in slots:
+        if not isinstance(slot, Slot):
+            raise InvalidInput(
+                f"slots must be a list of Slot(name); got {short_repr(slot)} in it"
+            )
+        name = slot.name
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             raise InvalidInput(
                 f"names of slots must be text of 1 to {LONGEST_NAME} characters; got "
                 f"{short_repr(name)}"
             )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(
-            f"names of slots must be distinct; got {twice!r:.60} twice: rename one of "
-            "them"
-        )
+        if name in names:
+            raise InvalidInput(
+                f"names of slots must be distinct; got {name!r:.60} twice: rename one "
+                "of them"
+            )
+        names.add(name)
     return tuple(slots)
 
 
 def slate_of(call: Call, context: Context, slots: Sequence[Slot]) -> list[Call]:
-    """The call of each slot: its own context, made from the caller's, and the mask of
-    arms that it may show.
+    """Return the call of each slot: its own context, made from the caller's, and the
+    mask of arms that it may show.
 
-    A slot that may be left with nothing is refused now, whatever the draws: odds of
-    what was drawn would not be those of what is seen, if some draws were refused.
+    A slot that may run out of arms is refused now, whatever the draws. If only some
+    draws were refused, the odds of the others would be wrong.
     """
     masks = [_mask(call, slot) for slot in slots]
-    width = (
-        len(call.names)
-        if call.names is not None
-        else next((len(mask) for mask in masks if mask is not None), None)
-    )
-    if width is not None:
-        _check_filled(
-            call,
-            slots,
-            [
-                np.ones(width, dtype=np.bool_) if mask is None else mask
-                for mask in masks
-            ],
-        )
+    widths = [len(mask) for mask in masks if mask is not None]
+    if call.names is not None:
+        widths = [len(call.names)]
+    if widths:
+        every_arm = np.ones(widths[0], dtype=np.bool_)
+        known_masks = [every_arm if mask is None else mask for mask in masks]
+        _check_can_fill(call, slots, known_masks)
     calls = []
     for place, (slot, mask) in enumerate(zip(slots, masks, strict=True), 1):
         joined = slot_context(context, place, slot)
@@ -127,27 +122,29 @@ def slate_of(call: Call, context: Context, slots: Sequence[Slot]) -> list[Call]:
     return calls
 
 
-def filled(
+def fill_slots(
     calls: Sequence[Call], decide: Callable[[Call, int], Decision]
 ) -> list[Decision]:
-    """The decisions of all slots; `decide` makes one from the call of a slot and its
-    place, from 0 on."""
-    drawn: list[Decision] = []
+    """Return the decisions of all slots; `decide` makes one from the call of a slot and
+    its place, from 0 on."""
+    decisions: list[Decision] = []
+    width = 0
     for place, call in enumerate(calls):
-        width = len(drawn[0].propensities) if drawn else 0
-        drawn.append(
-            decide(left(call, [earlier.number for earlier in drawn], width), place)
-        )
-    return drawn
+        taken = [earlier.number for earlier in decisions]
+        decision = decide(remaining_call(call, taken, width), place)
+        decisions.append(decision)
+        width = len(decision.propensities)
+    return decisions
 
 
-def left(call: Call, taken: Sequence[int], width: int) -> Call:
-    """The call of a slot after others have taken their arms, of so many in all."""
+def remaining_call(call: Call, taken: Sequence[int], width: int) -> Call:
+    """Return the call of a slot without the arms of earlier slots; `width` is the
+    number of all arms."""
     if not taken:
         return call
     mask = np.ones(width, dtype=np.bool_) if call.mask is None else call.mask.copy()
     mask[list(taken)] = False
-    # arms have no names, so that it is known only now how many there are
+    # without names, the number of arms is known only after the first draw
     if not mask.any():
         raise NoEligibleArm(
             "slots must be at most as many as the arms that may be shown; got more "
@@ -157,105 +154,112 @@ def left(call: Call, taken: Sequence[int], width: int) -> Call:
 
 
 def _mask(call: Call, slot: Slot) -> Bools | None:
-    """The arms that a slot may show, of those that are eligible; None for all there
-    are."""
+    """The eligible arms that a slot may show; None for all arms."""
     if slot.eligible is None:
         return call.mask
-    names = OfferedArms(call.names) if isinstance(call.question, Offer) else call.names
+    names = call.names
+    if isinstance(call.question, Offer):
+        names = OfferedArms(names)
     try:
         own = eligible_mask(names, slot.eligible)
     except InvalidInput as error:
         raise InvalidInput(f"slot {slot.name!r:.40}: {error}") from error
-    if call.mask is not None and len(own) != len(call.mask):
+    if call.mask is None:
+        return own
+    if len(own) != len(call.mask):
         raise InvalidInput(
             f"slot {slot.name!r:.40}: eligible must be a mask of {len(call.mask)} "
             f"arms; got {len(own)}"
         )
-    return own if call.mask is None else own & call.mask
+    return own & call.mask
 
 
-def _check_filled(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -> None:
-    """Refuses slots of which one has nothing to show, or may have nothing left,
-    whatever is drawn before."""
-    shown_at_all = int(np.logical_or.reduce(masks).sum())
-    if len(slots) > shown_at_all > 0:
+def _check_can_fill(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -> None:
+    """Refuse slots if one of them has no arm, or may have none after earlier draws."""
+    n_arms = int(np.logical_or.reduce(masks).sum())
+    if len(slots) > n_arms > 0:
         raise InvalidInput(
-            f"slots must be at most the arms that may be shown, {shown_at_all}; got "
+            f"slots must be at most the arms that may be shown, {n_arms}; got "
             f"{len(slots)}"
         )
     for place, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
-        if not mask.any():
+        own = np.flatnonzero(mask).tolist()
+        if not own:
             raise NoEligibleArm(
                 f"slot {slot.name!r:.40} must have an eligible arm; got none"
             )
-        if int(mask.sum()) <= place and _all_taken(masks[:place], mask):
-            few = [
-                arm if call.names is None else call.names[arm]
-                for arm in np.flatnonzero(mask).tolist()
-            ]
-            then = "give it further arms, or put it before them"
-            raise InvalidInput(
-                f"slot {slot.name!r:.40} may be left with nothing, for slots before it "
-                f"can take all of {few[:8]!r:.80}: {then}"
-            )
+        if len(own) > place or not _all_taken(masks[:place], mask):
+            continue
+        arms = own[:8]
+        if call.names is not None:
+            arms = [call.names[arm] for arm in arms]
+        raise InvalidInput(
+            f"slot {slot.name!r:.40} may be left with nothing, because earlier slots "
+            f"can take all of {arms!r:.80}: give it further arms, or put it before "
+            "them"
+        )
 
 
 def _all_taken(before: Sequence[Bools], mask: Bools) -> bool:
-    """Whether slots can take all arms of a mask, each another one: whether a matching
-    covers them."""
+    """Whether earlier slots can take all arms of a mask: whether a matching of slots
+    and arms covers the mask."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
     may_take = csr_array(np.stack(before)[:, mask].T)
-    return bool((maximum_bipartite_matching(may_take, perm_type="column") >= 0).all())
+    slot_of_arm = maximum_bipartite_matching(may_take, perm_type="column")
+    return bool((slot_of_arm >= 0).all())
 
 
 def slot_context(context: Any, place: int, slot: Slot) -> Any:
-    """The context of a slot: the caller's, the slot's number, and what is known of the
-    slot."""
-    row, features = one(context), one(slot.features)
+    """Return the context of a slot: the caller's context with the number and the
+    features of the slot."""
+    row = one(context)
+    features = one(slot.features)
     if row is None or isinstance(row, Mapping):
-        own = {} if features is None else features
-        if not isinstance(own, Mapping):
-            raise InvalidInput(
-                f"slot {slot.name!r:.40}: features must be a dict, as the context is; "
-                f"got {short_repr(own)}"
-            )
-        kind = NamedRow if isinstance(row, NamedRow) else dict
-        return kind(_named({} if row is None else row, place, slot.name, own))
+        return _join_names(row, place, slot.name, features)
     table = single(row)
     if not isinstance(table, np.ndarray) or not table.ndim:
         raise InvalidInput(
             "context of slots must be a dict, a row of numbers or None; got "
             f"{short_repr(context)}: the slot's number needs a place beside it"
         )
-    behind = _numbered(place, slot.name, features)
+    added = _slot_numbers(place, slot.name, features)
     if isinstance(row, list | tuple):
-        return [*row, *behind]
-    spread = np.broadcast_to(behind, (*table.shape[:-1], len(behind)))
-    return np.concatenate([numbers(table), spread], axis=-1)
+        return [*row, *added]
+    columns = np.broadcast_to(added, (*table.shape[:-1], len(added)))
+    return np.concatenate([numbers(table), columns], axis=-1)
 
 
-def _named(
-    context: Mapping[str, Any], place: int, slot: str, own: Mapping[str, Any]
+def _join_names(
+    row: Mapping[str, Any] | None, place: int, slot: str, features: Any
 ) -> dict[str, Any]:
-    """Names and values of the context, the slot's number and its features, each with a
-    name of its own."""
+    """The context with the number and the features of the slot, all names distinct."""
+    kind = NamedRow if isinstance(row, NamedRow) else dict
+    context = row or {}
+    if features is None:
+        features = {}
+    if not isinstance(features, Mapping):
+        raise InvalidInput(
+            f"slot {slot!r:.40}: features must be a dict, as the context is; got "
+            f"{short_repr(features)}"
+        )
     if PLACE in context:
         raise InvalidInput(
             f"context must leave the name {PLACE!r} to the slot's number; got it, too: "
             "rename it"
         )
-    if both := [name for name in own if name in context or name == PLACE]:
-        raise InvalidInput(
-            f"slot {slot!r:.40}: features must have names of their own; got "
-            f"{both[0]!r:.60}, which the context has"
-        )
-    return {**context, PLACE: place, **own}
+    for name in features:
+        if name in context or name == PLACE:
+            raise InvalidInput(
+                f"slot {slot!r:.40}: features must have names of their own; got "
+                f"{name!r:.60}, which the context has"
+            )
+    return kind({**context, PLACE: place, **features})
 
 
-def _numbered(place: int, slot: str, features: Any) -> list[float]:
-    """The slot's number, and the numbers that are known of it."""
+def _slot_numbers(place: int, slot: str, features: Any) -> list[float]:
+    """The number of the slot, then its features as numbers."""
     if features is None:
         return [place]
     if isinstance(features, Mapping | str | bytes):
@@ -263,6 +267,6 @@ def _numbered(place: int, slot: str, features: Any) -> list[float]:
             f"slot {slot!r:.40}: features must be numbers, as the context is; got "
             f"{short_repr(features)}"
         )
-    known = np.atleast_1d(numbers(features)).tolist()
-    # a missing number stays None
-    return [place, *(features if isinstance(features, list) else known)]
+    values = np.atleast_1d(numbers(features)).tolist()
+    # a list may have None for a missing number
+    return [place, *(features if isinstance(features, list) else values)]

@@ -197,7 +197,7 @@ class _Importer:
         )
         return DecisionMade(
             one.id,
-            call.named(decision),
+            call.name_arm(decision),
             seen=now.position,
             time=one.time.timestamp(),
             votes=votes,

@@ -153,10 +153,10 @@ async def make(
         own = OwnDraw(drawn.arm, odds.propensities)
         drawn = incumbent_decision(now.policy, message, call.names, drawn, odds)
     has_plain_names = call.features is None and call.names is now.arms
-    if has_plain_names:  # as `named`, in less time
+    if has_plain_names:  # as `name_arm`, in less time
         decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
     else:
-        decision = call.named(drawn)
+        decision = call.name_arm(drawn)
     if assigned is not None:
         page = None if assigned.group is None else slate
         decision = assigned.record(decision, message.unit or page)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oddsmith.agent.call import Call, call_of
-from oddsmith.agent.slate import Slot, left, slate_of, slots_of
+from oddsmith.agent.slate import Slot, remaining_call, slate_of, slots_of
 from oddsmith.contexts.values import check_json
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
@@ -228,7 +228,9 @@ async def _fill(
             odds=message.odds,
         )
         drawn_arms = [new.event.decision.number for new in decisions]
-        slot_call = SlotCall(now, left(call, drawn_arms, len(call.names)), slate)
+        slot_call = SlotCall(
+            now, remaining_call(call, drawn_arms, len(call.names)), slate
+        )
         id = slot_id(slate, slot.name)
         try:
             new = await make(experiment, entry, id, sender, slot_call)
