@@ -62,7 +62,7 @@ def test_backup_and_restore(news: Path, capsys: Any) -> None:
     assert main(["restore", "backup.sqlite", "--to", "again.sqlite"]) == 0
     printed = capsys.readouterr().out
     assert "is a store again. news has " in printed
-    assert f"What was answered after position {head:,} is not here" in printed
+    assert f"Events after position {head:,} are lost" in printed
     assert main(["verify", "again.sqlite", "--models", "news.toml"]) == 0
     capsys.readouterr()
     done = asked(capsys, "restore", "backup.sqlite", "--to", "third.sqlite")

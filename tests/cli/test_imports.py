@@ -43,7 +43,7 @@ def test_from_a_log_to_values_and_a_state(tmp_path: Path, capsys: Any) -> None:
     )
     said = capsys.readouterr().out
     assert said.startswith(
-        "300 of 301 lines are events, 300 with a reward; the others are told below.\n"
+        "300 of 301 lines are events, 300 with a reward; the others are listed below.\n"
     )
     assert "\n1 line broken\na.json, line 201: must be a JSON object" in said
     Path("news.toml").write_text('[policy]\nkind = "auto"\nsize = "small"\n')
@@ -149,7 +149,7 @@ def test_into_a_store_and_once_more(tmp_path: Path, capsys: Any) -> None:
     assert main(asked) == 0
     said = capsys.readouterr().out
     assert said.startswith(
-        "20 of 21 lines are events, 20 with a reward; the others are told below.\n\n"
+        "20 of 21 lines are events, 20 with a reward; the others are listed below.\n\n"
         "1 line empty\n"
     )
     assert said.endswith("\nstore: news.sqlite\n")
@@ -221,7 +221,7 @@ def test_a_policy_file_that_is_not_there_is_made(tmp_path: Path, capsys: Any) ->
     [
         (
             ["log.json", "--to", "log.csv"],
-            "a store belongs to a policy: --policy FILE says which",
+            "for a store, give its policy with --policy FILE",
         ),
         (
             ["log.json", "--to", "other.sqlite", "--policy", "news.toml"],

@@ -124,7 +124,7 @@ def test_events_and_their_decisions_are_told_apart(capsys: Any) -> None:
     asked = ["--to", "news.sqlite", "--policy", "news.toml"]
     assert _import(*asked) == 0
     told = (
-        "5 of 6 lines are events; the others are told below.\n"
+        "5 of 6 lines are events; the others are listed below.\n"
         "They are 13 decisions, 12 with a reward: an event of several slots is one for "
         "each.\n"
     )

@@ -65,7 +65,7 @@ def test_a_state_of_one_of_two_policy_files(late: od.Log, capsys: Any) -> None:
 def test_whose_state_it_is_must_be_said_once(late: od.Log, capsys: Any) -> None:
     assert main([*BOTH, "--state", "state.npz"]) == 2
     assert (
-        "got 2 of them, or say whose it is: --state news.toml=state.npz"
+        "got 2 of them: name it, as in --state news.toml=state.npz"
         in capsys.readouterr().err
     )
     assert (

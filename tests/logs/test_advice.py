@@ -138,7 +138,7 @@ def test_advice_without_names_is_its_own_policys_alone() -> None:
         by_hand(LOG, "bad", "good"), rel=1e-12
     )
     with pytest.raises(
-        od.InvalidInput, match="whose it is is not known: name the experts"
+        od.InvalidInput, match="experts of its columns are not known: name them"
     ):
         od.fit_log(policy, unnamed.without("context"))
     named = od.read_log(unnamed.without("context"), experts=["good", "bad"])
@@ -151,7 +151,7 @@ def test_advice_without_names_is_its_own_policys_alone() -> None:
     ).without("context")
     assert od.fit_log(own, marked).computed == 0
     assert fitted(own, marked) == pytest.approx(by_hand(LOG, "good", "bad"), rel=1e-12)
-    with pytest.raises(od.InvalidInput, match="whose it is is not known"):
+    with pytest.raises(od.InvalidInput, match="experts of its columns are not known"):
         od.fit_log(policy, marked)
 
 
@@ -252,7 +252,7 @@ def test_hindsight_finds_advice_by_name() -> None:
 def test_names_that_do_not_fit() -> None:
     with pytest.raises(
         od.InvalidInput,
-        match="column advice: must have 3 entries a row like experts; got 2",
+        match="column advice: must have 3 entries per row like experts; got 2",
     ):
         od.Log(**LOG.columns(), experts=["a", "b", "c"])
     with pytest.raises(od.InvalidInput, match="experts must be distinct"):

@@ -276,7 +276,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "other experts": (
         {"advice": [[0.5]] * 2, "bonus": [[1.0, 2.0]] * 2},
         {},
-        "column bonus: must have 1 entries a row",
+        "column bonus: must have 1 entries per row",
     ),
     "a strange arm": (
         {"arm": ["a", "c"]},

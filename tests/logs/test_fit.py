@@ -252,7 +252,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         tmp_path / "two.parquet",
     )
     with pytest.raises(
-        od.InvalidInput, match="column advice: whose it is is not known"
+        od.InvalidInput, match="column advice: the experts of its columns are not known"
     ):
         od.fit_log(policy(), tmp_path / "two.parquet")
 

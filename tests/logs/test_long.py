@@ -147,7 +147,7 @@ WRONG: dict[str, tuple[dict[str, list[Any]], dict[str, Any], str]] = {
     "no decision": (
         changed("visit", 2, None),
         {},
-        "column decision_id, row 2: must say which rows are one decision",
+        "column decision_id, row 2: must be there, to group rows by decision; got none",
     ),
     "two drawn": (
         changed("shown", 1, True),

@@ -155,7 +155,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "taken": (
         changed(1, _a=[2, 0]),
         "broken",
-        "_a must be actions that are left; got 2, which a slot before has taken",
+        "_a must be actions that are left; got 2, which an earlier slot took",
     ),
     "twice": (changed(0, _a=[2, 2, 1]), "broken", "_a must have each action once"),
     "odds": (changed(1, _p=[0.5, 0.2]), "broken", "p must sum to 1"),

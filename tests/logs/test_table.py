@@ -79,7 +79,7 @@ def test_a_row_is_a_dict_and_iteration_ends() -> None:
 def test_rows_that_are_not_there_are_named(row: Any) -> None:
     *_, log = played()
     with pytest.raises(
-        IndexError, match=r"row must be in \[-30, 30\), for the log has 30 rows; got"
+        IndexError, match=r"row must be in \[-30, 30\), because the log has 30 rows"
     ):
         log[row]
     assert issubclass(od.errors.NoSuchRow, od.InvalidInput)

@@ -205,7 +205,7 @@ class Agent:
                 raise
         if len(decisions) == 1:
             return decisions[0]
-        by_place = {}
+        by_place: dict[int, Decision] = {}
         for (places, _), decision in zip(calls, decisions, strict=True):
             by_place.update(zip(places, decision.rows(), strict=True))
         return Decision.stack(by_place[place] for place in range(n))
@@ -373,7 +373,7 @@ class Agent:
         changes = meta.get("expert_changes", [])
         if changes and fingerprint(policy) != meta["fingerprint"]:
             policy = policy_after(policy, changes, experts or {})
-        state, _ = saving.read(Path(path), policy)
+        state, _ = saving.read_state(Path(path), policy)
         with warnings.catch_warnings():
             # the warning came when the agent was made
             warnings.simplefilter("ignore", NoExploration)
@@ -509,7 +509,7 @@ def _start_state(policy: Policy, start: Any) -> State:
                 "start must be the path of an .npz that `oddsmith fit` or Agent.save "
                 f"wrote; got {str(start)!r:.60}: a log is start=od.read_log(path)"
             )
-        state, _ = saving.read(Path(start), policy)
+        state, _ = saving.read_state(Path(start), policy)
         return state
     if hasattr(start, "state_of"):
         source: _Source = start

@@ -1,13 +1,12 @@
-"""`oddsmith verify | export | history | doctor`: whether a store's decisions follow,
-and what is to know of it."""
+"""`oddsmith verify | export | history | doctor`: check and read a store."""
 
 import argparse
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oddsmith.cli.parser import Commands
-from oddsmith.cli.words import Refused, as_json, check_file_place
+from oddsmith.cli.parser import Commands, add_command, add_json
+from oddsmith.cli.words import Refusal, as_json, check_file_place
 from oddsmith.core.names import count_of
 from oddsmith.files.policy import read_policy
 
@@ -20,80 +19,94 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
-    proof = commands.add_parser(
-        "verify", help="whether every decision of a store follows from what it says"
+    proof = add_command(
+        commands,
+        "verify",
+        "check that every decision of a store can be reproduced",
+        "oddsmith verify news.sqlite --models news.toml",
     )
-    _store(proof)
+    _add_store(proof)
     proof.add_argument(
         "--models",
         type=Path,
         metavar="FILE",
-        help="the policy file: ask the experts again, too",
+        help="policy file: call the experts again, too (default: do not)",
     )
     proof.add_argument(
         "--tolerance",
         type=float,
         default=0.0,
-        help="of odds from another machine (default 0)",
+        help="largest difference of odds, for another machine (default 0)",
     )
-    strict = (
-        "exit with 1 where something was not checked that a whole store allows to be "
-        "checked"
+    proof.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 if a possible check was left out",
     )
-    proof.add_argument("--strict", action="store_true", help=strict)
-    proof.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(proof)
     proof.set_defaults(run=_verify)
-    out = commands.add_parser(
-        "export", help="a store as a log, for evaluate, replay and fit"
+    out = add_command(
+        commands,
+        "export",
+        "write a store as a log for evaluate, replay and fit",
+        "oddsmith export news.sqlite --out news.parquet",
     )
-    _store(out)
+    _add_store(out)
     out.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="FILE",
-        help=".parquet, .csv, .jsonl or .dsjson",
+        help="the log: .parquet, .csv, .jsonl or .dsjson",
     )
     out.add_argument(
         "--with-context",
         action="store_true",
         help="leave out decisions whose context was erased",
     )
-    out.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(out)
     out.set_defaults(run=_export)
-    told = commands.add_parser("history", help="what became of one decision")
-    _store(told)
-    told.add_argument("id", metavar="ID", help="the decision's id")
-    told.add_argument("--json", action="store_true", help="print JSON for programs")
-    told.set_defaults(run=_history)
-    health = commands.add_parser(
-        "doctor", help="what is wrong with stores, and what to do"
+    history = add_command(
+        commands,
+        "history",
+        "print the history of one decision",
+        "oddsmith history news.sqlite d-17",
+    )
+    _add_store(history)
+    history.add_argument("id", metavar="ID", help="id of the decision")
+    add_json(history)
+    history.set_defaults(run=_history)
+    health = add_command(
+        commands,
+        "doctor",
+        "find problems of stores, with a remedy for each",
+        "oddsmith doctor news.sqlite shop.sqlite",
     )
     health.add_argument(
         "stores",
         nargs="+",
         metavar="STORE",
-        help="the files of stores, or postgresql://…",
+        help="files of stores, or postgresql://…",
     )
     health.add_argument(
         "--experiment",
         metavar="NAME",
-        help="the experiment they must be of, or which one of a database",
+        help="name of the experiment; a database may have several",
     )
-    health.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(health)
     health.set_defaults(run=_doctor)
 
 
-def _store(parser: argparse.ArgumentParser) -> None:
+def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "store", metavar="STORE", help="the file of a store; it may be in use"
+        "store", metavar="STORE", help="file of a store; it may be in use"
     )
     parser.add_argument(
-        "--experiment", metavar="NAME", help="the experiment it must be of"
+        "--experiment", metavar="NAME", help="expected name of the experiment"
     )
 
 
-def _verify(asked: argparse.Namespace) -> str | Refused:
+def _verify(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.server.audit.proof import verify
     from oddsmith.server.store.place import open_reader
 
@@ -101,91 +114,83 @@ def _verify(asked: argparse.Namespace) -> str | Refused:
     models: dict[str, Any] = {}
     with closing(open_reader(asked.store, asked.experiment)) as reading:
         if file is not None:
-            first = _as_begun(file, reading.about.get("arms"))
-            models = {
-                "policy": first.policy,
-                "bench": first.bench,
-                "facts": _facts(file),
-            }
+            first = _with_first_arms(file, reading.about.get("arms"))
+            models["policy"] = first.policy
+            models["bench"] = first.bench
+            models["facts"] = _facts(file)
         verdict = verify(reading, tolerance=asked.tolerance, **models)
-    text = (
-        as_json(verdict.record())
-        if asked.json
-        else _told(verdict, models=asked.models is not None)
-    )
+    if asked.json:
+        text = as_json(verdict.record())
+    else:
+        text = _format_report(verdict, models=file is not None)
     if not verdict.holds:
-        return Refused(text)
-    return Refused(text, 1) if asked.strict and not verdict.complete else text
+        return Refusal(text)
+    if asked.strict and not verdict.complete:
+        return Refusal(text, 1)
+    return text
 
 
-def _as_begun(file: "PolicyFile", arms: list[str] | None) -> "PolicyFile":
-    """The file with the arms that the log was begun with, where it has gained others
-    since."""
-    more = arms is not None and file.arms is not None and len(arms) < len(file.arms)
-    return (
-        read_policy(file.path, arms=arms)
-        if more and list(file.arms or ())[: len(arms or ())] == arms
-        else file
-    )
+def _with_first_arms(file: "PolicyFile", arms: list[str] | None) -> "PolicyFile":
+    """The file with the first arms of the log, if arms were added since."""
+    if arms is None or file.arms is None or len(arms) >= len(file.arms):
+        return file
+    if list(file.arms)[: len(arms)] != arms:
+        return file
+    return read_policy(file.path, arms=arms)
 
 
 def _facts(file: "PolicyFile") -> dict[str, object]:
-    """What a policy file says of the store it is served with."""
+    """The settings of a policy file that a store records."""
     facts: dict[str, object] = {
         "experiment": file.name,
         "reward": [file.reward_scale.low, file.reward_scale.high],
     }
-    facts |= {} if file.arms is None else {"arms": list(file.arms)}
-    return facts if file.seed is None else facts | {"seed": file.seed}
+    if file.arms is not None:
+        facts["arms"] = list(file.arms)
+    if file.seed is not None:
+        facts["seed"] = file.seed
+    return facts
 
 
-def _told(verdict: "VerifyReport", *, models: bool) -> str:
+def _format_report(verdict: "VerifyReport", *, models: bool) -> str:
     from oddsmith.files.reports.page import Table
 
-    counts = [
-        (level.name, level.checked, level.followed, sum(level.untested.values()))
-        for level in verdict.levels
-    ]
-    rows = tuple((name, *(f"{n:,}" for n in numbers)) for name, *numbers in counts)
-    about = (
-        f"{verdict.experiment or 'store'}: {verdict.events:,} events, "
-        f"{verdict.decisions:,} decisions"
-    )
+    every = "Every" if verdict.holds else "Not every"
     parts = [
-        f"{'Every' if verdict.holds else 'Not every'} checked decision was reproduced. "
-        f"{about}."
+        f"{every} checked decision was reproduced. {verdict.experiment or 'store'}: "
+        f"{verdict.events:,} events, {verdict.decisions:,} decisions."
     ]
-    parts.append(str(Table(("level", "checked", "followed", "not checked"), rows)))
-    reasons = [
-        f"{level.name}, {n:,} not checked: {why}"
-        for level in verdict.levels
-        for why, n in level.untested.items()
-    ]
-    parts += ["\n".join(reasons)] if reasons else []
+    rows = []
+    reasons = []
+    for level in verdict.levels:
+        counts = (level.checked, level.followed, sum(level.untested.values()))
+        rows.append((level.name, *(f"{count:,}" for count in counts)))
+        for why, count in level.untested.items():
+            reasons.append(f"{level.name}, {count:,} not checked: {why}")
+    head = ("level", "checked", "followed", "not checked")
+    parts.append(str(Table(head, tuple(rows))))
+    parts.append("\n".join(reasons))
     if not verdict.holds:
-        parts.append(
-            "\n".join(
-                ["The first records that do not follow:", *map(str, verdict.misses)]
-            )
-        )
+        misses = "\n".join(map(str, verdict.misses))
+        parts.append(f"The first records that do not follow:\n{misses}")
     if verdict.rounding:
         parts.append(
             "All of it is rounding, as by other kernels or another numpy than the "
             "service's: run this where it ran, with ODDSMITH_KERNELS=numpy or numba, "
             "or with --tolerance 1e-9."
         )
-    if lacking := sum(level.lacking for level in verdict.levels):
-        left_out = (
+    lacking = sum(level.lacking for level in verdict.levels)
+    if lacking:
+        parts.append(
             f"{count_of(lacking, 'check', 'was were')} left out that a whole store "
-            "allows"
+            "allows: with --strict this exits with 1."
         )
-        parts.append(f"{left_out}: with --strict this exits with 1.")
     if not models:
         parts.append(
             "The experts were not asked again: --models FILE does so, with their "
             "policy file."
         )
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _export(asked: argparse.Namespace) -> str:
@@ -199,31 +204,16 @@ def _export(asked: argparse.Namespace) -> str:
     if asked.json:
         return as_json(counts._asdict())
     lines = [f"{counts.rows:,} decisions, {counts.rewarded:,} of them with a reward"]
-    lines += (
-        [f"{counts.shadows:,} were an incumbent's, with its odds"]
-        if counts.shadows
-        else []
-    )
-    lines += (
-        [f"{counts.unshown:,} were deferred and never activated: left out"]
-        if counts.unshown
-        else []
-    )
-    lines += (
-        [f"{counts.erased:,} have no context any more (--with-context leaves them out)"]
-        if counts.erased
-        else []
-    )
-    lines += (
-        [f"{counts.without:,} whose context was erased: left out"]
-        if counts.without
-        else []
-    )
-    if counts.impossible:
-        lines.append(
-            f"{counts.impossible:,} with a propensity below 1e-12, which no log may "
-            "have: left out"
-        )
+    remarks = {
+        "were an incumbent's, with its odds": counts.shadows,
+        "were deferred and never activated: left out": counts.unshown,
+        "have no context any more (--with-context leaves them out)": counts.erased,
+        "whose context was erased: left out": counts.without,
+        "with a propensity below 1e-12, which no log may have: left out": (
+            counts.impossible
+        ),
+    }
+    lines += [f"{count:,} {remark}" for remark, count in remarks.items() if count]
     if (low, high) != (0, 1):
         lines.append(
             f"rewards are in 0 to 1; add --reward {low:g} {high:g} to have answers in "
@@ -241,24 +231,16 @@ def _history(asked: argparse.Namespace) -> str:
         story = story_of(reading, asked.id)
     if asked.json:
         return as_json(story.record())
-    rows = tuple(
-        (
-            f"{one.position:,}",
-            one.time,
-            one.what,
-            "" if one.value is None else f"{one.value:.12g}",
-            one.sender or "",
-            one.effect,
-        )
-        for one in story.happenings
-    )
-    return (
-        f"{story}\n\n"
-        f"{Table(('position', 'time', 'what', 'value', 'sender', 'effect'), rows)}"
-    )
+    rows = []
+    for one in story.happenings:
+        position = f"{one.position:,}"
+        value = "" if one.value is None else f"{one.value:.12g}"
+        rows.append((position, one.time, one.what, value, one.sender or "", one.effect))
+    head = ("position", "time", "what", "value", "sender", "effect")
+    return f"{story}\n\n{Table(head, tuple(rows))}"
 
 
-def _doctor(asked: argparse.Namespace) -> str | Refused:
+def _doctor(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.server.audit.doctor import doctor
     from oddsmith.server.store.address import public_address
 
@@ -271,32 +253,24 @@ def _doctor(asked: argparse.Namespace) -> str | Refused:
             mine = [str(finding) for finding in findings if finding.place == place]
             parts.append("\n".join([place, *mine]))
         text = "\n\n".join(parts)
-    return (
-        Refused(text)
-        if any(finding.level == "problem" for finding in findings)
-        else text
-    )
+    if any(finding.level == "problem" for finding in findings):
+        return Refusal(text)
+    return text
 
 
 def _diagnosis(findings: "list[Finding]") -> str:
-    """What a manager could read aloud: what is wrong where, the worst first."""
-    stores = list(dict.fromkeys(finding.place for finding in findings))
-    wrong = {
-        level: [f for f in findings if f.level == level]
-        for level in ("problem", "notice")
-    }
-    where = stores[0] if len(stores) == 1 else count_of(len(stores), "store")
-    if not wrong["problem"]:
-        also = (
-            f"; {count_of(len(wrong['notice']), 'thing')} may deserve a look"
-            if wrong["notice"]
-            else ""
-        )
-        return f"Nothing is wrong with {where}{also}."
-    first = wrong["problem"][0]
-    more = (
-        f", the first of {count_of(len(wrong['problem']), 'problem')}"
-        if len(wrong["problem"]) > 1
-        else ""
-    )
-    return f"Something is wrong with {first.place}{more}: {first.what}."
+    """One sentence about all stores, the worst problem first."""
+    problems = [finding for finding in findings if finding.level == "problem"]
+    notices = [finding for finding in findings if finding.level == "notice"]
+    if problems:
+        first = problems[0]
+        more = ""
+        if len(problems) > 1:
+            more = f", the first of {count_of(len(problems), 'problem')}"
+        return f"Something is wrong with {first.place}{more}: {first.what}."
+    places = list(dict.fromkeys(finding.place for finding in findings))
+    where = places[0] if len(places) == 1 else count_of(len(places), "store")
+    also = ""
+    if notices:
+        also = f"; {count_of(len(notices), 'thing')} may deserve a look"
+    return f"Nothing is wrong with {where}{also}."

@@ -1,12 +1,11 @@
-"""`oddsmith backup | restore | upgrade`: a store as one file, a store from such a file,
-and one of an older format."""
+"""`oddsmith backup | restore | upgrade`: copy, restore and convert stores."""
 
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command, add_json
 from oddsmith.cli.words import as_json
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import count_of
@@ -19,24 +18,37 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
-    place = "the file of a store, or postgresql://…; it may be in use"
-    copy = commands.add_parser("backup", help="a store as one file, while it is in use")
-    copy.add_argument("store", metavar="STORE", help=place)
+    copy = add_command(
+        commands,
+        "backup",
+        "copy a store to one file while it is in use",
+        "oddsmith backup news.sqlite --out news.backup",
+    )
+    copy.add_argument(
+        "store",
+        metavar="STORE",
+        help="file of a store, or postgresql://…; it may be in use",
+    )
     copy.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="FILE",
-        help="a new file, for its owner only",
+        help="a new file, readable by its owner only",
     )
     copy.add_argument(
         "--experiment",
         metavar="NAME",
-        help="which one of a database, or the one that it must be of",
+        help="name of the experiment; a database may have several",
     )
-    copy.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(copy)
     copy.set_defaults(run=_backup)
-    back = commands.add_parser("restore", help="a store from a backup")
+    back = add_command(
+        commands,
+        "restore",
+        "make a store from a backup",
+        "oddsmith restore news.backup --to news.sqlite",
+    )
     back.add_argument(
         "file",
         type=Path,
@@ -49,48 +61,57 @@ def add_commands(commands: Commands) -> None:
     back.add_argument(
         "--experiment",
         metavar="NAME",
-        help="its name from now on (default: the one it had)",
+        help="new name of the experiment (default: its old name)",
     )
-    back.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(back)
     back.set_defaults(run=_restore)
-    new = commands.add_parser(
-        "upgrade", help="a store of an older format, brought to the current one"
+    new = add_command(
+        commands,
+        "upgrade",
+        "convert a store of an older format to the current one",
+        "oddsmith upgrade news.sqlite",
     )
     new.add_argument(
         "store",
         metavar="STORE",
-        help="the file of a store, or postgresql://… with all that is there",
+        help="file of a store, or postgresql://… with all of its experiments",
     )
     first = new.add_mutually_exclusive_group()
-    where = (
-        "a new file for the backup that is made first (default: beside the store); of "
-        "a database, a folder"
-    )
-    first.add_argument("--backup", type=Path, metavar="FILE", help=where)
     first.add_argument(
-        "--no-backup", action="store_true", help="make none: there is one"
+        "--backup",
+        type=Path,
+        metavar="FILE",
+        help="new file for the backup that is made first (default: beside the store); "
+        "for a database, a folder",
     )
-    new.add_argument("--json", action="store_true", help="print JSON for programs")
+    first.add_argument("--no-backup", action="store_true", help="make no backup")
+    add_json(new)
     new.set_defaults(run=_upgrade)
 
 
 def _backup(asked: argparse.Namespace) -> str:
     from oddsmith.server.store.backup import back_up
 
-    held = back_up(asked.store, asked.out, experiment=asked.experiment)
+    contents = back_up(asked.store, asked.out, experiment=asked.experiment)
     if asked.json:
-        return as_json(held._asdict())
-    return f"{_told(held)}\n\nbackup: {asked.out}, of epoch {held.epoch}"
+        return as_json(contents._asdict())
+    text = _format_contents(contents)
+    return f"{text}\n\nbackup: {asked.out}, of epoch {contents.epoch}"
 
 
 def _restore(asked: argparse.Namespace) -> str:
     from oddsmith.server.store.backup import restore_backup
 
     done = restore_backup(asked.file, asked.to, experiment=asked.experiment)
-    held = done.contents
+    contents = done.contents
     if asked.json:
-        return as_json(held._asdict() | {"made": done.made, "left_out": done.left_out})
-    lines = [f"The backup of {_date(done.made)} is a store again. {_told(held)}", ""]
+        record = contents._asdict()
+        return as_json(record | {"made": done.made, "left_out": done.left_out})
+    lines = [
+        f"The backup of {_date(done.made)} is a store again. "
+        f"{_format_contents(contents)}",
+        "",
+    ]
     if done.left_out:
         places = ", ".join(f"{position:,}" for position in done.left_out)
         lines.append(
@@ -98,22 +119,14 @@ def _restore(asked: argparse.Namespace) -> str:
             f"{places}."
         )
     lines += [
-        (
-            f"It is epoch {held.epoch}. What was answered after position {held.head:,} "
-            "is not here:"
-        ),
-        (
-            "* Let clients send again what they have sent since then, with the same "
-            "ids: what is here is not doubled, and"
-        ),
-        (
-            '  what was lost is answered with "new": true. A decision that was lost is '
-            "drawn anew, maybe with another arm."
-        ),
-        (
-            "* Rewards and activations whose decision was lost are parked: oddsmith "
-            "doctor lists their ids."
-        ),
+        f"It is epoch {contents.epoch}. Events after position {contents.head:,} are "
+        "lost:",
+        "* Let clients send again what they have sent since then, with the same ids. "
+        "Events in the store are not",
+        '  doubled. The answer to a lost event has "new": true; a lost decision is '
+        "drawn again, maybe with another arm.",
+        "* Rewards and activations whose decision was lost are parked: oddsmith doctor "
+        "lists their ids.",
     ]
     return "\n".join(lines)
 
@@ -125,46 +138,32 @@ def _upgrade(asked: argparse.Namespace) -> str:
     backup = asked.backup
     if backup is None and not asked.no_backup:
         if is_address(asked.store):
-            needed = "--backup FOLDER, for a file of each experiment, or --no-backup"
             raise InvalidInput(
-                f"backup must be given for the stores of a database: {needed}"
+                "backup must be given for the stores of a database: --backup FOLDER, "
+                "which gets a file per experiment, or --no-backup"
             )
         backup = Path(f"{asked.store}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}.backup")
     done = upgrade(asked.store, backup=backup)
+    backups = [str(path) for path in done.backups]
     if asked.json:
-        return as_json(
-            {
-                "was": done.was,
-                "now": done.now,
-                "backups": [str(one) for one in done.backups],
-            }
-        )
+        return as_json({"was": done.was, "now": done.now, "backups": backups})
     if done.was == done.now:
         return f"There is nothing to do: the format is {done.now!r} already."
-    return "\n".join(
-        [
-            f"The format is {done.now!r} now; it was {done.was!r}.",
-            "",
-            *map("backup: {}".format, done.backups),
-        ]
-    )
+    lines = [f"The format is {done.now!r} now; it was {done.was!r}.", ""]
+    return "\n".join([*lines, *(f"backup: {path}" for path in backups)])
 
 
-def _told(held: "Contents") -> str:
-    """What a manager could read aloud, then the counts."""
-    total = count_of(sum(held.events.values()), "event")
-    last = "" if held.last is None else f", the last one of {_date(held.last)}"
-    rows = [f"{kind:16}{count:>12,}" for kind, count in sorted(held.events.items())]
-    return "\n".join(
-        [
-            (
-                f"{held.experiment or 'The store'} has {total} up to position "
-                f"{held.head:,}{last}."
-            ),
-            "",
-            *rows,
-        ]
-    )
+def _format_contents(contents: "Contents") -> str:
+    """One sentence, then the counts."""
+    total = count_of(sum(contents.events.values()), "event")
+    last = ""
+    if contents.last is not None:
+        last = f", the last one of {_date(contents.last)}"
+    name = contents.experiment or "The store"
+    lines = [f"{name} has {total} up to position {contents.head:,}{last}.", ""]
+    for kind, count in sorted(contents.events.items()):
+        lines.append(f"{kind:16}{count:>12,}")
+    return "\n".join(lines)
 
 
 def _date(seconds: float) -> str:

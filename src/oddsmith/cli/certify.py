@@ -1,12 +1,11 @@
-"""`oddsmith certify`: whether a loss is proved to satisfy the conditions of the theory,
-a line for each."""
+"""`oddsmith certify`: prove that a loss satisfies the conditions of the theory."""
 
 import argparse
 from typing import NamedTuple
 
 from oddsmith import theory
-from oddsmith.cli.parser import Commands
-from oddsmith.cli.words import Refused, as_json, loss_named
+from oddsmith.cli.parser import Commands, add_command, add_json
+from oddsmith.cli.words import Refusal, as_json, loss_named
 from oddsmith.core.losses import LOSSES
 from oddsmith.theory.conditions import Certificate, Counterexample
 
@@ -27,8 +26,8 @@ _MEANINGS = {
 
 
 class _Verdict(NamedTuple):
-    """Whether a condition holds (None: not known), and the constants, the
-    counterexample, or why it is not known."""
+    """Whether a condition holds (None: not known), with the constants, the
+    counterexample, or the reason why it is not known."""
 
     holds: bool | None
     because: str
@@ -36,10 +35,11 @@ class _Verdict(NamedTuple):
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "certify",
-        help="whether a loss is proved to satisfy the conditions, and with which "
-        "constants",
+        "prove that a loss satisfies the conditions of the theory, with its constants",
+        'oddsmith certify "(g - r)**2" --rewards binary',
     )
     parser.add_argument(
         "loss",
@@ -58,37 +58,31 @@ def add_commands(commands: Commands) -> None:
         default="unit",
         help="rewards in [0, 1] (unit, the default), or 0 and 1 alone (binary)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(parser)
     parser.set_defaults(run=_certify)
 
 
-def _certify(asked: argparse.Namespace) -> str | Refused:
+def _certify(asked: argparse.Namespace) -> str | Refusal:
     loss = loss_named(asked.loss)
-    certificate = theory.certify(
-        loss,
-        asked.low,
-        asked.high,
-        rewards=asked.rewards,
-    )
-    unbroken = certificate.counterexample is None
-    critical = certificate.critical_eta() if unbroken else 0.0
+    certificate = theory.certify(loss, asked.low, asked.high, rewards=asked.rewards)
+    critical = 0.0
+    if certificate.counterexample is None:
+        critical = certificate.critical_eta()
     conditions = _conditions(certificate, critical)
-    holds = all(one.holds for one in conditions.values())
     if asked.json:
         text = as_json(_record(certificate, conditions, critical))
     else:
         answer = _answer(asked.loss, certificate, conditions)
-        text = "\n".join(
-            [answer, "", *_lines(conditions), *_constants(certificate, critical)]
-        )
-    return text if holds else Refused(text)
+        lines = [*_lines(conditions), *_constants(certificate, critical)]
+        text = "\n".join([answer, "", *lines])
+    if all(verdict.holds for verdict in conditions.values()):
+        return text
+    return Refusal(text)
 
 
 def _conditions(found: Certificate, critical: float) -> dict[str, _Verdict]:
     if found.counterexample is not None:
-        return _broken(found.counterexample)
-    holds = True if found.holds else None
-    checked = "" if found.holds else f"no violation on a grid of {found.n} cells"
+        return _violation(found.counterexample)
     constants = {
         "C1": "",
         "C2": f"kappa_1 = sqrt(4K / ({found.w_min:.6g} gamma))",
@@ -98,50 +92,52 @@ def _conditions(found: Certificate, critical: float) -> dict[str, _Verdict]:
             "(raw)"
         ),
     }
-    verdicts = {
-        name: _Verdict(holds, "; ".join(filter(None, (checked, constant))))
-        for name, constant in constants.items()
-    }
+    verdicts = {}
+    for name, constant in constants.items():
+        verdicts[name] = _Verdict(True, constant)
+        if not found.holds:
+            checked = f"no violation on a grid of {found.n} cells"
+            because = f"{checked}; {constant}" if constant else checked
+            verdicts[name] = _Verdict(None, because)
     if not (found.w_min > 0 and critical > 0):
         verdicts["C2"] = _Verdict(False, "some predictions cannot be told apart")
     return verdicts
 
 
-def _broken(broken: Counterexample) -> dict[str, _Verdict]:
-    low, high = broken.rewards
-    reward = f"reward always {low:g}" if low == high else f"reward {low:g} or {high:g}"
-    between = "" if broken.rewards == (0.0, 1.0) else f", {reward}"
-    where = f"at true mean {broken.f:g}, prediction {broken.g:g}{between}: "
+def _violation(found: Counterexample) -> dict[str, _Verdict]:
+    low, high = found.rewards
+    reward = ""
+    if low == high:
+        reward = f", reward always {low:g}"
+    elif found.rewards != (0.0, 1.0):
+        reward = f", reward {low:g} or {high:g}"
+    where = f"at true mean {found.f:g}, prediction {found.g:g}{reward}: "
     why = {
-        "C1": f"{where}E lhat = {broken.mean:g}, so that expert beats the truth",
+        "C1": f"{where}E lhat = {found.mean:g}, so that expert beats the truth",
         "C3": (
             f"{where}the loss is infinite; keep predictions away from 0 and 1 "
             "(--low 0.01 --high 0.99)"
         ),
-        "C4": f"{where}E lhat = {broken.mean:g}, E lhat² = {broken.square:g}",
+        "C4": f"{where}E lhat = {found.mean:g}, E lhat² = {found.square:g}",
     }
-    unseen = _Verdict(None, f"not looked at, because {broken.condition} breaks")
-    verdicts = dict.fromkeys(_MEANINGS, unseen)
-    return verdicts | {broken.condition: _Verdict(False, why[broken.condition])}
+    unknown = _Verdict(None, f"not looked at, because {found.condition} breaks")
+    verdicts = dict.fromkeys(_MEANINGS, unknown)
+    verdicts[found.condition] = _Verdict(False, why[found.condition])
+    return verdicts
 
 
 def _answer(name: str, found: Certificate, conditions: dict[str, _Verdict]) -> str:
-    span = f"predictions in [{found.low:g}, {found.high:g}]"
     rewards = "in [0, 1]" if found.rewards == "unit" else "0 and 1"
-    where = f"{span} and rewards {rewards}"
-    failed = [
-        condition for condition, verdict in conditions.items() if verdict.holds is False
-    ]
-    if failed:
-        more = (
-            " (The tight bound for log loss does not need C3.)"
-            if (name, failed[0]) == ("log", "C3")
-            else ""
-        )
-        return (
-            f"{name} breaks {failed[0]} for {where}: the paper promises nothing for "
-            f"it.{more}"
-        )
+    where = f"predictions in [{found.low:g}, {found.high:g}] and rewards {rewards}"
+    for condition, verdict in conditions.items():
+        if verdict.holds is False:
+            more = ""
+            if (name, condition) == ("log", "C3"):
+                more = " (The tight bound for log loss does not need C3.)"
+            return (
+                f"{name} breaks {condition} for {where}: the paper promises nothing "
+                f"for it.{more}"
+            )
     if not found.holds:
         return (
             f"{name} is not certified for {where}: {found.reason}. It was checked on a "
@@ -155,11 +151,13 @@ def _answer(name: str, found: Certificate, conditions: dict[str, _Verdict]) -> s
 
 def _lines(conditions: dict[str, _Verdict]) -> list[str]:
     words = {True: "holds", False: "breaks", None: "?"}
-    return [
-        f"{name}  {words[verdict.holds]:7} {_MEANINGS[name]}"
-        + (f"; {verdict.because}" if verdict.because else "")
-        for name, verdict in conditions.items()
-    ]
+    lines = []
+    for name, verdict in conditions.items():
+        line = f"{name}  {words[verdict.holds]:7} {_MEANINGS[name]}"
+        if verdict.because:
+            line += f"; {verdict.because}"
+        lines.append(line)
+    return lines
 
 
 def _constants(found: Certificate, critical: float) -> list[str]:
@@ -183,27 +181,27 @@ def _constants(found: Certificate, critical: float) -> list[str]:
 def _record(
     found: Certificate, conditions: dict[str, _Verdict], critical: float
 ) -> dict[str, object]:
+    meanings = {}
+    for name, verdict in conditions.items():
+        meanings[name] = {"means": _MEANINGS[name], **verdict._asdict()}
     record: dict[str, object] = {
-        "holds": all(one.holds for one in conditions.values()),
+        "holds": all(verdict.holds for verdict in conditions.values()),
         "proved": found.holds,
         "reason": found.reason,
         "low": found.low,
         "high": found.high,
         "rewards": found.rewards,
-        "conditions": {
-            name: {"means": _MEANINGS[name], **one._asdict()}
-            for name, one in conditions.items()
-        },
+        "conditions": meanings,
     }
     if found.counterexample is not None:
-        return record | {"counterexample": found.counterexample._asdict()}
-    record |= {
-        "kappa2": [found.kappa2_lower, found.kappa2_upper],
-        "w_min": found.w_min,
-        "scale": found.scale,
-    }
+        record["counterexample"] = found.counterexample._asdict()
+        return record
+    record["kappa2"] = [found.kappa2_lower, found.kappa2_upper]
+    record["w_min"] = found.w_min
+    record["scale"] = found.scale
     record["critical_eta"] = critical
     if critical > 0:
         best = found.best()
-        record |= {"best_eta": best.eta, "c": best.c}
+        record["best_eta"] = best.eta
+        record["c"] = best.c
     return record

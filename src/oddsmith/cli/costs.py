@@ -1,4 +1,4 @@
-"""Worst case and simulated cost side by side, and the words that go with them."""
+"""Worst case and simulated cost side by side, as a table and in words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,9 +20,9 @@ __all__ = [
     "Algorithm",
     "AlgorithmCost",
     "DEFAULT_GAMMA",
+    "cost_record",
     "gts",
     "play",
-    "recorded",
     "rewards",
     "rivals",
     "table",
@@ -39,7 +39,7 @@ DEFAULT_GAMMA = 0.02  # that of policy files
 
 class Algorithm(NamedTuple):
     """An algorithm: its bound as a function of n_arms, steps and prior, and the policy
-    that such a bound is for."""
+    with the settings of a bound."""
 
     name: str
     bound: Callable[..., Bound]
@@ -47,8 +47,8 @@ class Algorithm(NamedTuple):
 
 
 class AlgorithmCost(NamedTuple):
-    """A row's bound for the problem, its bound for the simulated world, and what it
-    cost there."""
+    """A row's bound for the problem, its bound for the simulated world, and its cost
+    there."""
 
     name: str
     bound: Bound
@@ -77,15 +77,12 @@ def gts(
 def usual(loss: AnyLoss, but: float | None = None) -> list[Algorithm]:
     """GTS with the default exploration, and with none; not with the exploration `but`,
     which has a row already."""
-    shares = [share for share in (DEFAULT_GAMMA, 0.0) if share != but]
-    return [
-        gts(
-            f"GTS, gamma {share:g}",
-            loss,
-            partial(theory.regret_bound, loss, gamma=share),
-        )
-        for share in shares
-    ]
+    algorithms = []
+    for share in (DEFAULT_GAMMA, 0.0):
+        if share != but:
+            bound = partial(theory.regret_bound, loss, gamma=share)
+            algorithms.append(gts(f"GTS, gamma {share:g}", loss, bound))
+    return algorithms
 
 
 def rivals(loss: AnyLoss) -> list[Algorithm]:
@@ -93,25 +90,22 @@ def rivals(loss: AnyLoss) -> list[Algorithm]:
     function = _function(loss)
 
     def squarecb(found: Bound, world: "OrdinaryWorld") -> Policy:
-        return SquareCB(
-            world.experts, sharpness=float(found.gamma or 0.0), prior=world.priors
-        )
+        sharpness = float(found.gamma or 0.0)
+        return SquareCB(world.experts, sharpness=sharpness, prior=world.priors)
 
     def feel_good(found: Bound, world: "OrdinaryWorld") -> Policy:
-        eta, optimism = float(found.eta or 0.0), float(found.gamma or 0.0)
         return GeneralizedThompsonSampling(
             world.experts,
             function,
-            eta=eta,
+            eta=float(found.eta or 0.0),
             prior=world.priors,
-            optimism=optimism,
+            optimism=float(found.gamma or 0.0),
             gamma=0.0,
         )
 
     def exp4(found: Bound, world: "OrdinaryWorld") -> Policy:
-        return EXP4(
-            world.experts, eta=max(float(found.eta or 0.0), 1e-12), prior=world.priors
-        )
+        eta = max(float(found.eta or 0.0), 1e-12)
+        return EXP4(world.experts, eta=eta, prior=world.priors)
 
     def hedged(_: Bound, world: "OrdinaryWorld") -> Policy:
         eta = theory.tight_coefficient(loss).eta
@@ -133,21 +127,17 @@ def play(
     world: "OrdinaryWorld | None",
     problem: Mapping[str, float],
 ) -> list[AlgorithmCost]:
-    """Each row's bound for the problem, and where there is a world, what its policy for
-    that world costs in it."""
-    played = [AlgorithmCost(row.name, row.bound(**problem)) for row in rows]
-    if world is None:
-        return played
-    size = {"n_arms": world.n_arms, "steps": world.steps, "prior": world.prior}
-    here = [row.bound(**size) for row in rows]
-    costs = [
-        world.cost(row.policy(bound, world))
-        for row, bound in zip(rows, here, strict=True)
-    ]
-    return [
-        old._replace(here=b, cost=c)
-        for old, b, c in zip(played, here, costs, strict=True)
-    ]
+    """Each row's bound for the problem, and with a world, the cost of its policy in
+    that world."""
+    costs = []
+    for row in rows:
+        cost = AlgorithmCost(row.name, row.bound(**problem))
+        if world is not None:
+            here = row.bound(n_arms=world.n_arms, steps=world.steps, prior=world.prior)
+            simulated = world.cost(row.policy(here, world))
+            cost = cost._replace(here=here, cost=simulated)
+        costs.append(cost)
+    return costs
 
 
 def table(
@@ -156,63 +146,58 @@ def table(
     """Bounds and costs; where the world is smaller than the problem, the bounds for its
     size too."""
     width = max(len(one.name) for one in played)
-    smaller = world is not None and world.steps < steps
+    is_smaller = world is not None and world.steps < steps
     head = f"{'':{width}}{f'at most, of {steps:,.0f}':>24}"
     if world is not None:
-        head += f"{f'at most, of {world.steps:,}':>20}" if smaller else ""
+        head += f"{f'at most, of {world.steps:,}':>20}" if is_smaller else ""
         head += f"{f'simulated, of {world.steps:,}':>24}"
     lines = [head + f"{'eta':>10}{'gamma':>10}"]
     for one in played:
         line = f"{one.name:{width}}{one.bound.bound:24,.1f}"
+        if is_smaller:
+            here = "" if one.here is None else f"{one.here.bound:,.1f}"
+            line += f"{here:>20}"
         if world is not None:
-            if smaller:
-                here = "" if one.here is None else f"{one.here.bound:,.1f}"
-                line += f"{here:>20}"
             cost = ""
             if one.cost is not None:
                 cost = f"{one.cost.mean:,.1f} ± {one.cost.error:.1f}"
             line += f"{cost:>24}"
-        eta, gamma = (
-            "" if value is None else f"{value:.4g}"
-            for value in (one.bound.eta, one.bound.gamma)
-        )
-        lines.append(f"{line}{eta:>10}{gamma:>10}")
-    return "\n".join(
-        [
-            *lines,
-            (
-                "Rows of SquareCB and Feel-Good have their sharpness and optimism in "
-                "the last column."
-            ),
-        ]
+        for value in (one.bound.eta, one.bound.gamma):
+            text = "" if value is None else f"{value:.4g}"
+            line += f"{text:>10}"
+        lines.append(line)
+    lines.append(
+        "Rows of SquareCB and Feel-Good have their sharpness and optimism in the last "
+        "column."
     )
+    return "\n".join(lines)
 
 
-def recorded(
+def cost_record(
     played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None"
 ) -> dict[str, object] | None:
     """The simulation for programs."""
     if world is None:
         return None
-    rows = [
-        {
-            "policy": one.name,
-            "bound": one.here.bound,
-            "regret": one.cost.mean,
-            "error": one.cost.error,
-        }
-        for one in played
-        if one.here is not None and one.cost is not None
-    ]
-    size = {
-        name: getattr(world, name)
-        for name in ("steps", "n_arms", "n_experts", "prior", "runs", "seed")
+    rows = []
+    for one in played:
+        if one.here is not None and one.cost is not None:
+            row = {"policy": one.name, "bound": one.here.bound}
+            rows.append(row | {"regret": one.cost.mean, "error": one.cost.error})
+    return {
+        "steps": world.steps,
+        "n_arms": world.n_arms,
+        "n_experts": world.n_experts,
+        "prior": world.prior,
+        "runs": world.runs,
+        "seed": world.seed,
+        "world": str(world),
+        "rows": rows,
     }
-    return {**size, "world": str(world), "rows": rows}
 
 
 def rewards(value: float) -> str:
-    """A number of rewards, as people say it.
+    """A number of rewards with the digits that matter.
 
     >>> rewards(17295.6), rewards(26.53)
     ('17,296', '26.5')
@@ -221,41 +206,34 @@ def rewards(value: float) -> str:
 
 
 def why(played: Sequence[AlgorithmCost], world: "OrdinaryWorld") -> str:
-    """What was simulated, why it costs less than the worst case, and why GTS is the
-    default all the same."""
+    """The simulated world, the reason why it costs less than the worst case, and why
+    GTS is the default."""
     costs = {one.name: one.cost.mean for one in played if one.cost is not None}
-    rival, default = costs.get("SquareCB"), costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
-    seen = ""
+    rival = costs.get("SquareCB")
+    default = costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
+    comparison = ""
     if rival is not None and default is not None:
-        seen = (
+        comparison = (
             f" Here SquareCB cost {rewards(rival)} and GTS with gamma "
             f"{DEFAULT_GAMMA:g} {rewards(default)}."
         )
-    return "\n\n".join(
-        [
-            f"Simulated: {world}.",
-            (
-                "Why the two differ. A bound holds in every world where one expert is "
-                "right, also in one where the experts that lead agree on an arm that "
-                "is not the best: only exploring shows it, so gamma has to be paid "
-                "for, and GTS can lose of the order of T^(2/3). In the simulated world "
-                "experts disagree everywhere, every reward tells some of them apart, "
-                "the weights settle soon, and what is lost after that is what gamma "
-                "gives away."
-            ),
-            (
-                "Why GTS is the default though SquareCB's bound is smaller. Bounds "
-                "rank algorithms by their worst world, and for that one SquareCB and "
-                f"Feel-Good are the better insurance: sqrt(T).{seen} They explore for "
-                "that worst world in any world, and for a horizon that has to be "
-                "known. GTS with a small gamma needs no horizon, its weights do not "
-                "depend on the order or the delay of rewards, they say which expert "
-                "to trust, and gamma keeps odds above 0, so that its log can be "
-                "evaluated. Where the right expert may have a tiny prior, or the best "
-                "arm be one that no leading expert proposes, take squarecb(...) or a "
-                "larger gamma."
-            ),
-        ]
+    return (
+        f"Simulated: {world}.\n\n"
+        "Why the two differ. A bound holds in every world where one expert is right, "
+        "also in one where the experts that lead agree on an arm that is not the best: "
+        "only exploring shows it, so gamma has to be paid for, and GTS can lose of the "
+        "order of T^(2/3). In the simulated world experts disagree everywhere, every "
+        "reward tells some of them apart, the weights settle soon, and what is lost "
+        "after that is what gamma gives away.\n\n"
+        "Why GTS is the default though SquareCB's bound is smaller. Bounds rank "
+        "algorithms by their worst world, and for that one SquareCB and Feel-Good are "
+        f"the better insurance: sqrt(T).{comparison} They explore for that worst world "
+        "in any world, and for a horizon that has to be known. GTS with a small gamma "
+        "needs no horizon, its weights do not depend on the order or the delay of "
+        "rewards, they say which expert to trust, and gamma keeps odds above 0, so "
+        "that its log can be evaluated. Where the right expert may have a tiny prior, "
+        "or the best arm be one that no leading expert proposes, take squarecb(...) or "
+        "a larger gamma."
     )
 
 

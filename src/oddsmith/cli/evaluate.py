@@ -1,15 +1,14 @@
-"""`oddsmith evaluate`: what policies that did not decide would have been worth, from a
-log."""
+"""`oddsmith evaluate`: off-policy evaluation from a log."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command, add_json
 from oddsmith.cli.scorecard import (
     SCORE_COLUMNS,
     add_scoring,
@@ -17,7 +16,7 @@ from oddsmith.cli.scorecard import (
     score,
 )
 from oddsmith.cli.units import add_units, learnt_units, units_of
-from oddsmith.cli.words import Refused, add_reading, as_json, checked_seed, reader
+from oddsmith.cli.words import Refusal, add_reading, as_json, checked_seed, reader
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array
@@ -34,34 +33,34 @@ __all__ = ["add_commands", "states_of"]
 def states_of(
     asked: argparse.Namespace, files: Mapping[str, PolicyFile]
 ) -> dict[str, State]:
-    """The states by the names of their policy files; a state without a name is that of
-    the only file."""
+    """Return the states by the names of their policy files; a state without a name is
+    that of the only file."""
     states: dict[str, State] = {}
     for text in asked.state:
-        name, path = _named(text, files)
+        name, path = _policy_and_state(text, files)
         if name in states:
             raise InvalidInput(
                 f"state must be one for each policy file; got two for {name}"
             )
-        states[name], meta = saving.read(Path(path), files[name].policy)
+        states[name], meta = saving.read_state(Path(path), files[name].policy)
         saving.check_units(meta, learnt_units(asked, files[name]), path, name)
     return states
 
 
-def _named(text: str, files: Mapping[str, PolicyFile]) -> tuple[str, str]:
+def _policy_and_state(text: str, files: Mapping[str, PolicyFile]) -> tuple[str, str]:
     """The policy file that a state is for, and the state's own file."""
     for name in files:
         if text.startswith(f"{name}="):
             return name, text.removeprefix(f"{name}=")
-    if len(files) != 1:
-        several = (
-            f", or say whose it is: --state {next(iter(files))}={text}" if files else ""
-        )
-        raise InvalidInput(
-            f"state must go with exactly one policy file as target; got {len(files)} "
-            f"of them{several}"
-        )
-    return next(iter(files)), text
+    if len(files) == 1:
+        return next(iter(files)), text
+    several = ""
+    if files:
+        several = f": name it, as in --state {next(iter(files))}={text}"
+    raise InvalidInput(
+        f"state must go with exactly one policy file as target; got {len(files)} "
+        f"of them{several}"
+    )
 
 
 if TYPE_CHECKING:
@@ -72,29 +71,31 @@ if TYPE_CHECKING:
 
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = (
-    "beta (default), normal, bootstrap, bernstein, anytime (a value that may drift) or "
-    "anytime_constant (a value that does not move)"
+    "kind of intervals: beta (default), normal, bootstrap, bernstein, anytime (a value "
+    "that may drift) or anytime_constant (a value that does not move)"
 )
 _LOGS = (
     "the log: Parquet, CSV, JSON lines, dsjson or Open Bandit; several files, or "
     "folders of them, are one log"
 )
 _TARGETS = (
-    "a policy file, uniform, first (the arm that the caller offered first), arm:NAME, "
-    "or policy (the policy beside a holdout, by the log); repeatable"
+    "policy to evaluate: a policy file, uniform, first (the arm that the caller "
+    "offered first), arm:NAME, or policy (the policy beside a holdout, by the log); "
+    "may be repeated"
 )
 _DRAWN = (
     "leave out rows in which one arm had all odds though others were eligible "
     "(incumbents, fallbacks)"
 )
-_SLOT = "use only this slot of slates, from 1 on; 0: only decisions that stand alone"
+_SLOT = "use only this slot of slates, from 1 on; 0: only single decisions"
 _FLOOR = (
-    "the least odds of the logger; bernstein and anytime may need it, and all "
-    "intervals are narrower where the log has the odds of drawn arms alone"
+    "least propensity of the logging policy (default: unknown); bernstein and anytime "
+    "may need it; intervals become narrower if the log has only the propensities of "
+    "drawn arms"
 )
 _STATE = (
-    "a policy's state, from `oddsmith fit` or Agent.save; of several policy files, "
-    "auto.toml=state.npz"
+    "state of a policy, from `oddsmith fit` or Agent.save (default: no rewards); with "
+    "several policy files, auto.toml=state.npz"
 )
 _WORDS = ("uniform", "first", "policy")
 _ODDS = ("propensity", "propensities", "eligible", "slate", "slot", "decision_id")
@@ -107,120 +108,130 @@ _STATE_NOTE = (
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    one = commands.add_parser(
-        "evaluate", help="what other policies would have been worth, from a log"
+    parser = add_command(
+        commands,
+        "evaluate",
+        "estimate from a log what other policies would have earned",
+        "oddsmith evaluate log.parquet --target uniform --target news.toml",
     )
-    one.add_argument("logs", nargs="+", metavar="LOG", help=_LOGS)
-    one.add_argument("--target", action="append", required=True, help=_TARGETS)
-    one.add_argument(
+    parser.add_argument("logs", nargs="+", metavar="LOG", help=_LOGS)
+    parser.add_argument("--target", action="append", required=True, help=_TARGETS)
+    parser.add_argument(
+        "--state", action="append", default=[], metavar="[POLICY=]FILE", help=_STATE
+    )
+    rows = parser.add_argument_group("rows")
+    rows.add_argument(
         "--where-offered",
         action="store_true",
         help="use only rows that offered the arms of arm:NAME",
     )
-    one.add_argument("--where-drawn", action="store_true", help=_DRAWN)
-    one.add_argument("--slot", type=int, metavar="N", help=_SLOT)
-    one.add_argument(
+    rows.add_argument("--where-drawn", action="store_true", help=_DRAWN)
+    rows.add_argument("--slot", type=int, metavar="N", help=_SLOT)
+    rows.add_argument(
         "--whole-slates",
         action="store_true",
-        help="also the value where a target fills whole slates",
+        help="estimate also the value of targets that fill whole slates",
     )
-    one.add_argument(
-        "--state", action="append", default=[], metavar="[POLICY=]FILE", help=_STATE
-    )
-    one.add_argument(
+    method = parser.add_argument_group("estimators and intervals")
+    method.add_argument(
         "--baseline",
         default="logged",
-        help="the target to compare with (default: logged, the logger)",
+        help="target to compare with (default: logged, the logging policy)",
     )
-    one.add_argument(
+    method.add_argument(
         "--model",
         default="auto",
-        help="reward model: linear, trees, none (default: linear if possible)",
+        help="reward model: auto, linear, trees, none (default auto: linear if "
+        "possible)",
     )
-    one.add_argument("--interval", default="beta", help=_INTERVALS)
-    one.add_argument(
+    method.add_argument("--interval", default="beta", help=_INTERVALS)
+    method.add_argument(
         "--level",
         type=float,
         default=0.95,
         help="confidence level of the intervals (default 0.95)",
     )
-    one.add_argument(
-        "--floor",
-        type=float,
-        help=_FLOOR,
-    )
-    one.add_argument(
+    method.add_argument("--floor", type=float, help=_FLOOR)
+    method.add_argument(
         "--overrule",
         nargs="+",
         action="extend",
         default=[],
         metavar="RULE",
-        help="rules to overrule",
+        help="answer although these rules refuse; a refusal names its rule",
     )
-    one.add_argument(
-        "--seed", type=int, default=0, help="of folds and bootstrap (default 0)"
+    method.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of cross-fitting and bootstrap (default 0)",
     )
-    one.add_argument(
+    add_scoring(parser)
+    add_reading(parser)
+    add_units(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for a report with figures"
     )
-    add_scoring(one)
-    add_reading(one)
-    add_units(one)
-    one.add_argument("--json", action="store_true", help="print JSON for programs")
-    one.set_defaults(run=_evaluate)
+    add_json(output)
+    parser.set_defaults(run=_evaluate)
 
 
-def _evaluate(asked: argparse.Namespace) -> str | Refused:
+def _evaluate(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.evaluation import report
     from oddsmith.evaluation.assessment import assess, in_units
     from oddsmith.files.reports.style import check_drawing
 
-    if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
-        raise InvalidInput(
-            f"out must be a folder; got {str(asked.out)!r}, which is a file"
-        )
     if asked.out is not None:
+        if asked.out.exists() and not asked.out.is_dir():
+            raise InvalidInput(
+                f"out must be a folder; got {str(asked.out)!r}, which is a file"
+            )
+        if asks_for_scorecard(asked):
+            raise InvalidInput("out must not be given with --control or --metrics")
         check_drawing()  # before the work, not after it
     checked_seed(asked.seed)
-    if asks_for_scorecard(asked) and asked.out is not None:
-        raise InvalidInput("out must not be given with --control or --metrics")
-    question = _read(asked)
+    question = _question(asked)
     if asks_for_scorecard(asked):
         log = question.log
         return score(asked, log, question.targets, question.scale, question.notes)
-    settings = {
-        name: getattr(asked, name)
-        for name in ("baseline", "level", "interval", "floor", "seed", "overrule")
-    }
-    settings["whole"] = asked.whole_slates
     predictions = _predictions(asked, question)
-    # what is left to do reads no contexts, which may be most of the memory
+    # nothing below reads contexts, which may be most of the memory
     log = question.log.without("context", "features")
     question = question._replace(log=log)
-    found = assess(log, question.targets, predictions=predictions, **settings)
-    assessment = in_units(found, question.scale)
-    if asked.out is not None:
-        report.write_report(
-            assessment,
-            asked.out / "index.html",
-            f"Evaluation of {_title(asked.logs)}",
-            question.notes,
-        )
-    text = (
-        as_json(_record(assessment, question.notes))
-        if asked.json
-        else _told(assessment, asked, question.notes)
+    found = assess(
+        log,
+        question.targets,
+        predictions=predictions,
+        whole=asked.whole_slates,
+        baseline=asked.baseline,
+        level=asked.level,
+        interval=asked.interval,
+        floor=asked.floor,
+        seed=asked.seed,
+        overrule=asked.overrule,
     )
-    return text if assessment.has_answers else Refused(text)
+    assessment = in_units(found, question.scale)
+    notes = question.notes
+    if asked.out is not None:
+        title = f"Evaluation of {_title(asked.logs)}"
+        report.write_report(assessment, asked.out / "index.html", title, notes)
+    if asked.json:
+        text = as_json(_record(assessment, notes))
+    else:
+        text = _format_answer(assessment, asked, notes)
+    return text if assessment.has_answers else Refusal(text)
 
 
 def _title(logs: list[str]) -> str:
-    """The name of the first log, and how many others there are."""
-    name = Path(logs[0]).name
-    return name if len(logs) == 1 else f"{name} and {len(logs) - 1} more"
+    """The name of the first log, and the number of others."""
+    more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
+    return Path(logs[0]).name + more
 
 
-def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> str:
+def _format_answer(
+    found: "Assessment", asked: argparse.Namespace, notes: list[str]
+) -> str:
     """For people: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
     from oddsmith.evaluation.notes import log_notes, slots_table
@@ -228,17 +239,22 @@ def _told(found: "Assessment", asked: argparse.Namespace, notes: list[str]) -> s
 
     answer = verdict(found)
     parts = ["\n".join([*answer.sentences, *log_notes(found), *notes]), answer.picture]
-    parts += [str(report.differences_table(found))] if found.differences else []
-    parts += [str(slots_table(found))] if found.slots else []
-    parts += [str(report.answers_table(found)), str(report.diagnostics_table(found))]
-    parts += ["\n".join(report.summary(found)), "\n".join(report.refusals(found))]
-    parts += [f"report: {asked.out / 'index.html'}"] if asked.out else []
+    if found.differences:
+        parts.append(str(report.differences_table(found)))
+    if found.slots:
+        parts.append(str(slots_table(found)))
+    parts.append(str(report.answers_table(found)))
+    parts.append(str(report.diagnostics_table(found)))
+    parts.append("\n".join(report.summary(found)))
+    parts.append("\n".join(report.refusals(found)))
+    if asked.out:
+        parts.append(f"report: {asked.out / 'index.html'}")
     return "\n\n".join(part for part in parts if part)
 
 
 class _Question(NamedTuple):
-    """A log, the odds of the targets by name, the schemas of a policy file, what to say
-    of states and rows, and the units of rewards.
+    """A log, the odds of the targets by name, the schemas of a policy file, notes about
+    states and rows, and the units of rewards.
     """
 
     log: Log
@@ -249,36 +265,28 @@ class _Question(NamedTuple):
     scale: RewardScale
 
 
-def _read(asked: argparse.Namespace) -> _Question:
+def _question(asked: argparse.Namespace) -> _Question:
     """The log and the targets' odds; policy files come first, as they name the arms."""
     if len(set(asked.target)) < len(asked.target):
         raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
-    files = {
-        name: _file(name)
-        for name in asked.target
-        if name not in _WORDS and not name.startswith("arm:")
-    }
-    arm_lists = {file.arms for file in files.values() if file.arms is not None}
-    if len(arm_lists) > 1:
-        raise InvalidInput(
-            "policy files must be about the same arms; got "
-            f"{' and '.join(map(str, arm_lists))}"
-        )
+    files = {}
+    for name in asked.target:
+        if name not in _WORDS and not name.startswith("arm:"):
+            files[name] = _file(name)
+    arms = _common_arms(files.values())
     states = states_of(asked, files)
-    arms = next(iter(arm_lists), None)
-    called = any(file.arms is None for file in files.values())
-    reading = reader(asked, arms, offers=called)
+    has_offers = any(file.arms is None for file in files.values())
     columns = [*_ODDS]
     if asks_for_scorecard(asked) or "policy" in asked.target:
         columns += SCORE_COLUMNS
     if asked.model != "none" or files or asked.metrics is not None:
         columns += ["context", "features"]
-    reading = replace(reading, only=tuple(columns))
+    reading = replace(reader(asked, arms, offers=has_offers), only=tuple(columns))
     sources = [str(source) for source in reading.sources(asked.logs)]
     units = units_of(asked, files.values(), reading, sources)
-    # ids are for the reader, which refuses those that come again
+    # only the reader needs ids, to refuse rows that occur twice
     whole = units.reader.read_log(sources).without("decision_id")
-    log, restricted = _restricted(asked, _of_slot(asked.slot, whole))
+    log, row_notes = _select_rows(asked, _slot_rows(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(
             f"{_title(asked.logs)} must be about the policy's {len(arms)} arms; it has "
@@ -288,84 +296,91 @@ def _read(asked: argparse.Namespace) -> _Question:
         name: _odds(name, log, files.get(name), states.get(name))
         for name in asked.target
     }
-    taught = [name for name, state in states.items() if state.learnt]
-    notes = [_STATE_NOTE] if taught else []
+    notes = [units.note, units.doubt(whole), *row_notes]
+    with_rewards = [name for name, state in states.items() if state.learnt]
+    if with_rewards:
+        notes.append(_STATE_NOTE)
     for name, file in files.items():
-        notes += [
-            note
-            for note in [_untaught(file, targets[name], log)]
-            if note and name not in taught
-        ]
-    schemas = next(
-        ((file.schema, file.arm_schema) for file in files.values()), (None, None)
-    )
-    said = [note for note in (units.note, units.doubt(whole)) if note]
-    return _Question(log, targets, *schemas, [*said, *restricted, *notes], units.scale)
+        if name not in with_rewards:
+            notes.append(_prior_note(file, targets[name], log))
+    notes = [note for note in notes if note]
+    first = next(iter(files.values()), None)
+    schema = None if first is None else first.schema
+    arm_schema = None if first is None else first.arm_schema
+    return _Question(log, targets, schema, arm_schema, notes, units.scale)
 
 
-def _of_slot(slot: int | None, log: Log) -> Log:
-    """The log, or the rows of one of its slots; 0 are decisions that stand alone."""
+def _common_arms(files: Iterable[PolicyFile]) -> Sequence[str] | None:
+    """The arms of policy files, which must be the same in all."""
+    arm_lists = {file.arms for file in files if file.arms is not None}
+    if len(arm_lists) > 1:
+        raise InvalidInput(
+            "policy files must be about the same arms; got "
+            f"{' and '.join(map(str, arm_lists))}"
+        )
+    return next(iter(arm_lists), None)
+
+
+def _slot_rows(slot: int | None, log: Log) -> Log:
+    """The log, or the rows of one of its slots; 0 selects single decisions."""
     if slot is None:
         return log
-    there = [] if log.slot is None else np.unique(log.slot).tolist()
-    if log.slot is None or slot not in there:
-        known = (
-            ", ".join(str(one) if one else "0 (alone)" for one in there)
-            or "which has none"
-        )
+    if log.slot is None:
+        raise InvalidInput(f"slot must be one of the log's, which has none; got {slot}")
+    slots = np.unique(log.slot).tolist()
+    if slot not in slots:
+        known = ", ".join(str(one) if one else "0 (alone)" for one in slots)
         raise InvalidInput(f"slot must be one of the log's, {known}; got {slot}")
     return log[np.flatnonzero(log.slot == slot)]
 
 
-def _restricted(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
-    """The rows that are asked for, and sentences that say which they are."""
+def _select_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
+    """The rows of --where-offered and --where-drawn, with notes about them."""
     from oddsmith.evaluation import where_drawn
 
-    log, notes = _offering(asked, log)
+    log, notes = _offered_rows(asked, log)
     if not asked.where_drawn:
         return log, notes
-    kept = where_drawn(log)
-    if not len(kept):
+    rows = where_drawn(log)
+    if not len(rows):
         raise InvalidInput(
             f"where-drawn must leave some rows; in all {len(log):,} one arm had all "
             "odds"
         )
-    which = "without those in which one arm had all odds though others were eligible"
-    return kept, [
-        *notes,
-        f"All of this is about {len(kept):,} of {len(log):,} rows, {which}.",
-    ]
+    note = (
+        f"All of this is about {len(rows):,} of {len(log):,} rows, without those in "
+        "which one arm had all odds though others were eligible."
+    )
+    return rows, [*notes, note]
 
 
-def _offering(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
-    """The log, or with --where-offered its rows that offered the arms of arm:NAME, and
-    a sentence that says so."""
+def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
+    """The log; with --where-offered the rows that offered the arms of arm:NAME, and a
+    note."""
     from oddsmith.evaluation import where_offered
 
-    names = [
-        name.removeprefix("arm:") for name in asked.target if name.startswith("arm:")
-    ]
     if not asked.where_offered:
         return log, []
+    targets = [target for target in asked.target if target.startswith("arm:")]
+    names = [target.removeprefix("arm:") for target in targets]
     if not names:
         raise InvalidInput("where-offered must go with a target arm:NAME; got none")
-    kept = log
+    rows = log
     for name in names:
-        kept = where_offered(kept, name)
-    if not len(kept):
+        rows = where_offered(rows, name)
+    arms = " and ".join(names)
+    if not len(rows):
         raise InvalidInput(
-            f"where-offered must leave some rows; none of {len(log):,} offered "
-            f"{' and '.join(names)}"
+            f"where-offered must leave some rows; none of {len(log):,} offered {arms}"
         )
-    return kept, [
-        f"All of this is about the {len(kept):,} of {len(log):,} rows that offered "
-        f"{' and '.join(names)}."
-    ]
+    note = f"All of this is about the {len(rows):,} of {len(log):,} rows that offered"
+    return rows, [f"{note} {arms}."]
 
 
 def _file(name: str) -> PolicyFile:
-    """The policy file of a target; a word that is no file may be a misspelt one."""
-    if not Path(name).exists() and (meant := hint(name, _WORDS)):
+    """The policy file of a target; a name without a file may be a misspelt word."""
+    meant = hint(name, _WORDS)
+    if meant and not Path(name).exists():
         raise InvalidInput(
             "target must be a policy file, uniform, first, policy or arm:NAME; got "
             f"{name!r}{meant}"
@@ -373,16 +388,17 @@ def _file(name: str) -> PolicyFile:
     return read_policy(name)
 
 
-def _untaught(file: PolicyFile, odds: Array, log: Log) -> str:
-    """What the odds of a policy without a reward are worth, and how to get one; "" for
-    one that cannot learn."""
+def _prior_note(file: PolicyFile, odds: Array, log: Log) -> str:
+    """A note about a policy without rewards, and how to fit it; "" for a policy that
+    cannot learn."""
     from oddsmith.evaluation import uniform_target
 
     bank = file.policy.bank
     if bank is not None and len(bank.names) == 1 and not bank.learns:
         return ""
-    uniform = np.allclose(odds, uniform_target(log), rtol=0, atol=1e-9)
-    worth = "uniform play" if uniform else "its prior, before any reward"
+    worth = "its prior, before any reward"
+    if np.allclose(odds, uniform_target(log), rtol=0, atol=1e-9):
+        worth = "uniform play"
     return (
         f"{file.path} has learnt nothing: this is the value of {worth}. To evaluate it "
         f"after learning, `oddsmith fit EARLIER_LOG --policy {file.path} --out "
@@ -413,16 +429,17 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
 
 
 def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None:
-    """A cross-fitted reward model's, where one is wanted and scikit-learn is there."""
+    """Predictions of a cross-fitted reward model; None for --model none, or auto
+    without data or scikit-learn."""
     check_choice("model", asked.model, _MODELS)
     if asked.model == "none":
         return None
     log = question.log
-    few = (~np.isnan(log.reward)).sum() < 10  # 2 for each fold
-    if asked.model == "auto" and (
-        few or (log.offered is not None and log.known_features == "drawn")
-    ):
-        return None
+    if asked.model == "auto":
+        n_rewards = (~np.isnan(log.reward)).sum()
+        lacks_features = log.offered is not None and log.known_features == "drawn"
+        if n_rewards < 10 or lacks_features:  # 2 for each fold
+            return None
     from oddsmith.evaluation.reward_models import by_offers, cross_fit
 
     try:
@@ -433,15 +450,13 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
         raise MissingExtra(
             f"reward models need the extra oddsmith[models]; {error}"
         ) from error
-    per_arm = asked.model != "trees" and not by_offers(log)
-    schema, arm_schema = question.schema, question.arm_schema
     return cross_fit(
         log,
         model,
         seed=asked.seed,
-        per_arm=per_arm,
-        schema=schema,
-        arm_schema=arm_schema,
+        per_arm=asked.model != "trees" and not by_offers(log),
+        schema=question.schema,
+        arm_schema=question.arm_schema,
     )
 
 
@@ -451,10 +466,11 @@ def _model(*, trees: bool) -> "Regressor":
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    grown = HistGradientBoostingRegressor(
-        max_iter=50, max_leaf_nodes=15, random_state=0
-    )
-    model: Regressor = grown if trees else make_pipeline(StandardScaler(), Ridge(1.0))
+    model: Regressor = make_pipeline(StandardScaler(), Ridge(1.0))
+    if trees:
+        model = HistGradientBoostingRegressor(
+            max_iter=50, max_leaf_nodes=15, random_state=0
+        )
     return model
 
 
@@ -464,6 +480,9 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
     from oddsmith.evaluation.verdict import verdict
 
     sentences = verdict(found)
+    served: object = {"refused": found.served}
+    if not isinstance(found.served, str):
+        served = found.served._asdict()
     record: dict[str, object] = {
         "verdict": list(sentences.sentences),
         "estimator": sentences.estimator,
@@ -473,22 +492,13 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
         "reward": {"low": found.scale.low, "high": found.scale.high},
         **_numbers(found),
         "baseline": found.baseline,
-        "served": {"refused": found.served}
-        if isinstance(found.served, str)
-        else found.served._asdict(),
+        "served": served,
     }
     if found.slots:
-        refused = {
-            slot: {"refused": ["log"], "why": one}
-            for slot, one in found.slots.items()
-            if isinstance(one, str)
-        }
-        slots = {
-            slot: _numbers(one)
-            for slot, one in found.slots.items()
-            if not isinstance(one, str)
-        }
-        record["slots"] = {str(slot): (slots | refused)[slot] for slot in found.slots}
+        slots: dict[str, object] = {}
+        for slot, one in found.slots.items():
+            slots[str(slot)] = _refusal(one) if isinstance(one, str) else _numbers(one)
+        record["slots"] = slots
     if found.whole:
         record["whole_slates"] = {
             name: _answer(one, known=False) for name, one in found.whole.items()
@@ -501,27 +511,32 @@ def _numbers(found: "Assessment") -> dict[str, object]:
     from oddsmith.evaluation.notes import support_known
 
     known = support_known(found)
+    diagnostics = {}
+    for name, one in found.diagnostics.items():
+        diagnostics[name] = _diagnostics(one, known=known)
     return {
         "logged": _answer(found.logged, known=True),
         "targets": _answers(found.answers, known=known),
-        "diagnostics": {
-            name: _diagnostics(one, known=known)
-            for name, one in found.diagnostics.items()
-        },
+        "diagnostics": diagnostics,
         "differences": _answers(found.differences, known=known),
     }
 
 
 def _answer(one: "Answer", *, known: bool) -> dict[str, object]:
     if isinstance(one, str):
-        return {"refused": ["log"], "why": one}
-    beside = _diagnostics(one.diagnostics, known=known)
-    return {**one._asdict(), "diagnostics": beside}
+        return _refusal(one)
+    record = one._asdict()
+    record["diagnostics"] = _diagnostics(one.diagnostics, known=known)
+    return record
+
+
+def _refusal(why: str) -> dict[str, object]:
+    return {"refused": ["log"], "why": why}
 
 
 def _diagnostics(one: "Diagnostics", *, known: bool) -> dict[str, object]:
-    """The diagnostics; `missing` is null where the log does not say which arms the
-    logger could draw."""
+    """The diagnostics; `missing` is null if the log does not state the arms that the
+    logging policy could draw."""
     record = one._asdict()
     if not known and one.missing == 0:
         record["missing"] = None

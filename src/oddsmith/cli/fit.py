@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command, add_json
 from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import (
     add_reading,
@@ -36,8 +36,11 @@ _LONG_S = 20.0  # after which it is worth a sentence that numba is not there
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    fit = commands.add_parser(
-        "fit", help="learn from logs of any size, on one machine or many"
+    fit = add_command(
+        commands,
+        "fit",
+        "fit a policy to logs of any size, on one machine or many",
+        "oddsmith fit log.parquet --policy news.toml --out state.npz",
     )
     fit.add_argument(
         "logs",
@@ -46,17 +49,19 @@ def add_commands(commands: Commands) -> None:
         help="files, or folders of files, in the order of time",
     )
     fit.add_argument(
-        "--policy", type=Path, required=True, metavar="FILE", help="the policy file"
+        "--policy", type=Path, required=True, metavar="FILE", help="policy file"
     )
     fit.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="FILE",
-        help="the state, an .npz that Agent.load reads",
+        help="file of the state, an .npz for Agent.load, evaluate and serve",
     )
     fit.add_argument(
-        "--engine", default="serial", help="serial (default), local, dask, ray or spark"
+        "--engine",
+        default="serial",
+        help="where to run: serial (default), local, dask, ray or spark",
     )
     fit.add_argument(
         "--workers", type=int, help="number of processes (default: all cores)"
@@ -64,11 +69,11 @@ def add_commands(commands: Commands) -> None:
     fit.add_argument(
         "--seed",
         type=int,
-        help="of the agent's draws (default: the policy file's, else 0)",
+        help="seed of the agent's draws (default: that of the policy file, else 0)",
     )
     add_reading(fit)
     add_units(fit)
-    fit.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_json(fit)
     fit.set_defaults(run=_fit)
 
 
@@ -76,56 +81,60 @@ def _fit(asked: argparse.Namespace) -> str:
     from oddsmith.logs.fit import fit_log
 
     file = read_policy(asked.policy)
-    arms = None if file.arms is None else list(file.arms)
+    policy = file.policy
     scale = learnt_units(asked, file)
     meta: dict[str, Json] = {
         "seed": checked_seed(asked.seed, file.seed, 0),
-        "arms": arms,
+        "arms": None if file.arms is None else list(file.arms),
+        "reward": [scale.low, scale.high],
     }
-    meta["reward"] = [scale.low, scale.high]
     check_file_place(asked.out)
-    # refuses now what could not be saved after the work
-    saving.pack(file.policy, file.policy.init(), meta)
+    # refuse a state that cannot be saved before the work
+    saving.pack(policy, policy.init(), meta)
     reading = reader(asked, file.arms, offers=file.arms is None)
     logs = [str(source) for source in reading.sources(asked.logs)]
     units = units_of(asked, [file], reading, logs)
-    how, many, reading = asked.engine, asked.workers, units.reader
+    reading = units.reader
     start = time.monotonic()
     with asking(str(asked.policy)):
-        fitted = fit_log(file.policy, logs, engine=how, workers=many, reader=reading)
-    if not fitted.learnt:
-        got = f"none in {fitted.waiting} rows"
-        raise InvalidInput(
-            f"log must have rewards to learn from; got {got}: nothing was written"
+        fit = fit_log(
+            policy, logs, engine=asked.engine, workers=asked.workers, reader=reading
         )
-    meta["steps"] = fitted.learnt + fitted.waiting
-    disk.write(asked.out, saving.pack(file.policy, fitted.state, meta))
+    if not fit.learnt:
+        raise InvalidInput(
+            "log must have rewards to learn from; got none in "
+            f"{fit.waiting} rows: nothing was written"
+        )
+    meta["steps"] = fit.learnt + fit.waiting
+    disk.write(asked.out, saving.pack(policy, fit.state, meta))
     posterior = _posterior(asked.out, file)
+    verdict = _verdict(posterior, fit.learnt)
     if asked.json:
-        facts = {
-            name: getattr(fitted, name)
-            for name in ("learnt", "waiting", "kinds", "floor", "promises")
-        }
         return as_json(
             {
-                "verdict": _verdict(posterior, fitted.learnt),
-                **facts,
-                "comparison": _facts(fitted.comparison),
+                "verdict": verdict,
+                "learnt": fit.learnt,
+                "waiting": fit.waiting,
+                "kinds": fit.kinds,
+                "floor": fit.floor,
+                "promises": fit.promises,
+                "comparison": _facts(fit.comparison),
                 "posterior": posterior,
             }
         )
-    lines = [_verdict(posterior, fitted.learnt), *_leaders(posterior), "", str(fitted)]
+    lines = [verdict, *_leaders(posterior), "", str(fit)]
     if reading.scale is not None:
         lines.append(
             f"Rewards from {units.scale.low:g} to {units.scale.high:g} were read as 0 "
             "to 1."
         )
-    if (took := time.monotonic() - start) > _LONG_S and kernels.compiled() is None:
+    seconds = time.monotonic() - start
+    if seconds > _LONG_S and kernels.compiled() is None:
         lines.append(
-            f"It took {took:.0f} s without numba; learners take a fraction of that "
+            f"It took {seconds:.0f} s without numba; learners take a fraction of that "
             "with the extra oddsmith[fast]."
         )
-    if file.policy.unversioned:
+    if policy.unversioned:
         lines.append(
             "Models have no version: a load will accept any models of these names."
         )
@@ -153,11 +162,13 @@ def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
     if posterior is None:
         return f"The policy has learnt from {rewards}."
     (first, weight), *others = posterior.items()
-    then = f"; {others[0][0]} comes next with {_share(others[0][1])}" if others else ""
-    return (
-        f"After {rewards} {first} has {_share(weight)} of the weight of "
-        f"{count_of(len(posterior), 'expert')}{then}."
-    )
+    then = ""
+    if others:
+        second, second_weight = others[0]
+        then = f"; {second} comes next with {_share(second_weight)}"
+    experts = count_of(len(posterior), "expert")
+    share = f"{first} has {_share(weight)} of the weight of {experts}"
+    return f"After {rewards} {share}{then}."
 
 
 def _facts(comparison: "Comparison | None") -> dict[str, Any] | None:
@@ -169,10 +180,12 @@ def _facts(comparison: "Comparison | None") -> dict[str, Any] | None:
 
 
 def _share(weight: float) -> str:
-    """A weight in percent; what is not quite all or nothing is not written so."""
+    """A weight in percent; only 0 and 1 are written as none and all."""
     if 0.999 < weight < 1:
         return "more than 99.9 %"
-    return "less than 0.1 %" if 0 < weight < 0.001 else f"{100 * weight:.1f} %"
+    if 0 < weight < 0.001:
+        return "less than 0.1 %"
+    return f"{100 * weight:.1f} %"
 
 
 def _leaders(posterior: dict[str, float] | None) -> list[str]:
@@ -180,12 +193,9 @@ def _leaders(posterior: dict[str, float] | None) -> list[str]:
         return []
     from oddsmith.files.reports.page import Table
 
-    rows = tuple(
-        (name, f"{weight:.4g}") for name, weight in list(posterior.items())[:_LEADERS]
-    )
-    more = len(posterior) - len(rows)
-    return [
-        "",
-        str(Table(("expert", "posterior"), rows)),
-        *([f"and {more:,} more"] if more else []),
-    ]
+    leaders = list(posterior.items())[:_LEADERS]
+    rows = tuple((name, f"{weight:.4g}") for name, weight in leaders)
+    lines = ["", str(Table(("expert", "posterior"), rows))]
+    if len(posterior) > len(rows):
+        lines.append(f"and {len(posterior) - len(rows):,} more")
+    return lines

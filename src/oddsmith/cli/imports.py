@@ -6,8 +6,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oddsmith.cli.parser import Commands
-from oddsmith.cli.words import Refused, as_json, check_file_place
+from oddsmith.cli.parser import Commands, add_command, add_json
+from oddsmith.cli.words import Refusal, as_json, check_file_place
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.errors import InvalidInput, import_extra
 from oddsmith.core.names import count_of
@@ -27,34 +27,48 @@ _PARQUET = (".parquet", ".pq")
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
     every = commands.add_parser(
-        "import", help="the history of another service, as a log or in a store"
+        "import", help="import the history of another service, as a log or into a store"
     )
     services = every.add_subparsers(title="services", required=True, metavar="SERVICE")
-    one = services.add_parser(
-        "personalizer", help="the logs of Azure AI Personalizer: dsjson"
+    parser = add_command(
+        services,
+        "personalizer",
+        "import the logs of Azure AI Personalizer (dsjson)",
+        "oddsmith import personalizer logs/*.json --to log.parquet",
     )
-    one.add_argument(
-        "logs", nargs="+", metavar="LOG", help="the logs, in the order of time"
+    parser.add_argument(
+        "logs", nargs="+", metavar="LOG", help="logs in the order of time"
     )
-    one.add_argument(
+    parser.add_argument(
         "--to",
         required=True,
         metavar="PLACE",
         help="a log, .parquet, or the store of the policy file",
     )
-    file = "the policy file; a store needs it, and one that does not exist is made"
-    one.add_argument("--policy", type=Path, metavar="FILE", help=file)
-    units = "the units of rewards (default: those of the policy file, else -1 1)"
-    one.add_argument(
-        "--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="policy file, required for a store; created if it does not exist",
     )
-    named = "where to write, as JSON lines, each line that was not read, and why"
-    one.add_argument("--report", type=Path, metavar="FILE", help=named)
-    one.add_argument("--json", action="store_true", help="print JSON for programs")
-    one.set_defaults(run=_personalizer)
+    parser.add_argument(
+        "--reward",
+        nargs=2,
+        type=float,
+        metavar=("LOW", "HIGH"),
+        help="units of rewards (default: those of the policy file, else -1 1)",
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write each unread line with the reason to this file, as JSON lines",
+    )
+    add_json(parser)
+    parser.set_defaults(run=_personalizer)
 
 
-def _personalizer(asked: argparse.Namespace) -> str | Refused:
+def _personalizer(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.server.compat.personalizer.log import (
         RewardsOutside,
         check_rewards,
@@ -85,29 +99,32 @@ def _personalizer(asked: argparse.Namespace) -> str | Refused:
             to_parquet(found, Path(asked.to), report)
         else:
             _to_store(found, asked, report)
-    text = (
-        as_json(report.record()) if asked.json else first + _told(report, asked, scale)
-    )
-    return text if report.read else Refused(text)
+    if asked.json:
+        text = as_json(report.record())
+    else:
+        text = first + _format_report(report, asked, scale)
+    return text if report.read else Refusal(text)
 
 
 def _store(asked: argparse.Namespace) -> str:
-    """The store of the policy file, which must be the one that was meant."""
+    """The store of the policy file, which --to must name."""
     from oddsmith.server.store.address import public_address
 
+    given = public_address(asked.to)
     if asked.policy is None:
-        needs = "a store belongs to a policy: --policy FILE says which"
         raise InvalidInput(
-            "to must end in .parquet, or be a store; got "
-            f"{public_address(asked.to)!r:.60}: {needs}"
+            f"to must end in .parquet, or be a store; got {given!r:.60}: for a store, "
+            "give its policy with --policy FILE"
         )
     import_extra("oddsmith.server.experiment.start", "a store needs", "service")
     from oddsmith.server.experiment.settings import read_settings
 
     settings = read_settings(read_policy(asked.policy))
     if _place(asked.to) != _place(settings.store):
-        own = f"that of {asked.policy}, {settings.place} (store in [service] names it)"
-        raise InvalidInput(f"to must be {own}; got {public_address(asked.to)!r:.120}")
+        raise InvalidInput(
+            f"to must be that of {asked.policy}, {settings.place} (store in [service] "
+            f"names it); got {given!r:.120}"
+        )
     return settings.store
 
 
@@ -145,77 +162,65 @@ def _scale(asked: argparse.Namespace) -> RewardScale:
 
 
 def _cure(asked: argparse.Namespace, units: RewardScale, store: str | None) -> str:
-    """What to do where rewards are outside of the scale. The units of a store are those
-    that it was begun with."""
-    low, high = (
-        str(int(one)) if one == round(one) and abs(one) < 1e15 else repr(one)
-        for one in (units.low, units.high)
-    )
+    """A remedy for rewards outside of the scale. A store keeps its first units."""
+    low = _exact(units.low)
+    high = _exact(units.high)
     if asked.policy is None:
         return f"--reward {low} {high} takes them all."
     lines = (
         f"These lines in {asked.policy}, as its only [reward], take them all:\n\n"
         f"[reward]\nlow = {low}\nhigh = {high}"
     )
-    if store is None or not ("://" in store or Path(store).exists()):
+    if store is None:
         return lines
-    begun = (
-        "A store that was begun keeps the units that it has"
-        if "://" in store
-        else "The store was begun before"
-    )
+    if "://" in store:
+        begun = "A store that was begun keeps the units that it has"
+    elif Path(store).exists():
+        begun = "The store was begun before"
+    else:
+        return lines
     return (
         f"{lines}\n\n{begun}: with other units a new one is needed, another store in "
         "[service] and the same as --to."
     )
 
 
-def _told(report: "ImportReport", asked: argparse.Namespace, scale: RewardScale) -> str:
-    """For people: what is there now, what was not read, and what to do next."""
+def _exact(number: float) -> str:
+    is_whole = number == round(number) and abs(number) < 1e15
+    return str(int(number)) if is_whole else repr(number)
+
+
+def _format_report(
+    report: "ImportReport", asked: argparse.Namespace, scale: RewardScale
+) -> str:
+    """For people: the counts, the unread lines, and the next step."""
     from oddsmith.server.store.address import public_address
 
+    lines = count_of(report.lines, "line")
+    details = report.sentences()
     if not report.read:
-        parts = [
-            f"None of {count_of(report.lines, 'line')} could be read as an event: "
-            "nothing was written."
+        first = f"None of {lines} could be read as an event: nothing was written."
+        return "\n".join([first, "", *details])
+    others = "all lines were read"
+    if report.read < report.lines:
+        others = "the others are listed below"
+    rewarded = f"{report.rewarded:,} with a reward"
+    text = [f"{report.read:,} of {lines} are events, {rewarded}; {others}."]
+    if report.decisions > report.read:
+        text = [
+            f"{report.read:,} of {lines} are events; {others}.",
+            f"They are {report.decisions:,} decisions, {rewarded}: an event of several "
+            "slots is one for each.",
         ]
-        return "\n".join([*parts, "", *report.sentences()])
-    several, rewarded = (
-        report.decisions > report.read,
-        f"{report.rewarded:,} with a reward",
-    )
-    read = (
-        f"{report.read:,} of {count_of(report.lines, 'line')} are "
-        f"events{'' if several else f', {rewarded}'}"
-    )
-    others = "the others are told below"
-    if report.read == report.lines:
-        others = "all lines were read"
-    first = [f"{read}; {others}."]
-    if several:
-        each = "an event of several slots is one for each"
-        first.append(f"They are {report.decisions:,} decisions, {rewarded}: {each}.")
     if report.known:
-        first.append(
-            f"{report.known:,} of {count_of(report.read, 'event')} were in the store "
-            "before."
-        )
+        events = count_of(report.read, "event")
+        text.append(f"{report.known:,} of {events} were in the store before.")
     if report.unlearnt:
-        first.append(
-            f"{count_of(report.unlearnt, 'reward', 'was were')} refused by the policy: "
-            "it has not learnt them."
-        )
+        refused = count_of(report.unlearnt, "reward", "was were")
+        text.append(f"{refused} refused by the policy: it has not learnt them.")
     if (scale.low, scale.high) != (0, 1):
-        first.append(
-            f"Rewards from {scale.low:g} to {scale.high:g} are kept as 0 to 1."
-        )
-    said = report.sentences()
+        text.append(f"Rewards from {scale.low:g} to {scale.high:g} are kept as 0 to 1.")
+    if details:
+        text += ["", *details]
     what = "log" if asked.to.lower().endswith(_PARQUET) else "store"
-    return "\n".join(
-        [
-            *first,
-            *(["", *said] if said else []),
-            "",
-            f"{what}: {public_address(asked.to)}",
-        ]
-    )
+    return "\n".join([*text, "", f"{what}: {public_address(asked.to)}"])

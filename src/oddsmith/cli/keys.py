@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command, add_json
 from oddsmith.cli.words import as_json
 from oddsmith.core.errors import InvalidInput, import_extra
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _SCOPES = ("decide", "reward", "read", "admin")
+_BLANK = {"experiments": "all", "expires": "never", "revoked": "no"}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -28,96 +29,111 @@ def add_commands(commands: Commands) -> None:
         "keys", help="create, list, rotate and revoke the keys of the service"
     )
     actions = keys.add_subparsers(title="actions", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a key and print it, once")
+    create = add_command(
+        actions,
+        "create",
+        "create a key and print it once",
+        "oddsmith keys create shop --scope decide reward --expires-in 90d",
+    )
     create.add_argument(
-        "name", help="what lists and logs call it: 1 to 64 of a-z, 0-9, - and _"
+        "name", help="name of the key in lists and logs: 1 to 64 of a-z, 0-9, - and _"
     )
     create.add_argument(
         "--scope",
         nargs="+",
         required=True,
         choices=_SCOPES,
-        help="what it allows; admin: all of it",
+        help="what the key allows; admin allows everything",
     )
     create.add_argument(
         "--experiment",
         nargs="+",
         default=[],
         metavar="NAME",
-        help="only for these (default: all)",
+        help="restrict the key to these experiments (default: all)",
     )
     create.add_argument(
         "--rate",
         metavar="N/s",
-        help="calls that it may make, as in 100/s (default: that of serve)",
+        help="highest rate of calls, as in 100/s (default: --rate of serve)",
     )
     create.add_argument(
         "--burst",
         type=int,
         metavar="N",
-        help="calls at once after a pause (default: one second's)",
+        help="calls at once after a pause (default: the calls of one second)",
     )
-    listing = actions.add_parser("list", help="all keys, without what is secret")
-    listing.add_argument("--json", action="store_true", help="print JSON for programs")
-    rotate = actions.add_parser(
-        "rotate", help="make another token for a key; the one before ends soon"
+    listing = add_command(
+        actions, "list", "list all keys without secrets", "oddsmith keys list"
     )
-    rotate.add_argument("name", help="the key's name")
-    overlap = (
-        "how long the one before stays in force (default: 7d; 0s: refuse it at once)"
+    add_json(listing)
+    rotate = add_command(
+        actions,
+        "rotate",
+        "replace the token of a key; the old one ends soon",
+        "oddsmith keys rotate shop --overlap 12h",
     )
-    rotate.add_argument("--overlap", default="7d", metavar="SPAN", help=overlap)
-    revoke = actions.add_parser("revoke", help="refuse a key from the next request on")
-    revoke.add_argument("name", help="the key's name")
+    rotate.add_argument("name", help="name of the key")
+    rotate.add_argument(
+        "--overlap",
+        default="7d",
+        metavar="SPAN",
+        help="time until the old token ends (default: 7d; 0s: at once)",
+    )
+    revoke = add_command(
+        actions,
+        "revoke",
+        "refuse a key from the next request on",
+        "oddsmith keys revoke shop",
+    )
+    revoke.add_argument("name", help="name of the key")
     for parser in (create, rotate):
         end = parser.add_mutually_exclusive_group()
         end.add_argument(
             "--expires-in",
             metavar="SPAN",
-            help="refuse it after this time, as in 90d, 12h, 30m",
+            help="end the token after this time, as in 90d, 12h, 30m (default: never)",
         )
         end.add_argument(
             "--expires-on",
             metavar="DATE",
-            help="refuse it from this day or time on, in UTC: 2027-01-31",
+            help="end the token on this day or time in UTC: 2027-01-31",
         )
-    for parser, run in (
-        (create, _create),
-        (listing, _list),
-        (rotate, _rotate),
-        (revoke, _revoke),
-    ):
-        default = Path(os.environ.get("ODDSMITH_KEYS") or "keys.json")
+    default = Path(os.environ.get("ODDSMITH_KEYS") or "keys.json")
+    runs = {create: _create, listing: _list, rotate: _rotate, revoke: _revoke}
+    for parser, run in runs.items():
         parser.add_argument(
             "--keys",
             type=Path,
             default=default,
             metavar="FILE",
-            help="default: %(default)s",
+            help="file of the keys (default: %(default)s)",
         )
         parser.set_defaults(run=run)
 
 
 def read_span(text: str, what: str) -> timedelta:
-    """The time that a text like 90d stands for.
+    """Return the time span of a text like 90d.
 
     >>> read_span("90d", "overlap"), read_span("12h", "overlap")
     (datetime.timedelta(days=90), datetime.timedelta(seconds=43200))
     """
     match = re.fullmatch(r"(\d{1,9})([smhdw])", text)
-    seconds = int(match[1]) * _SECONDS[match[2]] if match else None
-    if seconds is None or seconds > 36_500 * 86_400:
-        allowed = "a whole number with s, m, h, d or w, up to 36500d, as in 90d"
-        raise InvalidInput(f"{what} must be {allowed}; got {text!r:.60}")
-    return timedelta(seconds=seconds)
+    if match is not None:
+        seconds = int(match[1]) * _SECONDS[match[2]]
+        if seconds <= 36_500 * 86_400:
+            return timedelta(seconds=seconds)
+    raise InvalidInput(
+        f"{what} must be a whole number with s, m, h, d or w, up to 36500d, as in 90d; "
+        f"got {text!r:.60}"
+    )
 
 
 def _end(asked: argparse.Namespace) -> datetime | None:
-    """When the token is to end, None for never."""
+    """When the token ends, None for never."""
     if asked.expires_in is not None:
-        return datetime.now(UTC).replace(microsecond=0) + read_span(
-            asked.expires_in, "expires-in"
-        )
+        now = datetime.now(UTC).replace(microsecond=0)
+        return now + read_span(asked.expires_in, "expires-in")
     if asked.expires_on is None:
         return None
     try:
@@ -130,16 +146,14 @@ def _end(asked: argparse.Namespace) -> datetime | None:
 
 
 def _create(asked: argparse.Namespace) -> str:
-    rate = import_extra("oddsmith.server.http.rates", "keys need", "service").read_rate(
-        asked.rate, asked.burst
-    )
+    rates = import_extra("oddsmith.server.http.rates", "keys need", "service")
     token = _keys().create(
         asked.keys,
         asked.name,
         asked.scope,
         asked.experiment,
         expires=_end(asked),
-        rate=rate,
+        rate=rates.read_rate(asked.rate, asked.burst),
     )
     return (
         f"{token}\nThis is the key {asked.name!r}. It is not shown again: {asked.keys} "
@@ -150,11 +164,9 @@ def _create(asked: argparse.Namespace) -> str:
 def _rotate(asked: argparse.Namespace) -> str:
     overlap = read_span(asked.overlap, "overlap")
     token = _keys().rotate(asked.keys, asked.name, overlap=overlap, expires=_end(asked))
-    before = (
-        f"stays in force for {asked.overlap}"
-        if overlap
-        else "is refused from the next request on"
-    )
+    before = "is refused from the next request on"
+    if overlap:
+        before = f"stays in force for {asked.overlap}"
     return (
         f"{token}\nThis is the key {asked.name!r} from now on. It is not shown again; "
         f"the one before {before}."
@@ -164,43 +176,37 @@ def _rotate(asked: argparse.Namespace) -> str:
 def _list(asked: argparse.Namespace) -> str:
     from oddsmith.files.reports.page import Table
 
-    rows = [_row(key) for key in _keys().read_keys(asked.keys)]
+    keys = _keys().read_keys(asked.keys)
     if asked.json:
-        return as_json(rows)
-    if not rows:
+        return as_json([_record(key) for key in keys])
+    if not keys:
         return f"{asked.keys} holds no keys."
-    blank = {
-        "experiments": "all",
-        "expires": "never",
-        "old_until": "",
-        "rate": "",
-        "revoked": "no",
-    }
-    shown = [
-        [" ".join(v) if isinstance(v, list) else v or "" for v in row.values()]
-        for row in rows
-    ]
-    cells = tuple(
-        tuple(cell or blank[name] for name, cell in zip(rows[0], row, strict=True))
-        for row in shown
-    )
-    return str(Table(tuple(name.replace("_", " ") for name in rows[0]), cells))
+    rows = []
+    for key in keys:
+        record = _record(key)
+        cells = []
+        for name, value in record.items():
+            text = " ".join(value) if isinstance(value, list) else value
+            cells.append(text or _BLANK.get(name, ""))
+        rows.append(tuple(cells))
+    head = tuple(name.replace("_", " ") for name in record)
+    return str(Table(head, tuple(rows)))
 
 
-def _row(key: "Key") -> dict[str, str | list[str] | None]:
-    """What people may see of a key; `old_until` is the end of a token that another has
+def _record(key: "Key") -> dict[str, str | list[str] | None]:
+    """The public fields of a key; `old_until` is the end of a token that another has
     replaced."""
     *earlier, last = key.tokens
-    old = max((one.expires for one in earlier if one.expires is not None), default=None)
+    now = datetime.now(UTC)
+    ends = [token.expires for token in earlier if token.expires is not None]
+    old = max([end for end in ends if end > now], default=None)
     return {
         "name": key.name,
         "scopes": list(key.scopes),
         "experiments": list(key.experiments),
         "created": last.created.isoformat(),
         "expires": _text(last.expires),
-        "old_until": _text(
-            old if old is not None and old > datetime.now(UTC) else None
-        ),
+        "old_until": _text(old),
         "rate": None if key.rate is None else str(key.rate),
         "revoked": _text(key.revoked),
     }

@@ -4,8 +4,8 @@ reports."""
 import argparse
 from pathlib import Path
 
-from oddsmith.cli.parser import Commands
-from oddsmith.cli.words import Refused
+from oddsmith.cli.parser import Commands, add_command
+from oddsmith.cli.words import Refusal
 from oddsmith.core.errors import InvalidInput
 
 __all__ = ["add_commands"]
@@ -13,41 +13,47 @@ __all__ = ["add_commands"]
 
 def add_commands(commands: Commands) -> None:
     """Add the two commands to a parser."""
-    again = commands.add_parser(
-        "reproduce", help="run the paper's claims as experiments and write a report"
+    paper = add_command(
+        commands,
+        "reproduce",
+        "run the claims of the paper as experiments and write a report",
+        "oddsmith reproduce --quick --out report",
     )
-    again.add_argument(
+    paper.add_argument(
         "names", nargs="*", metavar="NAME", help="experiments to run (default: all)"
     )
-    again.add_argument(
-        "--quick", action="store_true", help="shorter horizons and fewer runs"
+    paper.add_argument(
+        "--quick", action="store_true", help="use shorter horizons and fewer runs"
     )
-    how = again.add_mutually_exclusive_group()
+    how = paper.add_mutually_exclusive_group()
     how.add_argument(
         "--rules",
         action="store_true",
-        help="print what is accepted, and how often that errs; run nothing",
+        help="print the acceptance rules with their error rates; run nothing",
     )
     how.add_argument(
         "--broken",
         action="store_true",
-        help="make errors on purpose, and see that claims reject them",
+        help="make errors on purpose, and check that the claims reject them",
     )
-    _where(again, required=False)
-    again.set_defaults(run=_reproduce)
-    own = commands.add_parser(
-        "simulate", help="run an experiment of your own, described in a TOML file"
+    _add_place(paper, required=False)
+    paper.set_defaults(run=_reproduce)
+    own = add_command(
+        commands,
+        "simulate",
+        "run your own experiment from a TOML file and write a report",
+        "oddsmith simulate experiment.toml --out report",
     )
     own.add_argument(
         "file",
         type=Path,
-        help="the experiment: steps (or episodes), runs, worlds, policies",
+        help="experiment: steps (or episodes), runs, worlds, policies",
     )
-    _where(own)
+    _add_place(own)
     own.set_defaults(run=_simulate)
 
 
-def _where(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def _add_place(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--out",
         type=Path,
@@ -56,21 +62,23 @@ def _where(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
         help="folder for the report and the results",
     )
     parser.add_argument(
-        "--engine", default="local", help="serial, local (default), dask, ray or spark"
+        "--engine",
+        default="local",
+        help="where to run: serial, local (default), dask, ray or spark",
     )
     parser.add_argument(
         "--workers", type=int, help="number of processes (default: all cores)"
     )
 
 
-def _reproduce(asked: argparse.Namespace) -> str | Refused:
+def _reproduce(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.claims.report import verdict
     from oddsmith.claims.reproduce import reproduce
 
     if asked.rules:
         return _rules(asked)
     if asked.broken:
-        return _broken(asked)
+        return _check_claims(asked)
     if asked.out is None:
         raise InvalidInput(
             "reproduce needs --out DIR, a folder for the report; --rules and --broken "
@@ -84,28 +92,22 @@ def _reproduce(asked: argparse.Namespace) -> str | Refused:
         workers=asked.workers,
     )
     lines = [verdict(outcomes), ""]
+    all_hold = True
     for name, outcome in outcomes.items():
-        held = sum(claim.holds for claim in outcome.claims)
-        cases = (
-            f"{held:4} of {len(outcome.claims):3} cases hold"
-            if outcome.claims
-            else "           figures alone"
-        )
+        failures = [claim for claim in outcome.claims if not claim.holds]
+        n_claims = len(outcome.claims)
+        cases = "           figures alone"
+        if n_claims:
+            cases = f"{n_claims - len(failures):4} of {n_claims:3} cases hold"
         lines.append(f"{name:20}{cases}   {outcome.title}")
-        failing = [claim for claim in outcome.claims if not claim.holds]
-        lines += [
-            (
-                f"    does not hold: {c.rule.statement}, {c.case}; {c.predicted}, "
-                f"{c.measured}"
+        for claim in failures:
+            all_hold = False
+            lines.append(
+                f"    does not hold: {claim.rule.statement}, {claim.case}; "
+                f"{claim.predicted}, {claim.measured}"
             )
-            for c in failing
-        ]
     text = "\n".join([*lines, "", f"report: {asked.out / 'index.html'}"])
-    return (
-        text
-        if all(claim.holds for outcome in outcomes.values() for claim in outcome.claims)
-        else Refused(text)
-    )
+    return text if all_hold else Refusal(text)
 
 
 def _rules(asked: argparse.Namespace) -> str:
@@ -123,38 +125,38 @@ def _rules(asked: argparse.Namespace) -> str:
     return "\n".join(lines) or "These experiments show figures and claim nothing."
 
 
-def _broken(asked: argparse.Namespace) -> str | Refused:
+def _check_claims(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.claims import EXPERIMENTS
     from oddsmith.claims.reproduce import experiment_names, rejected_statements
 
     rejected = rejected_statements(
         asked.names, quick=asked.quick, engine=asked.engine, workers=asked.workers
     )
-    missed = [
-        f"{name}: {wrong}" for (name, wrong), found in rejected.items() if not found
-    ]
-    seen = {statement for found in rejected.values() for statement in found}
-    rules = [
-        rule.statement
-        for name in experiment_names(asked.names)
-        for rule in EXPERIMENTS[name].rules
-    ]
-    blind = [statement for statement in rules if statement not in seen]
-    lines = [
-        (
-            f"{len(rejected) - len(missed)} of {len(rejected)} errors made on purpose "
-            f"are caught; {len(rules) - len(blind)} of {len(rules)} statements reject "
-            "at least one."
-        ),
-        "",
-    ]
-    for (name, wrong), found in rejected.items():
-        lines.append(f"{name}: {wrong}")
-        lines += [f"    rejected: {statement}" for statement in found] or [
-            "    not caught"
-        ]
+    lines = []
+    n_caught = 0
+    rejecting: set[str] = set()
+    for (name, error), statements in rejected.items():
+        lines.append(f"{name}: {error}")
+        rejecting.update(statements)
+        if statements:
+            n_caught += 1
+            lines += [f"    rejected: {statement}" for statement in statements]
+        else:
+            lines.append("    not caught")
+    n_rules = 0
+    blind = []
+    for name in experiment_names(asked.names):
+        for rule in EXPERIMENTS[name].rules:
+            n_rules += 1
+            if rule.statement not in rejecting:
+                blind.append(rule.statement)
     lines += [f"no error makes this fail: {statement}" for statement in blind]
-    return Refused("\n".join(lines)) if missed or blind else "\n".join(lines)
+    first = (
+        f"{n_caught} of {len(rejected)} errors made on purpose are caught; "
+        f"{n_rules - len(blind)} of {n_rules} statements reject at least one."
+    )
+    text = "\n".join([first, "", *lines])
+    return Refusal(text) if blind or n_caught < len(rejected) else text
 
 
 def _simulate(asked: argparse.Namespace) -> str:
@@ -162,15 +164,12 @@ def _simulate(asked: argparse.Namespace) -> str:
     from oddsmith.lab.episodes.study import EpisodeStudy, read_episode_study
     from oddsmith.lab.study import Study, read_study
 
-    of_episodes = "episodes" in read_toml(asked.file).values
-    study: Study | EpisodeStudy = (
-        read_episode_study(asked.file) if of_episodes else read_study(asked.file)
-    )
+    study: Study | EpisodeStudy
+    if "episodes" in read_toml(asked.file).values:
+        study = read_episode_study(asked.file)
+    else:
+        study = read_study(asked.file)
     report = study.run(asked.out, engine=asked.engine, workers=asked.workers)
-    parts = [
-        "\n".join(report.sentences),
-        report.picture,
-        str(report.table),
-        f"report: {asked.out / 'index.html'}",
-    ]
+    parts = ["\n".join(report.sentences), report.picture, str(report.table)]
+    parts.append(f"report: {asked.out / 'index.html'}")
     return "\n\n".join(part for part in parts if part)

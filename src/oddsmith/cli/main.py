@@ -1,10 +1,8 @@
-"""`oddsmith COMMAND …`: one line for what goes wrong, and an exit code that says whose
-turn it is.
+"""`oddsmith COMMAND …`: an error is one line, and the exit code has its kind.
 
-0: answered. 1: something failed that is not the question (a store, a disk, memory, or a
-fault of ours, with its traceback), or `verify --strict` could not check all. 2: the
-question is wrong. 3: there is no answer, or the answer is no. 130: stopped from the
-keyboard.
+0: answered. 1: a store, a disk or memory failed, or oddsmith has a bug (with a
+traceback), or `verify --strict` could not check everything. 2: the arguments are wrong.
+3: there is no answer, or the answer is no. 130: stopped from the keyboard.
 """
 
 import os
@@ -27,7 +25,7 @@ from oddsmith.cli import (
     theory,
 )
 from oddsmith.cli.parser import Parser
-from oddsmith.cli.words import Refused
+from oddsmith.cli.words import Refusal
 from oddsmith.core.errors import OddsmithError, StoreFailed
 
 __all__ = ["command_parser", "main"]
@@ -44,7 +42,11 @@ def command_parser() -> Parser:
     >>> command_parser().parse_args(["verify", "news.sqlite"]).store
     'news.sqlite'
     """
-    parser = Parser(prog="oddsmith", description="Contextual bandits with exact odds.")
+    parser = Parser(
+        prog="oddsmith",
+        description="Contextual bandits with exact propensities.",
+        epilog="`oddsmith COMMAND --help` has the options and an example.",
+    )
     parser.add_argument(
         "--version", action="version", version=f"oddsmith {__version__}"
     )
@@ -68,7 +70,7 @@ def command_parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and give back its exit code.
+    """Run one command, and return its exit code.
 
     >>> main(
     ...     ["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"]
@@ -79,16 +81,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = command_parser().parse_args(arguments)
         answer = parsed.run(parsed)
-        text, code = (
-            (answer.text, answer.code) if isinstance(answer, Refused) else (answer, 0)
-        )
+        text = answer
+        if isinstance(answer, Refusal):
+            text = answer.text
+            code = answer.code
         if text:
             print(text, flush=True)
     except OddsmithError as error:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreFailed) else 2
     except MemoryError as error:
-        # numpy says how much it asked for, others say nothing
+        # numpy names the size that it asked for, others have no message
         detail = f" ({error})" if str(error) else ""
         print(f"oddsmith: not enough memory{detail}: {_LESS}", file=sys.stderr)
         return 1
@@ -99,8 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
-    # the reader (head, less) has seen enough; what is left unwritten must not raise at
-    # exit
+    # the reader (head, less) has closed the pipe; unwritten text must not raise at exit
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -1,5 +1,5 @@
-"""The parser of the command line: complaints are one line, and propose what a misspelt
-word was meant to be."""
+"""The parser of the command line: errors are one line, with a suggestion for a
+misspelt word; the help of each command has a summary and an example."""
 
 import argparse
 import re
@@ -10,18 +10,20 @@ from typing import NoReturn, TypeAlias
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import hint
 
-__all__ = ["Commands", "Parser"]
+__all__ = ["Commands", "Parser", "add_command", "add_json"]
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""Where a module adds its commands."""
+"""The object to which a module adds its commands."""
 
 _CHOICE = re.compile(
     r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<choices>.*)\)", re.DOTALL
 )
 
+_UNKNOWN = ("unrecognized arguments", "the following arguments are required")
+
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with errors of ours in place of an exit."""
+    """argparse, with our errors instead of an exit."""
 
     _given: Sequence[str] = ()
 
@@ -30,48 +32,60 @@ class Parser(argparse.ArgumentParser):
         args: Sequence[str] | None = None,
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse does; the words are remembered for complaints."""
-        self._given = sys.argv[1:] if args is None else list(args)
+        """As argparse does; remember the words for error messages."""
+        if args is None:
+            args = sys.argv[1:]
+        self._given = list(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """One sentence, with the command that helps."""
+        """Raise one sentence with the command that helps."""
         meant = ""
-        if choice := _CHOICE.search(message):
-            meant = hint(
-                choice["word"],
-                [word.strip(" '") for word in choice["choices"].split(",")],
-            )
-        elif message.startswith(
-            ("unrecognized arguments", "the following arguments are required")
-        ):
-            meant = self._misspelt()
+        choice = _CHOICE.search(message)
+        if choice is not None:
+            words = [word.strip(" '") for word in choice["choices"].split(",")]
+            meant = hint(choice["word"], words)
+        elif message.startswith(_UNKNOWN):
+            meant = self._suggestion()
         raise InvalidInput(f"{message}{meant} ({self.prog} --help)")
 
-    def _misspelt(self) -> str:
-        """What the first option that is none, nor the beginning of one, was meant to
-        be."""
+    def _suggestion(self) -> str:
+        """A suggestion for the first unknown option that does not abbreviate a known
+        one."""
         words = list(self._given)
         parser: argparse.ArgumentParser = self
-        while (commands := _commands(parser)) and (
-            command := next((w for w in words if w in commands), None)
-        ):
-            parser, words = commands[command], words[words.index(command) + 1 :]
-        options = [
-            option for action in parser._actions for option in action.option_strings
-        ]
-        given = (word.partition("=")[0] for word in words if word.startswith("--"))
-        wrong = next(
-            (
-                one
-                for one in given
-                if not any(option.startswith(one) for option in options)
-            ),
-            None,
-        )
-        return (
-            f"; {wrong} is no option{hint(wrong, options)}" if wrong is not None else ""
-        )
+        while True:
+            commands = _commands(parser)
+            command = next((word for word in words if word in commands), None)
+            if command is None:
+                break
+            parser = commands[command]
+            words = words[words.index(command) + 1 :]
+        options: list[str] = []
+        for action in parser._actions:
+            options += action.option_strings
+        for word in words:
+            option, _, _ = word.partition("=")
+            is_known = any(known.startswith(option) for known in options)
+            if option.startswith("--") and not is_known:
+                return f"; {option} is no option{hint(option, options)}"
+        return ""
+
+
+def add_command(commands: Commands, name: str, summary: str, example: str) -> Parser:
+    """Add a command whose help has a summary, a verb phrase, and one example."""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_json(parser: "argparse._ActionsContainer") -> None:
+    """Add the option --json."""
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -1,4 +1,4 @@
-"""`oddsmith replay`: what a policy that learns would have lived through, from a log."""
+"""`oddsmith replay`: replay a log through a learning policy."""
 
 import argparse
 from math import hypot
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command, add_json
 from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import (
-    Refused,
+    Refusal,
     add_reading,
     as_json,
     asking,
@@ -35,134 +35,118 @@ _LEVEL = 0.95
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    again = commands.add_parser(
-        "replay", help="what a policy would have lived through, learning, by rejection"
+    parser = add_command(
+        commands,
+        "replay",
+        "replay a log through a learning policy (rejection sampling)",
+        "oddsmith replay log.parquet --policy news.toml",
     )
-    again.add_argument("log", metavar="LOG", help="the log, with the odds of all arms")
-    again.add_argument(
-        "--policy", type=Path, required=True, metavar="FILE", help="the policy file"
+    parser.add_argument("log", metavar="LOG", help="log with the odds of all arms")
+    parser.add_argument(
+        "--policy", type=Path, required=True, metavar="FILE", help="policy file"
     )
-    again.add_argument(
-        "--seed", type=int, help="of acceptance (default: the policy file's, else 0)"
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="seed of the rejections (default: that of the policy file, else 0)",
     )
-    again.add_argument(
+    parser.add_argument(
         "--floor",
         type=float,
-        help="at most every odds of the logger (default: found in the log)",
+        help="least propensity of the logging policy (default: the least in the log)",
     )
-    again.add_argument("--steps", type=int, help="stop after so many accepted rows")
-    add_reading(again)
-    add_units(again)
-    again.add_argument("--json", action="store_true", help="print JSON for programs")
-    again.set_defaults(run=_replay)
+    parser.add_argument(
+        "--steps", type=int, help="stop after so many accepted rows (default: all)"
+    )
+    add_reading(parser)
+    add_units(parser)
+    add_json(parser)
+    parser.set_defaults(run=_replay)
 
 
-def _replay(asked: argparse.Namespace) -> str | Refused:
+def _replay(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.evaluation.replay import replay
     from oddsmith.evaluation.rows import rewarded_rows
 
     file = read_policy(asked.policy)
-    units = units_of(
-        asked, [file], reader(asked, file.arms, offers=file.arms is None), [asked.log]
-    )
+    reading = reader(asked, file.arms, offers=file.arms is None)
+    units = units_of(asked, [file], reading, [asked.log])
     log = units.reader.read_log(asked.log)
     n = len(rewarded_rows(log))
     seed = checked_seed(asked.seed, file.seed, 0)
-    if asked.steps is not None:
-        whole("steps", asked.steps)
+    steps = asked.steps
+    if steps is not None:
+        whole("steps", steps)
     try:
         with asking(str(asked.policy)):
-            lived = replay(
-                file.policy, log, seed=seed, floor=asked.floor, steps=asked.steps
-            )
+            run = replay(file.policy, log, seed=seed, floor=asked.floor, steps=steps)
     except InvalidInput as error:
-        return Refused(
-            as_json({"refused": str(error)}) if asked.json else f"refused: {error}"
-        )
-    accepted = len(lived.rows)
+        return _refuse(asked, {"refused": str(error)})
+    accepted = len(run.rows)
     if accepted < 2:
         why = (
             f"{accepted} of {n:,} rows were accepted, which is too few for a value; a "
             "uniform logger accepts most"
         )
-        return Refused(
-            as_json({"refused": why, "accepted": accepted})
-            if asked.json
-            else f"refused: {why}"
-        )
-    width = units.scale.high - units.scale.low
-    lived = lived._replace(rewards=units.scale.value(lived.rewards))
-    sentence, picture = _verdict(
-        str(asked.policy), lived, units.scale.value(log.rewarded().reward), width
-    )
+        return _refuse(asked, {"refused": why, "accepted": accepted})
+    scale = units.scale
+    run = run._replace(rewards=scale.value(run.rewards))
+    rewards = scale.value(log.rewarded().reward)
+    width = scale.high - scale.low
+    sentence, picture = _verdict(str(asked.policy), run, rewards, width)
     if asked.json:
-        numbers = {
-            "value": lived.value,
-            "error": lived.error,
-            "accepted": accepted,
-            "rows": n,
-            "seed": seed,
-        }
-        text = as_json({"verdict": sentence} | numbers)
+        text = as_json(
+            {
+                "verdict": sentence,
+                "value": run.value,
+                "error": run.error,
+                "accepted": accepted,
+                "rows": n,
+                "seed": seed,
+            }
+        )
     else:
         table = (
-            f"value     {lived.value:.4f} ± {lived.error:.4f} (standard error), the "
-            "mean reward while learning\n"
-            f"accepted  {accepted:,} of {n:,} rows, as the policy's own first "
-            f"{accepted:,} steps"
+            f"value     {run.value:.4f} ± {run.error:.4f} (standard error), the mean "
+            f"reward while learning\naccepted  {accepted:,} of {n:,} rows, as the "
+            f"policy's own first {accepted:,} steps"
         )
         text = "\n\n".join(part for part in (sentence, picture, table) if part)
-    return Refused(text) if accepted < _LEAST or not lived.error > 0 else text
+    return Refusal(text) if accepted < _LEAST or not run.error > 0 else text
+
+
+def _refuse(asked: argparse.Namespace, record: dict[str, object]) -> Refusal:
+    return Refusal(as_json(record) if asked.json else f"refused: {record['refused']}")
 
 
 def _verdict(
-    name: str, lived: "Replayed", rewards: Array, width: float
+    name: str, run: "Replayed", rewards: Array, width: float
 ) -> tuple[str, str]:
-    """What the policy earns more than the logger in its first steps, as a sentence and
-    a picture, if there is one.
+    """The gain of the policy over the logging policy in its first steps, as a sentence
+    and a picture, which may be empty.
 
     The two means share rows, which makes their difference vary less than that of
-    independent ones: the interval, made as for independent ones, is on the safe side.
+    independent means. The interval assumes independence, and is therefore conservative.
     """
-    accepted = len(lived.rows)
-    today, own = (
-        float(rewards.mean()),
-        f"{name}, in its first {accepted:,} decisions of learning,",
-    )
+    accepted = len(run.rows)
+    today = float(rewards.mean())
+    own = f"{name}, in its first {accepted:,} decisions of learning,"
     plain = (
-        f"{own} earns {lived.value:.3f} per decision, where the logger earns "
-        f"{today:.3f}"
+        f"{own} earns {run.value:.3f} per decision, where the logger earns {today:.3f}"
     )
     if accepted < _LEAST:
-        return (
-            (
-                f"{plain}; {accepted} accepted rows are too few to compare them, "
-                f"{_LEAST} would do."
-            ),
-            "",
-        )
-    if not lived.error > 0:
-        next_step = (
-            "log decisions until some differ"
-            if rewards.min() == rewards.max()
-            else "try another seed"
-        )
-        return (
-            (
-                f"{plain}; all of its rewards are the same, which says nothing about "
-                f"chance: {next_step}."
-            ),
-            "",
-        )
-    reach = NormalDist().inv_cdf((1 + _LEVEL) / 2) * hypot(
-        lived.error, float(rewards.std()) / np.sqrt(len(rewards))
-    )
-    more = lived.value - today
-    span = Span(more, max(-width, more - reach), min(width, more + reach))
-    sentence = compared(
-        own,
-        "the logger",
-        span,
-        f"{_LEVEL:.0%} normal interval, replay".replace("%", " %"),
-    )
+        few = "accepted rows are too few to compare them"
+        return f"{plain}; {accepted} {few}, {_LEAST} would do.", ""
+    if not run.error > 0:
+        next_step = "try another seed"
+        if rewards.min() == rewards.max():
+            next_step = "log decisions until some differ"
+        same = "all of its rewards are the same, which says nothing about chance"
+        return f"{plain}; {same}: {next_step}.", ""
+    error = hypot(run.error, float(rewards.std()) / np.sqrt(len(rewards)))
+    reach = NormalDist().inv_cdf((1 + _LEVEL) / 2) * error
+    gain = run.value - today
+    span = Span(gain, max(-width, gain - reach), min(width, gain + reach))
+    level = f"{_LEVEL:.0%}".replace("%", " %")
+    sentence = compared(own, "the logger", span, f"{level} normal interval, replay")
     return f"{sentence}.", chart([(name, span)], zero="the logger")

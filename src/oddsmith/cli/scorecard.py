@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oddsmith.cli.words import Refused, as_json
+from oddsmith.cli.words import Refusal, as_json
 from oddsmith.contexts.metrics import REWARD, Metric
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array
@@ -37,9 +37,10 @@ _METRICS = (
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """Add the options of a scorecard."""
-    parser.add_argument("--control", help=_CONTROL)
-    parser.add_argument("--metrics", type=Path, metavar="FILE", help=_METRICS)
-    parser.add_argument(
+    group = parser.add_argument_group("scorecard of metrics")
+    group.add_argument("--control", help=_CONTROL)
+    group.add_argument("--metrics", type=Path, metavar="FILE", help=_METRICS)
+    group.add_argument(
         "--lift",
         choices=("log", "linear"),
         default="log",
@@ -58,7 +59,7 @@ def score(
     targets: Mapping[str, Array],
     scale: RewardScale,
     notes: list[str],
-) -> str | Refused:
+) -> str | Refusal:
     """The scorecard as text, or as JSON."""
     from oddsmith.evaluation.scorecard import score_metrics, unit_log
     from oddsmith.evaluation.scorecard_table import (
@@ -108,7 +109,7 @@ def score(
         parts.append("\n".join([*_cap_notes(results), *_segment_notes(segments)]))
         parts.append("\n".join(notes))
         text = "\n\n".join(part for part in parts if part)
-    return text if is_answered else Refused(text)
+    return text if is_answered else Refusal(text)
 
 
 def _read_design(path: Path | None) -> ExperimentDesign:

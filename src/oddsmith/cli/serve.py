@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command
 from oddsmith.core.errors import InvalidInput, import_extra
 from oddsmith.files.template import MADE, start_policy_file
 
@@ -20,94 +20,95 @@ _log = logging.getLogger(__name__)
 
 def add_commands(commands: Commands) -> None:
     """Add the command to a parser."""
-    serve = commands.add_parser(
-        "serve", help="decisions and rewards over HTTP, on SQLite or PostgreSQL"
+    parser = add_command(
+        commands,
+        "serve",
+        "serve decisions and rewards over HTTP, on SQLite or PostgreSQL",
+        "oddsmith serve news.toml --keys keys.json",
     )
-    serve.add_argument(
+    parser.add_argument(
         "policies",
         nargs="+",
         type=Path,
         metavar="POLICY",
-        help="policy files, an experiment each",
+        help="policy files, one experiment per file",
     )
-    serve.add_argument(
+    parser.add_argument(
         "--host",
         default=os.environ.get("ODDSMITH_HOST", "127.0.0.1"),
-        help="(default: 127.0.0.1)",
+        help="address to listen on (default: 127.0.0.1)",
     )
-    serve.add_argument(
+    parser.add_argument(
         "--port",
         default=os.environ.get("ODDSMITH_PORT", "8000"),
-        help="(default: 8000; 0: any free)",
+        help="port to listen on (default: 8000; 0: any free)",
     )
-    keys = (
-        "its keys (oddsmith keys); without them only this machine may call, and needs "
-        "none"
-    )
-    serve.add_argument(
+    limits = parser.add_argument_group("keys and limits")
+    limits.add_argument(
         "--keys",
         type=Path,
         default=os.environ.get("ODDSMITH_KEYS"),
         metavar="FILE",
-        help=keys,
+        help="file of keys from `oddsmith keys create` (default: no keys, and only "
+        "this machine may call)",
     )
-    rate = (
-        "calls that a key without a rate of its own may make, as in 100/s; without "
-        "keys, all callers together"
+    limits.add_argument(
+        "--rate",
+        metavar="N/s",
+        help="highest rate of calls per key, as in 100/s; without keys, of all "
+        "callers together (default: no limit)",
     )
-    serve.add_argument("--rate", metavar="N/s", help=f"{rate} (default: no limit)")
-    serve.add_argument(
+    limits.add_argument(
         "--burst",
         type=int,
         metavar="N",
-        help="calls at once after a pause (default: one second's)",
+        help="calls at once after a pause (default: the calls of one second)",
     )
-    each = (
-        "connections of one address at a time; this machine's have no limit (default: "
-        "200)"
+    limits.add_argument(
+        "--connections-each",
+        default=os.environ.get("ODDSMITH_CONNECTIONS_EACH", "200"),
+        metavar="N",
+        help="open connections per address, except from this machine (default: 200)",
     )
-    each_default = os.environ.get("ODDSMITH_CONNECTIONS_EACH", "200")
-    serve.add_argument(
-        "--connections-each", default=each_default, metavar="N", help=each
+    logs = parser.add_argument_group("logs")
+    logs.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="format of the log on standard error (default: text)",
     )
-    drain = (
-        "seconds from SIGTERM, during which /readyz says 503 and all else is answered "
-        "(default: 0)"
+    logs.add_argument(
+        "--access-log",
+        metavar="FILE",
+        help="append a line of JSON per answer to this file; - is standard output "
+        "(default: none)",
     )
-    serve.add_argument(
+    operation = parser.add_argument_group("operation")
+    operation.add_argument(
         "--drain-s",
         default=os.environ.get("ODDSMITH_DRAIN_S", "0"),
         metavar="S",
-        help=drain,
+        help="seconds from SIGTERM to the end; /readyz answers 503, all other routes "
+        "work (default: 0)",
     )
-    forms = ("text", "json")
-    serve.add_argument(
-        "--log-format",
-        choices=forms,
-        default="text",
-        help="of the log on standard error",
-    )
-    access = (
-        "write a line of JSON for each answer to the end of this file; - is standard "
-        "output"
-    )
-    serve.add_argument("--access-log", metavar="FILE", help=access)
-    serve.add_argument(
+    operation.add_argument(
         "--no-dashboard",
         action="store_true",
-        help="no page at /, /dashboard/ and /docs",
+        help="serve no pages at /, /dashboard/ and /docs",
     )
-    door = (
-        "answer Azure AI Personalizer's clients, too; a policy file that does not "
-        "exist is made"
+    operation.add_argument(
+        "--personalizer",
+        action="store_true",
+        help="serve the Personalizer-compatible API, too; create policy files that do "
+        "not exist",
     )
-    serve.add_argument("--personalizer", action="store_true", help=door)
-    trust = (
-        "the clock is right, however far it is from the newest event: erase contexts "
-        "and close reward windows at once"
+    operation.add_argument(
+        "--trust-clock",
+        action="store_true",
+        help="trust the clock however far it is from the newest event: erase contexts "
+        "and close reward windows at once",
     )
-    serve.add_argument("--trust-clock", action="store_true", help=trust)
-    serve.set_defaults(run=_serve)
+    parser.set_defaults(run=_serve)
 
 
 def _serve(asked: argparse.Namespace) -> str:
@@ -155,7 +156,7 @@ def _serve(asked: argparse.Namespace) -> str:
         if not asked.no_dashboard:
             _log.info("see it at work: %s/dashboard/", address)
         if asked.personalizer:
-            _tell_clients(address, [one.file.name for one in opened], asked.keys)
+            _log_client_settings(address, [one.file.name for one in opened], asked.keys)
         app = make_app(
             opened,
             keys=ring,
@@ -171,23 +172,24 @@ def _serve(asked: argparse.Namespace) -> str:
 
 
 def _files(asked: argparse.Namespace) -> list[Path]:
-    """The policy files; for Personalizer's programs, those that do not exist are
-    made."""
-    for path in asked.policies if asked.personalizer else ():
-        if start_policy_file(path):
-            _log.info(MADE.format(path))
+    """The policy files; with --personalizer, missing files are created."""
+    if asked.personalizer:
+        for path in asked.policies:
+            if start_policy_file(path):
+                _log.info(MADE.format(path))
     return list(asked.policies)
 
 
-def _tell_clients(address: str, names: Sequence[str], keys: Path | None) -> None:
-    """Say what to put into the clients of Personalizer: the endpoint, and the key."""
-    create = (
-        f"one that `oddsmith keys create NAME --scope decide reward --keys {keys}` "
-        "prints"
-    )
+def _log_client_settings(address: str, names: Sequence[str], keys: Path | None) -> None:
+    """Log the endpoint and the key for the clients of Personalizer."""
+    key = "any text, as there are no keys"
+    if keys is not None:
+        key = (
+            "one that `oddsmith keys create NAME --scope decide reward --keys "
+            f"{keys}` prints"
+        )
     for name in names:
         endpoint = address if len(names) == 1 else f"{address}/{name}"
-        key = "any text, as there are no keys" if keys is None else create
         _log.info(
             "in Personalizer's clients of %s: endpoint %s, key: %s", name, endpoint, key
         )
@@ -206,9 +208,9 @@ def _number(name: str, text: str, low: int, high: int) -> float:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections there."""
+    """Return a socket that accepts connections on a host and port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error

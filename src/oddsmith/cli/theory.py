@@ -10,16 +10,16 @@ from oddsmith import theory
 from oddsmith.cli.costs import (
     DEFAULT_GAMMA,
     AlgorithmCost,
+    cost_record,
     gts,
     play,
-    recorded,
     rewards,
     rivals,
     table,
     usual,
     why,
 )
-from oddsmith.cli.parser import Commands
+from oddsmith.cli.parser import Commands, add_command
 from oddsmith.cli.words import as_json, checked_seed, loss_named
 from oddsmith.core.arrays import whole
 from oddsmith.core.errors import InvalidInput
@@ -39,27 +39,25 @@ __all__ = [
 
 def add_comparison(parser: argparse.ArgumentParser) -> None:
     """Add the options of the comparison to the parser of `bound`."""
-    parser.add_argument(
+    group = parser.add_argument_group("comparison of algorithms")
+    group.add_argument(
         "--compare",
         action="store_true",
-        help="all algorithms, what has to hold, and the lower bounds",
+        help="compare the bounds of all algorithms, with their conditions, and the "
+        "lower bounds",
     )
-    parser.add_argument(
+    group.add_argument(
         "--entropy",
         type=float,
-        help="of the prior, in nats, with --compare (default: equal priors)",
+        help="entropy of the prior in nats, with --compare (default: equal priors)",
     )
 
 
 def comparison(asked: argparse.Namespace, assumed: str) -> str:
-    """The bounds of all algorithms, as text or JSON; what was assumed is said at the
-    end."""
-    if (
-        asked.plot is not None
-        or asked.gamma is not None
-        or asked.loss != "log"
-        or asked.constants != "tight"
-    ):
+    """Return the bounds of all algorithms, as text or JSON; the text ends with the
+    assumptions."""
+    has_settings = asked.plot is not None or asked.gamma is not None
+    if has_settings or asked.loss != "log" or asked.constants != "tight":
         raise InvalidInput(
             "compare has each algorithm with the settings of its own bound; "
             "leave out --loss, --gamma, --constants and --plot"
@@ -68,37 +66,45 @@ def comparison(asked: argparse.Namespace, assumed: str) -> str:
         raise InvalidInput(
             f"prior must be one number with compare; got {len(asked.prior)}"
         )
-    steps, prior = asked.steps, asked.prior[0]
-    size = {"n_arms": asked.arms, "steps": steps, "prior": prior}
+    steps = asked.steps
+    size = {"n_arms": asked.arms, "steps": steps, "prior": asked.prior[0]}
     rows = theory.compare(**size, entropy=asked.entropy)
     if asked.json:
-        return as_json(
-            [{**row._asdict(), "says_nothing": row.says_nothing(steps)} for row in rows]
-        )
-    parts = [_answer(rows, **size), _table(rows, steps), _notes(asked.entropy)]
-    return "\n\n".join([*parts, *([assumed] if assumed else [])])
+        records = []
+        for row in rows:
+            says_nothing = row.says_nothing(steps)
+            records.append({**row._asdict(), "says_nothing": says_nothing})
+        return as_json(records)
+    parts = [_answer(rows, **size), _table(rows, steps), _notes(asked.entropy), assumed]
+    return "\n\n".join(filter(None, parts))
 
 
 def _answer(rows: list[Promise], *, n_arms: int, steps: float, prior: float) -> str:
-    first, of = rows[0], f"of {steps:,.0f} rewards"
+    first = rows[0]
     if first.bound is None or first.says_nothing(steps):
         return (
-            f"Nobody promises anything over {steps:,.0f} decisions for a truth whose "
+            f"No algorithm has a bound below {steps:,.0f} decisions for a truth whose "
             f"prior is {prior:g}."
         )
+    of_all = f"of {steps:,.0f} rewards"
     gts = theory.better_bound(n_arms=n_arms, steps=steps, prior=prior)
     gamma = "without exploration" if gts.gamma == 0 else "with tuned gamma"
-    promised = f"{rewards(gts.bound)} {gamma}" if gts.bound < steps else "nothing"
-    sentence = (
-        f"{first.algorithm} promises to lose at most {rewards(first.bound)} {of}, GTS "
-        f"{promised}"
-    )
     if gts.bound <= first.bound:
         sentence = (
-            f"GTS {gamma} promises to lose at most {rewards(gts.bound)} {of}, and "
-            "nobody less"
+            f"GTS {gamma} promises to lose at most {rewards(gts.bound)} {of_all}, the "
+            "least of all"
         )
-    floor = theory.sampling_floor(steps=steps, prior=prior) if n_arms > 1 else 0.0
+    else:
+        promise = "nothing"
+        if gts.bound < steps:
+            promise = f"{rewards(gts.bound)} {gamma}"
+        sentence = (
+            f"{first.algorithm} promises to lose at most {rewards(first.bound)} "
+            f"{of_all}, GTS {promise}"
+        )
+    floor = 0.0
+    if n_arms > 1:
+        floor = theory.sampling_floor(steps=steps, prior=prior)
     if floor:
         sentence += (
             f", and no gamma brings GTS below {rewards(floor)} in its worst world"
@@ -108,20 +114,16 @@ def _answer(rows: list[Promise], *, n_arms: int, steps: float, prior: float) -> 
 
 def _table(rows: list[Promise], steps: float) -> str:
     """A block for each condition, in the order of the rows."""
-    name, wide = (
-        max(len(row.algorithm) for row in rows),
-        max(len(row.formula) for row in rows),
-    )
+    width = max(len(row.algorithm) for row in rows)
+    formula_width = max(len(row.formula) for row in rows)
     blocks = []
     for applies, group in groupby(rows, key=lambda row: row.applies):
         lines = [f"{applies[0].upper()}{applies[1:]}:"]
-        lines += [
-            (
-                f"  {row.algorithm:{name}}{_number(row, steps):>15}   "
-                f"{row.formula:{wide}}  {row.status}"
+        for row in group:
+            lines.append(
+                f"  {row.algorithm:{width}}{_number(row, steps):>15}   "
+                f"{row.formula:{formula_width}}  {row.status}"
             )
-            for row in group
-        ]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
@@ -133,9 +135,9 @@ def _number(row: Promise, steps: float) -> str:
 
 
 def _notes(entropy: float | None) -> str:
-    known = (
-        "that of 1/p equally likely experts" if entropy is None else f"{entropy:g} nats"
-    )
+    known = "that of 1/p equally likely experts"
+    if entropy is not None:
+        known = f"{entropy:g} nats"
     return (
         "K arms, T decisions, p the truth's prior, L = ln(1/p), N = 1/p, H the "
         f"entropy of the prior, here {known}; L* is what the best arm costs in all. "
@@ -150,24 +152,22 @@ _EPISODES, _MODELS, _ACTIONS = 1_000, 10, 2
 
 def add_episodes(parser: argparse.ArgumentParser) -> None:
     """Add the options for episodes to the parser of `bound`."""
-    parser.add_argument(
-        "--horizon",
-        type=int,
-        metavar="H",
-        help="steps of an episode: bounds for worlds of states",
+    group = parser.add_argument_group("episodes, in worlds of states")
+    group.add_argument(
+        "--horizon", type=int, metavar="H", help="steps of an episode (default: none)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--episodes",
         type=float,
         help=f"number of episodes (default {_EPISODES:,}), with --horizon",
     )
-    parser.add_argument(
+    group.add_argument(
         "--policies",
         type=int,
         metavar="G",
-        help="distinct best policies of the models (default: all)",
+        help="number of distinct best policies of the models (default: all)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--states",
         type=int,
         metavar="S",
@@ -176,13 +176,45 @@ def add_episodes(parser: argparse.ArgumentParser) -> None:
 
 
 def episode_bounds(asked: argparse.Namespace) -> str:
-    """Bounds of posterior sampling over models, as text or JSON; `--arms` are actions,
-    `--experts` are models."""
-    if (
-        asked.plot is not None
-        or asked.loss not in (None, "log")
-        or asked.constants != "tight"
-    ):
+    """Return bounds of posterior sampling over models, as text or JSON; `--arms` are
+    actions, `--experts` are models."""
+    _check_episodes(asked)
+    models = whole("experts", _MODELS if asked.experts is None else asked.experts)
+    prior = 1 / models
+    policies = asked.policies
+    if asked.prior is not None:
+        prior = asked.prior[0]
+    elif policies is None:
+        policies = models
+    episodes = asked.episodes or _EPISODES
+    problem = {
+        "horizon": asked.horizon,
+        "n_actions": asked.arms or _ACTIONS,
+        "episodes": episodes,
+        "policies": policies,
+    }
+    sized = {**problem, "n_states": asked.states, "prior": prior}
+    rows = {}
+    if asked.gamma:
+        name = f"posterior sampling, gamma {asked.gamma:g}"
+        rows[name] = theory.episode_bound(**sized, gamma=asked.gamma)
+    rows["posterior sampling, gamma 0"] = theory.episode_bound(**sized)
+    rows["Feel-Good"] = theory.episode_feelgood_bound(**sized)
+    if asked.prior is None and (policies is not None or asked.horizon == 1):
+        rows["PSRL, truth drawn from the prior"] = theory.posterior_sampling_bound(
+            [prior] * models, **problem
+        )
+    if asked.json:
+        return as_json([{"algorithm": name} | _record(b) for name, b in rows.items()])
+    answer = _answer_episode_bounds(rows, asked.horizon, episodes)
+    conditions = "\n".join(f"{name}: {b.applies}." for name, b in rows.items())
+    return "\n\n".join([answer, _table_episode_bounds(rows), conditions])
+
+
+def _check_episodes(asked: argparse.Namespace) -> None:
+    """Refuse options of `bound` that do not apply to episodes."""
+    has_loss = asked.loss not in (None, "log") or asked.constants != "tight"
+    if has_loss or asked.plot is not None:
         raise InvalidInput(
             "bounds for episodes have log loss and no figure; leave out --loss, "
             "--constants and --plot"
@@ -198,89 +230,53 @@ def episode_bounds(asked: argparse.Namespace) -> str:
         )
     if asked.prior is not None and (asked.experts is not None or len(asked.prior) > 1):
         raise InvalidInput(
-            "prior must be one number, without experts, of which it is one in so many"
+            "prior must be one number, without experts: with N experts it is 1 / N"
         )
-    models = whole("experts", _MODELS if asked.experts is None else asked.experts)
-    prior = 1 / models if asked.prior is None else asked.prior[0]
-    episodes, actions = asked.episodes or _EPISODES, asked.arms or _ACTIONS
-    policies = (
-        models if asked.policies is None and asked.prior is None else asked.policies
-    )
-    problem = {
-        "horizon": asked.horizon,
-        "n_actions": actions,
-        "episodes": episodes,
-        "policies": policies,
-    }
-    sized = {**problem, "n_states": asked.states, "prior": prior}
-    rows = {"posterior sampling, gamma 0": theory.episode_bound(**sized)}
-    if asked.gamma:
-        name = f"posterior sampling, gamma {asked.gamma:g}"
-        rows = {name: theory.episode_bound(**sized, gamma=asked.gamma), **rows}
-    rows["Feel-Good"] = theory.episode_feelgood_bound(**sized)
-    if asked.prior is None and (policies is not None or asked.horizon == 1):
-        rows["PSRL, truth drawn from the prior"] = theory.posterior_sampling_bound(
-            [prior] * models, **problem
-        )
-    if asked.json:
-        return as_json(
-            [
-                {"algorithm": name, **found._asdict(), "terms": dict(found.terms)}
-                for name, found in rows.items()
-            ]
-        )
-    return "\n\n".join(
-        [
-            _answer_episode_bounds(rows, asked.horizon, episodes),
-            _table_episode_bounds(rows),
-            _applies(rows),
-        ]
-    )
 
 
 def _answer_episode_bounds(
     rows: dict[str, Bound], horizon: int, episodes: float
 ) -> str:
     name = min(rows, key=lambda row: rows[row].bound)
-    most, all_of_them = rows[name].bound, horizon * episodes
-    if most >= all_of_them:
+    bound = rows[name].bound
+    total = horizon * episodes
+    if bound >= total:
         return (
             f"For the worst case nothing is promised over {episodes:,.0f} episodes of "
             f"{horizon} steps"
         )
     return (
-        f"In the worst case learning costs at most {rewards(most)} of "
-        f"{all_of_them:,.0f} rewards, in {episodes:,.0f} episodes of {horizon} steps "
-        f"({name})."
+        f"In the worst case learning costs at most {rewards(bound)} of {total:,.0f} "
+        f"rewards, in {episodes:,.0f} episodes of {horizon} steps ({name})."
     )
 
 
 def _table_episode_bounds(rows: dict[str, Bound]) -> str:
     width = max(map(len, rows))
     lines = [f"{'':{width}}{'at most':>16}{'eta':>10}{'gamma':>12}"]
-    lines += [
-        f"{name:{width}}{b.bound:16,.1f}{b.eta or 0:10.4g}{b.gamma or 0:12.4g}"
-        for name, b in rows.items()
-    ]
-    return "\n".join([*lines, "Feel-Good has its optimism in the last column."])
-
-
-def _applies(rows: dict[str, Bound]) -> str:
-    return "\n".join(f"{name}: {found.applies}." for name, found in rows.items())
+    for name, row in rows.items():
+        eta = row.eta or 0
+        gamma = row.gamma or 0
+        lines.append(f"{name:{width}}{row.bound:16,.1f}{eta:10.4g}{gamma:12.4g}")
+    lines.append("Feel-Good has its optimism in the last column.")
+    return "\n".join(lines)
 
 
 if TYPE_CHECKING:
     from oddsmith.lab.ordinary import OrdinaryWorld
 
 
-# for people who do not know theirs; the answer says so
+# defaults, which the answer names
 _ARMS, _STEPS, _EXPERTS = 5, 10_000, 10
 
 
 def add_commands(commands: Commands) -> None:
     """Add the two commands to a parser."""
-    bound = commands.add_parser(
-        "bound", help="how many rewards learning costs: at most, and in a simulation"
+    bound = add_command(
+        commands,
+        "bound",
+        "compute how many rewards learning costs: a bound and a simulation",
+        "oddsmith bound --arms 5 --steps 1e6 --experts 20",
     )
     _problem(
         bound,
@@ -290,18 +286,23 @@ def add_commands(commands: Commands) -> None:
     bound.add_argument(
         "--gamma",
         type=float,
-        help="exploration; the one with the best bound if not given",
+        help="exploration (default: the gamma with the best bound)",
     )
     bound.add_argument(
         "--plot",
         type=Path,
         metavar="FILE",
-        help="write a figure of bounds against the horizon",
+        help="write a figure of bounds against the horizon (.png, .svg, .pdf)",
     )
     add_comparison(bound)
     add_episodes(bound)
     bound.set_defaults(run=_bound)
-    tune = commands.add_parser("tune", help="which eta and gamma, and what they cost")
+    tune = add_command(
+        commands,
+        "tune",
+        "choose eta and gamma, with their cost",
+        "oddsmith tune --arms 5 --steps 1e6 --experts 20",
+    )
     _problem(
         tune,
         steps="number of decisions (default: not known, gamma falls with the step)",
@@ -311,48 +312,52 @@ def add_commands(commands: Commands) -> None:
 
 
 def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> None:
-    parser.add_argument(
-        "--loss", help=f"{', '.join(LOSSES)}, or module:function (default log)"
-    )
     parser.add_argument("--arms", type=int, help=f"number of arms (default {_ARMS})")
     parser.add_argument("--steps", type=float, help=steps)
-    many = "+" if several else None
-    parser.add_argument(
-        "--prior", type=float, nargs=many, help="prior probability of the true expert"
-    )
     parser.add_argument(
         "--experts",
         type=int,
-        help=f"number of experts, if all are as likely (default {_EXPERTS})",
+        help=f"number of experts, if all are equally likely (default {_EXPERTS})",
     )
     parser.add_argument(
-        "--constants",
-        choices=("tight", "paper"),
-        default="tight",
-        help="the paper's, or tight ones",
+        "--prior",
+        type=float,
+        nargs="+" if several else None,
+        help="prior probability of the true expert (default: 1 / experts)",
     )
-    parser.add_argument(
+    loss = parser.add_argument_group("loss")
+    loss.add_argument(
+        "--loss", help=f"{', '.join(LOSSES)}, or module:function (default log)"
+    )
+    loss.add_argument(
         "--low",
         type=float,
         default=0.0,
-        help="smallest prediction, for an own loss (default 0)",
+        help="smallest prediction of your own loss (default 0)",
     )
-    parser.add_argument(
+    loss.add_argument(
         "--high",
         type=float,
         default=1.0,
-        help="largest prediction, for an own loss (default 1)",
+        help="largest prediction of your own loss (default 1)",
     )
-    parser.add_argument(
+    loss.add_argument(
+        "--constants",
+        choices=("tight", "paper"),
+        default="tight",
+        help="tight constants (default), or those of the paper",
+    )
+    loss.add_argument(
         "--beta",
         type=float,
         help="range of the log ratios, for log loss with the paper's constants",
     )
-    parser.add_argument("--bounds-only", action="store_true", help="do not simulate")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of the simulation (default 0)"
+    output = parser.add_argument_group("simulation and output")
+    output.add_argument("--bounds-only", action="store_true", help="do not simulate")
+    output.add_argument(
+        "--seed", type=int, default=0, help="seed of the simulation (default 0)"
     )
-    parser.add_argument(
+    output.add_argument(
         "--json",
         action="store_true",
         help="print JSON: an object, or a list for several priors",
@@ -360,37 +365,35 @@ def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> N
 
 
 def _assume(asked: argparse.Namespace, *, steps: bool) -> str:
-    """Fill in what was not given, and say so in a sentence; empty where all was."""
+    """Set the missing options to their defaults. Return a sentence that names them, or
+    "" if none is missing."""
     if asked.prior is not None and asked.experts is not None:
         raise InvalidInput(
-            "prior must not be given with experts, of which it is one in so many; got "
-            "both"
+            "prior must not be given with experts: with N experts it is 1 / N; got both"
         )
     if asked.experts is not None:
         whole("experts", asked.experts)
-    missing = {
-        "log loss": asked.loss is None,
-        f"{_ARMS} arms": asked.arms is None,
-        f"{_STEPS:,} decisions": steps and asked.steps is None,
-        f"{_EXPERTS} experts that are equally likely": asked.prior is None
-        and asked.experts is None,
-    }
-    asked.loss, asked.arms = (
-        asked.loss or "log",
-        _ARMS if asked.arms is None else asked.arms,
-    )
-    asked.steps = _STEPS if steps and asked.steps is None else asked.steps
+    guesses = []
+    if asked.loss is None:
+        guesses.append("log loss")
+        asked.loss = "log"
+    if asked.arms is None:
+        guesses.append(f"{_ARMS} arms")
+        asked.arms = _ARMS
+    if steps and asked.steps is None:
+        guesses.append(f"{_STEPS:,} decisions")
+        asked.steps = _STEPS
     if asked.prior is None:
+        if asked.experts is None:
+            guesses.append(f"{_EXPERTS} experts that are equally likely")
         asked.prior = 1 / (asked.experts or _EXPERTS)
-    asked.prior = (
-        [asked.prior] if steps and isinstance(asked.prior, float) else asked.prior
-    )
-    guesses = [what for what, is_missing in missing.items() if is_missing]
+        if steps:
+            asked.prior = [asked.prior]
     return f"Not given, so assumed: {', '.join(guesses)}." if guesses else ""
 
 
 def _own(asked: argparse.Namespace) -> AnyLoss:
-    """The loss that was asked for; an own loss certified for its range of
+    """The loss of --loss; a user's own loss is certified for its range of
     predictions."""
     loss = loss_named(asked.loss)
     if loss_name(loss) != "own":
@@ -421,11 +424,8 @@ def _bound(asked: argparse.Namespace) -> str:
         raise InvalidInput(
             "entropy must come with compare, which alone uses it; got no --compare"
         )
-    if (
-        asked.episodes is not None
-        or asked.policies is not None
-        or asked.states is not None
-    ):
+    of_episodes = (asked.episodes, asked.policies, asked.states)
+    if any(option is not None for option in of_episodes):
         raise InvalidInput(
             "episodes, policies and states must come with horizon, the steps of an "
             "episode; got none"
@@ -434,56 +434,53 @@ def _bound(asked: argparse.Namespace) -> str:
         asked.loss = asked.loss or "log"  # each algorithm has its own
         return comparison(asked, _assume(asked, steps=True))
     assumed = _assume(asked, steps=True)
-    loss, prior = _own(asked), asked.prior[0]
+    loss = _own(asked)
+    prior, *other_priors = asked.prior
     problem = {"n_arms": asked.arms, "steps": asked.steps}
     settings = {"gamma": asked.gamma, "constants": asked.constants, "beta": asked.beta}
-    bounds = [
-        theory.regret_bound(loss, prior=p, **settings, **problem) for p in asked.prior
-    ]
+    bound = partial(theory.regret_bound, loss, **settings)
+    others = [bound(prior=other, **problem) for other in other_priors]
     if asked.plot is not None:
         from oddsmith.files.reports import plot_bounds
 
         plot_bounds(asked.plot, loss, priors=asked.prior, settings=settings, **problem)
     world = _world(asked, prior)
     name = f"GTS, {asked.constants} constants, prior "
-    first = gts(
-        f"{name}{prior:g}", loss, partial(theory.regret_bound, loss, **settings)
-    )
-    rows = play(
-        [first, *usual(loss, but=asked.gamma), *rivals(loss)],
-        world,
-        {**problem, "prior": prior},
-    )
+    algorithms = [gts(f"{name}{prior:g}", loss, bound)]
+    algorithms += usual(loss, but=asked.gamma)
+    algorithms += rivals(loss)
+    first, *rows = play(algorithms, world, {**problem, "prior": prior})
     if asked.json:
-        records = [
-            {"prior": p, **_record(b)} for p, b in zip(asked.prior, bounds, strict=True)
-        ]
-        records[0] |= {"simulated": recorded(rows, world)}
-        return as_json(records[0] if len(records) == 1 else records)
-    others = [
-        AlgorithmCost(f"{name}{p:g}", b)
-        for p, b in zip(asked.prior[1:], bounds[1:], strict=True)
-    ]
+        record = {"prior": prior} | _record(first.bound)
+        record["simulated"] = cost_record([first, *rows], world)
+        if not others:
+            return as_json(record)
+        pairs = zip(other_priors, others, strict=True)
+        return as_json([record, *({"prior": p} | _record(b) for p, b in pairs)])
+    lines = [first]
+    for other, found in zip(other_priors, others, strict=True):
+        lines.append(AlgorithmCost(f"{name}{other:g}", found))
     parts = [
-        _answer_theory(rows, asked.steps, world),
-        table([rows[0], *others, *rows[1:]], asked.steps, world),
+        _answer_theory([first, *rows], asked.steps, world),
+        table([*lines, *rows], asked.steps, world),
     ]
-    parts += [] if world is None else [why(rows, world)]
-    return "\n\n".join(
-        [*parts, f"The first row {bounds[0].applies}.", *([assumed] if assumed else [])]
-    )
+    if world is not None:
+        parts.append(why([first, *rows], world))
+    parts.append(f"The first row {first.bound.applies}.")
+    return "\n\n".join(filter(None, [*parts, assumed]))
 
 
 def _answer_theory(
     rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None"
 ) -> str:
-    """What a manager could read aloud."""
-    bound, gamma = rows[0].bound.bound, f"gamma {rows[0].bound.gamma:.3g}"
+    """The bound, and the cost in the world, in one sentence."""
+    first = rows[0].bound
+    gamma = f"gamma {first.gamma:.3g}"
     sentence = (
-        f"In the worst case learning costs at most {rewards(bound)} of {steps:,.0f} "
-        f"rewards (GTS, {gamma})"
+        f"In the worst case learning costs at most {rewards(first.bound)} of "
+        f"{steps:,.0f} rewards (GTS, {gamma})"
     )
-    if bound >= steps:
+    if first.bound >= steps:
         sentence = (
             f"For the worst case nothing is promised over {steps:,.0f} decisions (GTS, "
             f"{gamma})"
@@ -497,21 +494,19 @@ def _beside(
     steps: float | None,
     world: "OrdinaryWorld | None",
 ) -> str:
-    """What the first row, called `what`, and the default cost in the world."""
-    costs = {one.name: one.cost.mean for one in rows if one.cost is not None}
-    if world is None or rows[0].here is None:
+    """The costs of the first row, called `what`, and of the default in the world."""
+    first = rows[0]
+    if world is None or first.cost is None:
         return ""
-    place = "in an ordinary world" + (
-        "" if world.steps == steps else f", simulated for {world.steps:,} decisions,"
-    )
-    unit = "" if what == "it" else " rewards"  # which are named before
-    cost = f"; {place} {what} cost {rewards(costs[rows[0].name])}{unit}"
-    default = costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
-    return (
-        cost
-        if default is None
-        else f"{cost}, and {rewards(default)} with gamma {DEFAULT_GAMMA:g}"
-    )
+    place = "in an ordinary world"
+    if world.steps != steps:
+        place += f", simulated for {world.steps:,} decisions,"
+    unit = "" if what == "it" else " rewards"  # "it" follows a number of rewards
+    text = f"; {place} {what} cost {rewards(first.cost.mean)}{unit}"
+    for row in rows:
+        if row.name == f"GTS, gamma {DEFAULT_GAMMA:g}" and row.cost is not None:
+            text += f", and {rewards(row.cost.mean)} with gamma {DEFAULT_GAMMA:g}"
+    return text
 
 
 def _tune(asked: argparse.Namespace) -> str:
@@ -521,48 +516,40 @@ def _tune(asked: argparse.Namespace) -> str:
     tuning = theory.tune(
         loss, n_arms=asked.arms, steps=asked.steps, prior=asked.prior, **settings
     )
-    endless = tuning.power > 0
-    name = "GTS, falling gamma" if endless else "GTS, this gamma"
-    bound = (
-        partial(theory.anytime_bound, loss)
-        if endless
-        else partial(theory.regret_bound, loss, **settings)
-    )
-    world, steps = _world(asked, asked.prior), asked.steps or _STEPS
+    is_falling = tuning.power > 0
+    name = "GTS, this gamma"
+    bound = partial(theory.regret_bound, loss, **settings)
+    gamma = f"{tuning.gamma:.6g}"
+    if is_falling:
+        name = "GTS, falling gamma"
+        bound = partial(theory.anytime_bound, loss)
+        gamma = f"min(1, {tuning.gamma:.6g} · step^(-1/3))"
+    world = _world(asked, asked.prior)
+    steps = asked.steps or _STEPS
     rows = [gts(name, loss, bound, power=tuning.power), *usual(loss), *rivals(loss)[:1]]
-    played = play(
-        rows, world, {"n_arms": asked.arms, "steps": steps, "prior": asked.prior}
-    )
-    schedule = {"scale": tuning.gamma, "power": tuning.power} if endless else None
+    problem = {"n_arms": asked.arms, "steps": steps, "prior": asked.prior}
+    costs = play(rows, world, problem)
     if asked.json:
-        answer = {
-            "eta": tuning.eta,
-            "gamma": None if endless else tuning.gamma,
-            "schedule": schedule,
-        }
-        answer["bound"] = None if tuning.bound is None else tuning.bound.bound
-        return as_json({**answer, "simulated": recorded(played, world)})
-    gamma = (
-        f"min(1, {tuning.gamma:.6g} · step^(-1/3))"
-        if endless
-        else f"{tuning.gamma:.6g}"
-    )
-    sentence = f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
+        schedule = {"scale": tuning.gamma, "power": tuning.power}
+        return as_json(
+            {
+                "eta": tuning.eta,
+                "gamma": None if is_falling else tuning.gamma,
+                "schedule": schedule if is_falling else None,
+                "bound": None if tuning.bound is None else tuning.bound.bound,
+                "simulated": cost_record(costs, world),
+            }
+        )
     parts = [
-        sentence + _beside("that", played, asked.steps, world) + ".",
+        f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
+        f"{_beside('that', costs, asked.steps, world)}.",
         f"eta    {tuning.eta:.6g}\ngamma  {gamma}",
+        table(costs, steps, world),
     ]
-    parts += [
-        table(played, steps, world),
-        *([] if world is None else [why(played, world)]),
-    ]
-    return "\n\n".join(
-        [
-            *parts,
-            f"The first row {played[0].bound.applies}.",
-            *([assumed] if assumed else []),
-        ]
-    )
+    if world is not None:
+        parts.append(why(costs, world))
+    parts.append(f"The first row {costs[0].bound.applies}.")
+    return "\n\n".join(filter(None, [*parts, assumed]))
 
 
 def _record(bound: Bound) -> dict[str, object]:

@@ -1,12 +1,9 @@
-"""The units of rewards in a command about logs: those that were given, or those of the
-policy files."""
+"""The units of rewards in a command about logs: from --reward or the policy files."""
 
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
-
-import numpy as np
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.errors import InvalidInput
@@ -20,10 +17,10 @@ _PLAIN = RewardScale(0.0, 1.0)
 
 
 def add_units(parser: argparse.ArgumentParser) -> None:
-    """The option that says in which units the rewards of a log are."""
+    """Add the option with the units of the rewards in a log."""
     units = (
-        "the units of rewards (default: [reward] of the policy file); files that "
-        "oddsmith wrote have 0 to 1 in them"
+        "units of rewards (default: [reward] of the policy file, else 0 1); files that "
+        "oddsmith wrote have rewards from 0 to 1"
     )
     parser.add_argument(
         "--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units
@@ -31,21 +28,18 @@ def add_units(parser: argparse.ArgumentParser) -> None:
 
 
 class Units(NamedTuple):
-    """The units of answers, the reader that maps rewards, if they are to be mapped, and
-    a sentence, if one is due."""
+    """The units of answers, a reader that maps rewards if necessary, and a note for the
+    answer, which may be empty."""
 
     scale: RewardScale
     reader: LogReader
     note: str
 
     def doubt(self, log: Log) -> str:
-        """What to say where units were taken from a policy file, and all rewards look
-        as if they were in [0, 1]."""
-        if (
-            self.reader.scale is None
-            or not self.note
-            or (self.scale.low >= 0 and self.scale.high <= 1)
-        ):
+        """A hint if the units come from a policy file and all rewards are in [0, 1]."""
+        if self.reader.scale is None or not self.note:
+            return ""
+        if self.scale.low >= 0 and self.scale.high <= 1:
             return ""
         rewards = self.scale.value(log.rewarded().reward)
         if not len(rewards) or rewards.min() < 0 or rewards.max() > 1:
@@ -62,70 +56,72 @@ def units_of(
     reader: LogReader,
     logs: Sequence[str],
 ) -> Units:
-    """The units that were asked for, else those of the policy files that have [reward];
-    refused where they differ.
+    """Return the units of --reward, else those of the policy files that have [reward];
+    refuse files that differ.
 
     Files that oddsmith wrote have rewards in [0, 1] already: units are then those of
     answers alone.
     """
+    with_units = [file for file in files if "reward" in file.table]
     if asked.reward is not None:
-        scale = _asked(asked.reward)
-        if not _own(reader, logs):
-            return Units(scale, replace(reader, scale=scale), "")
-        told = (
+        scale = _given_scale(asked.reward)
+    elif not with_units:
+        return Units(_PLAIN, reader, "")
+    else:
+        scale = _common_scale(with_units)
+    is_own = _is_own(reader, logs)
+    if not is_own:
+        reader = replace(reader, scale=scale)
+    note = ""
+    if asked.reward is None:
+        what = "Answers" if is_own else "Rewards"
+        note = f"{what} are in the units of {with_units[0].path}, {_words(scale)}."
+    elif is_own:
+        note = (
             f"Answers are in units of {_words(scale)}: {logs[0]} was written by "
             "oddsmith, with rewards in 0 to 1."
         )
-        return Units(scale, reader, "" if scale == _PLAIN else told)
-    stating = [file for file in files if "reward" in file.table]
-    if not stating:
-        return Units(_PLAIN, reader, "")
-    first = stating[0]
-    for other in stating[1:]:
+    return Units(scale, reader, "" if scale == _PLAIN else note)
+
+
+def _common_scale(files: Sequence[PolicyFile]) -> RewardScale:
+    first = files[0]
+    for other in files[1:]:
         if other.reward_scale != first.reward_scale:
-            got = " and ".join(
-                f"{_words(file.reward_scale)} in {file.path}" for file in (first, other)
-            )
             raise InvalidInput(
-                f"policy files must have the same [reward]; got {got}: --reward LOW "
-                "HIGH says which"
+                "policy files must have the same [reward]; got "
+                f"{_words(first.reward_scale)} in {first.path} and "
+                f"{_words(other.reward_scale)} in {other.path}: choose with --reward "
+                "LOW HIGH"
             )
-    scale = first.reward_scale
-    where = f"are in the units of {first.path}, {_words(scale)}."
-    if _own(reader, logs):
-        return Units(scale, reader, "" if scale == _PLAIN else f"Answers {where}")
-    return Units(
-        scale,
-        replace(reader, scale=scale),
-        "" if scale == _PLAIN else f"Rewards {where}",
-    )
+    return first.reward_scale
 
 
 def learnt_units(asked: argparse.Namespace, file: PolicyFile) -> RewardScale:
-    """The units that 0 and 1 stand for where a policy learns: its file's, else those
-    that were asked for."""
-    return (
-        file.reward_scale
-        if asked.reward is None or "reward" in file.table
-        else _asked(asked.reward)
-    )
+    """Return the units of 0 and 1 for a policy that learns: those of its file, else of
+    --reward."""
+    if asked.reward is None or "reward" in file.table:
+        return file.reward_scale
+    return _given_scale(asked.reward)
 
 
-def _asked(reward: Sequence[float]) -> RewardScale:
+def _given_scale(reward: Sequence[float]) -> RewardScale:
     try:
         return RewardScale(*reward)
     except InvalidInput as error:
         raise InvalidInput(f"reward: {error}") from error
 
 
-def _own(reader: LogReader, logs: Sequence[str]) -> bool:
+def _is_own(reader: LogReader, logs: Sequence[str]) -> bool:
     """Whether oddsmith wrote the logs; refused where it wrote some of them only."""
-    own = [reader.is_own(one) for one in logs]
-    if any(own) and not all(own):
-        mine, theirs = logs[int(np.argmax(own))], logs[int(np.argmin(own))]
-        got = f"{mine} was written by oddsmith, in 0 to 1, {theirs} was not"
-        raise InvalidInput(f"logs must have the same units; {got}")
-    return all(own)
+    own = [log for log in logs if reader.is_own(log)]
+    others = [log for log in logs if log not in own]
+    if own and others:
+        raise InvalidInput(
+            f"logs must have the same units; {own[0]} was written by oddsmith, in 0 to "
+            f"1, {others[0]} was not"
+        )
+    return bool(own)
 
 
 def _words(scale: RewardScale) -> str:

@@ -1,5 +1,5 @@
-"""What commands share: JSON for programs, answers that are refused, and how a log is to
-be read."""
+"""Shared parts of commands: JSON for programs, refusals, and options for reading a
+log."""
 
 import argparse
 import importlib
@@ -17,7 +17,7 @@ from oddsmith.core.losses import LOSSES, Loss
 from oddsmith.logs.formats import FORMATS, LogReader
 
 __all__ = [
-    "Refused",
+    "Refusal",
     "add_reading",
     "as_json",
     "asking",
@@ -28,16 +28,16 @@ __all__ = [
 ]
 
 
-class Refused(NamedTuple):
-    """What to print where no answer can be given, or the answer is no: the command then
-    exits with `code`."""
+class Refusal(NamedTuple):
+    """The text of a command that has no answer, or answers no; it exits with
+    `code`."""
 
     text: str
     code: int = 3
 
 
 def as_json(value: object) -> str:
-    """Strict JSON: infinities as strings, what is no number as null.
+    """Return strict JSON: infinities as strings, NaN as null.
 
     >>> as_json({"bound": float("inf"), "value": float("nan")})
     '{\\n  "bound": "inf",\\n  "value": null\\n}'
@@ -56,27 +56,24 @@ def as_json(value: object) -> str:
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a log is to be read."""
-    names = (
-        "their names of our columns: arm=shown reward=clicked context=age,city (a "
-        "trailing comma: a list of one; "
-    )
-    names += "time= leaves ours out)"
-    parser.add_argument(
+    """Add the options for reading a log."""
+    group = parser.add_argument_group("format of the log")
+    group.add_argument(
         "--columns",
         nargs="+",
         action="extend",
         default=[],
         metavar="OURS=THEIRS",
-        help=names,
+        help="names of columns that differ from ours: arm=shown reward=clicked "
+        "context=age,city (a trailing comma: a list of one; time= leaves ours out)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--arms",
         nargs="+",
         metavar="NAME",
-        help="the arms' names, in the order of their numbers",
+        help="names of the arms, in the order of their numbers",
     )
-    parser.add_argument(
+    group.add_argument(
         "--format",
         help=f"{', '.join(FORMATS[:-1])} (default: by the file's name and content)",
     )
@@ -88,8 +85,8 @@ def reader(
     *,
     offers: bool = False,
 ) -> LogReader:
-    """The reader that these options describe; `arms` are those of a policy file,
-    `offers` is for one without."""
+    """Return the reader for these options; `arms` are those of a policy file, `offers`
+    is for a file without."""
     columns: dict[str, str | Sequence[str]] = {}
     for pair in asked.columns:
         ours, sign, theirs = pair.partition("=")
@@ -101,45 +98,48 @@ def reader(
             raise InvalidInput(
                 f"columns must name each of ours once; got {ours!r} twice"
             )
-        columns[ours] = (
-            [one for one in theirs.split(",") if one] if "," in theirs else theirs
-        )
-    if asked.arms is not None and arms is not None and tuple(asked.arms) != tuple(arms):
+        columns[ours] = theirs
+        if "," in theirs:
+            columns[ours] = [one for one in theirs.split(",") if one]
+    if arms is None:
+        arms = asked.arms
+    elif asked.arms is not None and tuple(asked.arms) != tuple(arms):
         raise InvalidInput(
             f"arms must be those of the policy file, {list(arms)}; got {asked.arms}"
         )
-    return LogReader(
-        columns, asked.arms if arms is None else arms, asked.format, offers=offers
-    )
+    return LogReader(columns, arms, asked.format, offers=offers)
 
 
 def check_file_place(path: Path) -> None:
-    """Refuses, before the work, a file that could not be written after it."""
-    if path.is_dir() or not path.parent.is_dir():
-        why = "it is a folder" if path.is_dir() else "its folder does not exist"
+    """Refuse, before the work, a file that could not be written after it."""
+    problem = ""
+    if path.is_dir():
+        problem = "it is a folder"
+    elif not path.parent.is_dir():
+        problem = "its folder does not exist"
+    if problem:
         raise BadFile(
-            f"out must be a file that can be written; got {str(path)!r}, {why}"
+            f"out must be a file that can be written; got {str(path)!r}, {problem}"
         )
 
 
 def checked_seed(*choices: int | None) -> int:
-    """The first seed that is given."""
-    return whole(
-        "seed", next(one for one in choices if one is not None), low=0, high=2**63 - 1
-    )
+    """Return the first seed that is given."""
+    first = next(seed for seed in choices if seed is not None)
+    return whole("seed", first, low=0, high=2**63 - 1)
 
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Turns what a user's own experts raise into one sentence."""
+    """Turn exceptions of a user's own experts into one sentence."""
     try:
         yield
     except (OddsmithError, MemoryError):
         raise
     except Exception as error:
-        raised = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {error}"
         raise ExpertFailed(
-            f"{what} must answer the log's contexts; {raised:.160}"
+            f"{what} must answer the log's contexts; {problem:.160}"
         ) from error
 
 
@@ -157,8 +157,8 @@ def _formula(text: str) -> Loss:
 
 
 def loss_named(text: str) -> Loss:
-    """The loss with this name in `LOSSES`, the function that module:function names, or
-    a formula of prediction g and reward r."""
+    """Return the loss with this name in `LOSSES`, the function of module:function, or
+    the loss of a formula of prediction g and reward r."""
     if text in LOSSES:
         return LOSSES[text]
     module, colon, name = text.partition(":")
@@ -167,10 +167,11 @@ def loss_named(text: str) -> Loss:
     sys.path.insert(0, str(Path.cwd()))
     try:
         function = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever a user's module raises becomes one sentence
-        raised = f"{type(error).__name__}: {error}"
+    except Exception as error:  # exceptions of a user's module become one sentence
+        problem = f"{type(error).__name__}: {error}"
         raise InvalidInput(
-            f"loss must be a function that can be imported; got {text!r}, {raised:.120}"
+            "loss must be a function that can be imported; got "
+            f"{text!r}, {problem:.120}"
         ) from error
     finally:
         sys.path.pop(0)

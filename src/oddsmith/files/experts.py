@@ -3,7 +3,7 @@ learners."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -54,29 +54,27 @@ def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
 
 
 def _onnx(name: str, keys: Keys, build: BuildContext) -> Bank:
-    model, rows = _content(keys, build.folder), keys.get("arm_features", None)
+    model = _content(keys, build.folder)
+    rows = keys.get("arm_features", None)
     bank = OnnxExperts({name: model}, build.arms, rows, _clip(keys))
-    return bank_of(_asked(bank, build, rows_per_arm=rows == "context"))
+    return bank_of(_with_schema(bank, build, rows_per_arm=rows == "context"))
 
 
 def _linear(name: str, keys: Keys, build: BuildContext) -> Bank:
     arrays = _arrays(keys, build.folder)
-    n = len(arrays["weights"]) if arrays["weights"].ndim else 0
-    names = (
-        arrays["names"].tolist()
-        if "names" in arrays
-        else [name]
-        if n == 1
-        else [f"{name} {i}" for i in range(n)]
-    )
+    weights = arrays["weights"]
+    n = len(weights) if weights.ndim else 0
+    names: Any = [name]
+    if "names" in arrays:
+        names = arrays["names"].tolist()
+    elif n != 1:
+        names = [f"{name} {i}" for i in range(n)]
+    names = check_names("names", names, n=n)
     link: Any = keys.text("link", "logistic", choices=_LINKS)
-    bank = LinearExperts(
-        arrays["weights"], link, check_names("names", names, n=n), build.arms
-    )
+    bank = LinearExperts(weights, link, names, build.arms)
+    clipped = Clipped(bank, *_clip(keys))
     rows_per_arm = bank.weights.ndim == 2
-    return bank_of(
-        _asked(Clipped(bank, *_clip(keys)), build, rows_per_arm=rows_per_arm)
-    )
+    return bank_of(_with_schema(clipped, build, rows_per_arm=rows_per_arm))
 
 
 def _python(_: str, keys: Keys, build: BuildContext) -> Bank:
@@ -87,28 +85,24 @@ def _python(_: str, keys: Keys, build: BuildContext) -> Bank:
 
 
 def _auto(_: str, keys: Keys, build: BuildContext) -> Bank:
-    size, rows_per_arm = (
-        keys.text("size", "normal", choices=SIZES),
-        keys.flag("rows_per_arm"),
-    )
-    schemas: Any = {"schema": build.schema, "arm_schema": build.arm_schema}
-    made = auto(
+    policy = auto(
         build.arms,
-        **schemas,
-        size=size,
-        rows_per_arm=rows_per_arm,
+        schema=build.schema,
+        arm_schema=build.arm_schema,
+        size=cast(Any, keys.text("size", "normal", choices=SIZES)),
+        rows_per_arm=keys.flag("rows_per_arm"),
         share=1e-4 * build.drifts,
     )
-    return Bank(made.experts, made.prior)
+    return Bank(policy.experts, policy.prior)
 
 
 def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
     """The bank of a table in a process of its own, which reads the table there."""
-    if keys.values["kind"] not in ("python", "onnx"):
-        kind = f"{keys.values['kind']}, which runs no code but ours"
+    kind = keys.values["kind"]
+    if kind not in ("python", "onnx"):
         raise InvalidInput(
             "isolate must stand in a table of kind python or onnx; got it in one of "
-            f"kind {kind}"
+            f"kind {kind}, which runs no code but ours"
         )
     table = keys.values | {"isolate": False}
     bank = Isolated(
@@ -131,9 +125,9 @@ _KINDS: dict[str, Callable[[str, Keys, BuildContext], Bank]] = {
 }
 
 
-def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
-    """The bank behind the schema, if there is one; then asked once, so that what does
-    not fit is found at reading."""
+def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
+    """The bank behind the schemas, if there are any. It is asked once, so that a model
+    that does not fit fails at reading."""
     schemas = [
         schema for schema in (build.schema, build.arm_schema) if schema is not None
     ]
@@ -143,16 +137,14 @@ def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts
     width = sum(schema.width for schema in schemas)
     if build.arms is not None:
         question = np.zeros((len(build.arms), width) if rows_per_arm else (width,))
-    elif len(schemas) == 2:  # else numbers as they are may come beside the schema's
+    elif len(schemas) == 2:  # with one schema, plain numbers may come beside its own
         question = Offer(None, ("any",), {"any": np.zeros(width)})
     try:
         if question is not None:
             bank.predict((), question)
     except Exception as error:  # onnxruntime raises its own kinds
-        reason, whose = (
-            str(error).splitlines()[0],
-            "schema's" if len(schemas) == 1 else "schemas'",
-        )
+        reason = str(error).splitlines()[0]
+        whose = "schema's" if len(schemas) == 1 else "schemas'"
         raise ExpertFailed(
             f"file must be a model of {width} numbers (the {whose}); {reason:.200}"
         ) from error
@@ -161,13 +153,15 @@ def _asked(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts
 
 def _clip(keys: Keys) -> tuple[float, float]:
     clip = keys.get("clip", list(CLIP))
-    ends = finite(keys.named("clip"), clip)
-    if ends.shape != (2,) or not 0 <= ends[0] < ends[1] <= 1:
-        raise InvalidInput(
-            f"{keys.named('clip')} must be [low, high] with 0 <= low < high <= 1; got "
-            f"{clip!r:.60}"
-        )
-    return float(ends[0]), float(ends[1])
+    name = keys.named("clip")
+    ends = finite(name, clip)
+    if ends.shape == (2,):
+        low, high = ends.tolist()
+        if 0 <= low < high <= 1:
+            return low, high
+    raise InvalidInput(
+        f"{name} must be [low, high] with 0 <= low < high <= 1; got {clip!r:.60}"
+    )
 
 
 def _content(keys: Keys, folder: Path) -> bytes:

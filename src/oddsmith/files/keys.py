@@ -75,14 +75,16 @@ class Keys:
         self, name: str, default: Any = _REQUIRED, *, choices: Iterable[str] = ()
     ) -> str:
         """A word, one of `choices` if there are any."""
-        value, allowed = self.get(name, default), list(choices)
-        if not isinstance(value, str) or (allowed and value not in allowed):
-            what = f"one of {', '.join(allowed)}" if allowed else "a text"
-            meant = hint(value, allowed) if isinstance(value, str) else ""
-            raise InvalidInput(
-                f"{self.named(name)} must be {what}; got {value!r:.60}{meant}"
-            )
-        return value
+        value = self.get(name, default)
+        allowed = list(choices)
+        is_text = isinstance(value, str)
+        if is_text and (not allowed or value in allowed):
+            return str(value)
+        what = f"one of {', '.join(allowed)}" if allowed else "a text"
+        meant = hint(value, allowed) if is_text else ""
+        raise InvalidInput(
+            f"{self.named(name)} must be {what}; got {value!r:.60}{meant}"
+        )
 
     def flag(self, name: str, default: bool = False) -> bool:
         """True or false."""
@@ -96,26 +98,24 @@ class Keys:
     def table(self, name: str, default: Any = _REQUIRED) -> "Keys":
         """A table inside this one."""
         value = self.get(name, default)
+        path = self.named(name)
         if not isinstance(value, dict):
-            raise InvalidInput(
-                f"{self.named(name)} must be a table [{self.named(name)}]; got "
-                f"{value!r:.60}"
-            )
-        return Keys(value, self.named(name))
+            raise InvalidInput(f"{path} must be a table [{path}]; got {value!r:.60}")
+        return Keys(value, path)
 
     def tables(self, name: str) -> "dict[str, Keys]":
         """The tables inside a table, by name; there must be at least one."""
         outer = self.table(name)
         if not outer.values:
+            path = self.named(name)
             raise InvalidInput(
-                f"{self.named(name)} must have at least one table "
-                f"[{self.named(name)}.NAME]; got none"
+                f"{path} must have at least one table [{path}.NAME]; got none"
             )
         return {inner: outer.table(inner) for inner in outer.values}
 
     def close(self, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Refuses keys that were not asked for, and proposes the one that was meant, or
-        says where it belongs.
+        """Refuse unknown keys, with the nearest key that is allowed here, or the table
+        to which the key belongs.
 
         >>> Keys({"gamma": 0.1}).close({"gamma": "[policy]"})
         Traceback (most recent call last):
@@ -123,22 +123,23 @@ class Keys:
         [policy]. Allowed:
         """
         for name in self.values:
-            if name not in self._asked:
-                allowed = ", ".join(dict.fromkeys(self._asked))
-                meant = f"{hint(name, self._asked) or '.'} "
-                if elsewhere is not None and name in elsewhere:
-                    meant = f" here; it belongs to {elsewhere[name]}. "
-                raise InvalidInput(
-                    f"{self.named(name)} is not a key{meant}Allowed: {allowed}".rstrip()
-                )
+            if name in self._asked:
+                continue
+            meant = f"{hint(name, self._asked) or '.'} "
+            if elsewhere is not None and name in elsewhere:
+                meant = f" here; it belongs to {elsewhere[name]}. "
+            allowed = ", ".join(dict.fromkeys(self._asked))
+            raise InvalidInput(
+                f"{self.named(name)} is not a key{meant}Allowed: {allowed}".rstrip()
+            )
 
     def blame(self, error: _Error) -> _Error:
-        """The same error, said of this table: "prior must …" becomes
+        """The same error with the path of this table: "prior must …" becomes
         "policies.mine.prior must …"."""
-        if not self._path or str(error).startswith(
-            (f"{self._path}.", f"{self._path}: ")
-        ):
+        message = str(error)
+        path = self._path
+        if not path or message.startswith((f"{path}.", f"{path}: ")):
             return error
-        first = str(error).split(" ", 1)[0].rstrip(":")
-        joint = "." if first in self.values else ": "
-        return type(error)(f"{self._path}{joint}{error}")
+        first, _, _ = message.partition(" ")
+        joint = "." if first.rstrip(":") in self.values else ": "
+        return type(error)(f"{path}{joint}{message}")

@@ -22,8 +22,8 @@ __all__ = [
     "check_units",
     "leaves_of",
     "pack",
-    "read",
     "read_meta",
+    "read_state",
     "unpack",
     "unpack_meta",
     "unpack_part",
@@ -33,26 +33,24 @@ FORMAT = "oddsmith agent 2"
 
 
 def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
-    """The bytes of a file; whatever cannot be written is refused here."""
+    """Return the bytes of a file; refuse a state that cannot be written."""
     page = {
         "format": FORMAT,
         "fingerprint": fingerprint(policy),
         "policy": describe(policy),
         **meta,
     }
+    text = json.dumps(page).encode()
     leaves = {"state" + name: _leaf(name, leaf) for name, leaf in leaves_of(state)}
     buffer = io.BytesIO()
     np.savez(
-        buffer,
-        allow_pickle=False,
-        meta=np.frombuffer(json.dumps(page).encode(), dtype=np.uint8),
-        **leaves,
+        buffer, allow_pickle=False, meta=np.frombuffer(text, dtype=np.uint8), **leaves
     )
     return buffer.getvalue()
 
 
-def read(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
-    """State and meta from a file that `write` made for this policy."""
+def read_state(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
+    """Return state and meta from a file that `Agent.save` wrote for this policy."""
     return unpack(_content(path), policy, str(path))
 
 
@@ -67,51 +65,51 @@ def _content(path: Path) -> bytes:
 
 
 def read_meta(path: Path) -> dict[str, Any]:
-    """What a file that `Agent.save` wrote has beside its state."""
+    """Return the meta from a file that `Agent.save` wrote."""
     return unpack_meta(_content(path), str(path))
 
 
 def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:
-    """State and meta from the bytes that `pack` made for this policy; `name` is what
-    messages call them."""
-    arrays, meta = _opened(content, name)
+    """Return state and meta from the bytes that `pack` made for this policy; messages
+    call them `name`."""
+    arrays, meta = _load(content, name)
     if meta["fingerprint"] != fingerprint(policy):
-        raise BadFile(
-            f"{name} was saved with another policy: "
-            f"{difference(meta['policy'], describe(policy))}"
-        )
-    return _filled(policy.init(), arrays, "state", name), meta
+        change = difference(meta["policy"], describe(policy))
+        raise BadFile(f"{name} was saved with another policy: {change}")
+    return _fill(policy.init(), arrays, "state", name), meta
 
 
 def check_units(
     meta: Mapping[str, Any], scale: RewardScale, name: str, where: str
 ) -> None:
-    """Refuses a state that has learnt from rewards in other units than those that
-    `where` has."""
-    low, high = meta.get("reward") or (scale.low, scale.high)
-    if (low, high) != (scale.low, scale.high):
+    """Refuse a state that has learnt from rewards in other units than `where` has."""
+    units = (scale.low, scale.high)
+    low, high = meta.get("reward") or units
+    if (low, high) != units:
         raise BadFile(
             f"{name} must have learnt in the units of {where}, {scale.low:g} to "
-            f"{scale.high:g}; it has learnt in {low:g} to {high:g}: fit it anew with "
+            f"{scale.high:g}; it has learnt in {low:g} to {high:g}: fit it again with "
             "these units, or give [reward] as it was"
         )
 
 
 def unpack_part(content: bytes, policy: Policy, name: str) -> State:
-    """What this policy's state has of one that `pack` wrote for another: of a judge,
-    the weights."""
-    return _filled(policy.init(), _opened(content, name)[0], "state", name)
+    """Return the state of this policy from a file of another one that contains it: of a
+    judge, the weights."""
+    arrays, _ = _load(content, name)
+    return _fill(policy.init(), arrays, "state", name)
 
 
 def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
-    """What `pack` wrote beside a state, of whatever policy."""
-    return _opened(content, name)[1]
+    """Return the meta that `pack` wrote, for any policy."""
+    _, meta = _load(content, name)
+    return meta
 
 
-def _opened(
+def _load(
     content: bytes, name: str
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Arrays and meta of what `pack` made."""
+    """Arrays and meta from the bytes of `pack`."""
     try:
         arrays = read_arrays(content)
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
@@ -130,23 +128,20 @@ def _opened(
 
 
 def leaves_of(tree: State, name: str = "") -> list[tuple[str, State]]:
-    """Every array and int of a NamedTuple tree, with its path."""
-    if isinstance(tree, tuple):
-        keys = getattr(tree, "_fields", range(len(tree)))
-        return [
-            leaf
-            for key, inner in zip(keys, tree, strict=True)
-            for leaf in leaves_of(inner, f"{name}/{key}")
-        ]
-    return [(name, tree)]
+    """Return every array and int of a NamedTuple tree, with its path."""
+    if not isinstance(tree, tuple):
+        return [(name, tree)]
+    leaves: list[tuple[str, State]] = []
+    keys = getattr(tree, "_fields", range(len(tree)))
+    for key, inner in zip(keys, tree, strict=True):
+        leaves += leaves_of(inner, f"{name}/{key}")
+    return leaves
 
 
 def _leaf(name: str, leaf: State) -> npt.NDArray[Any]:
     array = np.asarray(leaf)
-    if (
-        not isinstance(leaf, np.ndarray | np.generic | int | float)
-        or array.dtype.kind not in "fiub"
-    ):
+    is_number = isinstance(leaf, np.ndarray | np.generic | int | float)
+    if not is_number or array.dtype.kind not in "fiub":
         raise NotPortable(
             "a state must be a NamedTuple tree of arrays and numbers; got "
             f"{type(leaf).__name__} at {name}"
@@ -154,7 +149,7 @@ def _leaf(name: str, leaf: State) -> npt.NDArray[Any]:
     return array
 
 
-def _filled(
+def _fill(
     template: State, arrays: dict[str, npt.NDArray[Any]], name: str, source: str
 ) -> State:
     """The tree of `template` with the arrays of the file."""
@@ -162,12 +157,13 @@ def _filled(
         # an empty tuple stands for an array that a state may have
         if not template and name in arrays:
             return arrays[name]
-        keys = getattr(template, "_fields", range(len(template)))
+        fields = getattr(template, "_fields", None)
+        keys = range(len(template)) if fields is None else fields
         parts = [
-            _filled(inner, arrays, f"{name}/{key}", source)
+            _fill(inner, arrays, f"{name}/{key}", source)
             for key, inner in zip(keys, template, strict=True)
         ]
-        return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
+        return tuple(parts) if fields is None else type(template)(*parts)
     if name not in arrays:
         raise BadFile(
             f"{source} must hold {name}, which this policy's state has; it does not"

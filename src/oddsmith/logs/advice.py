@@ -1,8 +1,8 @@
-"""Logged advice as a policy learns from it: by the names of its experts; the others are
-asked anew, or refused."""
+"""Advice in a log, matched by name with the experts of a policy. Other experts are
+asked again, or refused."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,11 +32,11 @@ Places: TypeAlias = Sequence[int | None]
 def decisions_for(
     policy: Policy, state: State, log: Log, places: Places | None = None
 ) -> Decision:
-    """The log's decisions as `policy` learns from them: advice of its experts by name,
-    else what they say now.
+    """Return the log's decisions for `policy` to learn from: advice of its experts by
+    name, else their predictions now.
 
     Odds that the log does not know are NaN, and refused for policies that divide by
-    them. `places` saves looking for them again in a log of the same experts.
+    them. `places` are the result of `places_of` for this log, if it is known already.
     """
     log = for_policy(policy, log)
     bare = _without_advice(policy, log)
@@ -44,24 +44,25 @@ def decisions_for(
         return bare
     columns = places_of(policy, log) if places is None else places
     if not complete(columns):
-        return _asked(policy, state, log, columns, bare)
-    known = [place for place in columns if place is not None]
-    advice, bonus, log_weights = (
-        _taken(column, known) for column in (log.advice, log.bonus, log.log_weights)
+        return _ask_experts(policy, state, log, columns, bare)
+    present = [place for place in columns if place is not None]
+    return bare._replace(
+        advice=_select_columns(log.advice, present),
+        bonus=_select_columns(log.bonus, present),
+        log_weights=_select_columns(log.log_weights, present),
     )
-    return bare._replace(advice=advice, bonus=bonus, log_weights=log_weights)
 
 
 def decision_for(policy: Policy, state: State, log: Log, places: Places) -> Decision:
-    """The only decision of a log, as `policy` learns from it.
+    """Return the only decision of a log for `policy` to learn from.
 
     Experts that learn are asked about one row at a time, for which a question without
     a batch axis takes a fraction of the time.
     """
-    only_drawn_known = log.offered is not None and log.known_features == "drawn"
+    has_few = log.offered is not None and log.known_features == "drawn"
     has_question = log.context is not None or log.offered is not None
     has_advice = any(place is not None for place in places)
-    if policy.bank is None or only_drawn_known or has_advice or not has_question:
+    if policy.bank is None or has_few or has_advice or not has_question:
         return decisions_for(policy, state, log, places).rows()[0]
     decision = _without_advice(policy, log).rows()[0]
     context = None if log.context is None else contexts_of(log.context)[0]
@@ -72,19 +73,19 @@ def decision_for(policy: Policy, state: State, log: Log, places: Places) -> Deci
     check_odds(policy, odds, eligible=eligible, step=decision.step)
     if odds.bonus is not None and policy.importance_weighted:
         return decisions_for(policy, state, log, places).rows()[0]
-    arm = int(decision.number)
     if odds.advice is None:
         return decision
+    arm = int(decision.number)
     if arm >= odds.advice.shape[-1]:
         return decisions_for(policy, state, log, places).rows()[0]
-    drawn = np.ascontiguousarray(odds.advice[..., arm])
+    advice = np.ascontiguousarray(odds.advice[..., arm])
     return decision._replace(
-        advice=drawn, bonus=odds.bonus, log_weights=odds.log_weights
+        advice=advice, bonus=odds.bonus, log_weights=odds.log_weights
     )
 
 
 def _without_advice(policy: Policy, log: Log) -> Decision:
-    """The log's decisions without what experts predicted."""
+    """The log's decisions without the experts' predictions."""
     if log.propensities is None and policy.importance_weighted:
         log.require("weights")
     odds = log.propensities
@@ -92,19 +93,10 @@ def _without_advice(policy: Policy, log: Log) -> Decision:
         odds = np.full((len(log), log.n_arms), np.nan)
         if log.propensity is not None:
             np.put_along_axis(odds, log.arm[:, None], log.propensity[:, None], axis=1)
-    brought = (None, None) if log.offered is None else (log.offered, log.features)
-    return Decision(
-        log.step,
-        log.context,
-        log.eligible,
-        log.arm,
-        odds,
-        None,
-        None,
-        None,
-        None,
-        *brought,
-    )
+    bare = Decision(log.step, log.context, log.eligible, log.arm, odds)
+    if log.offered is None:
+        return bare
+    return bare._replace(arms=log.offered, features=log.features)
 
 
 def complete(places: Places) -> bool:
@@ -113,37 +105,33 @@ def complete(places: Places) -> bool:
 
 
 def places_of(policy: Policy, log: Log) -> Places:
-    """Which column of a log's advice is whose, by name.
+    """Return the column of each expert in the log's advice, by name.
 
     Named advice is predictions; importance weighted policies learn from votes instead.
     Advice without names, and votes, belong to the policy that decided, by its
     fingerprint.
     """
     names = [] if policy.bank is None else list(policy.bank.names)
+    nowhere = [None] * len(names)
     if log.advice is None:
-        return [None] * len(names)
+        return nowhere
     if log.experts is None or policy.importance_weighted:
-        return (
-            list(range(log.advice.shape[1]))
-            if _decided(policy, log)
-            else [None] * len(names)
-        )
-    held = {name: place for place, name in enumerate(log.experts)}
-    return [held.get(name) for name in names]
+        n_columns = log.advice.shape[1]
+        return list(range(n_columns)) if _is_author(policy, log) else nowhere
+    place_of = {name: place for place, name in enumerate(log.experts)}
+    return [place_of.get(name) for name in names]
 
 
 def named_advice(policy: Policy) -> tuple[str, ...] | None:
-    """The experts whose predictions the policy's decisions hold as advice; None where
-    they hold none, or votes."""
-    return (
-        None
-        if policy.bank is None or policy.importance_weighted
-        else tuple(policy.bank.names)
-    )
+    """Return the experts whose predictions are the advice in the policy's decisions;
+    None if there is no advice, or votes."""
+    if policy.bank is None or policy.importance_weighted:
+        return None
+    return tuple(policy.bank.names)
 
 
-def _decided(policy: Policy, log: Log) -> bool:
-    """Whether every row says that this very policy made it."""
+def _is_author(policy: Policy, log: Log) -> bool:
+    """Whether this very policy made all decisions, by the fingerprints in the log."""
     if log.fingerprint is None:
         return False
     try:
@@ -152,47 +140,56 @@ def _decided(policy: Policy, log: Log) -> bool:
         return False
 
 
-def _taken(column: Array | None, places: list[int]) -> Array | None:
+def _select_columns(column: Array | None, places: list[int]) -> Array | None:
     if column is None or places == list(range(column.shape[1])):
         return column
-    taken: Array = column[:, places]
-    return taken
+    selected: Array = column[:, places]
+    return selected
 
 
-def _asked(
+def _ask_experts(
     policy: Policy, state: State, log: Log, places: Places, bare: Decision
 ) -> Decision:
-    """The decisions with what the experts say now of the drawn arms, where the log does
-    not have it."""
+    """The decisions with the experts' predictions of the drawn arms now, where the log
+    does not have them."""
     if log.context is None and log.offered is None:
         raise InvalidInput(_refusal(policy, log, places))
-    said = _said(policy, state, log)
-    if said is None:
+    advice = _advice_now(policy, state, log)
+    if advice is None:
         return bare
-    drawn, bonus, weights = said
-    for expert, place in enumerate(places):
-        if place is not None and log.advice is not None:
-            drawn[:, expert] = log.advice[:, place]
-    # one slept then, all are awake now
-    if weights is None and log.advice is not None and np.isnan(drawn).any():
-        with np.errstate(divide="ignore"):
-            weights = np.broadcast_to(np.log(policy.posterior(state)), drawn.shape)
-    return bare._replace(advice=drawn, bonus=bonus, log_weights=weights)
+    drawn = advice.drawn
+    weights = advice.log_weights
+    if log.advice is not None:
+        for expert, place in enumerate(places):
+            if place is not None:
+                drawn[:, expert] = log.advice[:, place]
+        # an expert slept then, all are awake now
+        if weights is None and np.isnan(drawn).any():
+            with np.errstate(divide="ignore"):
+                weights = np.broadcast_to(np.log(policy.posterior(state)), drawn.shape)
+    return bare._replace(advice=drawn, bonus=advice.bonus, log_weights=weights)
 
 
-def _said(
-    policy: Policy, state: State, log: Log
-) -> tuple[Array, Array | None, Array | None] | None:
-    """What the experts say now: advice of the drawn arms, bonus and weights (T, N)
-    each; None where they say nothing.
+class _Advice(NamedTuple):
+    """Predictions of the drawn arms, bonus and weights, (T, N) each."""
 
-    Where the features of drawn arms alone are known, only these are asked about.
+    drawn: Array
+    bonus: Array | None
+    log_weights: Array | None
+
+
+def _advice_now(policy: Policy, state: State, log: Log) -> _Advice | None:
+    """The experts' advice now; None where the policy has none.
+
+    If only the features of drawn arms are known, the experts are asked about these
+    alone.
     """
-    few = log.offered is not None and log.known_features == "drawn"
-    asked, drawn = only_drawn(log) if few else log, np.empty((len(log), 0))
+    has_few = log.offered is not None and log.known_features == "drawn"
+    question = only_drawn(log) if has_few else log
+    drawn = np.empty((len(log), 0))
     bonus = weights = None
-    for places, odds in answers(policy, state, asked, counted=True):
-        # it is made of the logger's odds and ballots
+    for rows, odds in answers(policy, state, question, counted=True):
+        # a bonus depends on the odds and ballots of the logging policy
         if odds.bonus is not None and policy.importance_weighted:
             raise InvalidInput(
                 f"columns advice and bonus: must be there for {type(policy).__name__}; "
@@ -200,33 +197,35 @@ def _said(
             )
         if odds.advice is None:
             return None
-        if odds.bonus is not None and few:  # it compares arms
+        if odds.bonus is not None and has_few:  # it compares arms
             log.require("models")
-        arm, (n, n_arms) = asked.arm[places], odds.advice.shape[-2:]
+        arm = question.arm[rows]
+        n_experts, n_arms = odds.advice.shape[-2:]
         if (arm >= n_arms).any():
             raise InvalidInput(
                 f"column arm: must be below the experts' {n_arms} arms; got "
                 f"{int(arm.max())}"
             )
-        drawn = drawn if drawn.shape[1] == n else np.empty((len(log), n))
-        advice = np.broadcast_to(odds.advice, (len(places), n, n_arms))
-        drawn[places] = np.take_along_axis(advice, arm[:, None, None], axis=-1)[..., 0]
-        bonus, weights = (
-            _put(bonus, odds.bonus, places, drawn),
-            _put(weights, odds.log_weights, places, drawn),
-        )
-    return drawn, bonus, weights
+        if drawn.shape[1] != n_experts:
+            drawn = np.empty((len(log), n_experts))
+        advice = np.broadcast_to(odds.advice, (len(rows), n_experts, n_arms))
+        of_arm = np.take_along_axis(advice, arm[:, None, None], axis=-1)
+        drawn[rows] = of_arm[..., 0]
+        bonus = _put(bonus, odds.bonus, rows, drawn)
+        weights = _put(weights, odds.log_weights, rows, drawn)
+    return _Advice(drawn, bonus, weights)
 
 
 def _put(
-    column: Array | None, values: Array | None, places: Ints, like: Array
+    column: Array | None, values: Array | None, rows: Ints, like: Array
 ) -> Array | None:
-    """The column (T, N) with these rows of it; NaN, which is never read, where it was
-    not needed."""
+    """The column (T, N) with these rows of it; other rows are NaN, which is never
+    read."""
     if values is None:
         return column
-    column = np.full(like.shape, np.nan) if column is None else column
-    column[places] = values
+    if column is None:
+        column = np.full(like.shape, np.nan)
+    column[rows] = values
     return column
 
 
@@ -236,11 +235,10 @@ def _refusal(policy: Policy, log: Log, places: Places) -> str:
             "column advice: must be there, or context to ask the experts; got neither"
         )
     if log.experts is None:
-        name = (
-            "name the experts (Log(experts=…), read_log(experts=…)), or keep context "
-            "to ask them"
+        return (
+            "column advice: the experts of its columns are not known: name them "
+            "(Log(experts=…), read_log(experts=…)), or keep context to ask them"
         )
-        return f"column advice: whose it is is not known: {name}"
     if policy.importance_weighted:
         return (
             f"column advice: must be votes for {type(policy).__name__}, or context to "
@@ -248,8 +246,7 @@ def _refusal(policy: Policy, log: Log, places: Places) -> str:
         )
     names = [] if policy.bank is None else list(policy.bank.names)
     missing = names[list(places).index(None)]
-    got = f"got that of {', '.join(log.experts[:8])}, and no context"
     return (
         f"column advice: must be there for the expert {missing!r}, or context to ask "
-        f"it; {got}"
+        f"it; got that of {', '.join(log.experts[:8])}, and no context"
     )

@@ -17,7 +17,7 @@ from oddsmith.logs.offers import BY_ARM, Features, offer_mask
 from oddsmith.logs.pieces import Piece, suffixes
 from oddsmith.logs.table import Log
 
-__all__ = ["FORMAT", "arrow", "batch_of", "pieces", "stream"]
+__all__ = ["FORMAT", "arrow", "batch_of", "pieces", "slices", "stream"]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +35,16 @@ def arrow() -> ModuleType:
 
 
 def stream(table: object, rows: int) -> "Iterator[pa.RecordBatch]":
-    """Record batches of at most so many rows of anything that speaks the Arrow stream
+    """Record batches of at most so many rows of any table with the Arrow stream
     interface."""
     for batch in arrow().RecordBatchReader.from_stream(table):
-        yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
+        yield from slices(batch, rows)
+
+
+def slices(batch: "pa.RecordBatch", rows: int) -> "Iterator[pa.RecordBatch]":
+    """The batch in pieces of at most so many rows."""
+    for start in range(0, len(batch), rows):
+        yield batch.slice(start, rows)
 
 
 def pieces(
@@ -58,11 +64,13 @@ def pieces(
             )
         experts = about.get("experts") or suffixes(found, "advice")
         metrics = about.get("metrics") or suffixes(found, "metric")
+        columns = {}
         try:
-            columns = {
-                name: _column(batch, name, theirs, about)
-                for name, theirs in found.items()
-            }
+            for name, theirs in found.items():
+                if isinstance(theirs, str):
+                    columns[name] = _column(batch, name, theirs, about)
+                else:
+                    columns[name] = _joined_columns(batch, name, theirs)
         except BrokenLog as error:
             raise error.shift(first, source) from error
         own = "format" in about or "fingerprint" in batch.schema.names
@@ -71,17 +79,15 @@ def pieces(
 
 
 def batch_of(log: Log) -> "pa.RecordBatch":
-    """One record batch with our column names; contexts that are no arrays are JSON
-    text."""
+    """Return one record batch with our column names. Contexts other than arrays are
+    JSON text."""
     pa = arrow()
-    names = {
-        "arms": log.arms if log.offered is None else None,
-        "experts": log.experts,
-        "metrics": log.metrics,
-    }
-    about: dict[str, object] = {"format": FORMAT} | {
-        what: all_of and list(all_of) for what, all_of in names.items()
-    }
+    names = {"arms": log.arms, "experts": log.experts, "metrics": log.metrics}
+    if log.offered is not None:
+        names["arms"] = None
+    about: dict[str, object] = {"format": FORMAT}
+    for what, column_names in names.items():
+        about[what] = None if column_names is None else list(column_names)
     columns = {}
     for name, value in log.columns().items():
         if name == "context":
@@ -91,44 +97,51 @@ def batch_of(log: Log) -> "pa.RecordBatch":
         elif name == "features":
             columns[name] = pa.array(_texts(value), pa.string()).dictionary_encode()
         elif name in BY_ARM and log.offered is not None:
-            columns[name] = _trimmed(value, log.offered)
+            columns[name] = _offered_entries(value, log.offered)
         elif value.ndim == 2:
-            columns[name] = pa.FixedSizeListArray.from_arrays(
-                pa.array(value.ravel()), value.shape[1]
-            )
+            columns[name] = _fixed_lists(value, value.shape[1])
         elif name == "fingerprint":
             columns[name] = pa.array(value, pa.string()).dictionary_encode()
         else:
-            columns[name] = pa.array(
-                value, pa.string() if value.dtype == object else None
-            )
+            kind = pa.string() if value.dtype == object else None
+            columns[name] = pa.array(value, kind)
     batch = pa.RecordBatch.from_pydict(columns)
     return batch.replace_schema_metadata({_KEY: json.dumps(about)})
 
 
+def _fixed_lists(values: npt.NDArray[np.generic], width: int) -> "pa.Array":
+    """Values as lists of one width."""
+    pa = arrow()
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), width)
+
+
 def _texts(rows: Sequence[Features]) -> list[str | None]:
-    """Features as JSON text, by name; the same ones are written once."""
-    distinct = {id(row): row for row in rows if row is not None}
-    known = {
-        place: json.dumps(encode(dict(row)), allow_nan=False)
-        for place, row in distinct.items()
-    }
-    return [known.get(id(row)) for row in rows]
+    """Features as JSON text, by name; each object is encoded once."""
+    text_of: dict[int, str] = {}
+    texts: list[str | None] = []
+    for row in rows:
+        if row is not None and id(row) not in text_of:
+            text_of[id(row)] = json.dumps(encode(dict(row)), allow_nan=False)
+        texts.append(text_of.get(id(row)))
+    return texts
 
 
-def _trimmed(
+def _offered_entries(
     column: npt.NDArray[np.generic], offers: Sequence[tuple[str, ...]]
 ) -> "pa.ListArray":
     """Lists with an entry for each arm offered."""
-    pa, mask = arrow(), offer_mask(offers, column.shape[1])
-    offsets = np.append(0, mask.sum(axis=1).cumsum()).astype(np.int32)
+    pa = arrow()
+    mask = offer_mask(offers, column.shape[1])
+    widths = mask.sum(axis=1)
+    offsets = np.append(0, widths.cumsum()).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(column[mask]))
 
 
 def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
-    """What `batch_of` wrote about the table; nothing for tables of other origin."""
+    """Return the metadata that `batch_of` wrote; nothing for tables of other origin."""
+    metadata = schema.metadata or {}
     try:
-        about: dict[str, Any] = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
+        about: dict[str, Any] = json.loads(metadata.get(_KEY, b"{}"))
     except ValueError as error:
         raise BadFile(
             f"{source} must have JSON about itself in its metadata; {error}"
@@ -142,31 +155,32 @@ def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
     """The column of contexts, and how to read it: the shape of each row, or "json"."""
     pa = arrow()
     rows = rows_of(context)
-    kinds = {
-        (row.shape, row.dtype.char) if isinstance(row, np.ndarray) else ((), "O")
-        for row in rows
-    }
+    kinds = set()
+    for row in rows:
+        is_array = isinstance(row, np.ndarray)
+        kinds.add((row.shape, row.dtype.char) if is_array else ((), "O"))
     shape, kind = next(iter(kinds))
     if len(kinds) == 1 and np.dtype(kind).kind in "fiu" and shape:
-        values = np.stack(list(rows)).ravel()
-        return pa.FixedSizeListArray.from_arrays(
-            pa.array(values), int(np.prod(shape))
-        ), list(shape)
-    return pa.array(
-        [json.dumps(encode(row), allow_nan=False) for row in rows], pa.string()
-    ), "json"
+        return _fixed_lists(np.stack(list(rows)), int(np.prod(shape))), list(shape)
+    texts = [json.dumps(encode(row), allow_nan=False) for row in rows]
+    return pa.array(texts, pa.string()), "json"
 
 
 def _is_json(values: Values) -> bool:
     """Whether contexts are JSON objects in text, as in a log of ours that another
-    program wrote anew."""
-    first = next((one for one in values if one is not None), None)
-    return isinstance(first, str) and first.startswith("{") and first.endswith("}")
+    program has rewritten."""
+    for text in values:
+        if text is not None:
+            is_text = isinstance(text, str)
+            return is_text and text.startswith("{") and text.endswith("}")
+    return False
 
 
-def _decoded(text: object, row: int) -> object:
+def _decode(text: Any, row: int) -> object:
+    if text is None:
+        return None
     try:
-        return None if text is None else decode(json.loads(text))  # type: ignore[arg-type]
+        return decode(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BrokenLog(
             "context", row, f"must be JSON, as rows before are; {error!s:.100}"
@@ -174,69 +188,66 @@ def _decoded(text: object, row: int) -> object:
 
 
 def _column(
-    batch: "pa.RecordBatch",
-    name: str,
-    theirs: str | Sequence[str],
-    about: Mapping[str, Any],
+    batch: "pa.RecordBatch", name: str, theirs: str, about: Mapping[str, Any]
 ) -> Values:
-    if isinstance(theirs, str):
-        values = _values(batch.column(theirs), name)
-        how = about.get("context") if name == "context" else None
-        if how == "json":
-            return [decode(json.loads(text)) for text in values]
-        if how is None and name == "context" and _is_json(values):
-            return [_decoded(text, row) for row, text in enumerate(values)]
-        return values if how is None else np.reshape(values, (-1, *how))
-    parts = [_values(batch.column(one), name) for one in theirs]
+    """The values of one of our columns."""
+    values = _values(batch.column(theirs), name)
+    if name != "context":
+        return values
+    how = about.get("context")
+    if how == "json":
+        return [decode(json.loads(text)) for text in values]
+    if how is not None:
+        return np.reshape(values, (-1, *how))
+    if _is_json(values):
+        return [_decode(text, row) for row, text in enumerate(values)]
+    return values
+
+
+def _joined_columns(
+    batch: "pa.RecordBatch", name: str, theirs: Sequence[str]
+) -> Values:
+    """The values of one of our columns from several columns side by side."""
+    parts = [_values(batch.column(column), name) for column in theirs]
+    keys = [column.removeprefix("context.") for column in theirs]
     if name == "context" and "context.json" in theirs:
-        return _contexts(
-            {
-                one.removeprefix("context."): part
-                for one, part in zip(theirs, parts, strict=True)
-            }
-        )
-    if all(
+        return _contexts(dict(zip(keys, parts, strict=True)))
+    is_numbers = [
         isinstance(part, np.ndarray) and part.dtype.kind in "fiub" for part in parts
-    ):
+    ]
+    if all(is_numbers):
         return np.column_stack(parts)
     if name != "context":
-        wrong = next(
-            one
-            for one, part in zip(theirs, parts, strict=True)
-            if not hasattr(part, "dtype")
-        )
-        raise InvalidInput(f"column {name}: must be numbers; {wrong!r} is not")
-    names = [one.removeprefix("context.") for one in theirs]
-    lists = [part.tolist() if isinstance(part, np.ndarray) else part for part in parts]
-    return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+        for column, is_number in zip(theirs, is_numbers, strict=True):
+            if not is_number:
+                raise InvalidInput(f"column {name}: must be numbers; {column!r} is not")
+    return [dict(zip(keys, row, strict=True)) for row in _rows(parts)]
+
+
+def _rows(columns: Iterable[Values]) -> Iterator[tuple[Any, ...]]:
+    """The rows of columns, as Python values."""
+    lists = []
+    for values in columns:
+        lists.append(values.tolist() if isinstance(values, np.ndarray) else values)
+    return zip(*lists, strict=True)
 
 
 def _contexts(columns: dict[str, Values]) -> list[Context]:
-    """Contexts of which some are JSON, in the column `json`, and the others are in
+    """Contexts from JSON texts in the column `json`; other rows have their values in
     columns of their keys."""
     texts = list(columns.pop("json"))
     # a row without keys was a list of numbers
-    listed = all(key.isdigit() for key in columns)
-    rows = zip(
-        *(
-            part.tolist() if isinstance(part, np.ndarray) else part
-            for part in columns.values()
-        ),
-        strict=True,
-    )
-    plain = iter(rows) if columns else iter([()] * len(texts))
-    pairs = zip(
-        texts,
-        (
-            list(row) if listed else dict(zip(columns, row, strict=True))
-            for row in plain
-        ),
-        strict=True,
-    )
-    return [
-        decode(json.loads(text)) if isinstance(text, str) and text else row
-        for text, row in pairs
-    ]
+    is_list = all(key.isdigit() for key in columns)
+    rows = _rows(columns.values()) if columns else iter([()] * len(texts))
+    contexts: list[Context] = []
+    for text, row in zip(texts, rows, strict=True):
+        if isinstance(text, str) and text:
+            contexts.append(decode(json.loads(text)))
+        elif is_list:
+            contexts.append(list(row))
+        else:
+            contexts.append(dict(zip(columns, row, strict=True)))
+    return contexts
 
 
 def _values(array: "pa.Array", name: str) -> Values:
@@ -244,58 +255,60 @@ def _values(array: "pa.Array", name: str) -> Values:
     pa = arrow()
     kinds = pa.types
     if kinds.is_string(array.type) or kinds.is_large_string(array.type):
-        return _texts_of(array.dictionary_encode())
+        return _shared_texts(array.dictionary_encode())
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if (
-        kinds.is_fixed_size_list(array.type)
-        or kinds.is_list(array.type)
-        or kinds.is_large_list(array.type)
-    ):
-        return _lists(array, name)
+    for is_list in (kinds.is_fixed_size_list, kinds.is_list, kinds.is_large_list):
+        if is_list(array.type):
+            return _lists(array, name)
     if kinds.is_timestamp(array.type) or kinds.is_date(array.type):
         array = array.cast(pa.timestamp("us"), safe=False)
     if kinds.is_decimal(array.type):
         array = array.cast(pa.float64())
-    known = (kinds.is_timestamp, kinds.is_integer, kinds.is_floating, kinds.is_boolean)
-    is_known = any(is_kind(array.type) for is_kind in known)
-    values: Values = (
-        array.to_numpy(zero_copy_only=False) if is_known else array.to_pylist()
+    with_dtype = (
+        kinds.is_timestamp,
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_boolean,
     )
+    if any(is_kind(array.type) for is_kind in with_dtype):
+        numbers: Values = array.to_numpy(zero_copy_only=False)
+        return numbers
+    values: Values = array.to_pylist()
     return values
 
 
-def _texts_of(coded: "pa.DictionaryArray") -> list[Any]:
+def _shared_texts(coded: "pa.DictionaryArray") -> list[Any]:
     """Texts, None where they are missing; equal ones are one object in memory."""
     texts = [*coded.dictionary.to_pylist(), None]
-    codes = coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+    missing = len(texts) - 1
+    codes = coded.indices.fill_null(missing).to_numpy(zero_copy_only=False)
     return [texts[code] for code in codes.tolist()]
 
 
 def _lists(array: "pa.Array", name: str) -> Values:
     """Lists of equal lengths as (T, n); odds of different numbers of arms as a list of
     arrays."""
-    pa = arrow()
-    if not (
-        pa.types.is_primitive(array.type.value_type)
-        or pa.types.is_boolean(array.type.value_type)
-    ):
+    kinds = arrow().types
+    entry = array.type.value_type
+    if not kinds.is_primitive(entry) and not kinds.is_boolean(entry):
         rows: list[Any] = array.to_pylist()
         return rows
     if array.null_count:
         row = array.is_null().to_pylist().index(True)
         raise BrokenLog(name, row, "must be a list; got null")
-    lengths = (
-        np.asarray(array.value_lengths())
-        if not pa.types.is_fixed_size_list(array.type)
-        else np.array([])
-    )
     flat = array.flatten().to_numpy(zero_copy_only=False)
-    if (lengths != lengths[:1]).any():
-        if name in BY_ARM:  # as many as were offered: checked when the log is made
+    if not kinds.is_fixed_size_list(array.type):
+        lengths = np.asarray(array.value_lengths())
+        is_other = lengths != lengths[:1]
+        if is_other.any() and name in BY_ARM:
+            # as many as were offered: checked when the log is made
             return np.split(flat, lengths.cumsum()[:-1])
-        row = int(np.argmax(lengths != lengths[0]))
-        raise BrokenLog(
-            name, row, f"must have {lengths[0]} entries like row 0; got {lengths[row]}"
-        )
+        if is_other.any():
+            row = int(np.argmax(is_other))
+            raise BrokenLog(
+                name,
+                row,
+                f"must have {lengths[0]} entries like row 0; got {lengths[row]}",
+            )
     return np.reshape(flat, (len(array), -1) if len(array) else (0, 0))

@@ -1,11 +1,11 @@
-"""CSV with a header, read batch by batch; plain columns for what a spreadsheet can
-show, JSON for other contexts.
+"""CSV with a header, read batch by batch. Contexts have plain columns where a
+spreadsheet can show them, and JSON otherwise.
 
     arm,reward,propensities.sports,propensities.tech,context.age,context.city,context.json,decision_id
-    tech,1.0,0.25,0.75,31,Rome,,d-1
-    sports,,0.5,0.5,,,"{""age"": null, ""city"": ""Oslo""}",d-2
+    tech,1.0,0.25,0.75,31,Rome,,d-1 sports,,0.5,0.5,,,"{""age"": null, ""city"":
+    ""Oslo""}",d-2
 
-What `write` writes `read` gives back: the same numbers to the last bit, and the same
+`read_pieces` returns the numbers that `write` wrote to the last bit, and the same
 contexts.
 """
 
@@ -26,23 +26,22 @@ from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.exact_json import encode
 from oddsmith.files.sizes import most_unpacked
-from oddsmith.logs.arrow import arrow, pieces
+from oddsmith.logs.arrow import arrow, pieces, slices
 from oddsmith.logs.offers import BY_ARM
-from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
+from oddsmith.logs.pieces import Layout, Piece, column_list, found_columns
 from oddsmith.logs.table import Log
 
-__all__ = ["batches", "names", "read", "write"]
+__all__ = ["batches", "names", "read_pieces", "write"]
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.csv import CSVStreamingReader
 
 
-_START = 65_536  # bytes that are looked at for semicolons
+_START = 65_536  # bytes in which delimiters are looked for
 _BLOCK = 2**20  # bytes that are unpacked at a time to count them
-_WITH_COMMA, _WITH_POINT = (
-    re.compile(rf"(?<![^;\t\n])-?\d+{sign}\d+(?![^;\t\r\n])") for sign in (",", r"\.")
-)
+_WITH_COMMA = re.compile(r"(?<![^;\t\n])-?\d+,\d+(?![^;\t\r\n])")
+_WITH_POINT = re.compile(r"(?<![^;\t\n])-?\d+\.\d+(?![^;\t\r\n])")
 _YES_NO = ("yes", "no", "y", "n", "ja", "nein", "oui", "non", "si", "sí")
 _TEXTS = ("decision_id", "fingerprint", "slate", "group", "unit")
 _NUMBERS = (
@@ -64,48 +63,52 @@ def names(path: Path) -> list[str]:
     return list(_schema(path).names)
 
 
-def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a CSV file. An empty field is missing; in `reward` that means that none
-    has come. In columns of numbers, so are NaN, NA and null; in text they are text."""
-    pa, schema = arrow(), _schema(path)
+def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
+    """Read the pieces of a CSV file. An empty field is missing; in `reward` it means
+    that no reward has come. NaN, NA and null are missing in columns of numbers, and
+    text in columns of text."""
+    pa = arrow()
+    schema = _schema(path)
     found = found_columns(schema.names, layout, str(path))
-    numeric = {one: name for name in _NUMBERS for one in listed(found.get(name, []))}
-    types = {
-        one: pa.float64()
-        for one in numeric
-        if not pa.types.is_boolean(schema.field(one).type)
-    }
-    texts = [
-        *(one for name in _TEXTS for one in listed(found.get(name, []))),
-        "context.json",
-    ]
+    types = {}
+    numeric: dict[str, str] = {}
+    for name in _NUMBERS:
+        for column in column_list(found.get(name, [])):
+            numeric[column] = name
+            if not pa.types.is_boolean(schema.field(column).type):
+                types[column] = pa.float64()
+    texts = ["context.json"]
+    for name in _TEXTS:
+        texts += column_list(found.get(name, []))
     arm = str(found["arm"])
     if arm in schema.names and pa.types.is_null(schema.field(arm).type):
-        texts.append(arm)  # of one arm that is called NA
-    types |= {one: pa.string() for one in texts if one in schema.names}
+        texts.append(arm)  # all arms are one with the name NA
+    for column in texts:
+        if column in schema.names:
+            types[column] = pa.string()
     try:
         yield from pieces(_batches(path, layout.rows, types), found, str(path))
     except pa.ArrowInvalid as error:
-        _find_word(path, layout.rows, numeric, schema.names)
+        _check_numbers(path, layout.rows, numeric, schema.names)
         raise BadFile(f"{path} must be CSV; {error}") from error
 
 
 def _schema(path: Path) -> "pa.Schema":
-    """Names and types, as far as the first block tells."""
+    """Names and types, from the first block."""
     try:
-        with _opened(path, {}) as file:
+        with _open(path, {}) as file:
             return file.schema
     except (arrow().ArrowException, OSError) as error:
         raise BadFile(f"{path} must be CSV with a header; {error}") from error
 
 
 def batches(path: Path, rows: int, texts: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-    """Record batches of all columns, some of which are text whatever they look like."""
-    pa, present = arrow(), names(path)
+    """Record batches of all columns; the columns `texts` are text, whatever their
+    values look like."""
+    pa = arrow()
+    types = {name: pa.string() for name in names(path) if name in texts}
     try:
-        yield from _batches(
-            path, rows, {one: pa.string() for one in texts if one in present}
-        )
+        yield from _batches(path, rows, types)
     except pa.ArrowInvalid as error:
         raise BadFile(f"{path} must be CSV; {error}") from error
 
@@ -113,45 +116,40 @@ def batches(path: Path, rows: int, texts: Sequence[str]) -> "Iterator[pa.RecordB
 def _batches(
     path: Path, rows: int, types: "Mapping[str, pa.DataType]"
 ) -> "Iterator[pa.RecordBatch]":
-    with _opened(path, types) as file:
+    with _open(path, types) as file:
         for batch in file:
-            full = _without_empty_texts(batch)
-            yield from (full.slice(start, rows) for start in range(0, len(full), rows))
+            yield from slices(_without_empty_texts(batch), rows)
 
 
 def _without_empty_texts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """The batch with null for each text of no letters."""
+    """The batch with null for each empty text."""
     from pyarrow import compute
 
     pa = arrow()
+    missing = pa.scalar(None, pa.string())
     for place, field in enumerate(batch.schema):
         if not pa.types.is_string(field.type):
             continue
         texts = batch.column(place)
-        nothing = pa.scalar(None, pa.string())
-        filled = compute.if_else(compute.equal(texts, ""), nothing, texts)
-        batch = batch.set_column(place, field, filled)
+        texts = compute.if_else(compute.equal(texts, ""), missing, texts)
+        batch = batch.set_column(place, field, texts)
     return batch
 
 
-def _find_word(
+def _check_numbers(
     path: Path, rows: int, numeric: Mapping[str, str], present: list[str]
 ) -> None:
-    """Refuses the first field that should be a number and is not."""
+    """Refuse the first field that should be a number and is not."""
     from pyarrow import csv
 
-    pa, first = arrow(), 0
+    first = 0
     missing = (None, *csv.ConvertOptions().null_values)
-    for batch in _batches(path, rows, dict.fromkeys(present, pa.string())):
-        for one, name in numeric.items():
-            for row, text in enumerate(batch.column(one).to_pylist()):
+    for batch in _batches(path, rows, dict.fromkeys(present, arrow().string())):
+        for column, name in numeric.items():
+            for row, text in enumerate(batch.column(column).to_pylist(), first):
                 if text not in missing and not _reads_as_number(text):
-                    raise BrokenLog(
-                        name,
-                        first + row,
-                        f"must be a number; got {text!r:.60}{_cure(text)}",
-                        str(path),
-                    )
+                    rule = f"must be a number; got {text!r:.60}{_cure(text)}"
+                    raise BrokenLog(name, row, rule, str(path))
         first += len(batch)
 
 
@@ -164,19 +162,19 @@ def _reads_as_number(text: str) -> bool:
 
 
 def _cure(text: str) -> str:
-    """How to write as a number what is none, where that can be guessed."""
+    """How to write the text as a number, if that can be guessed."""
     if text.strip().lower() in _YES_NO:
         return ": write 1 for yes and 0 for no"
-    return (
-        ": write it with a point" if _reads_as_number(text.replace(",", ".", 1)) else ""
-    )
+    if _reads_as_number(text.replace(",", ".", 1)):
+        return ": write it with a point"
+    return ""
 
 
-def _opened(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingReader":
+def _open(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingReader":
     from pyarrow import csv
 
-    between, point = _signs(path)
-    fields = csv.ParseOptions(delimiter=between, newlines_in_values=True)
+    delimiter, point = _signs(path)
+    fields = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     how = csv.ConvertOptions(column_types=types, decimal_point=point)
     return csv.open_csv(path, parse_options=fields, convert_options=how)
 
@@ -203,17 +201,18 @@ def _check_size(path: Path) -> None:
 
 
 def _signs(path: Path) -> tuple[str, str]:
-    """What stands between fields, and in numbers: a header with semicolons or tabs and
-    no comma is that of a spreadsheet, perhaps in a country that writes 0,5.
+    """The delimiter of fields and the decimal point. A header with semicolons or tabs
+    and no comma comes from a spreadsheet, perhaps in a country that writes 0,5.
     """
     with path.open("rb") as file:
         start = file.read(_START).decode("utf-8", "ignore")
     header, _, rows = start.partition("\n")
-    between = next(
-        (sign for sign in ";\t" if sign in header and "," not in header), ","
-    )
-    comma = between != "," and _WITH_COMMA.search(rows) and not _WITH_POINT.search(rows)
-    return between, "," if comma else "."
+    if "," in header:
+        return ",", "."
+    delimiter = next((sign for sign in ";\t" if sign in header), ",")
+    if delimiter == "," or not _WITH_COMMA.search(rows) or _WITH_POINT.search(rows):
+        return delimiter, "."
+    return delimiter, ","
 
 
 # as readers take them
@@ -231,12 +230,12 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     plain: dict[str, type] = {}
     for log in logs:
         if log.offered is not None or log.features is not None:
-            instead = "write Parquet, JSON lines or dsjson"
             raise InvalidInput(
                 "column offered or features: CSV has no lists for arms that came with "
-                f"the call: {instead}"
+                "the call: write Parquet, JSON lines or dsjson"
             )
-        plain = plain if header else _plain_columns(log.context)
+        if not header:
+            plain = _plain_columns(log.context)
         columns = dict(_columns(log, plain))
         if not header:
             header = list(columns)
@@ -251,56 +250,57 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
 
 
 def _has_returns(columns: Mapping[str, Sequence[object]]) -> bool:
-    return any(
-        isinstance(cell, str) and "\r" in cell
-        for name in _TEXTS
-        for cell in columns.get(name, ())
-    )
+    for name in _TEXTS:
+        for cell in columns.get(name, ()):
+            if isinstance(cell, str) and "\r" in cell:
+                return True
+    return False
 
 
 def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
     """The columns of the file, with their cells."""
-    names = log.arms if log.arms is not None and all(map(_is_word, log.arms)) else None
-    experts = (
-        None
-        if log.experts is None or all(one.isdigit() for one in log.experts)
-        else log.experts
-    )
+    arms = log.arms
+    if arms is not None and not all(map(_is_word, arms)):
+        arms = None
+    experts = log.experts
+    if experts is not None and all(name.isdigit() for name in experts):
+        experts = None
     for name, value in log.columns().items():
         if name == "arm":
-            yield (
-                name,
-                value.tolist() if names is None else [names[arm] for arm in value],
-            )
+            numbers = value.tolist()
+            yield name, numbers if arms is None else [arms[arm] for arm in numbers]
         elif name == "context":
             yield from _context_columns(value, plain)
         elif name == "time" and value.dtype.kind == "M":
             yield name, [f"{time}Z" for time in value]
         elif value.ndim == 2:
-            ends: Sequence[object] | None = experts
+            names = experts
             if name in BY_ARM:
-                ends = names
-            if name == "metric":
-                ends = log.metrics
-            ends = ends or range(value.shape[1])
-            yield from (
-                (f"{name}.{end}", _cells(value[:, i])) for i, end in enumerate(ends)
-            )
+                names = arms
+            elif name == "metric":
+                names = log.metrics
+            yield from _wide_columns(name, value, names)
         elif name != "propensity" or log.propensities is None:
             yield name, _cells(value)
-    # which arms there are
-    if names is not None and log.propensities is None and log.eligible is None:
-        yield from (
-            (f"eligible.{name}", list[object](["true"] * len(log))) for name in names
-        )
+    # the header is the only place for the names of the arms
+    if arms is not None and log.propensities is None and log.eligible is None:
+        for arm in arms:
+            yield f"eligible.{arm}", ["true"] * len(log)
+
+
+def _wide_columns(
+    name: str, values: npt.NDArray[np.generic], ends: Sequence[str] | None
+) -> Iterator[tuple[str, list[object]]]:
+    """Columns side by side, whose names end in names or numbers."""
+    for i, end in enumerate(ends or range(values.shape[1])):
+        yield f"{name}.{end}", _cells(values[:, i])
 
 
 def _cells(values: npt.NDArray[np.generic]) -> list[object]:
     if values.dtype.kind == "b":
         return ["true" if value else "false" for value in values]
-    return [
-        "" if value is None or value != value else value for value in values.tolist()
-    ]
+    cells = values.tolist()
+    return ["" if cell is None or cell != cell else cell for cell in cells]
 
 
 def _context_columns(
@@ -308,27 +308,22 @@ def _context_columns(
 ) -> Iterator[tuple[str, list[object]]]:
     """Numbers side by side; or a column for each plain key, and JSON for the rows that
     do not fit into these."""
-    if (
-        isinstance(context, np.ndarray)
-        and context.ndim == 2
-        and context.dtype.kind in "fiu"
-    ):
-        yield from (
-            (f"context.{i}", _cells(context[:, i])) for i in range(context.shape[1])
-        )
+    is_array = isinstance(context, np.ndarray) and context.ndim == 2
+    if is_array and context.dtype.kind in "fiu":
+        yield from _wide_columns("context", context, None)
         return
     rows = contexts_of(context)
     fits = [_fits(row, plain) for row in rows]
     for i, key in enumerate(plain):
-        values = (
-            (row[i] if isinstance(row, list) else row[key]) if fit else ""
-            for row, fit in zip(rows, fits, strict=True)
-        )
-        yield f"context.{key}", list(values)
-    yield (
-        "context.json",
-        ["" if fit else _json(row) for row, fit in zip(rows, fits, strict=True)],
-    )
+        values: list[object] = []
+        for row, fit in zip(rows, fits, strict=True):
+            place = i if isinstance(row, list) else key
+            values.append(row[place] if fit else "")
+        yield f"context.{key}", values
+    texts: list[object] = []
+    for row, fit in zip(rows, fits, strict=True):
+        texts.append("" if fit else _json(row))
+    yield "context.json", texts
 
 
 def _json(context: Context) -> str:
@@ -337,46 +332,35 @@ def _json(context: Context) -> str:
 
 
 def _plain_columns(context: Context) -> dict[str, type]:
-    """The keys that get columns of their own, and whether they hold text or numbers:
-    those of the first context."""
-    first = next(
-        (
-            row
-            for row in ([] if context is None else contexts_of(context))
-            if row is not None
-        ),
-        None,
-    )
+    """The keys that get columns of their own, with the type text or number, from the
+    first context."""
+    rows = [] if context is None else contexts_of(context)
+    first = next((row for row in rows if row is not None), None)
+    kinds: dict[str, type] = {}
     if isinstance(first, list):
-        return (
-            {str(i): float for i in range(len(first))}
-            if all(map(_is_number, first))
-            else {}
-        )
-    if not isinstance(first, dict) or not all(
-        _is_word(key) and key != "json" for key in first
-    ):
-        return {}
-    kinds: dict[str, type] = {
-        key: float if _is_number(value) else str for key, value in first.items()
-    }
+        kinds = {str(i): float for i in range(len(first))}
+    elif isinstance(first, dict):
+        for key, value in first.items():
+            if not _is_word(key) or key == "json":
+                return {}
+            kinds[key] = float if _is_number(value) else str
     return kinds if _fits(first, kinds) else {}
 
 
 def _fits(row: Context, plain: Mapping[str, type]) -> bool:
-    """Whether a context is nothing but these numbers and words."""
-    if isinstance(row, list):
-        return (
-            list(plain) == [str(i) for i in range(len(row))]
-            and bool(plain)
-            and all(map(_is_number, row))
-        )
-    if not isinstance(row, dict) or not plain or list(row) != list(plain):
+    """Whether a context has exactly these keys, and a number or a word for each."""
+    if not plain:
         return False
-    return all(
-        (_is_number if kind is float else _is_word)(row[key])
-        for key, kind in plain.items()
-    )
+    if isinstance(row, list):
+        keys = [str(i) for i in range(len(row))]
+        return list(plain) == keys and all(map(_is_number, row))
+    if not isinstance(row, dict) or list(row) != list(plain):
+        return False
+    for key, kind in plain.items():
+        fits = _is_number if kind is float else _is_word
+        if not fits(row[key]):
+            return False
+    return True
 
 
 def _is_number(value: Context) -> bool:
@@ -384,11 +368,8 @@ def _is_number(value: Context) -> bool:
 
 
 def _is_word(value: object) -> bool:
-    """Whether every reader of CSV takes this for text, and for no number, time or
-    missing value."""
-    return (
-        isinstance(value, str)
-        and value[:1].isalpha()
-        and value.lower() not in _MISSING
-        and not any(character in "\n\r" for character in value)
-    )
+    """Whether every reader of CSV takes this for text, and not for a number, a time or
+    a missing value."""
+    if not isinstance(value, str) or value.lower() in _MISSING:
+        return False
+    return value[:1].isalpha() and "\n" not in value and "\r" not in value

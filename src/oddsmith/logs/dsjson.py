@@ -1,19 +1,20 @@
 """Vowpal Wabbit's dsjson: one decision a line, as Vowpal Wabbit and the services around
 it write and train on.
 
-    {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1, "a": [2, 1], "p": [0.8, 0.2],
-     "EventId": "…", "Timestamp": "…", "c": {shared features, "_multi": [features of each arm]}}
+    {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1,
+    "a": [2, 1], "p": [0.8, 0.2], "EventId": "…", "Timestamp": "…", "c": {shared
+    features, "_multi": [features of each arm]}}
 
 Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of
 `a`, and cost is minus reward. Where every action has a `_tag`, the tags are the names
-of the arms that were offered, what else an action has are its features, and what else
-`c` has is the context, as `flat` makes them of namespaces; else arms are known by their
+of the offered arms, the other keys of an action are its features, and the other keys of
+`c` are the context, as `flat` makes them of namespaces; else arms are known by their
 places. Azure AI Personalizer wrote the context as the list `FromUrl`, an action's
-features as the list `j`, and its name once more in `i`. An event about several slots is
-a row for each (`slot_events`).
-What dsjson has no word for (step, advice, bonus, log weights, arms that were not
-eligible, context and features as they were) stands under the key "oddsmith", which
-Vowpal Wabbit passes over.
+features as the list `j`, and its name once more in `i`. An event about several slots
+gives one row per slot (`slot_events`).
+The key "oddsmith", which Vowpal Wabbit ignores, has the columns that dsjson does not
+have: step, advice, bonus, log weights, arms that were not eligible, context and
+features as they were.
 """
 
 import json
@@ -30,13 +31,13 @@ from oddsmith.core.contexts import rows as rows_of
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import BrokenLog, InvalidInput
 from oddsmith.core.exact_json import encode, encode_floats
-from oddsmith.logs.jsonl import decoded, objects
+from oddsmith.logs.jsonl import decode_field, is_list_of, objects
 from oddsmith.logs.offers import BY_ARM, Features
 from oddsmith.logs.pieces import Layout, Piece
 from oddsmith.logs.slot_events import are_slots, slot_rows
 from oddsmith.logs.table import Log
 
-__all__ = ["looks_like", "read", "rows_of_event", "write"]
+__all__ = ["looks_like", "read_pieces", "rows_of_event", "write"]
 
 _OWN = (
     "step",
@@ -52,47 +53,45 @@ _OWN = (
     "unit",
     "metric",
 )
-_NAMES = ("experts", "metrics")
-_ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32: sums of many are that far from 1
+_ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32, so sums of many miss 1 by this much
 
 
 def looks_like(event: Mapping[str, object]) -> bool:
     """Whether an object is an event of dsjson."""
-    return "c" in event and (
-        "a" in event or "_label_Action" in event or "_outcomes" in event
-    )
+    if "c" not in event:
+        return False
+    return "a" in event or "_label_Action" in event or "_outcomes" in event
 
 
-def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a dsjson file; the context is `c` as it is, or what stood in our own
-    log."""
-    experts, tagged, before = None, None, 0
-    metrics = None
+def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
+    """Read the pieces of a dsjson file. The context is `c` as it is, or the one that
+    `write` put beside it."""
+    experts: Sequence[str] | None = None
+    metrics: Sequence[str] | None = None
+    has_tags: bool | None = None
+    before = 0
     for first, events in objects(path, layout.rows):
+        rows: list[dict[str, Any]] = []
         try:
-            rows = [
-                row for i, event in enumerate(events) for row in rows_of_event(event, i)
-            ]
-            tagged = "offered" in rows[0] if tagged is None else tagged
-            _check_alike(rows, tagged)
-            columns = {
-                name: [row.get(name) for row in rows]
-                for name in dict.fromkeys(k for row in rows for k in row)
-            }
+            for i, event in enumerate(events):
+                rows.extend(rows_of_event(event, i))
+            if has_tags is None:
+                has_tags = "offered" in rows[0]
+            _check_alike(rows, has_tags)
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns = {name: [row.get(name) for row in rows] for name in names}
             _pad(columns)
         except BrokenLog as error:
             raise error.shift(first, str(path)) from error
-        kept = {
-            name: values
-            for name, values in columns.items()
-            # rows without a slate have a slot, 0, all the same
-            if name == "slate" or any(value is not None for value in values)
-        }
-        names = events[0].get("oddsmith", {})
-        experts = names.get("experts", experts)
-        metrics = names.get("metrics", metrics)
-        columns = {"reward": [None] * len(rows), **kept}
-        yield Piece(columns, before, None, experts, own=True, metrics=metrics)
+        present: dict[str, Any] = {"reward": [None] * len(rows)}
+        for name, values in columns.items():
+            # rows without a slate have slot 0
+            if name == "slate" or any(value is not None for value in values):
+                present[name] = values
+        own = events[0].get("oddsmith", {})
+        experts = own.get("experts", experts)
+        metrics = own.get("metrics", metrics)
+        yield Piece(present, before, None, experts, own=True, metrics=metrics)
         before += len(rows)
 
 
@@ -108,8 +107,8 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
 
 
 def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
-    """One event as rows of our columns, of which slots have one each; a violation names
-    row `i`."""
+    """Return the rows of one event by our columns: one row, or one per slot. An error
+    names row `i`."""
     if not looks_like(event) or not isinstance(event["c"], dict):
         raise BrokenLog(
             "c",
@@ -124,63 +123,62 @@ def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
             "must be 0, or `oddsmith import personalizer` counts it; got "
             f"{event['pdrop']}",
         )
-    return (
-        slot_rows(event, i, _tags, _of_slot) if are_slots(event) else [_row(event, i)]
-    )
+    if are_slots(event):
+        return slot_rows(event, i, _tags, _slot_columns)
+    return [_row(event, i)]
 
 
-def _of_slot(
+def _slot_columns(
     outcome: Mapping[str, Any], left: Sequence[int], i: int, arms: int
 ) -> dict[str, object]:
     """Reward and odds of a slot, whose actions count from 0."""
-    order, cost = [action + 1 for action in left], outcome["_label_cost"]
+    order = [action + 1 for action in left]
     odds = _odds(outcome, order, order[0], i, np.arange(arms), arms)
-    return {"reward": None if cost is None else _reward(cost, i), **odds}
+    return {"reward": _reward(outcome["_label_cost"], i), **odds}
 
 
 def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
     """A decision among arms as a row."""
     own = event.get("oddsmith", {})
     order, drawn = _order(event, i)
-    open_to, arms = _open_to(event, own, order, i)
+    eligible_arms, n_arms = _eligible_arms(event, own, order, i)
     cost = None if event.get("_skipLearn") else event.get("_label_cost")
-    row: dict[str, object] = {
-        "reward": None if cost is None else _reward(cost, i),
-        "arm": int(open_to[drawn - 1]),
+    row: dict[str, Any] = {
+        "reward": _reward(cost, i),
+        "arm": int(eligible_arms[drawn - 1]),
+        "eligible": np.isin(np.arange(n_arms), eligible_arms),
     }
-    row["eligible"] = np.isin(np.arange(arms), open_to)
-    row |= _odds(event, order, drawn, i, open_to, arms)
-    row |= {"decision_id": event.get("EventId"), "time": event.get("Timestamp")}
-    row |= {"context": event["c"]} | (
-        _tags(event["c"], i) if "oddsmith" not in event else {}
-    )
+    row |= _odds(event, order, drawn, i, eligible_arms, n_arms)
+    row["decision_id"] = event.get("EventId")
+    row["time"] = event.get("Timestamp")
+    row["context"] = event["c"]
+    if "oddsmith" not in event:
+        row |= _tags(event["c"], i)
     if "offered" in own:
-        row |= {"offered": own["offered"], "context": None}
-    row |= {
-        name: decoded(own[name], name, i)
-        for name in ("context", "features")
-        if name in own
-    }
-    return row | {name: own[name] for name in _OWN if name in own}
+        row["offered"] = own["offered"]
+        row["context"] = None
+    for name in ("context", "features"):
+        if name in own:
+            row[name] = decode_field(own[name], name, i)
+    for name in _OWN:
+        if name in own:
+            row[name] = own[name]
+    return row
 
 
 def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
-    """The actions' numbers as `a` has them, and that of the drawn one."""
+    """The numbers of the actions in the order of `a`, and the number of the drawn
+    one."""
     label = event.get("_label_Action")
     order = event.get("a", [label])
     actions = event["c"].get("_multi", order)
-    if not isinstance(actions, list) or (
-        "_multi" in event["c"] and not all(isinstance(one, dict) for one in actions)
-    ):
+    is_objects = "_multi" not in event["c"] or is_list_of(actions, dict)
+    if not isinstance(actions, list) or not is_objects:
         raise BrokenLog(
             "c", i, f"must have a list of actions in _multi; got {actions!r:.60}"
         )
     n = len(actions)
-    if (
-        not isinstance(order, list)
-        or not order
-        or not all(type(a) is int and 1 <= a <= n for a in order)
-    ):
+    if not order or not is_list_of(order, int) or not all(1 <= a <= n for a in order):
         raise BrokenLog(
             "a", i, f"must be numbers of actions from 1 to {n}; got {order!r:.60}"
         )
@@ -196,21 +194,17 @@ def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
     return order, drawn
 
 
-def _open_to(
+def _eligible_arms(
     event: Mapping[str, Any], own: object, order: Sequence[int], i: int
 ) -> tuple[Ints, int]:
-    """The places of the actions among all arms, and how many arms there are."""
+    """The numbers of the eligible arms, and the number of all arms."""
     n = len(event["c"].get("_multi", order))
     if not isinstance(own, dict):
         raise BrokenLog("oddsmith", i, f"must be an object; got {own!r:.60}")
     if "eligible" not in own:
         return np.arange(n), n
     mask = own["eligible"]
-    if (
-        not isinstance(mask, list)
-        or not all(type(one) is bool for one in mask)
-        or sum(mask) != n
-    ):
+    if not is_list_of(mask, bool) or sum(mask) != n:
         raise BrokenLog(
             "eligible", i, f"must be true for the {n} actions; got {mask!r:.60}"
         )
@@ -224,26 +218,23 @@ def _tags(c: Mapping[str, Any], i: int) -> dict[str, object]:
     if all(tag is None for tag in tags):
         return {}
     if None in tags:
-        lacking = tags.index(None) + 1
         raise BrokenLog(
             "c",
             i,
             "must have a _tag for each action, or for none; got none for action "
-            f"{lacking}",
+            f"{tags.index(None) + 1}",
         )
+    namespaces = {key: value for key, value in c.items() if key != "_multi"}
     try:
-        rest = [_features(action) or None for action in actions]
-        shared = flat(
-            _unwrapped(
-                {key: value for key, value in c.items() if key != "_multi"}, "FromUrl"
-            )
-        )
+        features = [_features(action) or None for action in actions]
+        context = flat(_unwrap(namespaces, "FromUrl"))
     except InvalidInput as error:
         raise BrokenLog("c", i, str(error)) from error
+    names = map(str, tags)
     return {
         "offered": tags,
-        "features": dict(zip(map(str, tags), rest, strict=True)),
-        "context": shared or None,
+        "features": dict(zip(names, features, strict=True)),
+        "context": context or None,
     }
 
 
@@ -253,28 +244,27 @@ def _features(action: Mapping[str, Any]) -> dict[str, Any]:
     named = action.get("i")
     if isinstance(named, dict) and named.keys() == {"constant", "id"}:
         action = {key: value for key, value in action.items() if key != "i"}
-    return flat(_unwrapped(action, "j"))
+    return flat(_unwrap(action, "j"))
 
 
-def _unwrapped(namespaces: Mapping[str, Any], key: str) -> list[Any]:
-    """The objects in the list under a key, which is no name of theirs, beside the other
-    namespaces."""
-    listed = namespaces.get(key)
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+def _unwrap(namespaces: Mapping[str, Any], key: str) -> list[Any]:
+    """The other namespaces, then the objects in the list under a key, which is not a
+    namespace."""
+    objects: Any = namespaces.get(key)
+    if not is_list_of(objects, dict):
         return [dict(namespaces)]
-    return [{name: value for name, value in namespaces.items() if name != key}, *listed]
+    others = {name: value for name, value in namespaces.items() if name != key}
+    return [others, *objects]
 
 
-def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
-    """Refuses a row that names its arms where the first one does not, or the other way
+def _check_alike(rows: Sequence[Mapping[str, object]], has_tags: bool) -> None:
+    """Refuse a row that names its arms if the first one does not, or the other way
     round."""
+    rule = "must have no _tag in its actions"
+    if has_tags:
+        rule = "must have a _tag for each action"
     for i, row in enumerate(rows):
-        if ("offered" in row) != tagged:
-            rule = (
-                "must have a _tag for each action"
-                if tagged
-                else "must have no _tag in its actions"
-            )
+        if ("offered" in row) != has_tags:
             raise BrokenLog(
                 "c",
                 i,
@@ -283,14 +273,13 @@ def _check_alike(rows: Sequence[Mapping[str, object]], tagged: bool) -> None:
             )
 
 
-def _reward(cost: object, i: int) -> float:
-    if (
-        isinstance(cost, bool)
-        or not isinstance(cost, int | float)
-        or not abs(cost) <= 1e300
-    ):
+def _reward(cost: Any, i: int) -> float | None:
+    if cost is None:
+        return None
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    if not is_number or not abs(cost) <= 1e300:
         raise BrokenLog("_label_cost", i, f"must be a number; got {cost!r:.60}")
-    return 0.0 - cost
+    return 0.0 - float(cost)
 
 
 def _odds(
@@ -298,168 +287,143 @@ def _odds(
     order: Sequence[int],
     drawn: int,
     i: int,
-    open_to: Ints,
-    arms: int,
+    eligible_arms: Ints,
+    n_arms: int,
 ) -> dict[str, float | Array | None]:
     """Propensities from `p`, else the drawn arm's from `_label_probability`."""
-    own, p = event.get("_label_probability"), event.get("p")
+    own = event.get("_label_probability")
+    p = event.get("p")
     if p is None:
         return {"propensity": own}
     if not isinstance(p, list) or len(p) != len(order):
-        raise BrokenLog(
-            "p",
-            i,
-            f"must have {len(order)} odds like a; got "
-            f"{len(p) if isinstance(p, list) else p!r:.60}",
-        )
-    for one, key in [
-        *((one, "p") for one in p),
-        *([] if own is None else [(own, "_label_probability")]),
-    ]:
-        if not isinstance(one, float | int) or not 0 <= one <= 1 + _ROUNDED:
-            raise BrokenLog(key, i, f"must be numbers from 0 to 1; got {one!r:.60}")
-    odds = np.zeros(arms)
-    odds[open_to[np.array(order) - 1]] = p
-    if not abs(odds.sum() - 1) <= _ROUNDED:
-        raise BrokenLog("p", i, f"must sum to 1; got {odds.sum():.6g}")
-    if own is not None and not abs(odds[open_to[drawn - 1]] - own) <= _ROUNDED:
+        got = len(p) if isinstance(p, list) else f"{p!r:.60}"
+        raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {got}")
+    for value in p:
+        _check_probability(value, "p", i)
+    if own is not None:
+        _check_probability(own, "_label_probability", i)
+    odds = np.zeros(n_arms)
+    odds[eligible_arms[np.array(order) - 1]] = p
+    total = odds.sum()
+    if not abs(total - 1) <= _ROUNDED:
+        raise BrokenLog("p", i, f"must sum to 1; got {total:.6g}")
+    if own is not None and not abs(odds[eligible_arms[drawn - 1]] - own) <= _ROUNDED:
         raise BrokenLog(
             "_label_probability", i, f"must be the drawn action's entry of p; got {own}"
         )
-    exact = abs(odds.sum() - 1) <= 1e-12
-    return {"propensities": odds if exact else odds / odds.sum()}
+    is_exact = abs(total - 1) <= 1e-12
+    return {"propensities": odds if is_exact else odds / total}
+
+
+def _check_probability(value: object, key: str, i: int) -> None:
+    if not isinstance(value, float | int) or not 0 <= value <= 1 + _ROUNDED:
+        raise BrokenLog(key, i, f"must be numbers from 0 to 1; got {value!r:.60}")
 
 
 def _pad(columns: dict[str, Any]) -> None:
-    """Odds and masks of different numbers of arms to the largest; a mask that allows
-    all arms is none."""
+    """Pad odds and masks to the largest number of arms; drop masks that allow all
+    arms."""
     width = max(len(mask) for mask in columns["eligible"])
-    for name in () if "offered" in columns else BY_ARM:
-        if name in columns and all(value is not None for value in columns[name]):
-            columns[name] = [
-                np.pad(value, (0, width - len(value))) for value in columns[name]
-            ]
+    for name in BY_ARM:
+        rows = columns.get(name)
+        if "offered" in columns or rows is None or any(row is None for row in rows):
+            continue
+        columns[name] = [np.pad(row, (0, width - len(row))) for row in rows]
     if all(np.all(mask) for mask in columns["eligible"]):
         del columns["eligible"]
     if "log_weights" in columns:
-        n = next(len(one) for one in columns["log_weights"] if one is not None)
-        columns["log_weights"] = [
-            [None] * n if one is None else one for one in columns["log_weights"]
-        ]
+        weights = columns["log_weights"]
+        n = next(len(row) for row in weights if row is not None)
+        columns["log_weights"] = [[None] * n if row is None else row for row in weights]
 
 
 def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
-    everywhere = log.arms or [str(arm) for arm in range(log.n_arms)]
-    propensities = np.asarray(log.propensities)
-    contexts = None if log.context is None else rows_of(log.context)
-    for i, (arm, reward) in enumerate(
-        zip(log.arm.tolist(), log.reward.tolist(), strict=True)
-    ):
-        names = everywhere if log.offered is None else log.offered[i]
-        mask = (
-            np.ones(len(names), np.bool_)
-            if log.eligible is None
-            else log.eligible[i][: len(names)]
-        )
-        open_to = np.flatnonzero(mask)
-        order = np.argsort(open_to != arm, kind="stable")  # the drawn arm first
-        odds = propensities[i][open_to][order].tolist()
-        context, features = (
-            None if contexts is None else contexts[i],
-            None if log.features is None else log.features[i],
-        )
-        shown = _shown(context, open_to, names, features)
-        drawn = int(order[0]) + 1
-        event: dict[str, object] = (
-            {}
-            if np.isnan(reward)
-            else {"_label_cost": -reward, "_label_probability": odds[0]}
-        )
-        event |= {"_label_Action": drawn, "_labelIndex": drawn - 1}
-        event |= {
-            "EventId": str(first + i) if log.decision_id is None else log.decision_id[i]
-        }
+    """The rows of a log as events; `first` is the number of the first one."""
+    arms = log.arms or [str(arm) for arm in range(log.n_arms)]
+    contexts = [None] * len(log) if log.context is None else rows_of(log.context)
+    rows = log.without("context")
+    for i, (row, context) in enumerate(zip(rows, contexts, strict=True)):
+        own = {name: _json_value(row[name]) for name in _OWN if name in row}
+        if first + i == 0:
+            if log.experts is not None:
+                own["experts"] = list(log.experts)
+            if log.metrics is not None:
+                own["metrics"] = list(log.metrics)
+        names = row.get("offered", arms)
+        mask = row.get("eligible", np.ones(len(names), np.bool_))[: len(names)]
+        if log.eligible is not None:
+            own["eligible"] = mask.tolist()
+        if log.offered is not None:
+            own["offered"] = list(names)
+        features = row.get("features")
+        if features is not None:
+            own["features"] = encode(dict(features))
+        eligible_arms = np.flatnonzero(mask)
+        c = _vw_context(context, eligible_arms, names, features)
+        if context is not None and c is not context:
+            own["context"] = encode(context)
+        # the drawn arm first
+        order = np.argsort(eligible_arms != row["arm"], kind="stable")
+        odds = row["propensities"][eligible_arms][order].tolist()
+        event: dict[str, object] = {}
+        if not np.isnan(row["reward"]):
+            event["_label_cost"] = -row["reward"]
+            event["_label_probability"] = odds[0]
+        event["_label_Action"] = int(order[0]) + 1
+        event["_labelIndex"] = int(order[0])
+        event["EventId"] = row.get("decision_id", str(first + i))
         if log.time is not None:
-            event["Timestamp"] = (
-                f"{log.time[i]}Z" if log.time.dtype.kind == "M" else str(log.time[i])
-            )
-        own = {
-            name: _listed(column[i])
-            for name in _OWN
-            if (column := getattr(log, name)) is not None
-        }
-        for name in _NAMES:
-            names_of_columns = getattr(log, name)
-            if names_of_columns is not None and first + i == 0:
-                own[name] = list(names_of_columns)
-        own |= {} if log.eligible is None else {"eligible": mask.tolist()}
-        own |= {} if log.offered is None else {"offered": list(names)}
-        own |= {} if features is None else {"features": encode(dict(features))}
-        own |= (
-            {} if context is None or shown is context else {"context": encode(context)}
-        )
-        yield event | {
-            "Version": "1",
-            "a": (order + 1).tolist(),
-            "c": shown,
-            "p": odds,
-            "oddsmith": own,
-        }
+            is_time = log.time.dtype.kind == "M"
+            event["Timestamp"] = f"{log.time[i]}Z" if is_time else str(log.time[i])
+        event["Version"] = "1"
+        event["a"] = (order + 1).tolist()
+        event["c"] = c
+        event["p"] = odds
+        event["oddsmith"] = own
+        yield event
 
 
-def _listed(value: Any) -> object:
-    return (
-        encode_floats(value)
-        if isinstance(value, np.ndarray)
-        else value.item()
-        if hasattr(value, "item")
-        else value
-    )
+def _json_value(value: Any) -> object:
+    return encode_floats(value) if isinstance(value, np.ndarray) else value
 
 
-def _shown(
-    context: Context, open_to: Ints, names: Sequence[str], features: Features
+def _vw_context(
+    context: Context, arms: Ints, names: Sequence[str], features: Features
 ) -> Mapping[str, object]:
     """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and
     each arm's name and features."""
-    if isinstance(context, dict) and len(context.get("_multi", ())) == len(open_to):
+    if isinstance(context, dict) and len(context.get("_multi", ())) == len(arms):
         return context
-    actions: list[dict[str, object]] = [
-        {"_tag": names[arm], "arm": {names[arm]: 1}} for arm in open_to
-    ]
-    for action, arm in zip(actions, open_to, strict=True):
-        if features is not None and features.get(names[arm]) is not None:
-            action["f"] = _plain(features[names[arm]])
-    if (
-        isinstance(context, np.ndarray)
-        and context.ndim == 2
-        and len(names) in context.shape
-    ):
-        of_arms = context if len(context) == len(names) else context.T
-        for action, arm in zip(actions, open_to, strict=True):
-            action["x"] = of_arms[arm].tolist()
+    actions: list[dict[str, object]] = []
+    for arm in arms:
+        name = names[arm]
+        action: dict[str, object] = {"_tag": name, "arm": {name: 1}}
+        if features is not None and features.get(name) is not None:
+            action["f"] = _words_and_numbers(features[name])
+        actions.append(action)
+    if context is None:
         return {"_multi": actions}
-    if isinstance(context, np.ndarray) and context.dtype.kind in "fiub":
-        return {"x": context.ravel().tolist(), "_multi": actions}
+    shared: object = {"context": str(context)}
     if isinstance(context, dict):
-        return {"x": _plain(context), "_multi": actions}
-    return (
-        {"_multi": actions}
-        if context is None
-        else {"x": {"context": str(context)}, "_multi": actions}
-    )
+        shared = _words_and_numbers(context)
+    elif isinstance(context, np.ndarray):
+        if context.ndim == 2 and len(names) in context.shape:
+            by_arm = context if len(context) == len(names) else context.T
+            for action, arm in zip(actions, arms, strict=True):
+                action["x"] = by_arm[arm].tolist()
+            return {"_multi": actions}
+        if context.dtype.kind in "fiub":
+            shared = context.ravel().tolist()
+    return {"x": shared, "_multi": actions}
 
 
-def _plain(features: Any) -> object:
-    """The words and numbers of features, as Vowpal Wabbit reads them: what is missing
-    or infinite is left out."""
-    named = (
-        features
-        if isinstance(features, Mapping)
-        else dict(enumerate(np.ravel(features).tolist()))
-    )
-    return {
-        str(k): v
-        for k, v in named.items()
-        if isinstance(v, str | int) or (isinstance(v, float) and isfinite(v))
-    }
+def _words_and_numbers(features: Any) -> dict[str, object]:
+    """The words and finite numbers of features, which Vowpal Wabbit reads."""
+    if not isinstance(features, Mapping):
+        features = dict(enumerate(np.ravel(features).tolist()))
+    words = {}
+    for key, value in features.items():
+        is_finite = isinstance(value, float) and isfinite(value)
+        if is_finite or isinstance(value, str | int):
+            words[str(key)] = value
+    return words

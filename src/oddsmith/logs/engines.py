@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oddsmith.core import kernels
 from oddsmith.core.arrays import whole
@@ -43,8 +43,8 @@ def each(
     engine: str = "local",
     workers: int | None = None,
 ) -> Iterator[tuple[int, _Result]]:
-    """(i, function(items[i])) as they finish; `workers` is the number of processes
-    (None: all cores).
+    """Yield (i, function(items[i])) as they finish; `workers` is the number of
+    processes (None: all cores).
 
     >>> sorted(each(abs, [-2, 3], engine="serial"))
     [(0, 2), (1, 3)]
@@ -54,22 +54,20 @@ def each(
         whole("workers", workers)
     _require(engine)
     if engine == "serial":
-        yield from (_numbered(function, i, item, None) for i, item in enumerate(items))
+        for i, item in enumerate(items):
+            yield _call(function, i, item, None)
         return
     yield from _parallel(function, items, engine, workers)
 
 
 def _require(engine: str) -> None:
-    """Refuses an engine whose packages are not installed."""
+    """Refuse an engine whose packages are not installed."""
+    extra = "lab" if engine in ("serial", "local") else engine
     for name in _NEEDS[engine]:
-        import_extra(
-            name,
-            f"engine {engine!r} needs",
-            "lab" if engine in ("serial", "local") else engine,
-        )
+        import_extra(name, f"engine {engine!r} needs", extra)
 
 
-def _numbered(
+def _call(
     function: Callable[[_Item], _Result], i: int, item: _Item, choice: str | None
 ) -> tuple[int, _Result]:
     """The item's place and result, computed with one thread of linear algebra and the
@@ -90,50 +88,49 @@ def _parallel(
 ) -> Iterator[tuple[int, _Result]]:
     import joblib
 
-    tasks = [
-        joblib.delayed(_numbered)(function, i, item, kernels.choice())
-        for i, item in enumerate(items)
-    ]
-    with ExitStack() as opened:
-        _enter(engine, workers, opened)
-        settings = {"n_jobs": workers or -1, "batch_size": 1}
+    call = joblib.delayed(_call)
+    choice = kernels.choice()
+    tasks = [call(function, i, item, choice) for i, item in enumerate(items)]
+    settings: dict[str, Any] = {"n_jobs": workers or -1, "batch_size": 1}
+    with ExitStack() as resources:
+        _enter(engine, workers, resources)
         if engine in _STREAM:
-            yield from joblib.Parallel(return_as="generator_unordered", **settings)(
-                tasks
-            )
+            settings["return_as"] = "generator_unordered"
+            yield from joblib.Parallel(**settings)(tasks)
             return
-        # the others hand over some results at a time
+        # other backends return some results at a time
         size = 4 * (workers or joblib.cpu_count())
         for start in range(0, len(tasks), size):
             yield from joblib.Parallel(**settings)(tasks[start : start + size])
 
 
-def _enter(engine: str, workers: int | None, opened: ExitStack) -> None:
-    """Make the engine joblib's backend, and open what it needs, for as long as `opened`
-    is."""
+def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
+    """Make the engine joblib's backend, and open its connections, until `resources`
+    closes."""
     import joblib
 
     if engine == "dask":
-        _connect_dask(workers, opened)
+        _connect_dask(workers, resources)
     elif engine == "ray":
-        _start_ray(workers, opened)
+        _start_ray(workers, resources)
     elif engine == "spark":
         from joblibspark import register_spark
 
         # local workers find the same packages
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         register_spark()
-    # a worker that grew is replaced by a new one, which is no news
+    backend = engine
     if engine == "local":
-        opened.enter_context(warnings.catch_warnings())
+        backend = "loky"
+        # joblib replaces a worker that grew by a new one
+        resources.enter_context(warnings.catch_warnings())
         warnings.filterwarnings(
             "ignore", message="A worker stopped while some jobs", category=UserWarning
         )
-    backend = "loky" if engine == "local" else engine
-    opened.enter_context(joblib.parallel_config(backend=backend))
+    resources.enter_context(joblib.parallel_config(backend=backend))
 
 
-def _connect_dask(workers: int | None, opened: ExitStack) -> None:
+def _connect_dask(workers: int | None, resources: ExitStack) -> None:
     """Take the current client; else one for the configured scheduler; else one for a
     cluster of local processes."""
     import dask
@@ -143,21 +140,20 @@ def _connect_dask(workers: int | None, opened: ExitStack) -> None:
         get_client()
     except ValueError:
         if dask.config.get("scheduler-address", None):
-            opened.enter_context(Client())
+            resources.enter_context(Client())
             return
         # a free port: clusters may stand side by side
         here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-        cluster = opened.enter_context(
-            closing(LocalCluster(n_workers=workers, threads_per_worker=1, **here))
-        )
-        opened.enter_context(closing(Client(cluster)))
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **here)
+        resources.enter_context(closing(cluster))
+        resources.enter_context(closing(Client(cluster)))
 
 
-def _start_ray(workers: int | None, opened: ExitStack) -> None:
+def _start_ray(workers: int | None, resources: ExitStack) -> None:
     import ray
     from ray.util.joblib import register_ray
 
     register_ray()
     if not ray.is_initialized():
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-        opened.callback(ray.shutdown)
+        resources.callback(ray.shutdown)

@@ -1,4 +1,4 @@
-"""Files of logs: their formats, folders of them, and how many lines they have."""
+"""Log files: formats, folders, and numbers of lines."""
 
 from pathlib import Path
 
@@ -17,15 +17,14 @@ SUFFIXES = {
 
 
 def files_in(folder: Path, form: str | None) -> list[Path]:
-    """The log files of a folder in the order of their names, all of one format; those
-    whose names begin with a point or _ are passed over."""
-    files = [
-        path
-        for path in sorted(folder.iterdir())
-        if path.is_file() and not path.name.startswith((".", "_"))
-    ]
-    if form is None:
-        files = [path for path in files if path.suffix.lower() in SUFFIXES]
+    """Return the log files of a folder in the order of their names, all of one format.
+    Files whose names begin with a point or _ are skipped."""
+    files = []
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or path.name.startswith((".", "_")):
+            continue
+        if form is not None or path.suffix.lower() in SUFFIXES:
+            files.append(path)
     if not files:
         raise BadFile(
             f"{folder} must have log files in it ({', '.join(SUFFIXES)}); it has none"
@@ -49,8 +48,8 @@ _LOOK = 65_536  # bytes each
 
 
 def lines_in(path: Path) -> int:
-    """How many lines a text file has: counted in a small one, else from their mean
-    length at some places."""
+    """Return the number of lines of a text file: exact for a small file, else estimated
+    from their mean length at some places."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if size <= _LOOKS * _LOOK:
@@ -63,28 +62,29 @@ def lines_in(path: Path) -> int:
 
 
 def path_of(source: object) -> Path:
-    """The path of a file that is there."""
+    """Return the path of a file that exists."""
     if not isinstance(source, str | Path):
-        kinds = "a path, a Log, or a table that speaks the Arrow stream interface"
-        raise InvalidInput(f"source must be {kinds}; got {type(source).__name__}")
+        raise InvalidInput(
+            "source must be a path, a Log, or a table with the Arrow stream interface; "
+            f"got {type(source).__name__}"
+        )
     path = Path(source)
     if not path.is_file():
-        raise BadFile(
-            f"{path} must be a file; "
-            f"{'it is a folder' if path.is_dir() else 'there is none'}"
-        )
+        problem = "it is a folder" if path.is_dir() else "there is none"
+        raise BadFile(f"{path} must be a file; {problem}")
     return path
 
 
 def form_of(path: Path) -> str:
-    """The format by suffix, and for JSON by the first line."""
+    """Return the format by suffix, and for JSON by the first line."""
     form = SUFFIXES.get(path.suffix.lower())
     if form is None:
         raise BadFile(
-            f"{path} must end in one of {', '.join(SUFFIXES)}, or format=… must say "
-            "what it is"
+            f"{path} must end in one of {', '.join(SUFFIXES)}; give format=… for any "
+            "other name"
         )
     if form == "jsonl":
         _, rows = next(jsonl.objects(path, 1), (0, [{}]))
-        return "dsjson" if dsjson.looks_like(rows[0]) else form
+        if dsjson.looks_like(rows[0]):
+            return "dsjson"
     return form

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -33,7 +32,7 @@ from oddsmith.logs.table import Log
 __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
-"""A source, and which row groups of it (None: all)."""
+"""A source and its row groups (None: all)."""
 _MOST_ASKED_AGAIN = 20_000  # rows for whose comparison fixed experts are asked again
 _LEARNT = (
     "propensity",
@@ -48,9 +47,9 @@ _LEARNT = (
 )
 
 
-class Seen(NamedTuple):
-    """What went by: rewards learnt, rows still waiting, how odds are known, whether all
-    are 1, the least of an arm, and for how many rewards the experts were asked anew.
+class _Counts(NamedTuple):
+    """Rewards learnt, rows still waiting, kinds of logs, whether all odds are 1, the
+    least odds of an arm, and the number of rewards for which experts were asked again.
     """
 
     learnt: int = 0
@@ -59,11 +58,11 @@ class Seen(NamedTuple):
     certain: bool = True
     floor: float = np.inf
     computed: int = 0
-    # by which a policy without names was fitted to offers
+    # names of offered arms, for a policy without names
     arms: frozenset[tuple[str, ...] | None] = frozenset()
 
-    def __add__(self, other: "Seen") -> "Seen":  # type: ignore[override]
-        return Seen(
+    def __add__(self, other: "_Counts") -> "_Counts":  # type: ignore[override]
+        return _Counts(
             self.learnt + other.learnt,
             self.waiting + other.waiting,
             self.kinds | other.kinds,
@@ -76,12 +75,12 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The state after a log, and what the theory says of it; `print` it.
+    """The state after a log; `print` it for the guarantees of the theory.
 
-    `learnt` rewards went in, `waiting` rows had none; `kinds` are the classes of the
-    logs; `floor` is the least probability an eligible arm had anywhere (NaN where not
-    all odds are known); `computed` rows lacked advice of some expert, which was asked
-    anew.
+    `learnt` is the number of rewards, `waiting` the number of rows without; `kinds` are
+    the kinds of the logs; `floor` is the least probability of an eligible arm in any
+    row (NaN if not all odds are known); `computed` is the number of rows without advice
+    of some expert, which was asked again.
     """
 
     state: State = field(repr=False)
@@ -98,7 +97,7 @@ class Fit:
 
     @property
     def promises(self) -> tuple[str, ...]:
-        """What the theory then does and does not promise, a sentence each."""
+        """The guarantees of the theory and their limits, a sentence each."""
         sentences = [
             "Whatever the logger did, an expert's weight is its prior times exp(-eta · "
             "its total loss) on the arms that were drawn: what it says of other arms "
@@ -132,13 +131,10 @@ class Fit:
 
     def __str__(self) -> str:
         rewards = "reward" if self.learnt == 1 else "rewards"
-        return "\n".join(
-            [
-                f"{self.learnt:,} {rewards} learnt, {self.waiting:,} still waiting.",
-                *([] if self.comparison is None else [str(self.comparison)]),
-                *self.promises,
-            ]
-        )
+        lines = [f"{self.learnt:,} {rewards} learnt, {self.waiting:,} still waiting."]
+        if self.comparison is not None:
+            lines.append(str(self.comparison))
+        return "\n".join([*lines, *self.promises])
 
 
 def fit_log(
@@ -149,17 +145,17 @@ def fit_log(
     workers: int | None = None,
     reader: LogReader | None = None,
 ) -> Fit:
-    """The state of `policy` after the logs in `paths` (files, folders, tables, Logs),
-    and what the theory says of it.
+    """Fit `policy` to the logs in `paths` (files, folders, tables, Logs). Return its
+    state, with the guarantees of the theory.
 
     With fixed experts the posterior is a sum over events: pieces of the logs (row
     groups of Parquet, else files) are folded on any engine, and merged. Where order
     defines the posterior, the logs are one stream in the order given, and other engines
-    than "serial" are refused. Advice is what the log has of experts of the policy's
-    names; the others are asked in batches (and a sleeper is then charged as if no
-    reward had come before). Memory is bounded by the reader's rows. Logs whose rewards
-    have not come yet are no mistake: the state is then the prior, `learnt` 0 and all
-    rows `waiting`.
+    than "serial" are refused. Advice in the log is used for experts with the names of
+    the policy's; other experts are called in batches (and a sleeping expert is then
+    charged as if no reward had come before). The reader's rows bound the memory. A log
+    without rewards is not an error: the state is then the prior, `learnt` 0 and all
+    rows are `waiting`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -174,32 +170,36 @@ def fit_log(
     """
     check_policy(policy)
     check_choice("engine", engine, ENGINES)
-    reading = reader or LogReader()
-    sources = reading.sources(paths, "paths")
+    if reader is None:
+        reader = LogReader()
+    sources = reader.sources(paths, "paths")
     if engine == "serial":
         parts = [(source, None) for source in sources]
         held_out = HeldOut(policy, _MOST_ASKED_AGAIN if policy.mergeable else np.inf)
-        with closing(_bar(reading, sources)) as bar:
-            state, seen = _learnt(policy, reading, parts, bar, held_out)
-        return replace(_fit(state, seen), comparison=held_out.result())
+        with closing(_bar(reader, sources)) as bar:
+            state, counts = _fit_parts(policy, reader, parts, bar, held_out)
+        return replace(_fit(state, counts), comparison=held_out.result())
     if not policy.mergeable:
         raise OrderMatters(
             "engine must be 'serial' where the order of events defines the posterior; "
             f"got {engine!r} with {type(policy).__name__}, which is folded in one "
             "stream (fixed experts, share=0 and discount=1 are not)"
         )
-    pieces = [[piece] for source in sources for piece in _row_groups(source, reading)]
-    done = each(
-        partial(_learnt, policy, reading), pieces, engine=engine, workers=workers
-    )
-    found = {}
-    with closing(_bar(reading, sources)) as bar:
-        for place, (state, seen) in done:
-            found[place] = (state, seen)
-            bar.advance(seen.learnt + seen.waiting)
-    # one order of sums, whichever came first
-    states, seens = zip(*(found[i] for i in range(len(pieces))), strict=True)
-    return _fit(policy.merge(*states), reduce(Seen.__add__, seens))
+    pieces = []
+    for source in sources:
+        for piece in _row_groups(source, reader):
+            pieces.append([piece])
+    fit_piece = partial(_fit_parts, policy, reader)
+    results = {}
+    with closing(_bar(reader, sources)) as bar:
+        for place, result in each(fit_piece, pieces, engine=engine, workers=workers):
+            results[place] = result
+            _, counts = result
+            bar.advance(counts.learnt + counts.waiting)
+    # sums in the order of the pieces, whichever came first
+    ordered = [results[place] for place in range(len(pieces))]
+    merged = policy.merge(*(state for state, _ in ordered))
+    return _fit(merged, reduce(_Counts.__add__, (counts for _, counts in ordered)))
 
 
 def _bar(reader: LogReader, sources: Sequence[object]) -> Bar:
@@ -207,66 +207,45 @@ def _bar(reader: LogReader, sources: Sequence[object]) -> Bar:
     return Bar("rows", total_rows(reader, sources), every=LINE_EVERY_S)
 
 
-def _learnt(
+def _fit_parts(
     policy: Policy,
     reader: LogReader,
     parts: Sequence[_Part],
     bar: Bar | None = None,
     held_out: HeldOut | None = None,
-) -> tuple[State, Seen]:
-    """The state after some parts of logs, from the prior, and what went by; the bar
+) -> tuple[State, "_Counts"]:
+    """The state after some parts of logs, from the prior, and the counts; the bar
     advances by their rows."""
-    state, seen = policy.begin_log(policy.init()), Seen()
+    state = policy.begin_log(policy.init())
+    total = _Counts()
     prior = policy.init() if policy.mergeable else None
     compared = prior
     by_place = policy.arms is None and not policy.takes_offers
-    batches = chain.from_iterable(
-        _lean(policy, reader, source, groups) for source, groups in parts
-    )
-    for batch in batches:
-        log = for_policy(policy, batch)
-        known = log.rewarded()
-        places = places_of(policy, log)
-        if len(known) and (held_out is None or policy.mergeable):
-            state = _folded(policy, state, prior, known, places, bar)
-        if len(known) and held_out is not None:
-            for block in held_out.blocks(known):
-                if policy.mergeable:
-                    compared = _compared(policy, compared, block, places, held_out)
-                else:
-                    held_out.compare(state, block)
-                    state = _folded(policy, state, None, block, places, bar)
-        seen = seen + _seen(log, known, computed=not complete(places))
-        if bar is not None:
-            bar.reach(seen.learnt + seen.waiting)
-        if by_place and batch.offered is not None:
-            seen = seen._replace(
-                arms=seen.arms | {None if batch.arms is None else tuple(batch.arms)}
-            )
-    return policy.end_log(state), seen
+    for source, groups in parts:
+        for batch in _batches(policy, reader, source, groups):
+            log = for_policy(policy, batch)
+            known = log.rewarded()
+            places = places_of(policy, log)
+            if len(known) and (held_out is None or policy.mergeable):
+                state = _fold(policy, state, prior, known, places, bar)
+            if len(known) and held_out is not None:
+                for block in held_out.blocks(known):
+                    if policy.mergeable:
+                        compared = _compare(policy, compared, block, places, held_out)
+                    else:
+                        held_out.compare(state, block)
+                        state = _fold(policy, state, None, block, places, bar)
+            counts = _count(log, known, computed=not complete(places))
+            if by_place and batch.offered is not None:
+                arms = None if batch.arms is None else tuple(batch.arms)
+                counts = counts._replace(arms=frozenset([arms]))
+            total = total + counts
+            if bar is not None:
+                bar.reach(total.learnt + total.waiting)
+    return policy.end_log(state), total
 
 
-def _lean(
-    policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None
-) -> Iterator[Log]:
-    """Batches without contexts where advice stands in for them."""
-    if reader.arms is None and policy.arms is not None and not isinstance(source, Log):
-        reader = replace(reader, arms=tuple(policy.arms))
-    again = isinstance(source, str | Path)  # a stream can be read only once
-    if again and reader.only is None and policy.mergeable:
-        lean = replace(reader, only=_LEARNT)
-        batches = lean.batches(source, groups)
-        head = next(batches, None)
-        if head is None or (
-            head.advice is not None and complete(places_of(policy, head))
-        ):
-            yield from () if head is None else (head,)
-            yield from batches
-            return
-    yield from reader.batches(source, groups)
-
-
-def _compared(
+def _compare(
     policy: Policy, state: State, block: Log, places: Places, held_out: HeldOut
 ) -> State:
     """A state that learns block by block, for the comparison alone: sums of whole
@@ -274,10 +253,29 @@ def _compared(
     if held_out.is_over:
         return state
     held_out.compare(state, block)
-    return _folded(policy, state, state, block, places, None)
+    return _fold(policy, state, state, block, places, None)
 
 
-def _folded(
+def _batches(
+    policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None
+) -> Iterator[Log]:
+    """Batches of a source, without contexts if the log has all advice."""
+    if reader.arms is None and policy.arms is not None and not isinstance(source, Log):
+        reader = replace(reader, arms=tuple(policy.arms))
+    is_file = isinstance(source, str | Path)  # a stream can be read only once
+    if is_file and reader.only is None and policy.mergeable:
+        batches = replace(reader, only=_LEARNT).batches(source, groups)
+        head = next(batches, None)
+        if head is None:
+            return
+        if head.advice is not None and complete(places_of(policy, head)):
+            yield head
+            yield from batches
+            return
+    yield from reader.batches(source, groups)
+
+
+def _fold(
     policy: Policy,
     state: State,
     prior: State,
@@ -287,11 +285,9 @@ def _folded(
 ) -> State:
     if prior is not None or complete(places):
         start = state if prior is None else prior
-        return fold(
-            policy, state, decisions_for(policy, start, log, places), log.reward
-        )
-    # experts that learn, or weights that fade: what they say depends on what came
-    # before
+        decisions = decisions_for(policy, start, log, places)
+        return fold(policy, state, decisions, log.reward)
+    # experts that learn, or weights that fade: predictions depend on earlier rewards
     for row in log.split(1):
         decision = decision_for(policy, state, row, places)
         state = policy.update(state, decision, float(row.reward[0]))
@@ -300,53 +296,48 @@ def _folded(
     return state
 
 
-def _seen(log: Log, known: Log, *, computed: bool) -> Seen:
+def _count(log: Log, known: Log, *, computed: bool) -> "_Counts":
     floor: float = np.inf
-    # whether all odds are 1 is for the whole to say
+    # only the whole log can be deterministic
     kind: LogKind = "unknown" if log.propensity is None else "drawn"
     if log.propensities is not None:
         kind = "exact"
-        odds = (
-            log.propensities
-            if log.eligible is None
-            else np.where(log.eligible, log.propensities, np.inf)
-        )
+        odds = log.propensities
+        if log.eligible is not None:
+            odds = np.where(log.eligible, odds, np.inf)
         floor = float(odds.min())
-    asked = len(known) if computed else 0
-    return Seen(
-        len(known),
-        len(log) - len(known),
-        frozenset([kind]),
-        log.kind == "deterministic",
-        floor,
-        asked,
+    return _Counts(
+        learnt=len(known),
+        waiting=len(log) - len(known),
+        kinds=frozenset([kind]),
+        certain=log.kind == "deterministic",
+        floor=floor,
+        computed=len(known) if computed else 0,
     )
 
 
-def _fit(state: State, seen: Seen) -> Fit:
-    if not seen.learnt + seen.waiting:
+def _fit(state: State, counts: "_Counts") -> Fit:
+    if not counts.learnt + counts.waiting:
         raise InvalidInput("paths must hold at least one row; got none")
-    if len(seen.arms) > 1:
+    if len(counts.arms) > 1:
         raise InvalidInput(
             "paths must offer the same arms in every row to a policy that knows none "
             "by name: name them"
         )
-    kinds: tuple[LogKind, ...] = (
-        ("deterministic",) if seen.certain else tuple(sorted(seen.kinds))
-    )
-    floor = seen.floor if kinds == ("exact",) else np.nan
-    return Fit(state, seen.learnt, seen.waiting, kinds, floor, seen.computed)
+    kinds: tuple[LogKind, ...] = tuple(sorted(counts.kinds))
+    if counts.certain:
+        kinds = ("deterministic",)
+    floor = counts.floor if kinds == ("exact",) else np.nan
+    return Fit(state, counts.learnt, counts.waiting, kinds, floor, counts.computed)
 
 
 def _row_groups(source: object, reader: LogReader) -> list[_Part]:
-    """The parts of a source that can be read by themselves."""
+    """The parts of a source that can be read independently."""
     if isinstance(source, Log):
         return [(part, None) for part in source.split(reader.rows)]
-    is_parquet = reader.format == "parquet" or str(source).endswith((".parquet", ".pq"))
-    if (
-        not isinstance(source, str | Path)
-        or not is_parquet
-        or not Path(source).is_file()
-    ):
+    if not isinstance(source, str | Path) or not Path(source).is_file():
+        return [(source, None)]
+    is_parquet = reader.format == "parquet"
+    if not is_parquet and not str(source).endswith((".parquet", ".pq")):
         return [(source, None)]
     return [(source, [group]) for group in range(parquet.row_groups(Path(source)))]

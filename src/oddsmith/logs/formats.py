@@ -1,10 +1,10 @@
-"""Columns side by side, one for each arm: whose each is, where their names say so."""
+"""Read and write logs in files and tables."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
@@ -16,12 +16,13 @@ from oddsmith.files.disk import replacing
 from oddsmith.logs import arrow, csv, dsjson, jsonl, open_bandit, parquet
 from oddsmith.logs.by_policy import as_offers
 from oddsmith.logs.files import SUFFIXES, files_in, form_of, lines_in, path_of
+from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import (
     Layout,
     Names,
     Piece,
+    column_list,
     found_columns,
-    listed,
     log_of,
     names_in,
 )
@@ -39,78 +40,79 @@ __all__ = [
     "write_log",
 ]
 
-_BY_ARM = ("propensities", "eligible")
-
 
 def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
-    """The columns in the order of the arms, where their names say whose each is; else
-    as they were given.
+    """Return the columns in the order of the arms, if their names end in those of the
+    arms; else as they were given.
 
     >>> columns_by_arm({"propensities": ["p_tech", "p_sports"]}, ["sports", "tech"])
     {'propensities': ['p_sports', 'p_tech']}
     """
     ordered = dict(columns)
-    for name in _BY_ARM if arms is not None else ():
-        theirs = listed(columns.get(name, ""))
-        said = dict(zip(_told_apart(theirs), theirs, strict=True))
-        if len(theirs) > 1 and said.keys() == set(arms or ()):
-            ordered[name] = [said[arm] for arm in arms or ()]
+    if arms is None:
+        return ordered
+    for name in BY_ARM:
+        theirs = column_list(columns.get(name, ""))
+        column_of = dict(zip(_distinct_parts(theirs), theirs, strict=True))
+        if len(theirs) > 1 and column_of.keys() == set(arms):
+            ordered[name] = [column_of[arm] for arm in arms]
     return ordered
 
 
 def arms_by_column(
     columns: Names, drawn: Collection[str], source: str
 ) -> list[str] | None:
-    """The arms in the order of the columns; None where no columns stand side by side.
+    """Return the arms in the order of the columns; None without columns side by side.
 
-    Names of which an arm that was drawn is none are refused: odds would go to other
-    arms.
+    If a drawn arm is not among the columns' names, the log is refused, because odds
+    would go to other arms.
     """
-    for name in _BY_ARM:
-        theirs = listed(columns.get(name, ""))
+    for name in BY_ARM:
+        theirs = column_list(columns.get(name, ""))
         if len(theirs) < 2 or not drawn:
             continue
-        said = _told_apart(theirs)
-        if strange := sorted(set(drawn) - set(said)):
+        arms = _distinct_parts(theirs)
+        unknown = sorted(set(drawn) - set(arms))
+        if unknown:
             raise BadFile(
                 f"{source} must have the arms' names in those of its columns for "
-                f"{name}, {', '.join(theirs[:8])}; {strange[0]!r:.60} is in none: name "
+                f"{name}, {', '.join(theirs[:8])}; {unknown[0]!r:.60} is in none: name "
                 "the arms in the order of the columns, by arms=[…] or --arms"
             )
-        return said
+        return arms
     return None
 
 
-def _told_apart(columns: Sequence[str]) -> list[str]:
-    """The columns' names without what all of them begin and end with, whole words only.
+def _distinct_parts(columns: Sequence[str]) -> list[str]:
+    """The columns' names without the words that all of them begin and end with.
 
-    >>> _told_apart(["p_table_now", "p_tablet_now"])
+    >>> _distinct_parts(["p_table_now", "p_tablet_now"])
     ['table', 'tablet']
     """
     words = [re.split(r"([\W_]+)", one) for one in columns]
-    head = _alike(words)
-    tail = _alike([one[head:][::-1] for one in words])
+    head = _shared_length(words)
+    tail = _shared_length([one[head:][::-1] for one in words])
     return ["".join(one[head : len(one) - tail]) for one in words]
 
 
-def _alike(rows: Sequence[Sequence[str]]) -> int:
-    """How many of their first entries all rows have in common."""
-    return sum(
-        1
-        for _ in takewhile(
-            lambda entries: len(set(entries)) == 1, zip(*rows, strict=False)
-        )
-    )
+def _shared_length(rows: Sequence[Sequence[str]]) -> int:
+    """The number of first entries that all rows have in common."""
+    length = 0
+    for entries in zip(*rows, strict=False):
+        if len(set(entries)) > 1:
+            break
+        length += 1
+    return length
 
 
 FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
 _Read: TypeAlias = Callable[[Path, Layout], Iterator[Piece]]
 _Write: TypeAlias = Callable[[Iterable[Log], IO[bytes]], None]
 _READ: dict[str, _Read] = {
-    "parquet": parquet.read,
-    "csv": csv.read,
-    "jsonl": jsonl.read,
-    "dsjson": dsjson.read,
+    "parquet": parquet.read_pieces,
+    "csv": csv.read_pieces,
+    "jsonl": jsonl.read_pieces,
+    "dsjson": dsjson.read_pieces,
 }
 _NAMES = {"parquet": parquet.names, "csv": csv.names}
 _WRITE: dict[str, _Write] = {
@@ -139,12 +141,16 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class LogReader:
-    """How logs are read: their names of our columns, the arms' names, the format (None:
-    by suffix and content), and how many rows at a time. Columns that are not in `only`
-    are passed over (None: none are). `experts` names those of the column advice, where
-    the log does not. With `offers` a log of fixed arms is read as one whose rows each
-    offered all of them. `scale` are the units of the rewards in files and tables: they
-    are mapped to [0, 1] as they are read.
+    """Reads logs in files and tables.
+
+    - `columns` maps our names of columns to theirs, `arms` names the arms.
+    - `format` is one of `FORMATS` (None: by suffix and content).
+    - `rows` is the number of rows at a time.
+    - Columns that are not in `only` are skipped (None: none are).
+    - `experts` are the names for the column advice, if the log has none.
+    - With `offers`, every row of a log of fixed arms offers all of them.
+    - `scale` are the units of the rewards in files and tables, which are mapped to
+      [0, 1].
 
     >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
     65536
@@ -167,8 +173,9 @@ class LogReader:
             )
         whole("rows", self.rows)
         for what in ("arms", "experts"):
-            if getattr(self, what) is not None:
-                object.__setattr__(self, what, check_names(what, getattr(self, what)))
+            names = getattr(self, what)
+            if names is not None:
+                object.__setattr__(self, what, check_names(what, names))
 
     def batches(
         self, source: object, groups: Sequence[int] | None = None
@@ -176,38 +183,37 @@ class LogReader:
         """Checked logs of at most `rows` rows, one after the other; of some row groups
         of a Parquet file, if given."""
         if isinstance(source, Log):
-            yield from self._kept(source).split(self.rows)
+            yield from self._select(source).split(self.rows)
             return
         name, pieces, arms = self._pieces(source, groups)
-        yield from (
-            self._brought(log_of(piece, arms, self.experts, name, self.scale))
-            for piece in pieces
-        )
+        for piece in pieces:
+            log = log_of(piece, arms, self.experts, name, self.scale)
+            yield self._with_offers(log)
 
     def sources(self, source: object, what: str = "source") -> list[object]:
-        """The files, tables and logs of a source, of which each is read by itself: a
-        list is what it lists, a folder its log files in the order of their names."""
+        """Return the files, tables and logs of a source: the entries of a list, the log
+        files of a folder in the order of their names."""
         if isinstance(source, str | Path | Log) or _is_table(source):
-            listed_sources = [source]
+            entries = [source]
         elif isinstance(source, Iterable):
-            listed_sources = list(source)
+            entries = list(source)
         else:
             raise InvalidInput(
                 f"{what} must be a file, a folder, a table, a Log, or a list of them; "
                 f"got {type(source).__name__}"
             )
         found: list[object] = []
-        for one in listed_sources:
-            if isinstance(one, str | Path) and Path(one).is_dir():
+        for entry in entries:
+            if isinstance(entry, str | Path) and Path(entry).is_dir():
                 form = self.format if self.format in _READ else None
-                found.extend(files_in(Path(one), form))
+                found.extend(files_in(Path(entry), form))
             else:
-                found.append(one)
+                found.append(entry)
         return found
 
     def rows_in(self, source: object) -> int | None:
-        """How many rows a file, a table or a log has, about: Parquet says it, of text
-        the lines in some of its bytes do; None where nothing does."""
+        """Return the number of rows of a file, a table or a log, or None if unknown.
+        For text files it is an estimate from some of the lines."""
         if isinstance(source, Log):
             return len(source)
         if not isinstance(source, str | Path):
@@ -220,11 +226,11 @@ class LogReader:
         return parquet.rows(path) if form == "parquet" else lines_in(path)
 
     def read_log(self, source: object) -> Log:
-        """The whole log, of one file or of several that continue each other. Arms that
-        have names and no order given are sorted, or as columns side by side name
-        them."""
+        """Return the whole log, of one file or of several that continue each other.
+        Arms with names and without a given order are sorted, or in the order of columns
+        side by side."""
         if isinstance(source, Log):
-            return self._kept(source)
+            return self._select(source)
         sources = self.sources(source)
         parts = self._parts(sources)
         if not parts:
@@ -234,125 +240,120 @@ class LogReader:
         logs: list[Log] = []
         places: list[_Place] = []
         parts.reverse()
-        while parts:  # a piece that has become a log is no longer kept
-            place, piece, known = parts.pop()
-            if known is None and piece.arms is None:
-                known = arms
+        while parts:  # pieces leave memory as they become logs
+            place, piece, names = parts.pop()
+            if names is None and piece.arms is None:
+                names = arms
             places.append(place)
-            logs.append(log_of(piece, known, self.experts, place.name, self.scale))
+            logs.append(log_of(piece, names, self.experts, place.name, self.scale))
         _check_same_columns(logs, places)
         _check_ids(logs, places)
-        return self._brought(Log.concatenated(logs))
+        return self._with_offers(Log.concatenated(logs))
 
     def _parts(self, sources: Sequence[object]) -> list[_Part]:
         """The pieces of all sources, with a bar of their rows."""
         parts: list[_Part] = []
-        with closing(
-            Bar("reading rows", total_rows(self, sources), every=LINE_EVERY_S)
-        ) as bar:
+        total = total_rows(self, sources)
+        with closing(Bar("reading rows", total, every=LINE_EVERY_S)) as bar:
             for number, source in enumerate(sources):
                 if isinstance(source, Log):
                     raise InvalidInput(
                         "source must be files or tables, or one Log; got a Log in a "
                         "list: Log.concatenated joins logs"
                     )
-                name, found, arms = self._pieces(source, None)
-                for piece in found:
+                name, pieces, arms = self._pieces(source, None)
+                for piece in pieces:
                     place = _Place(number, name, piece.first)
                     parts.append(_Part(place, piece, arms))
                     bar.advance(len(piece.columns["arm"]))
         return parts
 
     def _arms_of(self, parts: Sequence[_Part]) -> list[str] | None:
-        """The names of the arms in their order, where files do not say it."""
-        unnamed = [
-            part
-            for part in parts
-            if part.arms is None
-            and part.piece.arms is None
-            and "offered" not in part.piece.columns
-        ]
-        drawn = set().union(*(names_in(part.piece) for part in unnamed))
-        if not unnamed:
-            return None
-        by_column = arms_by_column(self.columns, drawn, unnamed[0].place.name)
+        """The names of the arms in their order, if no file has it."""
+        drawn: set[str] = set()
+        source = ""
+        for part in parts:
+            has_names = part.arms is not None or part.piece.arms is not None
+            if has_names or "offered" in part.piece.columns:
+                continue
+            drawn |= names_in(part.piece)
+            source = source or part.place.name
+        by_column = arms_by_column(self.columns, drawn, source)
         return by_column or sorted(drawn) or None
 
     def is_own(self, source: object) -> bool:
-        """Whether a file was written by `write_log` or `oddsmith export`, as far as it
-        says so: rewards are then in [0, 1]. Parquet says so itself, other formats by
-        the column `fingerprint`; dsjson has costs in [-1, 0].
+        """Whether `write_log` or `oddsmith export` wrote a file, whose rewards are then
+        in [0, 1]. Parquet has a mark, other formats the column `fingerprint`; dsjson
+        has costs in [-1, 0].
         """
         _, pieces, _ = self._pieces(source, None)
         first = next(pieces, None)
         return first is not None and first.own
 
-    def _brought(self, log: Log) -> Log:
-        """The log, with all its arms offered in every row where that is wanted."""
+    def _with_offers(self, log: Log) -> Log:
+        """The log; if `offers`, every row offers all arms."""
         return as_offers(log) if self.offers else log
 
-    def _kept(self, log: Log) -> Log:
-        """The wanted columns of a log in memory; arms and experts that it does not name
-        get the names given."""
+    def _select(self, log: Log) -> Log:
+        """The columns in `only` of a log in memory, with the given names of arms and
+        experts where it has none."""
         if self.columns:
             raise InvalidInput(
                 "columns must not be given for a Log, which has our names"
             )
-        log = self._brought(log)
-        wanted = (
-            log
-            if self.only is None
-            else log.without(*(set(COLUMNS) - {"arm", "reward", "offered", *self.only}))
-        )
+        log = self._with_offers(log)
+        if self.only is not None:
+            names = {"arm", "reward", "offered", *self.only}
+            log = log.without(*(set(COLUMNS) - names))
         for what in ("arms", "experts"):
-            mine, theirs = getattr(self, what), getattr(log, what)
+            mine = getattr(self, what)
+            theirs = getattr(log, what)
             if mine is not None and theirs not in (None, tuple(mine)):
                 raise InvalidInput(
                     f"log must have the {what} {list(mine)} in this order; it has "
                     f"{list(theirs)}"
                 )
         if self.arms in (None, log.arms) and self.experts in (None, log.experts):
-            return wanted
-        return replace(
-            wanted, arms=self.arms or log.arms, experts=self.experts or log.experts
-        )
+            return log
+        arms = self.arms or log.arms
+        return replace(log, arms=arms, experts=self.experts or log.experts)
 
     def _pieces(
         self, source: object, groups: Sequence[int] | None
     ) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
         """The source's name, its pieces, and the arms."""
         layout = Layout(self.columns, self.only, self.rows)
-        if hasattr(source, "__arrow_c_stream__"):
-            name, batches = type(source).__name__, arrow.stream(source, self.rows)
-            if (head := next(batches, None)) is None:
+        if _is_table(source):
+            name = type(source).__name__
+            batches = arrow.stream(source, self.rows)
+            head = next(batches, None)
+            if head is None:
                 return name, iter(()), self.arms
-            mine, arms = self._open_bandit(head.schema.names, self.format)
-            present = found_columns(
-                head.schema.names, layout._replace(columns=mine), name
-            )
-            return name, arrow.pieces(chain([head], batches), present, name), arms
+            present = head.schema.names
+            columns, arms = self._columns_and_arms(present)
+            layout = layout._replace(columns=columns)
+            found = found_columns(present, layout, name)
+            return name, arrow.pieces(chain([head], batches), found, name), arms
         path = path_of(source)
         form = self.format if self.format in _READ else form_of(path)
-        mine, arms = self._open_bandit(
-            _NAMES[form](path) if form in _NAMES else [], self.format
-        )
-        layout = layout._replace(columns=mine)
+        present = _NAMES[form](path) if form in _NAMES else []
+        columns, arms = self._columns_and_arms(present)
+        layout = layout._replace(columns=columns)
         if form == "parquet" and groups is not None:
-            return str(path), parquet.read(path, layout, groups), arms
+            return str(path), parquet.read_pieces(path, layout, groups), arms
         return str(path), _READ[form](path, layout), arms
 
-    def _open_bandit(
-        self, present: Sequence[str], form: str | None
+    def _columns_and_arms(
+        self, present: Sequence[str]
     ) -> tuple[Names, Sequence[str] | None]:
-        """Their names and arms, of an Open Bandit log where it is one and no columns
-        are given."""
-        if form == "open_bandit" or (
-            form is None and not self.columns and open_bandit.looks_like(present)
-        ):
-            return open_bandit.columns(present) | dict(
-                self.columns
-            ), self.arms or open_bandit.arms(present)
-        return columns_by_arm(self.columns, self.arms), self.arms
+        """Names of columns and arms, those of Open Bandit included."""
+        is_open_bandit = self.format == "open_bandit"
+        if self.format is None and not self.columns:
+            is_open_bandit = open_bandit.looks_like(present)
+        if not is_open_bandit:
+            return columns_by_arm(self.columns, self.arms), self.arms
+        names = open_bandit.columns(present) | dict(self.columns)
+        return names, self.arms or open_bandit.arms(present)
 
 
 def read_log(
@@ -363,14 +364,14 @@ def read_log(
     experts: Sequence[str] | None = None,
     format: str | None = None,
 ) -> Log:
-    """The log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit), a table
+    """Read the log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit), a table
     (pandas, polars, pyarrow, DuckDB), a folder of files, or a list of all these.
 
-    `columns` maps our names to theirs, several of theirs side by side as a list, and ""
-    leaves one of ours out; `arms` names the arms in the order of their numbers,
-    `experts` those whose predictions the column advice holds, where the log does not
-    say so. Every row is checked; a violation names column, row (from 0) and rule. A
-    `Log` is given back.
+    `columns` maps our names to theirs, several of theirs side by side as a list; ""
+    leaves one of ours out. `arms` are the names of the arms in the order of their
+    numbers, `experts` the names of the experts whose predictions the column advice
+    contains, if the log has no such names. Every row is checked; an error names column,
+    row (from 0) and rule. A `Log` is returned as it is.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -401,8 +402,8 @@ def log_batches(
 def write_log(
     log: Log | Iterable[Log], path: Path | str, *, format: str | None = None
 ) -> None:
-    """Write a log, or logs one after the other, by the suffix as Parquet, CSV, JSON
-    lines or dsjson: all or nothing."""
+    """Write a log, or logs one after the other, as Parquet, CSV, JSON lines or dsjson
+    according to the suffix, in one atomic step."""
     target = Path(path)
     form = format or SUFFIXES.get(target.suffix.lower())
     if form not in _WRITE:
@@ -412,26 +413,23 @@ def write_log(
         )
     logs = log.split(LogReader.rows) if isinstance(log, Log) else log
     with replacing(target) as file:
-        _WRITE[form](_alike_reading(logs), file)
+        _WRITE[form](_check_alike(logs), file)
 
 
-def _alike_reading(logs: Iterable[Log]) -> Iterator[Log]:
+def _check_alike(logs: Iterable[Log]) -> Iterator[Log]:
     """The logs that have rows; refused unless there is one, and all are about the same
     arms and experts."""
     first = None
     for log in logs:
-        if len(log):
-            first = first or log
-            arms = log.arms == first.arms if log.offered is None else True
-            if (
-                not arms
-                or (log.offered is None) != (first.offered is None)
-                or log.experts != first.experts
-            ):
-                raise InvalidInput(
-                    f"logs must have the same arms and experts; got {log!r}"
-                )
-            yield log
+        if not len(log):
+            continue
+        first = first or log
+        is_alike = (log.offered is None) == (first.offered is None)
+        if log.offered is None and log.arms != first.arms:
+            is_alike = False
+        if not is_alike or log.experts != first.experts:
+            raise InvalidInput(f"logs must have the same arms and experts; got {log!r}")
+        yield log
     if first is None:
         raise InvalidInput("logs must not be empty; got 0 rows")
 
@@ -445,17 +443,21 @@ def _name(source: object) -> str:
 
 
 def total_rows(reader: LogReader, sources: Sequence[object]) -> int | None:
-    """The rows of all sources, about; None where those of one are not known."""
-    counts = [reader.rows_in(source) for source in sources]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    """Return the approximate number of rows of all sources; None if one is unknown."""
+    total = 0
+    for source in sources:
+        rows = reader.rows_in(source)
+        if rows is None:
+            return None
+        total += rows
+    return total
 
 
 def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
-    """Refuses a source without a column that the first one has, or the other way
-    round: it would be left out of all."""
-    names = set(logs[0].columns()) - set(MAY_LACK)
+    """Refuse a source without a column that the first one has, or the other way round,
+    because the column would be dropped."""
     first = places[0]
+    names = set(logs[0].columns()) - set(MAY_LACK)
     for log, place in zip(logs, places, strict=True):
         own = set(log.columns()) - set(MAY_LACK)
         if place.source == first.source or own == names:
@@ -469,10 +471,12 @@ def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
 
 
 def _check_ids(logs: Sequence[Log], places: Sequence[_Place]) -> None:
-    """Refuses an id that comes again in another piece."""
+    """Refuse an id that occurs again in another piece."""
+    if len(logs) == 1:
+        return
     seen: set[str] = set()
     for log, place in zip(logs, places, strict=True):
-        if log.decision_id is None or len(logs) == 1:
+        if log.decision_id is None:
             return
         ids = log.decision_id.tolist()
         if not seen.isdisjoint(ids):

@@ -1,8 +1,8 @@
-"""JSON lines: one object a line, with our column names as keys (`Decision.to_json` and
-a reward is one)."""
+"""JSON lines: one object per line, with our column names as keys (`Decision.to_json`
+and a reward is one)."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -15,105 +15,110 @@ from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
 from oddsmith.logs.table import Log
 
-__all__ = ["decoded", "objects", "read", "write"]
+__all__ = ["decode_field", "is_list_of", "objects", "read_pieces", "write"]
 
 
 def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """The objects of a file, some rows at a time, with the number of the first; blank
     lines do not count."""
+    first = 0
     try:
         with path.open(encoding="utf-8") as file:
-            found, first = (line for line in file if line.strip()), 0
-            while some := list(islice(found, rows)):
+            lines = (line for line in file if line.strip())
+            while some := list(islice(lines, rows)):
                 yield (
                     first,
-                    [_object(path, first + i, line) for i, line in enumerate(some)],
+                    [_object(path, i, line) for i, line in enumerate(some, first)],
                 )
                 first += len(some)
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} must be a text file of JSON lines; {error}") from error
 
 
-def read(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Pieces of a file of JSON lines; null is NaN, and where an arm has a name its
-    number is in `index`.
+def is_list_of(values: object, kind: type) -> bool:
+    """Whether JSON is a list of values that are all of one type."""
+    return isinstance(values, list) and all(type(value) is kind for value in values)
 
-    `arms` and `experts`, in the first row, name the arms and the experts. Where every
-    row has `arms`, as decisions among arms that came with the call have, they are the
-    names that were offered.
+
+def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
+    """Read the pieces of a file of JSON lines. null is NaN; where an arm has a name,
+    its number is in `index`.
+
+    `arms` and `experts`, in the first row, name the arms and the experts. If every row
+    has `arms`, as decisions among arms of the call have, they are the offered names.
     """
-    arms, experts, metrics = None, None, None
+    arms: Sequence[str] | None = None
+    experts: Sequence[str] | None = None
+    metrics: Sequence[str] | None = None
     _, head = next(objects(path, 2), (0, []))
-    decided = bool(head) and all("arms" in row and "index" in row for row in head)
+    has_offers = bool(head) and all("arms" in row and "index" in row for row in head)
     for first, rows in objects(path, layout.rows):
-        if not decided:
-            _check_names(path, first, rows)
+        if has_offers:
+            for row in rows:
+                if "arms" in row:
+                    row["offered"] = row.pop("arms")
         else:
-            rows = [
-                {
-                    "offered" if key == "arms" else key: value
-                    for key, value in row.items()
-                }
-                for row in rows
-            ]
-        arms, experts = rows[0].get("arms", arms), rows[0].get("experts", experts)
+            _check_names(path, first, rows)
+        arms = rows[0].get("arms", arms)
+        experts = rows[0].get("experts", experts)
         metrics = rows[0].get("metrics", metrics)
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
-        columns = {
-            name: [_field(row, theirs) for row in rows]
-            for name, theirs in found.items()
-        }
-        if isinstance(beside := found.get("context"), list):
-            columns["context"] = _contexts(beside, columns["context"])
-        if "index" in rows[0]:
-            columns["arm"] = [row.get("index") for row in rows]
+        columns = _columns(rows, found)
         for name in ("context", "features"):
             if name in columns:
+                values = enumerate(columns[name], first)
                 columns[name] = [
-                    decoded(value, name, row, path)
-                    for row, value in enumerate(columns[name], first)
+                    decode_field(value, name, row, path) for row, value in values
                 ]
-        # absent: all arms, no expert slept
-        for name, nothing in (("eligible", True), ("log_weights", None)):
-            if name in columns:
-                columns[name] = _filled(
-                    columns[name],
-                    nothing,
-                    columns.get("offered") if name in BY_ARM else None,
-                )
-        kept = {name: values for name, values in columns.items() if values}
+        present = {name: values for name, values in columns.items() if values}
         own = "fingerprint" in keys
-        named = metrics or suffixes(found, "metric")
-        yield Piece(kept, first, arms, experts, own, named)
+        amounts = metrics or suffixes(found, "metric")
+        yield Piece(present, first, arms, experts, own, amounts)
+
+
+def _columns(
+    rows: Sequence[Mapping[str, Any]], found: Mapping[str, str | list[str]]
+) -> dict[str, Any]:
+    """The values of all rows by our names, which are `found` among the keys."""
+    columns: dict[str, Any] = {}
+    for name, theirs in found.items():
+        if isinstance(theirs, str):
+            columns[name] = [row.get(theirs) for row in rows]
+        else:
+            columns[name] = [[row.get(key) for key in theirs] for row in rows]
+            if name == "context":
+                columns[name] = _contexts(theirs, columns[name])
+    if "index" in rows[0]:
+        columns["arm"] = [row.get("index") for row in rows]
+    # an absent mask allows all arms; without log weights, no expert slept
+    if "eligible" in columns:
+        columns["eligible"] = _fill_lists(
+            columns["eligible"], True, columns.get("offered")
+        )
+    if "log_weights" in columns:
+        columns["log_weights"] = _fill_lists(columns["log_weights"], None, None)
+    return columns
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     """Write logs as JSON lines; the first line names the arms and the experts."""
     for number, log in enumerate(logs):
-        names = (
-            {
-                "arms": log.arms if log.offered is None else None,
-                "experts": log.experts,
-                "metrics": log.metrics,
-            }
-            if number == 0
-            else {}
-        )
         for i, row in enumerate(log):
-            line: dict[str, object] = {
-                what: list(all_of)
-                for what, all_of in names.items()
-                if all_of and i == 0
-            }
-            line |= {
-                name: _written(name, value, row.get("offered"))
-                for name, value in row.items()
-            }
+            line: dict[str, object] = {}
+            if number == 0 and i == 0:
+                if log.arms and log.offered is None:
+                    line["arms"] = list(log.arms)
+                if log.experts:
+                    line["experts"] = list(log.experts)
+                if log.metrics:
+                    line["metrics"] = list(log.metrics)
+            for name, value in row.items():
+                line[name] = _json_value(name, value, row.get("offered"))
             file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
 
-def _written(name: str, value: Any, names: Sequence[str] | None) -> object:
+def _json_value(name: str, value: Any, names: Sequence[str] | None) -> object:
     if name in ("context", "features"):
         return encode(value)
     if name == "offered":
@@ -139,12 +144,6 @@ def _object(path: Path, row: int, line: str) -> dict[str, Any]:
     return value
 
 
-def _field(row: dict[str, object], theirs: str | list[str]) -> object:
-    return (
-        row.get(theirs) if isinstance(theirs, str) else [row.get(one) for one in theirs]
-    )
-
-
 def _contexts(keys: Sequence[str], rows: list[Any]) -> list[Any]:
     """Contexts by the names of their keys, as those of tables are, unless all values
     are numbers."""
@@ -155,8 +154,8 @@ def _contexts(keys: Sequence[str], rows: list[Any]) -> list[Any]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def decoded(value: Any, name: str, row: int, source: Path | str = "") -> Any:
-    """The value that `encode` wrote; refused with column and row where it did not."""
+def decode_field(value: Any, name: str, row: int, source: Path | str = "") -> Any:
+    """Return the value that `encode` wrote; refuse any other with column and row."""
     try:
         return decode(value)
     except (
@@ -176,7 +175,8 @@ def decoded(value: Any, name: str, row: int, source: Path | str = "") -> Any:
 
 
 def _check_names(path: Path, first: int, rows: list[dict[str, Any]]) -> None:
-    """Refuses names of arms in a later row: they would be those of that row alone."""
+    """Refuse names of arms in a later row, because they would be names of that row
+    alone."""
     for row, one in enumerate(rows, first):
         if row and "arms" in one:
             rule = (
@@ -186,20 +186,19 @@ def _check_names(path: Path, first: int, rows: list[dict[str, Any]]) -> None:
             raise BrokenLog("arms", row, rule, str(path))
 
 
-def _filled(
-    lists: list[object], nothing: object, offers: Sequence[Any] | None
-) -> list[object]:
-    """Lists, with `nothing` in place of those that are absent, as often as arms were
-    offered; none if all are."""
-    width = next((len(one) for one in lists if isinstance(one, list)), None)
+def _fill_lists(
+    lists: list[Any], fill: object, offers: Sequence[Any] | None
+) -> list[Any]:
+    """Replace absent lists by `fill`, once per offered arm. Without any list, return
+    no rows."""
+    width = next((len(row) for row in lists if isinstance(row, list)), None)
     if width is None:
         return []
-    widths = (
-        [width] * len(lists)
-        if offers is None
-        else [len(names) if isinstance(names, list) else 0 for names in offers]
-    )
-    return [
-        [nothing] * n if one is None else one
-        for one, n in zip(lists, widths, strict=True)
-    ]
+    rows = []
+    for place, row in enumerate(lists):
+        n = width
+        if offers is not None:
+            names = offers[place]
+            n = len(names) if isinstance(names, list) else 0
+        rows.append([fill] * n if row is None else row)
+    return rows

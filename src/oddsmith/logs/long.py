@@ -1,24 +1,25 @@
-"""Long tables: a row for each arm offered, and a column that says which rows are one
-decision.
+"""Long tables: a row per offered arm, and a column that groups rows by decision.
 
 decision_id,arm,drawn,reward,propensity,context.hour,topic,age_h
 d-1,article-17,true,1,0.25,9,sports,2.0
 d-1,article-18,false,,0.75,9,tech,0.5
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oddsmith.core.contexts import missing
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.names import hint
 from oddsmith.logs import arrow, csv, jsonl, parquet
 from oddsmith.logs.files import form_of, path_of
-from oddsmith.logs.pieces import Names, listed
+from oddsmith.logs.pieces import Names, column_list
 from oddsmith.logs.table import Log
 
 __all__ = ["read_long"]
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _NEEDED = ("decision_id", "arm", "drawn", "reward")
 _ONCE = ("time", "step", "fingerprint", "slate", "slot")
@@ -29,13 +30,17 @@ _ROWS = 65_536
 
 
 class _Table(NamedTuple):
-    """Columns by their names, where ours are among them, and those that are
-    features."""
+    """Columns by their names; their names of our columns, of keys of the context, and
+    of features."""
 
     columns: Mapping[str, Sequence[Any]]
     found: Mapping[str, str]
     context: Mapping[str, str]
     features: Sequence[str]
+
+    def column(self, name: str) -> Sequence[Any]:
+        """One of our columns."""
+        return self.columns[self.found[name]]
 
 
 def read_long(
@@ -45,15 +50,15 @@ def read_long(
     features: Sequence[str] | None = None,
     format: str | None = None,
 ) -> Log:
-    """The log in a long table: a file (Parquet, CSV, JSON lines) or a table, with a row
-    for each arm offered.
+    """Read the log in a long table: a file (Parquet, CSV, JSON lines) or a table, with
+    a row per offered arm.
 
-    Rows with one `decision_id` are one decision; `arm` names the arm, `drawn` says
-    which one was drawn, whose `reward` counts. `propensity` are the odds of all arms,
-    or of the drawn ones alone. `columns` maps our names to theirs; those of `context`
-    (else all that begin with "context."), `time`, `step`, `fingerprint`, `slate` and
-    `slot` are the same in all rows of a decision. The other columns are `features`,
-    unless these are given.
+    Rows with one `decision_id` are one decision. `arm` names the arm, `drawn` marks the
+    drawn one, whose `reward` counts. `propensity` are the odds of all arms, or of the
+    drawn ones alone. `columns` maps our names to theirs. The columns of `context` (else
+    all that begin with "context."), `time`, `step`, `fingerprint`, `slate` and `slot`
+    are equal in all rows of a decision. The other columns are `features`, unless these
+    are given.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -70,13 +75,14 @@ def read_long(
     ([('a', 'b'), ('c',)], array([1, 0]), {'a': {'age': 2.0}, 'b': {'age': 0.5}})
     """
     names = columns or {}
-    if unknown := [one for one in names if one not in _COLUMNS]:
-        raise InvalidInput(
-            f"columns must map from {', '.join(_COLUMNS)}; got {unknown[0]!r}"
-            f"{hint(unknown[0], _COLUMNS)}"
-        )
-    name, found = _read(source, names, format)
-    table = _placed(found, names, features, name)
+    for one in names:
+        if one not in _COLUMNS:
+            raise InvalidInput(
+                f"columns must map from {', '.join(_COLUMNS)}; got {one!r}"
+                f"{hint(one, _COLUMNS)}"
+            )
+    name, found = _load(source, names, format)
+    table = _match_columns(found, names, features, name)
     try:
         decisions = _decisions(table)
         fields = _fields(table, decisions)
@@ -85,165 +91,158 @@ def read_long(
     try:
         return Log(**fields)
     except BrokenLog as error:
-        rows, place = (
-            decisions[error.row],
-            fields["arm"][error.row] if error.column == "reward" else 0,
-        )
-        raise BrokenLog(
-            _HERE.get(error.column, error.column), rows[place], error.rule, name
-        ) from error
+        column = _HERE.get(error.column, error.column)
+        row = decisions[error.row][0]
+        if error.column == "reward":
+            row = decisions[error.row][fields["arm"][error.row]]
+        raise BrokenLog(column, row, error.rule, name) from error
 
 
-def _read(
+def _load(
     source: object, names: Names, form: str | None
 ) -> tuple[str, dict[str, list[Any]]]:
     """The name of the source, and its columns as lists."""
     if hasattr(source, "__arrow_c_stream__"):
-        name, batches = type(source).__name__, arrow.stream(source, _ROWS)
-    else:
-        path = path_of(source)
-        name, form = str(path), form or form_of(path)
-        if form not in _FORMATS:
-            raise InvalidInput(
-                f"format of a long table must be one of {', '.join(_FORMATS)}; got "
-                f"{form!r}"
-            )
-        if form == "jsonl":
-            return name, _objects(path)
-        texts = [
-            str(names.get(one, one))
-            for one in ("decision_id", "arm", "fingerprint", "slate")
-        ]
-        batches = (
-            parquet.batches(path, _ROWS)
-            if form == "parquet"
-            else csv.batches(path, _ROWS, texts)
+        name = type(source).__name__
+        return name, _lists(arrow.stream(source, _ROWS), name)
+    path = path_of(source)
+    name = str(path)
+    form = form or form_of(path)
+    if form not in _FORMATS:
+        raise InvalidInput(
+            f"format of a long table must be one of {', '.join(_FORMATS)}; got {form!r}"
         )
+    if form == "jsonl":
+        rows = [row for _, some in jsonl.objects(path, _ROWS) for row in some]
+        keys = dict.fromkeys(key for row in rows for key in row)
+        return name, {key: [row.get(key) for row in rows] for key in keys}
+    if form == "parquet":
+        return name, _lists(parquet.batches(path, _ROWS), name)
+    texts = ("decision_id", "arm", "fingerprint", "slate")
+    theirs = [str(names.get(one, one)) for one in texts]
+    return name, _lists(csv.batches(path, _ROWS, theirs), name)
+
+
+def _lists(batches: "Iterable[pa.RecordBatch]", source: str) -> dict[str, list[Any]]:
+    """The columns of record batches as lists."""
     columns: dict[str, list[Any]] = {}
     for batch in batches:
-        if twice := [
-            one for one in batch.schema.names if batch.schema.names.count(one) > 1
-        ]:
-            raise BadFile(f"{name} must have one column {twice[0]!r}; it has several")
-        for one, values in zip(batch.schema.names, batch.columns, strict=True):
-            columns.setdefault(one, []).extend(values.to_pylist())
-    return name, columns
+        names = batch.schema.names
+        for name, values in zip(names, batch.columns, strict=True):
+            if names.count(name) > 1:
+                raise BadFile(f"{source} must have one column {name!r}; it has several")
+            columns.setdefault(name, []).extend(values.to_pylist())
+    return columns
 
 
-def _objects(path: Path) -> dict[str, list[Any]]:
-    rows = [row for _, some in jsonl.objects(path, _ROWS) for row in some]
-    return {
-        key: [row.get(key) for row in rows]
-        for key in dict.fromkeys(key for row in rows for key in row)
-    }
-
-
-def _placed(
+def _match_columns(
     columns: Mapping[str, Sequence[Any]],
     names: Names,
     features: Sequence[str] | None,
     source: str,
 ) -> _Table:
-    """Which of their columns are ours, and which are features."""
+    """Find our columns among theirs, and the features."""
     if not any(map(len, columns.values())):
         raise BadFile(f"{source} must have at least one row; got none")
-    beside = [one for one in columns if one.startswith("context.")]
-    shared = (
-        {one: one for one in listed(names["context"])}
-        if "context" in names
-        else {o: o[8:] for o in beside}
-    )
-    found = {name: str(names.get(name, name)) for name in _COLUMNS if name != "context"}
-    wanted = [
-        *shared,
-        *(theirs for name, theirs in found.items() if name in _NEEDED or name in names),
-    ]
-    if absent := [one for one in [*wanted, *(features or ())] if one not in columns]:
-        where = "columns={…} says where ours are"
-        raise BadFile(
-            f"{source} must have the column {absent[0]!r} ({where}); it has "
-            f"{', '.join(columns) or 'none'}{hint(absent[0], columns)}"
-        )
-    found = {name: theirs for name, theirs in found.items() if theirs in columns}
-    others = [one for one in columns if one not in found.values() and one not in shared]
-    return _Table(
-        columns, found, shared, others if features is None else list(features)
-    )
+    if "context" in names:
+        context = {theirs: theirs for theirs in column_list(names["context"])}
+    else:
+        beside = [theirs for theirs in columns if theirs.startswith("context.")]
+        context = {theirs: theirs.removeprefix("context.") for theirs in beside}
+    found = {}
+    wanted = list(context)
+    for name in _COLUMNS:
+        if name == "context":
+            continue
+        theirs = str(names.get(name, name))
+        if name in _NEEDED or name in names:
+            wanted.append(theirs)
+        if theirs in columns:
+            found[name] = theirs
+    for theirs in [*wanted, *(features or ())]:
+        if theirs not in columns:
+            raise BadFile(
+                f"{source} must have the column {theirs!r} (columns={{…}} maps our "
+                f"names to others); it has {', '.join(columns) or 'none'}"
+                f"{hint(theirs, columns)}"
+            )
+    if features is None:
+        ours = {*found.values(), *context}
+        features = [theirs for theirs in columns if theirs not in ours]
+    return _Table(columns, found, context, list(features))
 
 
 def _decisions(table: _Table) -> list[list[int]]:
     """The rows of each decision; decisions are in the order of their first rows."""
     groups: dict[str, list[int]] = {}
-    for row, one in enumerate(table.columns[table.found["decision_id"]]):
-        if one is None or one == "":
+    for row, id in enumerate(table.column("decision_id")):
+        if id is None or id == "":
             raise BrokenLog(
-                "decision_id", row, "must say which rows are one decision; got none"
+                "decision_id", row, "must be there, to group rows by decision; got none"
             )
-        groups.setdefault(str(one), []).append(row)
+        groups.setdefault(str(id), []).append(row)
     return list(groups.values())
 
 
 def _fields(table: _Table, decisions: Sequence[Sequence[int]]) -> dict[str, Any]:
     """The columns of the log."""
-    for row, arm in enumerate(table.columns[table.found["arm"]]):
+    arms = table.column("arm")
+    for row, arm in enumerate(arms):
         if isinstance(arm, bool) or not isinstance(arm, str | int):
             raise BrokenLog(
                 "arm", row, f"must be a name, text or a whole number; got {arm!r:.60}"
             )
-    drawn = [_drawn(table, rows) for rows in decisions]
-    arms, rewards = (
-        table.columns[table.found["arm"]],
-        table.columns[table.found["reward"]],
-    )
+    drawn = [_drawn_row(table, rows) for rows in decisions]
+    ids = table.column("decision_id")
+    rewards = table.column("reward")
+    pairs = zip(decisions, drawn, strict=True)
     fields: dict[str, Any] = {
-        "arm": [rows.index(one) for rows, one in zip(decisions, drawn, strict=True)],
+        "arm": [rows.index(row) for rows, row in pairs],
         "reward": [rewards[row] for row in drawn],
-        "offered": [[arms[row] for row in rows] for rows in decisions],
-        "decision_id": [
-            str(table.columns[table.found["decision_id"]][rows[0]])
-            for rows in decisions
-        ],
+        "offered": _by_decision(arms, decisions),
+        "decision_id": [str(ids[rows[0]]) for rows in decisions],
         "features": _features(table, decisions, drawn),
     }
     fields |= _odds(table, decisions, drawn)
     if "eligible" in table.found:
-        fields["eligible"] = [
-            [table.columns[table.found["eligible"]][row] for row in rows]
-            for rows in decisions
-        ]
+        fields["eligible"] = _by_decision(table.column("eligible"), decisions)
     if table.context:
-        shared = {
-            ours: list(_once(table, theirs, decisions))
-            for theirs, ours in table.context.items()
-        }
+        columns = [_once(table, theirs, decisions) for theirs in table.context]
+        keys = list(table.context.values())
         fields["context"] = [
-            dict(zip(shared, row, strict=True))
-            for row in zip(*shared.values(), strict=True)
+            dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)
         ]
-    fields |= {
-        name: list(_once(table, table.found[name], decisions))
-        for name in _ONCE
-        if name in table.found
-    }
+    for name in _ONCE:
+        if name in table.found:
+            fields[name] = list(_once(table, table.found[name], decisions))
     return fields
 
 
-def _drawn(table: _Table, rows: Sequence[int]) -> int:
+def _by_decision(
+    column: Sequence[Any], decisions: Sequence[Sequence[int]]
+) -> list[list[Any]]:
+    """The values of each decision, one per offered arm."""
+    return [[column[row] for row in rows] for rows in decisions]
+
+
+def _drawn_row(table: _Table, rows: Sequence[int]) -> int:
     """The one row of a decision whose arm was drawn."""
-    flags = table.columns[table.found["drawn"]]
+    flags = table.column("drawn")
     for row in rows:
-        if flags[row] not in (0, 1):  # which true and false are
+        if flags[row] not in (0, 1):  # equal to false and true
             raise BrokenLog(
                 "drawn", row, f"must be true or false; got {flags[row]!r:.60}"
             )
-    chosen = [row for row in rows if flags[row]]
-    if len(chosen) != 1:
-        one = table.columns[table.found["decision_id"]][rows[0]]
-        row, got = (rows[0], "none") if not chosen else (chosen[1], f"{len(chosen)}")
-        raise BrokenLog(
-            "drawn", row, f"must be true for one arm of decision {one!r:.40}; got {got}"
-        )
-    return chosen[0]
+    drawn = [row for row in rows if flags[row]]
+    if len(drawn) == 1:
+        return drawn[0]
+    row = drawn[1] if drawn else rows[0]
+    id = table.column("decision_id")[row]
+    raise BrokenLog(
+        "drawn",
+        row,
+        f"must be true for one arm of decision {id!r:.40}; got {len(drawn) or 'none'}",
+    )
 
 
 def _odds(
@@ -252,10 +251,10 @@ def _odds(
     """The odds of all arms, or of the drawn ones where there are no others."""
     if "propensity" not in table.found:
         return {}
-    odds = table.columns[table.found["propensity"]]
+    odds = table.column("propensity")
     absent = [row for row, one in enumerate(odds) if one is None or one != one]
     if not absent:
-        return {"propensities": [[odds[row] for row in rows] for rows in decisions]}
+        return {"propensities": _by_decision(odds, decisions)}
     if len(absent) + len(drawn) == len(odds) and not set(absent) & set(drawn):
         return {"propensity": [odds[row] for row in drawn]}
     raise BrokenLog(
@@ -268,30 +267,27 @@ def _odds(
 def _features(
     table: _Table, decisions: Sequence[Sequence[int]], drawn: Sequence[int]
 ) -> list[Any] | None:
-    """What is known of the arms, by name: of the drawn ones alone where there is
-    nothing in any other row."""
+    """The features of the arms, by name; those of the drawn arms alone if all other
+    rows are empty."""
     if not table.features:
         return None
-    arms, columns = (
-        table.columns[table.found["arm"]],
-        [table.columns[one] for one in table.features],
-    )
-    known = [
-        any(not missing(value) for value in values)
-        for values in zip(*columns, strict=True)
-    ]
-    own = set(drawn)
-    of_all = any(one and row not in own for row, one in enumerate(known)) or len(
-        own
-    ) == len(known)
-    records = [
-        dict(zip(table.features, values, strict=True)) if one else None
-        for values, one in zip(zip(*columns, strict=True), known, strict=True)
-    ]
-    return [
-        {arms[row]: records[row] for row in rows if of_all or row in own}
-        for rows in decisions
-    ]
+    columns = [table.columns[name] for name in table.features]
+    records: list[dict[str, Any] | None] = []
+    for values in zip(*columns, strict=True):
+        is_empty = all(map(missing, values))
+        record = dict(zip(table.features, values, strict=True))
+        records.append(None if is_empty else record)
+    drawn_rows = set(drawn)
+    of_all = len(drawn_rows) == len(records)
+    for row, known in enumerate(records):
+        if known is not None and row not in drawn_rows:
+            of_all = True
+    arms = table.column("arm")
+    features = []
+    for rows in decisions:
+        some = rows if of_all else [row for row in rows if row in drawn_rows]
+        features.append({arms[row]: records[row] for row in some})
+    return features
 
 
 def _once(
@@ -302,16 +298,14 @@ def _once(
     for rows in decisions:
         first = column[rows[0]]
         for row in rows:
-            if column[row] != first and not (
-                column[row] != column[row] and first != first
-            ):
-                one, got = (
-                    table.columns[table.found["decision_id"]][rows[0]],
-                    f"{first!r:.30} and {column[row]!r:.30}",
-                )
+            value = column[row]
+            are_missing = value != value and first != first
+            if value != first and not are_missing:
+                id = table.column("decision_id")[row]
                 raise BrokenLog(
                     theirs,
                     row,
-                    f"must be the same in all rows of decision {one!r:.40}; got {got}",
+                    f"must be the same in all rows of decision {id!r:.40}; got "
+                    f"{first!r:.30} and {value!r:.30}",
                 )
         yield first

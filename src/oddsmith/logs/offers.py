@@ -1,10 +1,11 @@
-"""Offers in a log: the names of the arms of each row, and what was known of them,
-brought to one form and checked.
+"""Offers in a log: the names and features of the arms of each row, in one form and
+checked.
 
 Odds and masks of rows with fewer arms than others are padded, with 0 and False.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,16 +19,16 @@ from oddsmith.logs.knowledge import FeatureKind
 __all__ = [
     "BY_ARM",
     "Features",
-    "brought",
     "check_features",
     "check_offers",
     "everywhere",
     "feature_kind",
+    "join_offers",
+    "normalize_offers",
     "offer_mask",
-    "shared",
+    "shared_names",
     "sizes",
-    "taken_out",
-    "trimmed",
+    "trim_arms",
 ]
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 Features: TypeAlias = Mapping[str, Any] | None
-"""What is known of the arms of a row, by name."""
+"""Features of the arms of a row, by name."""
 BY_ARM = ("propensities", "eligible", "control")
 """The columns with an entry for each arm."""
 
@@ -51,124 +52,121 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
             )
         key = tuple(names)
         # 1, 1.0 and True are equal keys
-        found = known.get(key) if all(type(name) is str for name in key) else None
-        if found is None:
+        is_text = all(type(name) is str for name in key)
+        if not is_text or key not in known:
             try:
-                found = offered(None, list(key)).arms
+                checked = offered(None, list(key)).arms
             except InvalidInput as error:
                 raise BrokenLog("offered", row, str(error)) from error
-            known[found] = found
-        column.append(found)
+            known[checked] = checked
+            key = checked
+        column.append(known[key])
     return column
 
 
 def _features_column(rows: Collection[object]) -> list[Features]:
     """The features of each row by name, None where nothing is known."""
-    kept = list(rows)  # so that no two of them have one id
+    given = list(rows)  # in memory together, so that no two of them have one id
     known: dict[int, Features] = {}
     column: list[Features] = []
-    for row, given in enumerate(kept):
-        features = given or None if isinstance(given, Mapping) else given
-        if features is not None and id(features) not in known:
-            if not isinstance(features, Mapping):
-                raise BrokenLog(
-                    "features",
-                    row,
-                    f"must be a dict of name: features, or None; got {features!r:.60}",
-                )
+    for row, features in enumerate(given):
+        is_empty = isinstance(features, Mapping) and not features
+        if features is None or is_empty:
+            column.append(None)
+            continue
+        if not isinstance(features, Mapping):
+            raise BrokenLog(
+                "features",
+                row,
+                f"must be a dict of name: features, or None; got {features!r:.60}",
+            )
+        if id(features) not in known:
             try:
                 known[id(features)] = offered(None, features).features
             except InvalidInput as error:
                 raise BrokenLog("features", row, str(error)) from error
-        column.append(None if features is None else known[id(features)])
+        column.append(known[id(features)])
     return column
 
 
-def brought(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns with offers in one form, and odds and masks padded to the most arms
-    of a row."""
+def normalize_offers(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns with offers in one form, and odds and masks padded to the
+    largest number of arms."""
     whole = dict(columns)
     if "offered" in whole:
-        names = whole["offered"] = _names_column(whole["offered"])
-        if (rows := len(whole["arm"])) != len(names):
+        names = _names_column(whole["offered"])
+        whole["offered"] = names
+        rows = len(whole["arm"])
+        if rows != len(names):
             raise InvalidInput(
                 f"column offered: must have {rows} rows like arm; got {len(names)}"
             )
-        whole |= {
-            name: _padded(name, whole[name], names) for name in BY_ARM if name in whole
-        }
+        for name in BY_ARM:
+            if name in whole:
+                whole[name] = _pad_lists(name, whole[name], names)
     if "features" in whole:
         whole["features"] = _features_column(whole["features"])
-    return trimmed(whole)
+    return trim_arms(whole)
 
 
-def trimmed(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns with odds and masks as wide as the most arms of a row, and wider
-    where there is something beyond.
+def trim_arms(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns with odds and masks as wide as the largest number of arms, or
+    wider if there are entries beyond.
 
-    Where rows differ in number, there is a mask, which says which places are taken.
+    Where rows have different numbers of arms, a mask marks the places of arms.
     """
-    whole, names = dict(columns), columns.get("offered") or ()
+    whole = dict(columns)
+    names = columns.get("offered") or ()
     width = max(map(len, names), default=0)
     for name in BY_ARM:
         column = whole.get(name)
-        if (
-            width
-            and isinstance(column, np.ndarray)
-            and column.ndim == 2
-            and not column[:, width:].any()
-        ):
+        if not width or not isinstance(column, np.ndarray) or column.ndim != 2:
+            continue
+        if not column[:, width:].any():
             whole[name] = column[:, :width]
     if whole.get("eligible") is None and any(len(row) < width for row in names):
         whole["eligible"] = offer_mask(names, width)
     return whole
 
 
-def taken_out(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Offers and features of logs, one after the other, taken out of the parts; their
-    odds and masks padded to fit."""
+def join_offers(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Move offers and features out of the parts into columns of all rows; pad the odds
+    and masks of the parts to one width."""
     whole: dict[str, Any] = {}
     features = [part.pop("features", None) for part in parts]
     if any(own is not None for own in features):
-        lengths = [len(part["arm"]) for part in parts]
-        whole["features"] = [
-            one
-            for own, n in zip(features, lengths, strict=True)
-            for one in ([None] * n if own is None else own)
-        ]
-    named = [part.pop("offered", None) for part in parts]
-    if any(names is None for names in named):
+        whole["features"] = []
+        for part, own in zip(parts, features, strict=True):
+            whole["features"] += [None] * len(part["arm"]) if own is None else own
+    names_of_parts = [part.pop("offered", None) for part in parts]
+    if any(names is None for names in names_of_parts):
         return whole
-    whole["offered"] = [row for names in named for row in names]
+    whole["offered"] = list(chain.from_iterable(names_of_parts))
     width = max(map(len, whole["offered"]), default=0)
-    masked = (
-        any(part["eligible"] is not None for part in parts)
-        or not offer_mask(whole["offered"], width).all()
-    )
-    for part, names in zip(parts, named, strict=True):
-        if masked and part["eligible"] is None:
+    has_mask = any(part["eligible"] is not None for part in parts)
+    has_mask = has_mask or not offer_mask(whole["offered"], width).all()
+    for part, names in zip(parts, names_of_parts, strict=True):
+        if has_mask and part["eligible"] is None:
             part["eligible"] = offer_mask(names, width)
-        part |= {
-            name: _widened(part[name], width)
-            for name in BY_ARM
-            if part.get(name) is not None
-        }
+        for name in BY_ARM:
+            if part.get(name) is not None:
+                part[name] = _with_width(part[name], width)
     return whole
 
 
-def _widened(column: npt.NDArray[np.generic], width: int) -> npt.NDArray[np.generic]:
-    return np.pad(column, [(0, 0), (0, max(0, width - column.shape[1]))])[:, :width]
+def _with_width(column: npt.NDArray[np.generic], width: int) -> npt.NDArray[np.generic]:
+    missing = max(0, width - column.shape[1])
+    return np.pad(column, [(0, 0), (0, missing)])[:, :width]
 
 
-def _padded(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
-    """Lists with an entry for each arm offered, padded to the most; an array, and what
-    is no list, as it is."""
-    if (isinstance(rows, np.ndarray) and rows.ndim == 2) or len(rows) != len(offers):
+def _pad_lists(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
+    """Pad lists with an entry per offered arm to one length. Arrays, and values that
+    are no lists, stay."""
+    is_array = isinstance(rows, np.ndarray) and rows.ndim == 2
+    if is_array or len(rows) != len(offers):
         return rows
-    width, nothing = (
-        max(map(len, offers), default=0),
-        False if name == "eligible" else 0.0,
-    )
+    width = max(map(len, offers), default=0)
+    fill = False if name == "eligible" else 0.0
     column: list[object] = []
     for row, (entries, names) in enumerate(zip(rows, offers, strict=True)):
         if not isinstance(entries, list | tuple | np.ndarray):
@@ -185,24 +183,25 @@ def _padded(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
                 f"must have {len(names)} entries, one for each arm offered; got "
                 f"{len(entries)}",
             )
-        column.append([*entries, *[nothing] * (width - len(entries))])
+        padding = [fill] * (width - len(entries))
+        column.append([*entries, *padding])
     return column
 
 
 def offer_mask(offers: Sequence[tuple[str, ...]], width: int) -> Bools:
-    """Which of `width` places (T, width) are those of arms that were offered."""
+    """Return which of `width` places (T, width) are those of offered arms."""
     mask: Bools = np.arange(width) < sizes(offers)[:, None]
     return mask
 
 
 def sizes(offers: Sequence[tuple[str, ...]]) -> Ints:
-    """How many arms each row offered (T,)."""
+    """Return the number of arms that each row offered (T,)."""
     return np.fromiter(map(len, offers), dtype=np.int64, count=len(offers))
 
 
 def everywhere(log: "Log", arms: object) -> tuple[tuple[str, ...], Features]:
-    """The names and the features of the arms of a log that names none or these, in its
-    order."""
+    """Return the names and the features of arms that every row of a log offered, in the
+    log's order."""
     if log.offered is not None:
         raise InvalidInput(
             "log must be about arms that do not change; it has the names that each row "
@@ -210,46 +209,49 @@ def everywhere(log: "Log", arms: object) -> tuple[tuple[str, ...], Features]:
         )
     offer = offered(None, arms)
     names = offer.arms if log.arms is None else tuple(log.arms)
-    if odd := sorted(set(names) ^ set(offer.arms)):
-        known = "lack" if odd[0] in names else "have, beside those of the log,"
+    differences = sorted(set(names) ^ set(offer.arms))
+    if differences:
+        odd = differences[0]
+        known = "lack" if odd in names else "have, beside those of the log,"
         raise InvalidInput(
-            f"arms must be the log's {len(names)}; they {known} {odd[0]!r:.40}"
+            f"arms must be the log's {len(names)}; they {known} {odd!r:.40}"
         )
     if log.arms is None and len(names) != log.n_arms:
         raise InvalidInput(
             f"arms must be as many as the log has, {log.n_arms}; got {len(names)}"
         )
-    features = offer.features
-    return names, None if features is None else {name: features[name] for name in names}
+    if offer.features is None:
+        return names, None
+    return names, {name: offer.features[name] for name in names}
 
 
-def shared(offers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The names that all rows offered, in one order; None where rows differ."""
-    return (
-        offers[0]
-        if len(offers) and all(names == offers[0] for names in offers)
-        else None
-    )
+def shared_names(offers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """Return the names that all rows offered, in one order; None if rows differ."""
+    if not len(offers):
+        return None
+    return offers[0] if all(names == offers[0] for names in offers) else None
 
 
 def check_offers(log: "Log") -> None:
-    """Refuses the first row whose arm, odds or mask do not fit the arms that it
+    """Refuse the first row whose arm, odds or mask do not fit the arms that it
     offered."""
-    if log.offered is not None:
-        n = sizes(log.offered)
-        _refuse(
-            "arm",
-            log.arm >= n,
-            lambda row: f"must be below the {n[row]} arms offered; got {log.arm[row]}",
+    if log.offered is None:
+        return
+    n = sizes(log.offered)
+    row = _first(log.arm >= n)
+    if row is not None:
+        raise BrokenLog(
+            "arm", row, f"must be below the {n[row]} arms offered; got {log.arm[row]}"
         )
-        for name in BY_ARM:
-            if (column := getattr(log, name)) is not None:
-                _check_padding(name, column, n)
+    for name in BY_ARM:
+        column = getattr(log, name)
+        if column is not None:
+            _check_padding(name, column, n)
 
 
 def feature_kind(log: "Log") -> FeatureKind:
-    """Whether a log knows the features of all arms that could be drawn, of the drawn
-    one only, or none."""
+    """Return whether a log knows the features of all arms that could be drawn, of the
+    drawn one only, or none."""
     if log.features is None or all(row is None for row in log.features):
         return "none"
     needed = np.full(len(log), log.n_arms)
@@ -257,67 +259,68 @@ def feature_kind(log: "Log") -> FeatureKind:
         needed = sizes(log.offered)
     elif log.eligible is not None:
         needed = log.eligible.sum(axis=1)
-    pairs = zip(log.features, needed.tolist(), strict=True)
-    return "all" if all(row is None or len(row) >= n for row, n in pairs) else "drawn"
+    for row, n in zip(log.features, needed.tolist(), strict=True):
+        if row is not None and len(row) < n:
+            return "drawn"
+    return "all"
 
 
 def _check_padding(name: str, column: npt.NDArray[np.generic], n: Ints) -> None:
-    width, nothing = column.shape[1], "false" if name == "eligible" else "0"
-    _refuse(
-        name,
-        n > width,
-        lambda row: (
-            f"must have {n[row]} entries, one for each arm offered; got {width}"
-        ),
-    )
-    beyond = (column != 0) & (np.arange(width) >= n[:, None])
-    _refuse(
-        name,
-        beyond.any(axis=1),
-        lambda row: f"must be {nothing} beyond the {n[row]} arms offered",
-    )
+    width = column.shape[1]
+    row = _first(n > width)
+    if row is not None:
+        rule = f"must have {n[row]} entries, one for each arm offered; got {width}"
+        raise BrokenLog(name, row, rule)
+    is_beyond = np.arange(width) >= n[:, None]
+    row = _first(((column != 0) & is_beyond).any(axis=1))
+    if row is not None:
+        fill = "false" if name == "eligible" else "0"
+        raise BrokenLog(name, row, f"must be {fill} beyond the {n[row]} arms offered")
 
 
 def check_features(log: "Log") -> None:
-    """Refuses features of arms that were not offered, without the drawn one, or of two
+    """Refuse features of arms that were not offered, without the drawn one, or of two
     kinds."""
     first: tuple[int, int | None] | None = None
     seen: set[tuple[int, int]] = set()
-    for row, (arm, own) in enumerate(
-        zip(log.arm.tolist(), log.features or (), strict=False)
-    ):
+    rows = zip(log.arm.tolist(), log.features or (), strict=False)
+    for row, (arm, own) in enumerate(rows):
         if own is None:
             continue
         names = log.arms if log.offered is None else log.offered[row]
         if names is not None:
             if names[arm] not in own:
-                raise BrokenLog(
-                    "features",
-                    row,
-                    f"must have those of the drawn arm {names[arm]!r:.40}",
-                )
-            if (id(names), id(own)) not in seen and (
-                unknown := [name for name in own if name not in names]
-            ):
-                raise BrokenLog(
-                    "features",
-                    row,
-                    "must be of arms that were offered; got those of "
-                    f"{unknown[0]!r:.40}",
-                )
-            seen.add((id(names), id(own)))
+                rule = f"must have those of the drawn arm {names[arm]!r:.40}"
+                raise BrokenLog("features", row, rule)
+            pair = (id(names), id(own))
+            if pair not in seen:
+                _check_offered(names, own, row)
+            seen.add(pair)
         width = _width(next(one for one in own.values() if one is not None))
-        first = first or (row, width)
-        if width != first[1]:
+        if first is None:
+            first = (row, width)
+        first_row, first_width = first
+        if width != first_width:
             raise BrokenLog(
                 "features",
                 row,
-                f"must be {_words(first[1])} like row {first[0]}; got {_words(width)}",
+                f"must be {_words(first_width)} like row {first_row}; got "
+                f"{_words(width)}",
+            )
+
+
+def _check_offered(names: Sequence[str], own: Mapping[str, Any], row: int) -> None:
+    for name in own:
+        if name not in names:
+            raise BrokenLog(
+                "features",
+                row,
+                f"must be of arms that were offered; got those of {name!r:.40}",
             )
 
 
 def _width(features: Any) -> int | None:
-    """How many numbers there are; None for a dict."""
+    """The number of numbers; None for a dict."""
     return None if isinstance(features, Mapping) else np.atleast_1d(features).size
 
 
@@ -325,8 +328,6 @@ def _words(width: int | None) -> str:
     return "dicts" if width is None else f"{width} numbers"
 
 
-def _refuse(column: str, wrong: Bools, sentence: Any) -> None:
-    """Refuses the first row that is wrong."""
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise BrokenLog(column, row, sentence(row))
+def _first(wrong: Bools) -> int | None:
+    """The first row that is wrong."""
+    return int(np.argmax(wrong)) if wrong.any() else None

@@ -7,10 +7,10 @@ from typing import IO, TYPE_CHECKING
 from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.files.sizes import check_unpacked
 from oddsmith.logs.arrow import arrow, batch_of, pieces
-from oddsmith.logs.pieces import Layout, Piece, found_columns, listed
+from oddsmith.logs.pieces import Layout, Piece, column_list, found_columns
 from oddsmith.logs.table import Log
 
-__all__ = ["batches", "names", "read", "row_groups", "rows", "write"]
+__all__ = ["batches", "names", "read_pieces", "row_groups", "rows", "write"]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 _BUFFER = 2**20  # bytes read at a time
 
 
-def read(
+def read_pieces(
     path: Path, layout: Layout, groups: Sequence[int] | None = None
 ) -> Iterator[Piece]:
-    """Pieces of a Parquet file, or of some of its row groups; only the columns that are
-    wanted are decoded."""
-    with _opened(path) as file:
+    """Read the pieces of a Parquet file, or of some of its row groups; only the columns
+    that are needed are decoded."""
+    with _open(path) as file:
         found = found_columns(file.schema_arrow.names, layout, str(path))
-        names = [one for theirs in found.values() for one in listed(theirs)]
+        names: list[str] = []
+        for theirs in found.values():
+            names += column_list(theirs)
         batches = file.iter_batches(layout.rows, row_groups=groups, columns=names)
-        before = (
-            sum(file.metadata.row_group(g).num_rows for g in range(groups[0]))
-            if groups
-            else 0
-        )
+        rows_before = 0
+        for group in range(groups[0] if groups else 0):
+            rows_before += file.metadata.row_group(group).num_rows
         try:
             for piece in pieces(batches, found, str(path)):
-                yield piece._replace(first=piece.first + before)
+                yield piece._replace(first=piece.first + rows_before)
         except (arrow().ArrowException, OSError) as error:
             raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
 
 
 def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
     """Record batches of all columns."""
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             yield from file.iter_batches(rows)
         except (arrow().ArrowException, OSError) as error:
@@ -52,19 +52,19 @@ def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
 
 def names(path: Path) -> list[str]:
     """The names of the columns."""
-    with _opened(path) as file:
+    with _open(path) as file:
         return list(file.schema_arrow.names)
 
 
 def row_groups(path: Path) -> int:
-    """How many row groups a file has."""
-    with _opened(path) as file:
+    """The number of row groups of a file."""
+    with _open(path) as file:
         return int(file.num_row_groups)
 
 
 def rows(path: Path) -> int:
-    """How many rows a file says that it has."""
-    with _opened(path) as file:
+    """The number of rows according to the metadata of a file."""
+    with _open(path) as file:
         return int(file.metadata.num_rows)
 
 
@@ -91,7 +91,7 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
             writer.close()
 
 
-def _opened(path: Path) -> "ParquetFile":
+def _open(path: Path) -> "ParquetFile":
     pa = arrow()
     from pyarrow import parquet
 

@@ -1,4 +1,4 @@
-"""Pieces: rows as a reader found them, and the log that they are."""
+"""Pieces: rows from a reader, and how they become a log."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -19,37 +19,36 @@ __all__ = [
     "Names",
     "Piece",
     "found_columns",
-    "listed",
+    "column_list",
     "log_of",
     "names_in",
-    "scaled",
+    "scale_rewards",
     "suffixes",
 ]
 
 
-def scaled(rewards: Collection[object], scale: RewardScale) -> Array:
-    """(reward - low) / (high - low), NaN where none has come; the first reward outside
-    of the scale is refused.
+def scale_rewards(rewards: Collection[object], scale: RewardScale) -> Array:
+    """Return (reward - low) / (high - low), NaN where no reward has come; refuse the
+    first reward outside of the scale.
 
-    >>> scaled([5.0, None, 20], RewardScale(0, 20))
+    >>> scale_rewards([5.0, None, 20], RewardScale(0, 20))
     array([0.25,  nan, 1.  ])
     """
     column = np.asarray(typed("reward", rewards), dtype=np.float64)
-    outside = (column < scale.low) | (column > scale.high)
-    if outside.any():
-        row = int(np.argmax(outside))
-        least, most = np.nanmin(column), np.nanmax(column)
-        rule = (
+    is_outside = (column < scale.low) | (column > scale.high)
+    if is_outside.any():
+        row = int(np.argmax(is_outside))
+        n_outside = int(is_outside.sum())
+        least = np.nanmin(column)
+        most = np.nanmax(column)
+        raise BrokenLog(
+            "reward",
+            row,
             f"must be in [{scale.low:g}, {scale.high:g}], the units of rewards; got "
-            f"{column[row]:g}"
+            f"{column[row]:g} ({n_outside:,} of {len(column):,} rows looked at are "
+            f"outside; all go from {least:g} to {most:g}): widen them (low and high of "
+            "[reward] in the policy file, or --reward LOW HIGH), or cut such rewards",
         )
-        many = f"{int(outside.sum()):,} of {len(column):,} rows looked at"
-        rule += f" ({many} are outside; all go from {least:g} to {most:g})"
-        widen = (
-            "widen them (low and high of [reward] in the policy file, or --reward LOW "
-            "HIGH), or cut such rewards"
-        )
-        raise BrokenLog("reward", row, f"{rule}: {widen}")
     return np.asarray((column - scale.low) / (scale.high - scale.low))
 
 
@@ -69,8 +68,8 @@ _NEEDED = ("arm", "reward")
 
 
 class Layout(NamedTuple):
-    """How a table is read: their names of our columns, which of ours are wanted (None:
-    all), rows at a time."""
+    """How to read a table: their names of our columns, the columns of ours to read
+    (None: all), rows at a time."""
 
     columns: Names
     only: Collection[str] | None
@@ -79,8 +78,8 @@ class Layout(NamedTuple):
 
 class Piece(NamedTuple):
     """Columns of some rows by our names, unchecked; the number of the first row; the
-    arms' and the experts' names, where they are known. `own` says that we wrote them:
-    their rewards are in [0, 1], whatever the units were.
+    names of arms and experts, if known. `own` marks rows that `write_log` wrote, whose
+    rewards are in [0, 1].
     """
 
     columns: dict[str, Any]
@@ -98,37 +97,23 @@ def log_of(
     source: str,
     scale: RewardScale | None = None,
 ) -> Log:
-    """The checked log; a violation names the row of the whole source. Rewards are
+    """Return the checked log; an error names the row of the whole source. Rewards are
     mapped from the units of `scale`."""
-    for what, wanted, found in (
-        ("arms", arms, piece.arms),
-        ("experts", experts, piece.experts),
-    ):
-        if wanted is not None and found is not None and tuple(wanted) != tuple(found):
-            raise BadFile(
-                f"{source} must have the {what} {_some(wanted)} in this order; it has "
-                f"{_some(found)}"
-            )
-    known, advisers = (
-        piece.arms if arms is None else arms,
-        piece.experts if experts is None else experts,
-    )
+    arms = _one_order("arms", arms, piece.arms, source)
+    experts = _one_order("experts", experts, piece.experts, source)
+    columns = dict(piece.columns)
+    offers = columns.get("offered")
     try:
-        columns = piece.columns | {
-            "arm": _numbered(piece.columns["arm"], piece.columns.get("offered"), known)
-        }
+        columns["arm"] = _arm_numbers(columns["arm"], offers, arms)
         if scale is not None:
-            columns["reward"] = scaled(columns["reward"], scale)
+            columns["reward"] = scale_rewards(columns["reward"], scale)
         if columns.get("features") is not None:
-            columns["features"] = by_name(
-                columns["features"], columns.get("offered"), known
-            )
-        # each row has names of its own
-        names = known if columns.get("offered") is None else None
+            columns["features"] = by_name(columns["features"], offers, arms)
         return Log(
             **columns,
-            arms=names,
-            experts=advisers if "advice" in columns else None,
+            # with offers, each row has its own names
+            arms=arms if offers is None else None,
+            experts=experts if "advice" in columns else None,
             metrics=piece.metrics if "metric" in columns else None,
         )
     except BrokenLog as error:
@@ -137,7 +122,21 @@ def log_of(
         raise InvalidInput(f"{source}: {error}") from error
 
 
-def listed(theirs: str | Sequence[str]) -> list[str]:
+def _one_order(
+    what: str, given: Sequence[str] | None, own: Sequence[str] | None, source: str
+) -> Sequence[str] | None:
+    """The given names, else those of the source; refused if they differ."""
+    if given is None or own is None:
+        return own if given is None else given
+    if tuple(given) != tuple(own):
+        raise BadFile(
+            f"{source} must have the {what} {_some(given)} in this order; it has "
+            f"{_some(own)}"
+        )
+    return given
+
+
+def column_list(theirs: str | Sequence[str]) -> list[str]:
     """The names of the columns that hold one of ours."""
     return [theirs] if isinstance(theirs, str) else list(theirs)
 
@@ -150,73 +149,65 @@ def names_in(piece: Piece) -> set[str]:
 def found_columns(
     present: Sequence[str], layout: Layout, source: str
 ) -> dict[str, str | list[str]]:
-    """Where each of our columns is among theirs: as `columns` says, by its name, or by
+    """Find each of our columns among theirs: by `columns`, by its name, or by
     `name.suffix` side by side."""
-    if unknown := [name for name in layout.columns if name not in COLUMNS]:
-        raise InvalidInput(
-            f"columns must map from {', '.join(COLUMNS)}; got {unknown[0]!r}"
-            f"{hint(unknown[0], COLUMNS)}"
-        )
+    for name in layout.columns:
+        if name not in COLUMNS:
+            raise InvalidInput(
+                f"columns must map from {', '.join(COLUMNS)}; got {name!r}"
+                f"{hint(name, COLUMNS)}"
+            )
     found: dict[str, str | list[str]] = {}
-    left_out = [
-        name
-        for name, theirs in layout.columns.items()
-        if not theirs and name not in _NEEDED
-    ]
     for name in COLUMNS:
-        if name in left_out:
-            continue
         theirs = layout.columns.get(name, name)
-        wanted = listed(theirs)
-        if name in layout.columns and (
-            absent := [one for one in wanted if one not in present]
-        ):
+        if not theirs and name not in _NEEDED:
+            continue  # left out
+        wanted = column_list(theirs)
+        absent = [column for column in wanted if column not in present]
+        if not absent:
+            found[name] = theirs if isinstance(theirs, str) else wanted
+            continue
+        if name in layout.columns:
             raise BadFile(
                 f"{source} must have the column {absent[0]!r} for {name}; it has "
                 f"{_some(present)}{hint(absent[0], present)}"
             )
-        beside = (
-            [one for one in present if one.startswith(f"{name}.")]
-            if name in _WIDE
-            else []
-        )
-        if all(one in present for one in wanted):
-            found[name] = theirs if isinstance(theirs, str) else wanted
-        elif beside:
+        beside = [column for column in present if column.startswith(f"{name}.")]
+        if beside and name in _WIDE:
             found[name] = beside
         elif name in _NEEDED:
-            where = f"columns={{'{name}': …}} says where it is"
             raise BadFile(
-                f"{source} must have the column {name!r} ({where}); it has "
-                f"{_some(present)}{hint(name, present)}"
+                f"{source} must have the column {name!r} (columns={{'{name}': …}} maps "
+                f"it to another name); it has {_some(present)}{hint(name, present)}"
             )
-    used = [one for theirs in found.values() for one in listed(theirs)]
-    if twice := [one for one in used if list(present).count(one) > 1]:
-        raise BadFile(
-            f"{source} must have one column {twice[0]!r}; it has "
-            f"{list(present).count(twice[0])}"
-        )
-    if (
-        len(places := found.keys() & {"slate", "slot"}) == 1
-        and not places & layout.columns.keys()
-    ):
-        # a word of their own: ours is never there without the other
-        del found[places.pop()]
-    kept = COLUMNS if layout.only is None else (*_NEEDED, "offered", *layout.only)
-    return {name: theirs for name, theirs in found.items() if name in kept}
+    for theirs in found.values():
+        for column in column_list(theirs):
+            count = list(present).count(column)
+            if count > 1:
+                raise BadFile(
+                    f"{source} must have one column {column!r}; it has {count}"
+                )
+    slate_columns = found.keys() & {"slate", "slot"}
+    if len(slate_columns) == 1 and not slate_columns & layout.columns.keys():
+        # the word has another meaning there: our two columns come together
+        del found[slate_columns.pop()]
+    if layout.only is None:
+        return found
+    names = (*_NEEDED, "offered", *layout.only)
+    return {name: theirs for name, theirs in found.items() if name in names}
 
 
 def suffixes(
     found: Mapping[str, str | list[str]], *columns: str
 ) -> tuple[str, ...] | None:
-    """The names that stand in the names of columns, like `propensities.sports`; None
-    where they are numbers."""
+    """Return the suffixes of columns such as `propensities.sports`; None if they are
+    numbers."""
     for name in columns:
         theirs = found.get(name)
-        if isinstance(theirs, list) and all(
-            one.startswith(f"{name}.") for one in theirs
-        ):
-            ends = tuple(one.split(".", 1)[1] for one in theirs)
+        if not isinstance(theirs, list):
+            continue
+        if all(column.startswith(f"{name}.") for column in theirs):
+            ends = tuple(column.split(".", 1)[1] for column in theirs)
             return None if all(end.isdigit() for end in ends) else ends
     return None
 
@@ -224,18 +215,18 @@ def suffixes(
 def by_name(
     rows: Sequence[Any], offers: Sequence[Any] | None, arms: Sequence[str] | None
 ) -> list[Mapping[str, Any] | None]:
-    """Features of each row by name, from dicts, JSON text, or lists in the order of the
-    names."""
+    """Return the features of each row by name, from dicts, JSON text, or lists in the
+    order of the names."""
     known: dict[str, Any] = {}
     column: list[Any] = []
-    for row, given in enumerate(rows):
-        features = given
-        if isinstance(given, str):
-            if given not in known:
-                known[given] = _from_text(given, row)
-            features = known[given]
+    for row, features in enumerate(rows):
+        if isinstance(features, str):
+            if features not in known:
+                known[features] = _from_text(features, row)
+            features = known[features]
         if isinstance(features, list | np.ndarray):
-            features = _beside(features, arms if offers is None else offers[row], row)
+            names = arms if offers is None else offers[row]
+            features = _beside(features, names, row)
         column.append(features)
     return column
 
@@ -269,8 +260,7 @@ def _beside(
             "must be by name where neither offered nor arms=[…] names the arms; got a "
             "list",
         )
-    if not isinstance(names, list | tuple | np.ndarray):
-        raise BrokenLog("offered", row, f"must be a list of names; got {names!r:.60}")
+    _check_offer(names, row)
     if len(features) != len(names):
         raise BrokenLog(
             "features",
@@ -278,48 +268,46 @@ def _beside(
             f"must be of {len(names)} arms, in their order; got {len(features)} "
             "entries",
         )
-    read = [_from_text(one, row) if isinstance(one, str) else one for one in features]
-    return {str(name): one for name, one in zip(names, read, strict=True)}
+    by_arm = {}
+    for name, value in zip(names, features, strict=True):
+        by_arm[str(name)] = _from_text(value, row) if isinstance(value, str) else value
+    return by_arm
 
 
-def _numbered(
-    arm: Collection[object], offers: Sequence[Any] | None, names: Sequence[str] | None
+def _check_offer(names: object, row: int) -> None:
+    if not isinstance(names, list | tuple | np.ndarray):
+        raise BrokenLog("offered", row, f"must be a list of names; got {names!r:.60}")
+
+
+def _arm_numbers(
+    arms: Collection[object], offers: Sequence[Any] | None, names: Sequence[str] | None
 ) -> Collection[object]:
-    """Arms as numbers, where they are names: their places among those that were
-    offered, or among all."""
-    if isinstance(arm, np.ndarray) and arm.dtype.kind in "iuf":
-        return arm
-    places = {} if names is None else {name: i for i, name in enumerate(names)}
+    """Arms as numbers. A name becomes its place in the row's offer, or among all
+    names."""
+    if isinstance(arms, np.ndarray) and arms.dtype.kind in "iuf":
+        return arms
+    places = {name: place for place, name in enumerate(names or ())}
     numbers: list[object] = []
-    for row, one in enumerate(arm):
-        if not isinstance(one, str):
-            numbers.append(one)
+    for row, arm in enumerate(arms):
+        if not isinstance(arm, str):
+            numbers.append(arm)
             continue
         if offers is not None:
-            if not isinstance(offers[row], list | tuple | np.ndarray):
-                raise BrokenLog(
-                    "offered", row, f"must be a list of names; got {offers[row]!r:.60}"
-                )
-            places = {str(name): i for i, name in enumerate(offers[row])}
-        if one in places:
-            numbers.append(places[one])
-        elif places:
-            raise BrokenLog(
-                "arm",
-                row,
-                f"must be one of {_some(list(places))}; got {one!r:.60}"
-                f"{hint(one, places)}",
+            _check_offer(offers[row], row)
+            places = {str(name): place for place, name in enumerate(offers[row])}
+        if arm in places:
+            numbers.append(places[arm])
+            continue
+        rule = f"must be a number where arms=[…] does not name them; got {arm!r:.60}"
+        if places:
+            rule = (
+                f"must be one of {_some(list(places))}; got {arm!r:.60}"
+                f"{hint(arm, places)}"
             )
-        else:
-            raise BrokenLog(
-                "arm",
-                row,
-                f"must be a number where arms=[…] does not name them; got {one!r:.60}",
-            )
+        raise BrokenLog("arm", row, rule)
     return numbers
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (
-        f" and {len(names) - 8} more" if len(names) > 8 else ""
-    )
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more

@@ -19,12 +19,11 @@ _REFRESH = 0.1  # seconds between two states of a bar
 
 
 class Bar:
-    """How far work is, on `stream` (standard error) if it is a terminal and the work
+    """A progress bar on `stream` (standard error), if it is a terminal and the work
     takes more than a moment.
 
-    Without a `total` (None) it only counts. Where there is no terminal, a line is
-    written every so many seconds, if `every` is given. Of bars within each other, only
-    the outermost is shown.
+    Without a `total` (None) it only counts. Without a terminal, it writes a line every
+    `every` seconds, if given. Of nested bars, only the outermost is drawn.
 
     >>> bar = Bar("copying", 10)
     >>> bar.reach(3)
@@ -47,7 +46,7 @@ class Bar:
         self._every = None if _busy else every
         self._done = 0
         self._start = time.monotonic()
-        self._shown = self._start
+        self._last_update = self._start
         self._owns = not _busy and (self._is_drawn or every is not None)
         _busy = _busy or self._owns
 
@@ -58,29 +57,32 @@ class Bar:
     def reach(self, done: int, total: int | None = None) -> None:
         """So many steps are done, of `total`, if that is known only now."""
         self._done = done
-        self._total = self._total if total is None else total
+        if total is not None:
+            self._total = total
         if not self._owns:
             return
         now = time.monotonic()
+        since_last = now - self._last_update
         if self._is_drawn:
-            if now - self._start > _PATIENCE and now - self._shown > _REFRESH:
-                self._show(now)
-        elif self._every is not None and now - self._shown >= self._every:
-            self._shown = now
+            if now - self._start > _PATIENCE and since_last > _REFRESH:
+                self._draw(now)
+        elif self._every is not None and since_last >= self._every:
+            self._last_update = now
             print(self._line(now), file=self._out, flush=True)
 
     def close(self) -> None:
         """End the line."""
         global _busy
-        if self._owns:
-            _busy = False
-            self._owns = False
-            if self._is_drawn and self._shown > self._start:
-                self._show(time.monotonic())
-                print(file=self._out, flush=True)
+        if not self._owns:
+            return
+        _busy = False
+        self._owns = False
+        if self._is_drawn and self._last_update > self._start:
+            self._draw(time.monotonic())
+            print(file=self._out, flush=True)
 
-    def _show(self, now: float) -> None:
-        self._shown = now
+    def _draw(self, now: float) -> None:
+        self._last_update = now
         print(f"\r{self._line(now)}", end="", file=self._out, flush=True)
 
     def _line(self, now: float) -> str:
@@ -88,12 +90,13 @@ class Bar:
         if self._total is None:
             return f"{self._what} {self._done:,}, {_span(seconds)} "
         total = max(self._total, self._done, 1)  # a total may be an estimate
-        filled = _WIDTH * self._done // total
-        left = seconds / max(self._done, 1) * (total - self._done)
-        bar = "█" * filled + "·" * (_WIDTH - filled)
+        n_full = _WIDTH * self._done // total
+        bar = "█" * n_full + "·" * (_WIDTH - n_full)
+        per_step = seconds / max(self._done, 1)
+        remaining = per_step * (total - self._done)
         return (
             f"{self._what} {bar} {self._done:,} of {total:,}, {_span(seconds)}, "
-            f"{_span(left)} to go "
+            f"{_span(remaining)} to go "
         )
 
 

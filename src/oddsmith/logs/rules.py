@@ -1,8 +1,8 @@
 """The rules that every row of a log keeps; a violation names column, row and rule."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ _WORDS: dict[type[np.generic], str] = {
 
 
 def typed(name: str, value: Collection[object]) -> Collection[object]:
-    """The column as an array of its type, or one sentence why not."""
+    """Return the column as an array of its type, or refuse it in one sentence."""
     if name in ("decision_id", "fingerprint"):
         return _texts(name, value)
     if name == "slate":
@@ -56,7 +56,8 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
     if name not in TYPES:
         return value
     kind, ndim = TYPES[name]
-    value = slot_column(value) if name == "slot" else value
+    if name == "slot":
+        value = slot_column(value)
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -70,39 +71,32 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
     with np.errstate(invalid="ignore"):  # NaN as a whole number is found below
         column = array.astype(kind, copy=False)
     if kind is not np.float64 and array.dtype != kind and array.size:
-        _require(
-            name,
-            (column == array).reshape(len(array), -1).all(axis=1),
-            array,
-            f"must be {_WORDS[kind]}",
-        )
+        is_same = (column == array).reshape(len(array), -1).all(axis=1)
+        _require(name, is_same, array, f"must be {_WORDS[kind]}")
     return column
 
 
 def check_rows(log: "Log") -> None:
-    """Refuses the first row that breaks a rule; columns are typed, and as long as
+    """Refuse the first row that breaks a rule; columns are typed, and as long as
     `arm`."""
     for name, (holds, rule) in _RULES.items():
-        if (column := getattr(log, name)) is not None:
+        column = getattr(log, name)
+        if column is not None:
             _require(name, holds(column), column, rule)
     check_offers(log)
     widths = _widths(log, "arms", "propensities", "eligible", "control")
     for name, width in widths.items():
-        _require(
-            "arm", log.arm < width, log.arm, f"must be below the {width} arms of {name}"
-        )
+        rule = f"must be below the {width} arms of {name}"
+        _require("arm", log.arm < width, log.arm, rule)
     _check_widths(widths)
     _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
     _check_metrics(log)
     check_features(log)
     check_slates(log)
     if log.eligible is not None:
-        _require(
-            "eligible",
-            drawn_entries(log.eligible, log.arm),
-            log.arm,
-            "must allow the arm that was drawn",
-        )
+        is_eligible = drawn_entries(log.eligible, log.arm)
+        rule = "must allow the arm that was drawn"
+        _require("eligible", is_eligible, log.arm, rule)
     if log.propensities is not None:
         _check_odds(log, log.propensities)
     _check_control(log)
@@ -111,9 +105,9 @@ def check_rows(log: "Log") -> None:
 
 
 def drawn_entries(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
-    """The entry (T,) of the drawn arm in each row of (T, K)."""
-    entries: npt.NDArray[T] = np.take_along_axis(columns, arm[:, None], axis=1)[:, 0]
-    return entries
+    """Return the entry (T,) of the drawn arm in each row of (T, K)."""
+    entries: npt.NDArray[T] = np.take_along_axis(columns, arm[:, None], axis=1)
+    return entries[:, 0]
 
 
 _GROUPS = ("policy", "control", None)
@@ -159,37 +153,21 @@ _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
 
 
 def _check_odds(log: "Log", propensities: Array) -> None:
+    least = propensities.min(axis=1)
+    _require("propensities", least >= 0, least, "must not be negative")
     total = propensities.sum(axis=1)
-    _require(
-        "propensities",
-        (propensities >= 0).all(axis=1),
-        propensities.min(axis=1),
-        "must not be negative",
-    )
     _require("propensities", np.abs(total - 1) <= 1e-6, total, "must sum to 1")
     of_arm = drawn_entries(propensities, log.arm)
-    _require(
-        "propensities",
-        of_arm >= LEAST_PROPENSITY,
-        of_arm,
-        f"must be at least {LEAST_PROPENSITY:g} for the arm that was drawn",
-    )
+    rule = f"must be at least {LEAST_PROPENSITY:g} for the arm that was drawn"
+    _require("propensities", of_arm >= LEAST_PROPENSITY, of_arm, rule)
     if log.propensity is not None:
-        same = np.abs(log.propensity - of_arm) <= 1e-9
-        _require(
-            "propensity",
-            same,
-            log.propensity,
-            "must be the drawn arm's entry of propensities",
-        )
+        is_same = np.abs(log.propensity - of_arm) <= 1e-9
+        rule = "must be the drawn arm's entry of propensities"
+        _require("propensity", is_same, log.propensity, rule)
     if log.eligible is not None:
         outside = np.where(log.eligible, 0.0, propensities).max(axis=1)
-        _require(
-            "propensities",
-            outside == 0,
-            outside,
-            "must be 0 for arms that are not eligible",
-        )
+        rule = "must be 0 for arms that are not eligible"
+        _require("propensities", outside == 0, outside, rule)
 
 
 def _check_metrics(log: "Log") -> None:
@@ -227,18 +205,15 @@ def _check_unique(ids: npt.NDArray[np.object_]) -> None:
 
 
 def _widths(log: "Log", names: str, *columns: str) -> dict[str, int]:
-    """How many there are by the names, and by each of the columns, as far as the log
-    has them."""
-    widths = {
-        name: np.shape(value)[1]
-        for name in columns
-        if (value := getattr(log, name)) is not None
-    }
-    return (
-        widths
-        if getattr(log, names) is None
-        else {names: len(getattr(log, names)), **widths}
-    )
+    """The number of entries according to the names, and to each column of the log."""
+    widths = {}
+    if getattr(log, names) is not None:
+        widths[names] = len(getattr(log, names))
+    for name in columns:
+        column = getattr(log, name)
+        if column is not None:
+            widths[name] = np.shape(column)[1]
+    return widths
 
 
 def _check_widths(widths: Mapping[str, int]) -> None:
@@ -246,7 +221,7 @@ def _check_widths(widths: Mapping[str, int]) -> None:
         first, right = next(iter(widths.items()))
         if width != right:
             raise InvalidInput(
-                f"column {name}: must have {right} entries a row like {first}; got "
+                f"column {name}: must have {right} entries per row like {first}; got "
                 f"{width}"
             )
 
@@ -254,38 +229,30 @@ def _check_widths(widths: Mapping[str, int]) -> None:
 def _require(
     column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generic], rule: str
 ) -> None:
-    """Refuses the first row that breaks the rule."""
-    if not holds.all():
-        row = int(np.argmin(holds))
-        then = _NEXT.get(rule, "")
-        raise BrokenLog(
-            column, row, f"{rule}; got {' '.join(f'{values[row]}'.split()):.80}{then}"
-        )
+    """Refuse the first row that breaks the rule."""
+    if holds.all():
+        return
+    row = int(np.argmin(holds))
+    value = " ".join(f"{values[row]}".split())
+    then = _NEXT.get(rule, "")
+    raise BrokenLog(column, row, f"{rule}; got {value:.80}{then}")
 
 
 def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
     """Rows of anything (None, mixtures, lists of different lengths) as numbers; the
-    first that is none is named."""
+    first other value is refused."""
     kind, ndim = TYPES[name]
-    word = (
-        f"must be {_WORDS[kind]}"
-        if ndim == 1
-        else f"must be a list, each entry {_WORDS[kind]}"
-    )
+    rule = f"must be {_WORDS[kind]}"
+    if ndim > 1:
+        rule = f"must be a list, each entry {_WORDS[kind]}"
     rows: list[npt.NDArray[np.generic]] = []
     for row, value in enumerate(values):
         try:
             numbers = np.asarray(value)
             if numbers.dtype.kind not in "fiub" or numbers.ndim != ndim - 1:
-                numbers = np.array(
-                    _number(value)
-                    if ndim == 1
-                    else [_number(v) for v in _entries(value)]
-                )
-                if numbers.dtype.kind not in "fiub":
-                    raise ValueError("a whole number that is too large")
+                numbers = _number_row(value, ndim)
         except (TypeError, ValueError) as error:
-            raise BrokenLog(name, row, f"{word}; got {value!r:.60}") from error
+            raise BrokenLog(name, row, f"{rule}; got {value!r:.60}") from error
         rows.append(numbers)
         if numbers.shape != rows[0].shape:
             raise BrokenLog(
@@ -296,17 +263,23 @@ def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
     return np.array(rows)
 
 
-def _entries(value: object) -> Iterable[object]:
-    if not isinstance(value, Iterable):
-        raise TypeError(type(value).__name__)
-    return value
+def _number_row(value: Any, ndim: int) -> npt.NDArray[np.generic]:
+    if ndim == 1:
+        numbers = np.array(_number(value))
+    else:
+        numbers = np.array([_number(entry) for entry in value])
+    if numbers.dtype.kind not in "fiub":
+        raise ValueError("a whole number that is too large")
+    return numbers
 
 
 def _number(value: object) -> object:
-    """A number, NaN for nothing; text is refused, even if it looks like one."""
-    if value is None or isinstance(value, float | int | np.number | np.bool_):
-        return np.nan if value is None else value
-    # as JSON has no word for it
+    """A number, NaN for None; text is refused, even if it looks like a number."""
+    if value is None:
+        return np.nan
+    if isinstance(value, float | int | np.number | np.bool_):
+        return value
+    # JSON has no number for infinity
     if isinstance(value, str) and value in ("inf", "-inf"):
         return float(value)
     raise TypeError(f"{type(value).__name__}")
@@ -332,7 +305,7 @@ def _texts_or_none(name: str, value: Collection[object]) -> npt.NDArray[np.objec
 
 
 def times(value: Collection[object]) -> npt.NDArray[np.generic]:
-    """Times in UTC as datetime64[us], or numbers as they are."""
+    """Return times in UTC as datetime64[us], or numbers as they are."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -348,23 +321,19 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
         try:
             moments[row] = _moment(one)
         except (TypeError, ValueError, OverflowError) as error:
-            way = (
-                "write it so, or leave the column out: columns={'time': ''}, --columns "
-                "time="
-            )
             raise BrokenLog(
                 "time",
                 row,
-                f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}: {way}",
+                f"must be a time like 2026-03-01T12:00:00Z; got {one!r:.60}: write it "
+                "so, or leave the column out: columns={'time': ''}, --columns time=",
             ) from error
     return moments
 
 
 def _moment(value: object) -> datetime:
     """The time in UTC, of a datetime or of its text."""
-    if isinstance(value, datetime):
-        moment = value
-    else:
+    moment = value
+    if not isinstance(moment, datetime):
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
     if moment.tzinfo is None:
         return moment

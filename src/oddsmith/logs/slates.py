@@ -1,7 +1,7 @@
-"""Slates in a log: decisions that were made together, each for a slot; a decision that
-stands alone has none."""
+"""Slates in a log: decisions that were made together, each for a slot. A single
+decision has no slate."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,38 +9,46 @@ import numpy.typing as npt
 
 from oddsmith.core.errors import BrokenLog, InvalidInput
 
-__all__ = ["check_slates", "filled", "has_slates", "slate_column", "slot_column"]
+__all__ = [
+    "add_missing_slates",
+    "check_slates",
+    "has_slates",
+    "slate_column",
+    "slot_column",
+]
 
 if TYPE_CHECKING:
     from oddsmith.logs.table import Log
 
 
 def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:
-    """The slate of each row: text, or None where a decision stands alone."""
+    """The slate of each row: text, or None for a single decision."""
     column = np.empty(len(rows), dtype=object)
-    for row, one in enumerate(rows):
-        alone = one is None or one != one
-        if not alone and (not isinstance(one, str) or not one):
+    for row, slate in enumerate(rows):
+        if slate is None or slate != slate:
+            continue  # the column has None already
+        if not isinstance(slate, str) or not slate:
             raise BrokenLog(
                 "slate",
                 row,
-                f"must be text, or None where a decision stands alone; got {one!r:.60}",
+                "must be text, or None where a decision stands alone; got "
+                f"{slate!r:.60}",
             )
-        column[row] = None if alone else str(one)
+        column[row] = str(slate)
     return column
 
 
 def slot_column(rows: Collection[object]) -> Collection[object]:
-    """The slot of each row, 0 where there is none; whether these are whole numbers is
-    not checked yet."""
+    """The slot of each row, 0 without a slot; whether these are whole numbers is
+    checked later."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "iu":
         return rows
-    return [0 if one is None or one != one else one for one in rows]
+    return [0 if slot is None or slot != slot else slot for slot in rows]
 
 
 def check_slates(log: "Log") -> None:
-    """Refuses a slate without slots or slots without a slate, a place below 1, and a
-    pair that was there before."""
+    """Refuse a slate without slots, slots without a slate, a slot below 1, and a pair
+    of slate and slot that occurs twice."""
     if (log.slate is None) != (log.slot is None):
         absent = "slot" if log.slot is None else "slate"
         raise InvalidInput(
@@ -49,9 +57,8 @@ def check_slates(log: "Log") -> None:
     if log.slate is None or log.slot is None:
         return
     seen: set[tuple[str, int]] = set()
-    for row, (slate, slot) in enumerate(
-        zip(log.slate.tolist(), log.slot.tolist(), strict=True)
-    ):
+    pairs = zip(log.slate.tolist(), log.slot.tolist(), strict=True)
+    for row, (slate, slot) in enumerate(pairs):
         if (slate is None) != (slot == 0):
             raise BrokenLog(
                 "slot",
@@ -60,7 +67,9 @@ def check_slates(log: "Log") -> None:
             )
         if slot < 0:
             raise BrokenLog("slot", row, f"must be 1 or more in a slate; got {slot}")
-        if slate is not None and (slate, slot) in seen:
+        if slate is None:
+            continue
+        if (slate, slot) in seen:
             raise BrokenLog(
                 "slot",
                 row,
@@ -74,17 +83,13 @@ def has_slates(log: "Log") -> bool:
     return log.slot is not None and bool((log.slot > 0).any())
 
 
-def filled(parts: Sequence[dict[str, Any]]) -> None:
-    """Gives the parts of a log that lack slates what other parts have: none."""
+def add_missing_slates(parts: Sequence[dict[str, Any]]) -> None:
+    """Add empty slates to the parts of a log that lack them, if other parts have
+    slates."""
     if all(part.get("slate") is None for part in parts):
         return
     for part in parts:
         if part.get("slate") is None:
-            part |= _alone(len(part["arm"]))
-
-
-def _alone(rows: int) -> Mapping[str, npt.NDArray[np.generic]]:
-    return {
-        "slate": np.full(rows, None, dtype=object),
-        "slot": np.zeros(rows, dtype=np.int64),
-    }
+            rows = len(part["arm"])
+            part["slate"] = np.full(rows, None, dtype=object)
+            part["slot"] = np.zeros(rows, dtype=np.int64)

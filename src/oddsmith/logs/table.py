@@ -1,6 +1,6 @@
 """Log: a typed table of decisions and rewards, checked once when it is made."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, overload
 
@@ -34,27 +34,30 @@ class Log:
     """T decisions and their rewards, column by column; only `arm` and `reward` are
     required.
 
-    A reward of NaN has not arrived. `propensities` (T, K) are the logger's odds of all
-    arms, `propensity` (T,) of the drawn one (taken from them when absent). `advice`,
-    `bonus`, `log_weights` (T, N) are what learning needs; `experts` names the N
-    experts, whose predictions of the drawn arm `advice` then is. `context` is an array,
-    a list or a data frame of T rows; `time` is in UTC, or numbers; `fingerprint` names
-    the policy that decided. `arms` names the K arms. Where arms came with the call,
-    `offered` has the names of each row, whose odds come first in `propensities` (0
-    follows where other rows have more arms, and `eligible` is false there), and
-    `features` what was known of them, or of the drawn one, by name; `arms` are then the
-    names that all rows share, None where they differ. Rows with one `slate` were
-    decided together, each for a `slot` from 1 on; None and 0 are decisions that stand
-    alone.
+    - A reward of NaN has not arrived.
+    - `propensities` (T, K) are the odds of all arms under the logging policy,
+      `propensity` (T,) those of the drawn arm (taken from `propensities` if absent).
+    - Policies learn from `advice`, `bonus` and `log_weights` (T, N). `experts` names
+      the N experts; `advice` is then their predictions of the drawn arm.
+    - `context` is an array, a list or a data frame of T rows. `time` is in UTC, or
+      numbers. `fingerprint` identifies the policy that decided. `arms` names the K
+      arms.
+    - If arms came with the call, `offered` has the names of each row, and `features`
+      the features of these arms, or of the drawn one, by name. In `propensities`, the
+      odds of a row come first and zeros follow where other rows have more arms;
+      `eligible` is false there. `arms` are then the names that all rows share, None if
+      rows differ.
+    - Rows with one `slate` were decided together, each for a `slot` from 1 on. None and
+      0 mark single decisions.
+    - An experiment adds `control` (T, K), the odds of its control; `holdout` (T,), the
+      share of the control in the draw; by unit the `group` that decided, "policy" or
+      "control" (None: one draw served both); and the `unit`.
+    - `metric` (T, M) are amounts besides the reward in their own units, named by
+      `metrics`, NaN where no amount has come.
 
-    An experiment adds `control` (T, K), the odds of its control; `holdout` (T,), the
-    share of the control in the draw; by unit the `group` that decided, "policy" or
-    "control" (None: one draw served both); and the `unit`. `metric` (T, M) are amounts
-    besides the reward in their own units, named by `metrics`, NaN where none has come.
-
-    Anything wrong is refused with column, row and rule. A slice, a mask or a
-    list of numbers gives a log of those rows; a number gives a row, and so does
-    iteration: a dict of its columns.
+    Errors name column, row and rule. A slice, a mask or a list of numbers selects a log
+    of these rows. A number selects one row, a dict of its columns, and iteration gives
+    the same dicts.
 
     >>> log = Log(
     ...     arm=[0, 1, 1],
@@ -105,9 +108,10 @@ class Log:
 
     def __post_init__(self) -> None:
         for what in _NAMES:
-            if getattr(self, what) is not None:
-                object.__setattr__(self, what, check_names(what, getattr(self, what)))
-        for name, value in offers.brought(self.columns()).items():
+            names = getattr(self, what)
+            if names is not None:
+                object.__setattr__(self, what, check_names(what, names))
+        for name, value in offers.normalize_offers(self.columns()).items():
             object.__setattr__(self, name, typed(name, value))
         for name, value in self.columns().items():
             if len(value) != len(self.arm):
@@ -116,22 +120,21 @@ class Log:
                     f"{len(value)}"
                 )
         if self.offered is not None:
-            self._share_names(offers.shared(self.offered))
+            self._share_names(offers.shared_names(self.offered))
         check_rows(self)
-        if self.propensity is None and self.propensities is not None:
-            object.__setattr__(
-                self, "propensity", drawn_entries(self.propensities, self.arm)
-            )
-        if self.propensity is not None:
+        propensity = self.propensity
+        if propensity is None and self.propensities is not None:
+            propensity = drawn_entries(self.propensities, self.arm)
+        if propensity is not None:
             # sums of odds have rounding
-            object.__setattr__(self, "propensity", np.minimum(self.propensity, 1.0))
+            object.__setattr__(self, "propensity", np.minimum(propensity, 1.0))
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
-        """Set the names that all rows offered, which are those given, if any are."""
+        """Set the names that all rows offered; given names must be the same."""
         if self.arms not in (None, names):
-            what = (
-                "differ from row to row" if names is None else f"are {list(names[:8])}"
-            )
+            what = "differ from row to row"
+            if names is not None:
+                what = f"are {list(names[:8])}"
             raise InvalidInput(
                 f"arms must be the names that all rows offered, which {what}; got "
                 f"{list(self.arms[:8])}"
@@ -147,16 +150,18 @@ class Log:
         metrics: Mapping[str, Sequence[float]] | None = None,
         **columns: object,
     ) -> "Log":
-        """The log of these decisions and rewards (NaN where none has come); amounts of
-        metrics and more columns by name."""
-        listed = [decisions] if isinstance(decisions, Decision) else list(decisions)
-        plain = [
-            one._replace(advisers=None) if isinstance(one, Decision) else one
-            for one in listed
-        ]
-        numbered = (
-            plain[0] if isinstance(decisions, Decision) else Decision.stack(plain)
-        ).by_number()
+        """Return the log of these decisions and rewards (NaN for a reward that has not
+        come); more columns by name."""
+        if isinstance(decisions, Decision):
+            stacked = decisions
+        else:
+            rows: list[Any] = []
+            for one in decisions:
+                if isinstance(one, Decision):
+                    one = one._replace(advisers=None)
+                rows.append(one)
+            stacked = Decision.stack(rows)
+        numbered = stacked.by_number()
         fields = {
             name: getattr(numbered, name)
             for name in Decision._fields
@@ -174,7 +179,8 @@ class Log:
 
     @classmethod
     def concatenated(cls, logs: Sequence["Log"]) -> "Log":
-        """One log after the other; columns that some of them lack are left out."""
+        """Join logs, one after the other; columns that some of them lack are
+        dropped."""
         if not logs:
             raise InvalidInput("logs must not be empty; got 0 of them")
         if len({log.offered is None for log in logs}) > 1:
@@ -182,63 +188,52 @@ class Log:
                 "logs must all have the names that were offered, or none of them; got "
                 "a mixture"
             )
-        if logs[0].offered is None and len({log.arms for log in logs}) > 1:
-            raise InvalidInput(
-                "logs must be about the same arms; got "
-                f"{[log.arms for log in logs][:3]}"
-            )
+        arms = [log.arms for log in logs]
+        if logs[0].offered is None and len(set(arms)) > 1:
+            raise InvalidInput(f"logs must be about the same arms; got {arms[:3]}")
         if len({log.experts for log in logs if log.advice is not None}) > 1:
+            experts = [log.experts for log in logs]
             raise InvalidInput(
-                "logs must have advice of the same experts; got "
-                f"{[log.experts for log in logs][:3]}"
+                f"logs must have advice of the same experts; got {experts[:3]}"
             )
-        if len({log.metrics for log in logs}) > 1:
-            raise InvalidInput(
-                "logs must have the same metrics; got "
-                f"{[log.metrics for log in logs][:3]}"
-            )
-        lacking = [
-            name
-            for name in COLUMNS
-            if name not in MAY_LACK and any(getattr(g, name) is None for g in logs)
-        ]
-        parts = [
-            {name: getattr(log, name) for name in COLUMNS if name not in lacking}
-            for log in logs
-        ]
-        slates.filled(parts)
-        whole = offers.taken_out(parts)
-        whole |= {
-            name: join_batches(values)
-            for name, values in align_columns(parts).items()
-            if values[0] is not None
-        }
+        metrics = [log.metrics for log in logs]
+        if len(set(metrics)) > 1:
+            raise InvalidInput(f"logs must have the same metrics; got {metrics[:3]}")
+        names = []
+        for name in COLUMNS:
+            is_everywhere = all(getattr(log, name) is not None for log in logs)
+            if name in MAY_LACK or is_everywhere:
+                names.append(name)
+        parts = [{name: getattr(log, name) for name in names} for log in logs]
+        slates.add_missing_slates(parts)
+        whole = offers.join_offers(parts)
+        for name, values in align_columns(parts).items():
+            if values[0] is not None:
+                whole[name] = join_batches(values)
         return cls._trusted(whole, logs[0])
 
     def columns(self) -> dict[str, Any]:
         """The columns that are there, by name."""
-        return {
-            name: value
-            for name in COLUMNS
-            if (value := getattr(self, name)) is not None
-        }
+        values = {name: getattr(self, name) for name in COLUMNS}
+        return {name: value for name, value in values.items() if value is not None}
 
     def decisions(self) -> Decision:
-        """All decisions as one, with a leading axis: what `fold` takes."""
+        """Return all decisions as one, with a leading axis, for `fold`."""
         if self.propensities is None:
             raise InvalidInput(
                 "column propensities: must be there to make decisions; got none"
             )
-        learnt = self.advice, self.bonus, self.log_weights
-        brought = None, self.offered, self.features
         return Decision(
             self.step,
             self.context,
             self.eligible,
             self.arm,
             self.propensities,
-            *learnt,
-            *brought,
+            advice=self.advice,
+            bonus=self.bonus,
+            log_weights=self.log_weights,
+            arms=self.offered,
+            features=self.features,
             control=self.control,
             holdout=self.holdout,
             group=self.group,
@@ -251,25 +246,26 @@ class Log:
         return self[~waiting] if waiting.any() else self
 
     def state_of(self, policy: Policy) -> State:
-        """The state of a policy after this log, for `Agent(policy, start=log)`.
+        """Return the state of a policy after this log, for `Agent(policy, start=log)`.
 
         >>> from oddsmith.policies.auto import auto
         >>> log = Log(arm=[0, 1], reward=[1, np.nan], context=[[1.0], [2.0]])
         >>> log.state_of(auto(["mail", "call"], size="small")).learnt
         1
         """
-        # which imports this module
+        # imported here, because `fit` imports this module
         from oddsmith.logs.fit import fit_log
 
         return fit_log(policy, self).state
 
     def split(self, rows: int) -> "Iterator[Log]":
         """The log in pieces of at most so many rows."""
-        yield from (self[start : start + rows] for start in range(0, len(self), rows))
+        for start in range(0, len(self), rows):
+            yield self[start : start + rows]
 
     def offering(self, arms: object) -> "Log":
-        """The same rows, with what is known of the arms: names and features as `arms=`
-        of a decision takes them.
+        """Return the same rows with names and features of the arms, as in `arms=` of a
+        decision.
 
         Every row offers all arms, in the log's order; its mask and its odds stay.
 
@@ -278,23 +274,21 @@ class Log:
         'all'
         """
         names, features = offers.everywhere(self, arms)
-        brought = {
-            "offered": [names] * len(self),
-            "features": None if features is None else [features] * len(self),
-        }
-        return Log(
-            **self.columns() | brought, experts=self.experts, metrics=self.metrics
-        )
+        columns = self.columns()
+        columns["offered"] = [names] * len(self)
+        columns["features"] = None if features is None else [features] * len(self)
+        return Log(**columns, experts=self.experts, metrics=self.metrics)
 
     def without(self, *names: str) -> "Log":
-        """The same rows without these columns."""
-        return self._trusted(
-            {k: v for k, v in self.columns().items() if k not in names}, self
-        )
+        """Return the same rows without these columns."""
+        columns = self.columns()
+        for name in names:
+            columns.pop(name, None)
+        return self._trusted(columns, self)
 
     @property
     def kind(self) -> LogKind:
-        """What is known of the odds: "exact" (all), "drawn" (the drawn arm's),
+        """The known odds: "exact" (of all arms), "drawn" (of the drawn arm),
         "deterministic" (all 1), "unknown"."""
         if self.propensity is None:
             return "unknown"
@@ -309,22 +303,23 @@ class Log:
 
     @property
     def known_features(self) -> FeatureKind:
-        """Whose features are known: of "all" arms that could be drawn, of the "drawn"
-        one alone, or "none"."""
+        """The arms with known features: "all" that could be drawn, only the "drawn"
+        one, or "none"."""
         return offers.feature_kind(self)
 
     @property
     def allows(self) -> tuple[Use, ...]:
-        """What a log of this kind may be used for: "learning", "models", "weights",
+        """The uses that a log of this kind allows: "learning", "models", "weights",
         "odds"."""
-        few = OF_DRAWN_ROWS if self.known_features == "drawn" else USES
-        return tuple(
-            use for use, (_, kinds) in USES.items() if self.kind in kinds and use in few
-        )
+        by_features: Collection[Use] = USES
+        if self.known_features == "drawn":
+            by_features = OF_DRAWN_ROWS
+        by_odds = [use for use, (_, kinds) in USES.items() if self.kind in kinds]
+        return tuple(use for use in by_odds if use in by_features)
 
     def require(self, use: Use) -> None:
-        """Refuses a use that this log does not allow, in one sentence that says what it
-        does allow.
+        """Refuse a use that this log does not allow; the error names the uses that it
+        allows.
 
         >>> Log(arm=[0], reward=[1]).require("weights")
         Traceback (most recent call last):
@@ -333,10 +328,8 @@ class Log:
         check_choice("use", use, USES)
         what, kinds = USES[use]
         if self.kind not in kinds:
-            own, others = (
-                f"{self.kind} ({KINDS[self.kind]})",
-                " and ".join(USES[other][0] for other in self.allows),
-            )
+            own = f"{self.kind} ({KINDS[self.kind]})"
+            others = " and ".join(USES[other][0] for other in self.allows)
             raise InvalidInput(
                 f"{what} need a log that is {' or '.join(kinds)}; this one is {own}, "
                 f"which allows {others}"
@@ -350,28 +343,25 @@ class Log:
 
     @property
     def n_arms(self) -> int:
-        """K, where the log says it (the most arms of a row, where they differ); else
-        the largest arm plus one."""
+        """K according to the columns or names (the largest number of arms, where rows
+        differ); else the largest arm plus one."""
         for column in (self.propensities, self.eligible):
             if column is not None:
                 return int(column.shape[1])
         if self.offered is not None:
             return max(map(len, self.offered), default=0)
-        return (
-            int(self.arm.max(initial=-1)) + 1 if self.arms is None else len(self.arms)
-        )
+        if self.arms is not None:
+            return len(self.arms)
+        return int(self.arm.max(initial=-1)) + 1
 
     def __repr__(self) -> str:
         waiting = int(np.isnan(self.reward).sum())
-        columns = ", ".join(self.columns())
-        arms = (
-            f"{self.n_arms} arms"
-            if self.offered is None or self.arms
-            else f"up to {self.n_arms} arms that differ"
-        )
+        arms = f"{self.n_arms} arms"
+        if self.offered is not None and not self.arms:
+            arms = f"up to {self.n_arms} arms that differ"
         return (
             f"Log(of {len(self)} decisions over {arms}, {waiting} without reward; "
-            f"{columns})"
+            f"{', '.join(self.columns())})"
         )
 
     def __len__(self) -> int:
@@ -390,12 +380,11 @@ class Log:
         """The row of a number, by column; or a log of the rows of a slice, a mask or a
         list of numbers."""
         chosen = _numbers(rows, len(self))
+        columns = self.columns().items()
         if isinstance(chosen, int):
-            return {name: _row(value, chosen) for name, value in self.columns().items()}
-        return self._trusted(
-            {name: take_rows(value, chosen) for name, value in self.columns().items()},
-            self,
-        )
+            return {name: _row(value, chosen) for name, value in columns}
+        some = {name: take_rows(value, chosen) for name, value in columns}
+        return self._trusted(some, self)
 
     @classmethod
     def _trusted(cls, columns: Mapping[str, object], like: "Log") -> "Log":
@@ -406,18 +395,18 @@ class Log:
         for name in _NAMES:
             object.__setattr__(log, name, getattr(like, name))
         if log.offered is not None:
-            for name, value in offers.trimmed(log.columns()).items():
+            for name, value in offers.trim_arms(log.columns()).items():
                 object.__setattr__(log, name, value)
-            object.__setattr__(log, "arms", offers.shared(log.offered))
+            object.__setattr__(log, "arms", offers.shared_names(log.offered))
         return log
 
 
 _NAMES = ("arms", "experts", "metrics")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-# of a decision: they have other names here, or none
+# fields of a decision that have other names here, or none
 _DECISIONS_OWN = ("index", "arms", "advisers")
+# absence means all arms, no expert slept, no features, decided alone
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
-# absence means all arms, no expert slept, nothing known, decided alone
 
 
 def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
@@ -428,26 +417,26 @@ def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
     if array.dtype.kind == "b" and array.shape == (length,):
         return array
     if array.size and (array.dtype.kind not in "iu" or array.ndim > 1):
-        what = (
-            "a number, a slice, a list of numbers, or a mask of as many entries as "
-            "there are rows"
-        )
         raise InvalidInput(
-            f"rows must be {what} (columns are attributes, as in log.reward); got "
+            "rows must be a number, a slice, a list of numbers, or a mask of as many "
+            "entries as there are rows (columns are attributes, as in log.reward); got "
             f"{rows!r:.60}"
         )
-    if (outside := array[(array < -length) | (array >= length)]).size:
+    outside = array[(array < -length) | (array >= length)]
+    if outside.size:
         raise NoSuchRow(
-            f"row must be in [{-length}, {length}), for the log has {length} rows; got "
-            f"{outside.flat[0]}"
+            f"row must be in [{-length}, {length}), because the log has {length} rows; "
+            f"got {outside.flat[0]}"
         )
-    return int(array) % length if array.ndim == 0 else array.astype(np.int64)
+    if array.ndim == 0:
+        return int(array) % length
+    return array.astype(np.int64)
 
 
-def _row(value: Sequence[object], row: int) -> object:
-    one = (
-        contexts_of(take_rows(value, slice(row, row + 1)))[0]
-        if is_table(value)
-        else value[row]
-    )
-    return one.item() if isinstance(one, np.generic) else one
+def _row(values: Sequence[object], row: int) -> object:
+    value: object
+    if is_table(values):
+        value = contexts_of(take_rows(values, slice(row, row + 1)))[0]
+    else:
+        value = values[row]
+    return value.item() if isinstance(value, np.generic) else value

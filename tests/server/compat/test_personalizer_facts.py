@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import oddsmith as od
-from oddsmith.files.state import leaves_of, read
+from oddsmith.files.state import leaves_of, read_state
 from oddsmith.server.compat.personalizer.entrance import Personalizer
 from oddsmith.server.store.protocol import Erased
 from server.compat.personalizer_table import rank
@@ -52,7 +52,7 @@ def test_the_model_is_the_newest_state_and_can_be_started_from(tmp_path: Path) -
             assert one.ask(method, f"{HOME}/model").status_code == 403
         assert one.state().learnt == 3
     (tmp_path / "state.npz").write_bytes(content.content)
-    saved, meta = read(tmp_path / "state.npz", od.read_policy(path).policy)
+    saved, meta = read_state(tmp_path / "state.npz", od.read_policy(path).policy)
     assert meta["position"] == 6
     pairs = zip(leaves_of(saved), leaves_of(state), strict=True)
     assert all(

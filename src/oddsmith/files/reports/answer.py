@@ -20,10 +20,10 @@ class Span(NamedTuple):
 
 
 def digits(span: Span) -> int:
-    """How many decimals show an interval: two digits of its half width, and an end that
-    is not 0 never as 0.
+    """Return the decimals of an interval: two digits of its half width, and enough that
+    no end other than 0 is printed as 0.
 
-    Where one end is far away, the near one says more: two digits of how near it is.
+    If one end is far away, the distance of the near end decides.
 
     >>> (
     ...     digits(Span(0.028, 0.018, 0.038)),
@@ -36,18 +36,18 @@ def digits(span: Span) -> int:
     """
     reach = (span.high - span.low) / 2
     near = min(span.value - span.low, span.high - span.value)
-    # and not rounding's
-    reach = near if reach / _FAR**3 < near < reach / _FAR else reach
+    # nearer than that is rounding
+    if reach / _FAR**3 < near < reach / _FAR:
+        reach = near
     places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4
-    while places < 8 and any(
-        end != 0 and float(f"{end:.{places}f}") == 0 for end in (span.low, span.high)
-    ):
-        places += 1
+    for end in (span.low, span.high):
+        while places < 8 and end != 0 and float(f"{end:.{places}f}") == 0:
+            places += 1
     return places
 
 
 def interval(span: Span) -> str:
-    """The ends of an interval, as a reader needs them.
+    """Return the ends of an interval with the digits that a reader needs.
 
     >>> interval(Span(0.028, 0.0181, 0.0379))
     '[0.0181, 0.0379]'
@@ -59,11 +59,11 @@ def interval(span: Span) -> str:
 def compared(
     name: str, other: str, span: Span, how: str, *, unit: str = "per decision"
 ) -> str:
-    """A sentence, without its full stop, about what `name` earns more than `other`;
-    `how` says where it comes from.
+    """Return a sentence, without its full stop, about the gain of `name` over `other`;
+    `how` names the method.
 
-    Whole interval above 0: more; below 0: less, with the ends turned round; else no
-    difference is shown.
+    If the interval is above 0, the sentence has "more", below 0 "less" with the ends
+    turned round; else no difference is shown.
 
     >>> compared(
     ...     "new.toml",
@@ -74,25 +74,26 @@ def compared(
     'new.toml earns 0.028 more per decision than the logger, [0.018, 0.038] (95 % normal
     interval, dr)'
     """
-    size = f"{abs(span.value):.{digits(span)}f}"
     word = "less" if span.value < 0 else "more"
+    size = f"{abs(span.value):.{digits(span)}f} {word} {unit}"
     if span.low <= 0 <= span.high:
         return (
-            f"No difference is shown between {name} and {other}: {size} {word} {unit}, "
+            f"No difference is shown between {name} and {other}: {size}, "
             f"{interval(span)} ({how})"
         )
-    ends = Span(-span.value, -span.high, -span.low) if span.high < 0 else span
-    return f"{name} earns {size} {word} {unit} than {other}, {interval(ends)} ({how})"
+    if span.high < 0:
+        span = Span(-span.value, -span.high, -span.low)
+    return f"{name} earns {size} than {other}, {interval(span)} ({how})"
 
 
 def chart(
     bars: Sequence[tuple[str, Span]], *, zero: str = "", most: float = inf
 ) -> str:
-    """Intervals under each other, a line each, for a terminal; a value that is NaN is
-    refused.
+    """Draw intervals below each other, one per line, for a terminal. A value of NaN is
+    written as refused.
 
-    With `zero`, the axis reaches 0, which is marked in every line and called so. The
-    axis ends at `most`: a value beyond it is written after an arrow.
+    With `zero`, the axis includes 0, which is marked in every line and has this name.
+    The axis ends at `most`: a value beyond it is written after an arrow.
 
     >>> print(
     ...     chart(
@@ -105,26 +106,24 @@ def chart(
     old  |---------o--------|
                    0 is the logger
     """
-    ends = [
-        min(end, most) for _, span in bars for end in span[1:] if not isnan(end)
-    ] + ([0.0] if zero else [])
+    ends = [0.0] if zero else []
+    for _, span in bars:
+        ends += [min(end, most) for end in (span.low, span.high) if not isnan(end)]
     if not ends:
         return ""
-    low, high = min(ends), max(ends)
-    margin, places = (
-        max(len(name) for name, _ in bars) + 2,
-        digits(Span(low, low, high)) + 1,
-    )
-    left, right = (f"{end:z.{places}f}" for end in (low, high))
-    axis = _Axis(low, high)
+    axis = _Axis(min(ends), max(ends))
+    places = digits(Span(axis.low, axis.low, axis.high)) + 1
+    left = f"{axis.low:z.{places}f}"
+    right = f"{axis.high:z.{places}f}"
+    margin = max(len(name) for name, _ in bars) + 2
     lines = [" " * margin + left + right.rjust(_WIDTH + 1 - len(left))]
     for name, span in bars:
         drawn = "refused" if isnan(span.value) else axis.line(span, zero=bool(zero))
         beyond = f" {span.value:.{places}f}" if span.value > most else ""
         lines.append(f"{name:{margin}}{drawn}{beyond}".rstrip())
-    return "\n".join(
-        [*lines, *([" " * (margin + axis.at(0.0)) + f"0 is {zero}"] if zero else [])]
-    )
+    if zero:
+        lines.append(" " * (margin + axis.at(0.0)) + f"0 is {zero}")
+    return "\n".join(lines)
 
 
 class _Axis(NamedTuple):
@@ -135,21 +134,22 @@ class _Axis(NamedTuple):
 
     def at(self, number: float) -> int:
         """The place of a number."""
-        share = (
-            (number - self.low) / (self.high - self.low)
-            if self.high > self.low
-            else 0.5
-        )
+        share = 0.5
+        if self.high > self.low:
+            share = (number - self.low) / (self.high - self.low)
         return round(min(max(share, 0.0), 1.0) * _WIDTH)
 
     def line(self, span: Span, *, zero: bool) -> str:
         """An interval |--o--|, with an arrow at the end where the value is beyond
         it."""
-        cells, (value, first, last) = [" "] * (_WIDTH + 1), map(self.at, span)
+        cells = [" "] * (_WIDTH + 1)
         if zero:
             cells[self.at(0.0)] = ":"
-        cells[first : last + 1] = ["|", *"-" * (last - first - 1), "|"][
-            : last - first + 1
-        ]
-        cells[min(max(value, first), last)] = ">" if span.value > self.high else "o"
+        first = self.at(span.low)
+        last = self.at(span.high)
+        cells[first : last + 1] = "-" * (last - first + 1)
+        cells[last] = "|"
+        cells[first] = "|"
+        value = min(max(self.at(span.value), first), last)
+        cells[value] = ">" if span.value > self.high else "o"
         return "".join(cells)

@@ -14,8 +14,8 @@ _PIXELS = 4 / 3  # in a point
 
 
 def themed(drawn: str, label: str) -> str:
-    """The SVG element of a figure, with plain attributes in place of styles, and a
-    label for those who do not see it.
+    """Return the SVG element of a figure, with plain attributes instead of styles, and
+    a label for screen readers.
 
     A page's style sheet beats attributes, so that it can give each colour of the
     palette its value in the dark theme; without a style sheet the figure is what was
@@ -69,29 +69,27 @@ def _attributes(element: ElementTree.Element) -> None:
 
 
 def apart(svg: str, name: str) -> str:
-    """The same figures, each with ids of its own, so that many can stand on one page.
+    """Return the same figures, each with its own ids, so that many fit on one page.
 
     >>> apart('<svg><use href="#b" /></svg><svg><g clip-path="url(#b)" /></svg>', "f1")
     '<svg><use href="#f1-1-b" /></svg><svg><g clip-path="url(#f1-2-b)" /></svg>'
     """
-    figures = re.split(r"(?=<svg\b)", svg)
-    return "".join(
-        re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-{i}-", one)
-        for i, one in enumerate(figures)
-    )
+    text = ""
+    for i, figure in enumerate(re.split(r"(?=<svg\b)", svg)):
+        text += re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}-{i}-", figure)
+    return text
 
 
 def alone(svg: str) -> str:
-    """The figures as one SVG file, side by side, that follows the theme of its reader
-    by itself."""
+    """Return the figures as one SVG file, side by side, that follows the theme of its
+    reader."""
     group = ElementTree.fromstring(f"<g>{apart(svg, 'f')}</g>")
-    width, height = 0.0, 0.0
-    for one in group:
-        one.set("x", f"{width:g}")
-        width, height = (
-            width + float(one.attrib["width"]),
-            max(height, float(one.attrib["height"])),
-        )
+    width = 0.0
+    height = 0.0
+    for figure in group:
+        figure.set("x", f"{width:g}")
+        width += float(figure.attrib["width"])
+        height = max(height, float(figure.attrib["height"]))
     root = ElementTree.Element(
         "svg",
         viewBox=f"0 0 {width:g} {height:g}",

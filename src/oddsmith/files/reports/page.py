@@ -48,18 +48,13 @@ class Table:
     caption: str = ""
 
     def __str__(self) -> str:
-        columns = list(zip(self.headers, *self.rows, strict=True))
-        padded = []
-        for header, *cells in columns:
-            width = max(len(cell) for cell in (header, *cells))
-            right = _is_numeric(cells)
-            padded.append(
-                [
-                    f"{cell:>{width}}" if right else f"{cell:{width}}"
-                    for cell in (header, *cells)
-                ]
-            )
-        return "\n".join("  ".join(row).rstrip() for row in zip(*padded, strict=True))
+        columns = []
+        for header, *cells in zip(self.headers, *self.rows, strict=True):
+            width = max(map(len, (header, *cells)))
+            align = str.rjust if _is_numeric(cells) else str.ljust
+            columns.append([align(cell, width) for cell in (header, *cells)])
+        lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -80,36 +75,28 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render(title: str, intro: str, sections: list[Section]) -> str:
-    """The page as HTML text. The first paragraph of `intro` is the verdict, in one
-    sentence.
+    """Return the page as HTML text. The first paragraph of `intro` is the verdict, in
+    one sentence.
 
     >>> "<h2" in render("Title", "What this is.", [Section("First", "Some words.")])
     True
     """
     lead = _paragraphs(intro).replace("<p>", '<p class="lead">', 1)
-    body = [f'<section aria-label="Verdict">{lead}</section>'] if lead else []
-    body += [_section(section, f"s{i}") for i, section in enumerate(sections)]
-    # below the first picture, which comes before everything but the verdict
+    body = [_section(section, f"s{i}") for i, section in enumerate(sections)]
     if len(sections) > 2:
-        links = "".join(
-            f'<li><a href="#s{i}">{escape(one.title)}</a></li>'
-            for i, one in enumerate(sections)
-            if i
-        )
-        body.insert(
-            len(body) - len(sections) + 1,
-            f'<nav aria-label="More on this page"><ul>{links}</ul></nav>',
-        )
-    style = (
-        variables()
-        + "\n"
-        + Path(__file__).with_name("report.css").read_text(encoding="utf-8")
-    )
+        links = ""
+        for i, section in enumerate(sections[1:], 1):
+            links += f'<li><a href="#s{i}">{escape(section.title)}</a></li>'
+        nav = f'<nav aria-label="More on this page"><ul>{links}</ul></nav>'
+        body.insert(1, nav)  # below the first picture
+    if lead:
+        body.insert(0, f'<section aria-label="Verdict">{lead}</section>')
+    css = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     head = [
         '<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width">',
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>",
+        f"<title>{escape(title)}</title>\n<style>\n{variables()}\n{css}</style>",
     ]
     return "\n".join(
         [
@@ -141,47 +128,42 @@ def _paragraphs(text: str) -> str:
 
 def _section(section: Section, name: str) -> str:
     heading = f'<h2 id="{name}-title">{escape(section.title)}</h2>'
-    parts = [_paragraphs(section.text)]
-    parts += [
-        _figure(figure, f"{name}-{i}") for i, figure in enumerate(section.figures)
-    ]
-    parts += [_table(table, table.caption or section.title) for table in section.tables]
+    if section.folded:
+        heading = f"<details><summary>{heading}</summary>"
+    parts = [heading, _paragraphs(section.text)]
+    for i, figure in enumerate(section.figures):
+        parts.append(_figure(figure, f"{name}-{i}"))
+    for table in section.tables:
+        parts.append(_table(table, table.caption or section.title))
     if section.printed:
         parts.append(
             f'<pre tabindex="0" aria-labelledby="{name}-title" '
             f'role="group">{escape(section.printed)}</pre>'
         )
-    before, after = ("<details><summary>", "</summary>") if section.folded else ("", "")
-    inside = "\n".join(
-        [
-            f"{before}{heading}{after}",
-            *filter(None, parts),
-            *(["</details>"] if before else []),
-        ]
-    )
+    if section.folded:
+        parts.append("</details>")
+    inside = "\n".join(filter(None, parts))
     return f'<section id="{name}" aria-labelledby="{name}-title">{inside}</section>'
 
 
 def _table(table: Table, caption: str) -> str:
-    numeric = [_is_numeric(cells) for cells in zip(*table.rows, strict=True)] or [
-        False
-    ] * len(table.headers)
-    head = "".join(
-        f'<th scope="col"{_kind("number" if right else "")}>{escape(name)}</th>'
-        for name, right in zip(table.headers, numeric, strict=True)
-    )
+    head = ""
+    for name, *cells in zip(table.headers, *table.rows, strict=True):
+        kind = "number" if _is_numeric(cells) else ""
+        head += f'<th scope="col"{_kind(kind)}>{escape(name)}</th>'
     rows = "".join(f"<tr>{_row(row)}</tr>\n" for row in table.rows)
-    shown = escape(caption)
+    label = escape(caption)
     return (
         '<div class="scroll" tabindex="0" role="group" '
-        f'aria-label="{shown}"><table><caption>{shown}</caption>\n'
+        f'aria-label="{label}"><table><caption>{label}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>"
     )
 
 
 def _row(row: tuple[str, ...]) -> str:
     first, *others = row
-    return f'<th scope="row">{escape(first)}</th>' + "".join(map(_cell, others))
+    cells = "".join(map(_cell, others))
+    return f'<th scope="row">{escape(first)}</th>{cells}'
 
 
 def _is_number(text: str) -> bool:
@@ -189,22 +171,19 @@ def _is_number(text: str) -> bool:
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
-    """Whether a column is one of numbers, some of which may be missing."""
-    return any(map(_is_number, cells)) and all(
-        _is_number(cell) or not cell for cell in cells
-    )
+    """Whether a column has numbers; some may be missing."""
+    full = [cell for cell in cells if cell]
+    return bool(full) and all(map(_is_number, full))
 
 
 def _cell(text: str) -> str:
-    kind = (
-        text
-        if text in ("yes", "no")
-        else "number"
-        if _is_number(text)
-        else "short"
-        if 0 < len(text) < 16
-        else ""
-    )
+    kind = ""
+    if text in ("yes", "no"):
+        kind = text
+    elif _is_number(text):
+        kind = "number"
+    elif 0 < len(text) < 16:
+        kind = "short"
     return f"<td{_kind(kind)}>{escape(text)}</td>"
 
 

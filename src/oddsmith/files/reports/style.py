@@ -104,16 +104,15 @@ def panels(
 
 
 def legend(panel: "Axes", *, title: str | None = None) -> None:
-    """Names of the lines above the panel, where they hide nothing, in as many columns
-    as there is room for."""
+    """Draw the names of the lines above the panel, in as many columns as fit."""
     handles, labels = panel.get_legend_handles_labels()
     figure: Any = panel.figure
     width, height = figure.get_size_inches()
-    fits = int(width * _CHARACTERS) // (max(map(len, labels), default=0) + 8)
+    longest = max(map(len, labels), default=0)
+    fits = int(width * _CHARACTERS) // (longest + 8)
     columns = max(1, min(len(labels), fits))
-    figure.set_size_inches(
-        width, height + 0.2 * (ceil(len(labels) / columns) + bool(title))
-    )
+    rows = ceil(len(labels) / columns) + bool(title)
+    figure.set_size_inches(width, height + 0.2 * rows)
     figure.legend(
         handles,
         labels,
@@ -128,59 +127,55 @@ def legend(panel: "Axes", *, title: str | None = None) -> None:
 def band(
     panel: "Axes", x: Array, mean: Array, error: Array, i: int, label: str
 ) -> None:
-    """A curve with its band of two standard errors, in the i-th colour, dash and
+    """Draw a curve with its band of two standard errors, in the i-th colour, dash and
     marker."""
-    # beyond eight, dashes and markers go on by another step, so that no two lines agree
-    again = i // len(COLOURS)
-    colour, every = COLOURS[i % len(COLOURS)], max(1, len(x) // 8)
-    dash, marker = (
-        DASHES[(i + again) % len(DASHES)],
-        MARKERS[(i + 2 * again) % len(MARKERS)],
-    )
+    # beyond eight lines, dashes and markers shift, so that no two lines look the same
+    shift = i // len(COLOURS)
+    colour = COLOURS[i % len(COLOURS)]
     panel.plot(
         x,
         mean,
         color=colour,
-        ls=dash,
-        marker=marker,
+        ls=DASHES[(i + shift) % len(DASHES)],
+        marker=MARKERS[(i + 2 * shift) % len(MARKERS)],
         ms=5,
-        markevery=every,
+        markevery=max(1, len(x) // 8),
         label=plain(label),
     )
-    panel.fill_between(
-        x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.15, lw=0
-    )
+    low = mean - 2 * error
+    high = mean + 2 * error
+    panel.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 
 def plain(label: str, most: int = 56) -> str:
-    """A label as it is written: no formula in dollars, no hiding behind an underscore;
-    a long one loses its middle.
+    """Return a label for matplotlib: dollars make no formula, an underscore does not
+    hide it, and a long one loses its middle.
 
     >>> plain("_$a$"), plain("a name without end", 11)
     (' _\\\\$a\\\\$', 'a nam…t end')
     """
-    short = (
-        label
-        if len(label) <= most
-        else f"{label[: most // 2]}…{label[-((most - 1) // 2) :]}"
-    )
-    shown = short.replace("$", r"\$")
-    return f" {shown}" if shown[:1] in ("", "_") else shown
+    if len(label) > most:
+        end = len(label) - (most - 1) // 2
+        label = f"{label[: most // 2]}…{label[end:]}"
+    text = label.replace("$", r"\$")
+    return f" {text}" if text[:1] in ("", "_") else text
 
 
 def svg(figures: "list[Figure]") -> str:
-    """The figures as SVG text, an element each, that follows the theme of its page;
-    closes the figures."""
-    plt, drawn = pyplot(), []
+    """Return the figures as SVG text, an element each, that follows the theme of its
+    page; close the figures."""
+    plt = pyplot()
+    elements = []
     for figure in figures:
         text = io.StringIO()
         for panel in figure.axes:
             _finish(panel)
         with plt.rc_context(LOOK):
             figure.savefig(text, format="svg", metadata={"Date": None})
-        drawn.append(themed(text.getvalue(), "; ".join(map(_told, figure.axes))))
+        label = "; ".join(map(_text_alternative, figure.axes))
+        elements.append(themed(text.getvalue(), label))
         plt.close(figure)
-    return "\n".join(drawn)
+    return "\n".join(elements)
 
 
 def save(figures: "list[Figure]", path: Path) -> None:
@@ -199,21 +194,13 @@ def _finish(panel: "Axes") -> None:
             _plain_numbers(axis)
 
 
-def _told(panel: "Axes") -> str:
-    """What is drawn against what, and the names of the lines, for those who do not see
-    the panel."""
-    axes = " against ".join(
-        name for name in (panel.get_ylabel(), panel.get_xlabel()) if name
-    )
-    names = ", ".join(
-        label.strip().replace("\\$", "$")
-        for label in panel.get_legend_handles_labels()[1]
-    )
-    return "Chart: " + "; ".join(
-        " ".join(part.split())
-        for part in (panel.get_title("left"), axes, names)
-        if part
-    )
+def _text_alternative(panel: "Axes") -> str:
+    """The title, the axes and the lines of a panel in words."""
+    axes = filter(None, (panel.get_ylabel(), panel.get_xlabel()))
+    _, labels = panel.get_legend_handles_labels()
+    names = ", ".join(label.strip().replace("\\$", "$") for label in labels)
+    parts = (panel.get_title("left"), " against ".join(axes), names)
+    return "Chart: " + "; ".join(" ".join(part.split()) for part in parts if part)
 
 
 def _plain_numbers(axis: "Axis") -> None:

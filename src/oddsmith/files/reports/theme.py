@@ -60,19 +60,17 @@ def variables() -> str:
     The dark theme is for dark screens only: paper is light. Figures have the light
     colours as attributes.
     """
-    light, dark = (
-        ";".join(f"--{name}:{pair[i]}" for name, pair in THEMES.items()) for i in (0, 1)
-    )
-    themes = [
+    light = ";".join(f"--{name}:{colour}" for name, (colour, _) in THEMES.items())
+    dark = ";".join(f"--{name}:{colour}" for name, (_, colour) in THEMES.items())
+    lines = [
         f":root{{color-scheme:light;{light};--type:{TYPE};--mono:{MONO}}}",
         (
             "@media screen and "
             f"(prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}"
         ),
     ]
-    rules = [
-        f'[{part}="{THEMES[name][0]}"]{{{part}:var(--{name})}}'
-        for name in _DRAWN
-        for part in ("fill", "stroke")
-    ]
-    return "\n".join([*themes, *rules])
+    for name in _DRAWN:
+        colour, _ = THEMES[name]
+        for part in ("fill", "stroke"):
+            lines.append(f'[{part}="{colour}"]{{{part}:var(--{name})}}')
+    return "\n".join(lines)

@@ -164,7 +164,7 @@ class EpisodeAgent:
     @classmethod
     def load(cls, path: str | PathLike[str], policy: EpisodicPolicy) -> "EpisodeAgent":
         """The agent that `save` wrote; refused for another policy."""
-        state, meta = saving.read(Path(path), policy)
+        state, meta = saving.read_state(Path(path), policy)
         if meta.get("kind") != "episodes":
             raise BadFile(
                 f"{path} must be a file that EpisodeAgent.save wrote; it is another "

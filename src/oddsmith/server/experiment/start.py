@@ -21,7 +21,7 @@ from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.policy import guarded
 from oddsmith.files.fingerprint import fingerprint
 from oddsmith.files.policy import PolicyFile, read_policy
-from oddsmith.files.state import check_units, read
+from oddsmith.files.state import check_units, read_state
 from oddsmith.server.experiment.arms import add_arms, check_arms, refusal
 from oddsmith.server.experiment.settings import Settings, read_settings
 from oddsmith.server.fold.fold import (
@@ -323,6 +323,6 @@ def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
             "service.start must be there from the beginning; the store has "
             f"{sum(store.tally().values()):,} events"
         )
-    state, meta = read(path, file.policy)
+    state, meta = read_state(path, file.policy)
     check_units(meta, file.reward_scale, str(path), str(file.path))
     save_snapshot(store, FoldState(state, 0, policy), 0.0)
