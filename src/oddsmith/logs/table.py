@@ -151,7 +151,7 @@ class Log:
         **columns: object,
     ) -> "Log":
         """Return the log of these decisions and rewards (NaN for a reward that has not
-        come); more columns by name."""
+        come); amounts of metrics and more columns by name."""
         if isinstance(decisions, Decision):
             stacked = decisions
         else:

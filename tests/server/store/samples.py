@@ -62,7 +62,7 @@ def _decision(id: str, seed: int, offer: od.Offer | None) -> od.Decision:
     decision = od.decide(judge, judge.init(), context, float(rng.random()), step=1)
     if offer is None:
         return decision
-    return Call(offer, context, names=offer.arms, features=offer.features).named(
+    return Call(offer, context, names=offer.arms, features=offer.features).name_arm(
         decision
     )
 
