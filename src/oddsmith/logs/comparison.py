@@ -29,7 +29,7 @@ _LEAST_BLOCK = 8
 _MOST_COMPARED = 256  # rows of a block
 _LEAST_ROWS = 50
 _MARGIN = 0.02  # of the logging policy's value, which "not worse" allows
-_Z = 1.96
+_UPPER = 0.975  # the quantile at the upper end of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,8 @@ class HeldOut:
 
     def result(self) -> Comparison | None:
         """Return the comparison; None if the log does not allow one."""
+        from scipy.special import stdtrit
+
         if not self._can_compare or not self._parts:
             return None
         columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
@@ -179,15 +181,19 @@ class HeldOut:
             return None
         weights = used.weights / used.weights.sum()
         difference = float(weights @ used.differences)
-        squares = weights**2 @ (used.differences - difference) ** 2
+        squares = weights**2 * (used.differences - difference) ** 2
+        variance = float(squares.sum())
+        # Student's quantile, for as many rows as make up the variance
+        counted = variance**2 / max(float((squares**2).sum()), 1e-300)
+        quantile = float(stdtrit(max(counted - 1, 1.0), _UPPER))
         # one more row could have the largest weight of all
         size = np.sqrt(weights @ used.rewards**2)
         largest = np.abs(used.ratios - 1).max() * size * weights.max()
-        spread = float(np.sqrt(squares + largest**2))
+        spread = quantile * float(np.sqrt(variance + largest**2))
         return Comparison(
             difference,
-            difference - _Z * spread,
-            difference + _Z * spread,
+            difference - spread,
+            difference + spread,
             float(weights @ used.rewards),
             n,
         )
