@@ -33,6 +33,7 @@ from oddsmith.core.arrays import Array, Bools, Ints, number
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
 from oddsmith.evaluation.terms import PolicyRows
+from oddsmith.logs.rules import drawn_entries
 
 __all__ = [
     "Bounds",
@@ -134,18 +135,24 @@ def pair_odds(
     """
     change = target - control
     could_be_drawn = odds > 0
-    apart = np.divide(change, odds, out=np.zeros_like(change), where=could_be_drawn)
+    apart = np.zeros_like(change)
+    np.divide(change, odds, out=apart, where=could_be_drawn)
     missing = np.where(could_be_drawn, 0.0, change)
-    drawn = np.take_along_axis(apart, arm[:, None], axis=1)[:, 0]
     return PairedRows(
-        apart=drawn,
+        apart=drawn_entries(apart, arm),
         least=apart.min(axis=1),
         most=apart.max(axis=1),
-        moved=np.maximum(-change, 0.0).sum(axis=1),
-        target_missing=np.maximum(missing, 0.0).sum(axis=1),
-        control_missing=np.maximum(-missing, 0.0).sum(axis=1),
+        moved=_positive_mass(-change),
+        target_missing=_positive_mass(missing),
+        control_missing=_positive_mass(-missing),
         reward=reward,
     )
+
+
+def _positive_mass(table: Array) -> Array:
+    """The sum (T,) of the entries above 0 of a table (T, K)."""
+    positive: Array = np.maximum(table, 0.0)
+    return np.asarray(positive.sum(axis=1))
 
 
 def pair_drawn_odds(
@@ -169,28 +176,29 @@ def pair_drawn_odds(
     if barred is None:
         barred = np.zeros(target.shape, np.bool_)
     if control is None:
-        own = np.take_along_axis(target, arm[:, None], axis=1)[:, 0]
         drawable = np.where(barred, 0.0, target)
+        missing = target - drawable
         return PairedRows(
-            apart=own / propensity - 1.0,
+            apart=drawn_entries(target, arm) / propensity - 1.0,
             least=np.full(rows, -1.0),
             most=drawable.max(axis=1) / floor,
             moved=np.ones(rows),
-            target_missing=np.where(barred, target, 0.0).sum(axis=1),
+            target_missing=missing.sum(axis=1),
             control_missing=np.zeros(rows),
             reward=reward,
         )
     change = target - control
-    drawn = np.take_along_axis(change, arm[:, None], axis=1)[:, 0]
     drawable = np.where(barred, 0.0, change)
     missing = change - drawable
+    least = np.minimum(drawable.min(axis=1), 0.0)
+    most = np.maximum(drawable.max(axis=1), 0.0)
     return PairedRows(
-        apart=drawn / propensity,
-        least=np.minimum(drawable.min(axis=1), 0.0) / floor,
-        most=np.maximum(drawable.max(axis=1), 0.0) / floor,
-        moved=np.maximum(-change, 0.0).sum(axis=1),
-        target_missing=np.maximum(missing, 0.0).sum(axis=1),
-        control_missing=np.maximum(-missing, 0.0).sum(axis=1),
+        apart=drawn_entries(change, arm) / propensity,
+        least=least / floor,
+        most=most / floor,
+        moved=_positive_mass(-change),
+        target_missing=_positive_mass(missing),
+        control_missing=_positive_mass(-missing),
         reward=reward,
     )
 
@@ -224,12 +232,18 @@ def pair_policies(
 
 
 def _width(rows: PolicyRows) -> int:
-    tables = [table for table in (rows.odds, rows.target) if table is not None]
-    return max((table.shape[1] for table in tables), default=0)
+    """The number of arms of the wider table."""
+    widths = [0]
+    for table in (rows.odds, rows.target):
+        if table is not None:
+            widths.append(table.shape[1])
+    return max(widths)
 
 
 def _table(rows: PolicyRows, width: int) -> Array | None:
-    return None if rows.target is None else _pad(rows.target, width)
+    if rows.target is None:
+        return None
+    return _pad(rows.target, width)
 
 
 def _pad(table: Array, width: int) -> Array:
@@ -268,7 +282,10 @@ class PairedSums:
         A service collects some rows and adds them at once, which is 20 times as fast
         per row.
         """
-        self.rows += len(rows.apart) if counts is None else int(counts.sum())
+        n_rows = len(rows.apart)
+        if counts is not None:
+            n_rows = int(counts.sum())
+        self.rows += n_rows
         self.units = self.units + row_units(rows, counts)
 
     def replace(self, before: PairedRows, after: PairedRows) -> None:

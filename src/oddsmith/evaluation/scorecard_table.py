@@ -27,21 +27,20 @@ def scorecard_table(results: Sequence[MetricResult]) -> Table:
     """A row for each metric of each target."""
     rows = []
     for one in results:
-        unit = one.metric.display_unit
-        name = f"{one.metric.name}, {unit}" if unit else one.metric.name
-        rows.append(
-            (
-                name,
-                one.target,
-                _number(one.control_value),
-                _number(one.target_value),
-                _percent(one.lift.value),
-                f"{_percent(one.lift.low)} to {_percent(one.lift.high)}",
-                _signed(one.difference.value),
-                f"{_signed(one.difference.low)} to {_signed(one.difference.high)}",
-                one.outcome,
-            )
+        lift = f"{_percent(one.lift.low)} to {_percent(one.lift.high)}"
+        difference = f"{_signed(one.difference.low)} to {_signed(one.difference.high)}"
+        row = (
+            ", ".join(filter(None, [one.metric.name, one.metric.display_unit])),
+            one.target,
+            _format(one.control_value, "{:.4g}"),
+            _format(one.target_value, "{:.4g}"),
+            _percent(one.lift.value),
+            lift,
+            _signed(one.difference.value),
+            difference,
+            one.outcome,
         )
+        rows.append(row)
     caption = "Each metric against the control; the intervals hold together"
     return Table(_HEADERS, tuple(rows), caption)
 
@@ -99,16 +98,20 @@ def _effect(effect: Effect) -> dict[str, float | None]:
 
 
 def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None
+    if isfinite(value):
+        return value
+    return None
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}" if isfinite(value) else ""
+def _format(value: float, pattern: str) -> str:
+    if isfinite(value):
+        return pattern.format(value)
+    return "not known"
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.4g}" if isfinite(value) else "not known"
+    return _format(value, "{:+.4g}")
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:+.1f} %" if isfinite(value) else "not known"
+    return _format(100 * value, "{:+.1f} %")
