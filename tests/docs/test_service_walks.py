@@ -98,8 +98,8 @@ def test_the_walk_with_curl_alone_leads_to_a_posterior_that_has_learnt(
     0.997."""
     text = (REPOSITORY / "docs" / "howto" / "curl.md").read_text()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert [language for language, _ in blocks] == ["toml", "sh", "sh", "py"]
-    policy, serve, ask, program = (block for _, block in blocks)
+    assert [language for language, _ in blocks] == ["toml", "sh", "sh", "py", "ts"]
+    policy, serve, ask, program, _ = (block for _, block in blocks)
     assert len(policy.splitlines()) == 2
     (tmp_path / "news.toml").write_text(policy)
     assert (ask.count(":8000/"), program.count(":8000")) == (1, 1)

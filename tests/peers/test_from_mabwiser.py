@@ -93,7 +93,7 @@ CHECKS: dict[str, Check] = {
 
 
 def test_every_pair_has_a_check() -> None:
-    complete("from-mabwiser.md", CHECKS)
+    complete("mabwiser.md", CHECKS)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -102,4 +102,4 @@ def test_both_codes_run_and_agree(
 ) -> None:
     peer("mabwiser.mab")
     monkeypatch.chdir(tmp_path)
-    play("from-mabwiser.md", CHECKS)
+    play("mabwiser.md", CHECKS)

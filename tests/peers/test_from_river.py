@@ -92,7 +92,7 @@ CHECKS: dict[str, Check] = {
 
 
 def test_every_pair_has_a_check() -> None:
-    complete("from-river.md", CHECKS)
+    complete("river.md", CHECKS)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -101,4 +101,4 @@ def test_both_codes_run_and_agree(
 ) -> None:
     peer("river.bandit")
     monkeypatch.chdir(tmp_path)
-    play("from-river.md", CHECKS)
+    play("river.md", CHECKS)

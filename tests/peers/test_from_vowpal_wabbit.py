@@ -121,7 +121,7 @@ CHECKS: dict[str, Check] = {
 
 
 def test_every_pair_has_a_check() -> None:
-    complete("from-vowpal-wabbit.md", CHECKS)
+    complete("vowpal-wabbit.md", CHECKS)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -130,4 +130,4 @@ def test_both_codes_run_and_agree(
 ) -> None:
     peer("vowpalwabbit")
     monkeypatch.chdir(tmp_path)
-    play("from-vowpal-wabbit.md", CHECKS)
+    play("vowpal-wabbit.md", CHECKS)
