@@ -1,5 +1,5 @@
-"""A hook of mkdocs: a name for the dialog of the search, which the theme does not give
-it, for those who hear pages."""
+"""A hook of mkdocs: a name for the dialog of the search, which the theme lacks:
+screen readers announce it."""
 
 from typing import Any
 

@@ -18,7 +18,6 @@ WALKED = (
     "tutorial/first-agent.md",
     "tutorial/nothing-but-clicks.md",
     "tutorial/run-a-service.md",
-    "tutorial/web-shop.md",
     "howto/rewards.md",
 )
 SMALLER = {
