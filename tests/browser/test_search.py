@@ -1,4 +1,4 @@
-"""The search of the site: twenty questions of new users, each answered on the first
+"""The search of the site: thirty questions of new users, each answered on the first
 screen, by mouse or by keyboard."""
 
 from typing import Any
@@ -12,6 +12,7 @@ RESULT = ".md-search-result__item > .md-search-result__link"
 # what a new user types, and the pages that answer: one of them must be on the first
 # screen
 QUESTIONS = {
+    # what people look for first
     "late rewards": ["howto/rewards/"],
     "new arm": ["howto/add-an-arm/"],
     "how much exploration": ["howto/exploration/"],
@@ -19,19 +20,30 @@ QUESTIONS = {
     "off-policy evaluation csv": ["tutorial/from-a-log-to-a-decision/"],
     "scikit-learn model": ["tutorial/first-agent/"],
     "missing values": ["howto/contexts/"],
-    "postgres replicas": ["howto/run-the-service/"],
     "docker": ["howto/containers/"],
     "vowpal wabbit": ["comparison/vowpal-wabbit/"],
     "personalizer": ["howto/from-personalizer/"],
     "feature flag": ["howto/feature-flags/"],
-    "minimum traffic per arm": ["howto/exploration/", "howto/choose-a-policy/"],
     "A/B test": ["explanation/when-not-to-use-this/"],
-    "batch decisions pandas": ["howto/contexts/"],
     "reward in euros": ["howto/rewards/"],
     "reproducible seed": ["howto/questions/"],
+    "save and load": ["tutorial/first-agent/", "tutorial/nothing-but-clicks/"],
+    # what users of other libraries and services ask for
+    "holdout": ["howto/better-than-today/", "reference/policy-file/"],
+    "control group": ["howto/better-than-today/"],
+    "guardrail metric": ["howto/better-than-today/", "reference/policy-file/"],
+    "lift": ["howto/better-than-today/"],
+    "kubernetes": ["howto/containers/"],
+    "typescript": ["howto/curl/"],
+    "cold start": ["howto/no-models/", "tutorial/nothing-but-clicks/"],
+    "warm start": ["howto/logs/"],
+    "slate recommendation": ["howto/several-slots/"],
     "non-stationary drift": ["howto/choose-a-policy/"],
-    "which policy": ["howto/choose-a-policy/"],
-    "save and load": ["tutorial/first-agent/"],
+    "sample ratio mismatch": ["explanation/why-exact-odds/"],
+    "shadow mode": ["howto/better-than-today/"],
+    "postgres replicas": ["howto/run-the-service/"],
+    "minimum traffic per arm": ["howto/floors-and-caps/", "howto/exploration/"],
+    "is it learning": ["howto/see-it-at-work/", "tutorial/nothing-but-clicks/"],
 }
 
 
@@ -50,8 +62,8 @@ def found(page: Any, address: str, question: str) -> list[str]:
     return [str(path) for path in page.locator(RESULT).evaluate_all(seen)]
 
 
-def test_twenty_questions(chromium: Chromium, docs_address: str) -> None:
-    assert len(QUESTIONS) == 20
+def test_thirty_questions(chromium: Chromium, docs_address: str) -> None:
+    assert len(QUESTIONS) == 30
     missed = {}
     with chromium.page() as page:
         page.set_viewport_size({"width": 1280, "height": 800})

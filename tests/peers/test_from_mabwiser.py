@@ -30,10 +30,6 @@ def mab_expects(theirs: Names, ours: Names) -> None:
     np.testing.assert_allclose(ours["bounds"], expected, atol=1e-8)
 
 
-def mab_batch(theirs: Names, ours: Names) -> None:
-    assert ours["best"] == theirs["mails"]
-
-
 def mab_learns(theirs: Names, ours: Names) -> None:
     """One more row on each side: the bounds are again the same, of the same rows."""
     visitor, policy = ours["visitors"][0], ours["policy"]
@@ -82,7 +78,6 @@ CHECKS: dict[str, Check] = {
     "Create and fit": mab_has_learnt_the_same,
     "Choose": mab_chooses,
     "Expectations": mab_expects,
-    "Batches": mab_batch,
     "Learn": mab_learns,
     "Arms change": mab_arms,
     "Exploration settings": mab_epsilon,

@@ -73,11 +73,6 @@ def river_comes_back(theirs: Names, ours: Names) -> None:
         )
 
 
-def river_mean(theirs: Names, ours: Names) -> None:
-    assert theirs["mean"].get() == pytest.approx(np.mean(theirs["their_clicks"]))
-    assert len(ours["together"].arm) == len(theirs["batch"]) == 10
-
-
 CHECKS: dict[str, Check] = {
     "Create, choose, learn": river_learns,
     "The same regressions": river_regressions,
@@ -87,7 +82,6 @@ CHECKS: dict[str, Check] = {
     "Keep your river models": river_models,
     "Off-policy evaluation": river_replay,
     "Save and load": river_comes_back,
-    "Batches and metrics": river_mean,
 }
 
 

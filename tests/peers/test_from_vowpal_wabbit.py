@@ -55,10 +55,6 @@ def vw_comes_back(theirs: Names, ours: Names) -> None:
         np.testing.assert_array_equal(before.propensities, after.propensities)
 
 
-def vw_batch(theirs: Names, ours: Names) -> None:
-    np.testing.assert_allclose(ours["batch"].propensities, theirs["tables"], atol=1e-6)
-
-
 def vw_log(theirs: Names, ours: Names) -> None:
     history = ours["history"]
     assert theirs["reader"].get_weighted_examples() == len(history) == 400
@@ -112,7 +108,6 @@ CHECKS: dict[str, Check] = {
     "Metrics": vw_loss_is_the_mean_reward,
     "Arms that change": vw_knows_topics,
     "Save and load": vw_comes_back,
-    "Batches": vw_batch,
     "dsjson logs": vw_log,
     "Warm start from a log": vw_warm,
     "Off-policy evaluation": vw_has_our_ips,
