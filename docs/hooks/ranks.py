@@ -71,7 +71,7 @@ WORDS: dict[str, list[str]] = {  # by page: found by these words, too
         "money",
         "euros",
     ],
-    "howto/questions.md": ["FAQ", "reproducible", "seed"],
+    "explanation/concepts.md": ["FAQ", "reproducible", "seed"],
     "howto/contexts.md": ["data frame", "pandas", "polars", "missing values", "batch"],
     "howto/containers.md": ["Docker", "compose", "image", "Kubernetes", "Helm"],
     "howto/curl.md": ["TypeScript", "JavaScript", "fetch", "HTTP", "REST", "curl"],

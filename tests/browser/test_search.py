@@ -26,7 +26,7 @@ QUESTIONS = {
     "feature flag": ["howto/feature-flags/"],
     "A/B test": ["explanation/when-not-to-use-this/"],
     "reward in euros": ["howto/rewards/"],
-    "reproducible seed": ["howto/questions/"],
+    "reproducible seed": ["explanation/concepts/"],
     "save and load": ["tutorial/first-agent/", "tutorial/nothing-but-clicks/"],
     # what users of other libraries and services ask for
     "holdout": ["howto/better-than-today/", "reference/policy-file/"],
