@@ -28,15 +28,6 @@ def vw_learns_the_same(theirs: Names, ours: Names) -> None:
         np.testing.assert_allclose(mine.propensities, odds, atol=1e-6)
 
 
-def vw_loss_is_the_mean_reward(theirs: Names, ours: Names) -> None:
-    assert -theirs["average_loss"] == pytest.approx(
-        np.mean(theirs["rewards"]), abs=1e-5
-    )
-    assert ours["log"].reward.mean() == pytest.approx(
-        np.mean(ours["earned"]), abs=1e-12
-    )
-
-
 def vw_knows_topics(theirs: Names, ours: Names) -> None:
     assert int(np.argmax(theirs["fresh"])) == 1
     assert int(np.argmax(ours["fresh"].propensities)) == 1
@@ -105,7 +96,6 @@ def vw_epsilon(theirs: Names, ours: Names) -> None:
 CHECKS: dict[str, Check] = {
     "Create and choose": vw_begins_even,
     "Learn": vw_learns_the_same,
-    "Metrics": vw_loss_is_the_mean_reward,
     "Arms that change": vw_knows_topics,
     "Save and load": vw_comes_back,
     "dsjson logs": vw_log,
