@@ -106,7 +106,7 @@ def test_search_by_keyboard(page: Any, docs_address: str) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(f"{docs_address}howto/contexts/**")
-    assert page.locator("h1").inner_text().startswith("Bring contexts as you have them")
+    assert page.locator("h1").inner_text().startswith("Pass contexts")
 
 
 def test_doors_of_the_first_page_open(page: Any, docs_address: str) -> None:
