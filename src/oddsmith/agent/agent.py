@@ -1,8 +1,9 @@
 """Agent: a policy together with its state."""
 
 import threading
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
@@ -14,6 +15,8 @@ from oddsmith.agent.advisers import match_advisers, signed_names
 from oddsmith.agent.call import Call, call_of, calls_of, check_record
 from oddsmith.agent.roster_changes import policy_after
 from oddsmith.agent.slate import fill_slots, slate_of, slots_of
+from oddsmith.agent.trial import Outcomes, Trial
+from oddsmith.contexts.metrics import Metric
 from oddsmith.core.arrays import Ints, number
 from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_rewards
@@ -28,6 +31,7 @@ from oddsmith.experts.roster import bank_of_one
 from oddsmith.files import disk
 from oddsmith.files import state as saving
 from oddsmith.files.fingerprint import fingerprint
+from oddsmith.policies.holdout import Holdout
 from oddsmith.policies.roster import (
     active_experts,
     add_expert,
@@ -49,6 +53,11 @@ class Agent:
     too, or its source: a `Log` that the policy learns first, the result of `fit_log`,
     or the path of an `.npz` that `oddsmith fit` or `save` wrote. A policy that learns
     `in_place` is read under the lock, any other policy without.
+
+    `holdout` gives a share of the decisions, or of the units, to a control; `metrics`
+    declares amounts besides the reward (`Metric`, or a dict by name), and
+    `reward_weights` makes the reward from them. An agent with one of these keeps its
+    decisions and their outcomes in memory: `outcomes()` returns them.
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(
@@ -75,6 +84,10 @@ class Agent:
         *,
         state: State = None,
         start: object = None,
+        holdout: Holdout | None = None,
+        metrics: Iterable[Metric] = (),
+        reward_weights: Mapping[str, float] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         check_policy(policy)
         if start is not None:
@@ -91,6 +104,8 @@ class Agent:
         self.seed = int(seed)
         self.arms = _agent_arms(policy, arms)
         self._state: State = _checked_state(policy, state)
+        self._trial = Trial(holdout, metrics, reward_weights, self._uniforms, clock)
+        self._trial.check_arms(self.arms)
         self._experts = signed_names(policy.bank)
         # the experts that joined, with their shares, or retired (0)
         self._changes: list[list[Any]] = []
@@ -127,14 +142,20 @@ class Agent:
         return self._steps
 
     def decide(
-        self, context: Context, *, arms: object = None, eligible: object = None
+        self,
+        context: Context,
+        *,
+        arms: object = None,
+        eligible: object = None,
+        unit: str | None = None,
     ) -> Decision:
         """Choose an arm. Return the decision with its exact propensity; keep it, and
         pass it to `learn` with the reward.
 
         If the policy was made without arms, `arms` are the arms of this call: a dict of
         name to features, a list of names, or a data frame with a row per arm. If it was
-        made with arms, `arms` are the eligible ones.
+        made with arms, `arms` are the eligible ones. `unit` is the visitor or customer,
+        where the holdout is by unit.
         """
         # one lock for arms, policy and state: another thread may add arms
         with self._reading:
@@ -142,7 +163,7 @@ class Agent:
             call = call_of(now.policy, now.arms, context, arms, eligible)
             step = self._take(1)
             try:
-                return self._decide_one(now, call, context, step)
+                return self._decide_one(now, call, context, step, unit)
             except BaseException:
                 self._give_back(step, 1)
                 raise
@@ -210,7 +231,13 @@ class Agent:
             by_place.update(zip(places, decision.rows(), strict=True))
         return Decision.stack(by_place[place] for place in range(n))
 
-    def learn(self, decision: Decision | list[Decision], reward: object) -> None:
+    def learn(
+        self,
+        decision: Decision | list[Decision],
+        reward: object = None,
+        *,
+        metrics: Mapping[str, object] | None = None,
+    ) -> None:
         """Learn from one reward in [0, 1], or from a batch or list of decisions and
         their rewards in the same order.
 
@@ -218,7 +245,12 @@ class Agent:
         decision is refused, nothing is learnt. A reward given twice counts twice. An
         expert that did not advise a decision, or did in another version, has no
         prediction in it.
+
+        `metrics` are amounts of one decision by name. Without a reward, it is the
+        weighted sum that `reward_weights` states.
         """
+        if metrics is not None or reward is None:
+            reward = self._trial.note_amounts(decision, reward, metrics or {})
         with self._learning:
             if isinstance(decision, list):
                 decision = Decision.stack(map(self._match_advisers, decision))
@@ -230,10 +262,23 @@ class Agent:
             if isinstance(rewards, float):
                 state = self.policy.update(state, by_number, rewards)
                 self._state = check_state(self.policy, state)
+                self._trial.note_reward(decision, rewards)
                 return
             if self.policy.in_place:
                 state = deepcopy(state)  # because a later row may be refused
             self._state = fold(self.policy, state, by_number, rewards)
+            self._trial.note_rewards(decision, rewards)
+
+    def record(self, decision: Decision, *, metrics: Mapping[str, object]) -> None:
+        """Record amounts of metrics of one decision, before or after its reward, which
+        is not learnt here. A later amount of a metric replaces the earlier one."""
+        self._trial.record(decision, metrics)
+
+    def outcomes(self) -> Outcomes:
+        """Return the decisions of an agent with a holdout or metrics, their rewards
+        (NaN where none has come) and amounts: `Log.of(*agent.outcomes())` is a log for
+        `score_metrics`."""
+        return self._trial.outcomes()
 
     def best(
         self, context: Context, *, arms: object = None, eligible: object = None
@@ -438,7 +483,12 @@ class Agent:
         return check_odds(now.policy, odds, eligible=call.mask, step=step)
 
     def _decide_one(
-        self, now: "_Current", call: Call, context: Context, step: int
+        self,
+        now: "_Current",
+        call: Call,
+        context: Context,
+        step: int,
+        unit: str | None = None,
     ) -> Decision:
         """The decision of a call for one context."""
         odds = self._odds(now, call, step)
@@ -449,8 +499,14 @@ class Agent:
                 f"shape {shape}"
             )
         uniform = self._uniforms(step)
+        assigned = self._trial.assign(now.policy, odds, call, step, unit)
+        if assigned is not None:
+            odds = assigned.odds
         decision = draw(odds, context, uniform, eligible=call.mask, step=step)
-        return call.name_arm(decision, now.experts)
+        decision = call.name_arm(decision, now.experts)
+        if assigned is not None:
+            decision = assigned.record(decision, unit)
+        return self._trial.note(decision)
 
     def _decide_rows(self, now: "_Current", call: Call, steps: Ints) -> Decision:
         """The decisions of a call for many rows."""
@@ -465,8 +521,14 @@ class Agent:
                     f"odds of shape {shape}"
                 )
         uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
+        assigned = self._trial.assign_rows(now.policy, odds, call, steps)
+        if assigned is not None:
+            odds = assigned.odds
         decisions = draw(odds, call.context, uniforms, eligible=call.mask, step=steps)
-        return call.name_arm(decisions, now.experts)
+        decisions = call.name_arm(decisions, now.experts)
+        if assigned is not None:
+            decisions = assigned.record(decisions)
+        return self._trial.note(decisions)
 
 
 class _Current(NamedTuple):

@@ -146,8 +146,7 @@ class Log:
         cls,
         decisions: Decision | Iterable[Decision],
         rewards: object,
-        *,
-        metrics: Mapping[str, Sequence[float]] | None = None,
+        metrics: Mapping[str, Any] | None = None,
         **columns: object,
     ) -> "Log":
         """Return the log of these decisions and rewards (NaN for a reward that has not

@@ -1,0 +1,223 @@
+"""Trial: the experiment around the policy of an agent, and the outcomes it records."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oddsmith.agent.call import Call
+from oddsmith.contexts.metrics import Metric, check_amounts
+from oddsmith.core.arrays import Array, Ints
+from oddsmith.core.decision import Decision, Odds
+from oddsmith.core.draw import Uniforms
+from oddsmith.core.errors import InvalidInput
+from oddsmith.core.names import hint
+from oddsmith.core.policy import Policy
+from oddsmith.policies.holdout import Assignment, Holdout
+
+__all__ = ["Outcomes", "Trial"]
+
+_DAY_S = 86_400.0
+
+
+class Outcomes(NamedTuple):
+    """Decisions, their rewards, and the amounts of each metric; NaN where none has
+    come."""
+
+    decisions: list[Decision]
+    rewards: list[float]
+    metrics: dict[str, Array]
+
+
+class Trial:
+    """The holdout, the metrics and the recorded outcomes of an agent.
+
+    It does nothing where an agent has neither. Outcomes are known by the step of their
+    decision; the lock is its own.
+    """
+
+    def __init__(
+        self,
+        holdout: Holdout | None,
+        metrics: Iterable[Metric],
+        reward_weights: Mapping[str, float] | None,
+        uniforms: Uniforms,
+        clock: Callable[[], float],
+    ) -> None:
+        self.holdout = holdout
+        self.metrics = {metric.name: metric for metric in metrics}
+        self.reward_weights = dict(reward_weights or {})
+        for name in self.reward_weights:
+            if name not in self.metrics:
+                raise InvalidInput(
+                    f"reward_weights must name metrics; got {name!r:.60}"
+                    f"{hint(name, self.metrics)}"
+                )
+        if holdout is not None and holdout.control.kind == "incumbent":
+            raise InvalidInput(
+                "control must be known to the agent; decisions of an incumbent are "
+                "reported to a service, or logged by the caller"
+            )
+        self._uniforms = uniforms
+        self._clock = clock
+        self._started: float | None = None
+        self._lock = threading.Lock()
+        self._decisions: dict[int, Decision] = {}
+        self._rewards: dict[int, float] = {}
+        self._amounts: dict[int, dict[str, float]] = {}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether decisions and outcomes are kept."""
+        return self.holdout is not None or bool(self.metrics)
+
+    def check_arms(self, arms: Any) -> None:
+        """Refuse a control for other arms than the agent's."""
+        if self.holdout is not None:
+            self.holdout.control.check_arms(arms)
+
+    def assign(
+        self, policy: Policy, odds: Odds, call: Call, step: int, unit: str | None
+    ) -> Assignment | None:
+        """The odds of the draw of one decision, and what is recorded beside them."""
+        holdout = self.holdout
+        has_units = holdout is not None and holdout.by == "unit"
+        if has_units and unit is None:
+            raise InvalidInput("unit must be given: the holdout is by unit; got none")
+        if unit is not None and not has_units:
+            raise InvalidInput(
+                f"unit must be left out where no holdout is by unit; got {unit!r:.60}"
+            )
+        if holdout is None:
+            return None
+        n_arms = odds.propensities.shape[-1]
+        control = holdout.control.odds(
+            call.question, call.names, call.mask, n_arms, step=step
+        )
+        share = self._share(holdout)
+        group = None
+        if has_units or holdout.is_aa:
+            key = str(step) if unit is None else unit
+            group = holdout.group_of(self._uniforms, key, share)
+        return holdout.assign(policy, odds, control, share, group)
+
+    def assign_rows(
+        self, policy: Policy, odds: Odds, call: Call, steps: Ints
+    ) -> Assignment | None:
+        """The odds of the draws of many decisions, all of one share."""
+        holdout = self.holdout
+        if holdout is None:
+            return None
+        if holdout.by == "unit" or holdout.is_aa:
+            raise InvalidInput(
+                "decide_batch is for holdouts by decision; decide units, and A/A "
+                "tests, one by one"
+            )
+        rows = len(steps)
+        n_arms = odds.propensities.shape[-1]
+        control = holdout.control.odds(
+            call.question, call.names, call.mask, n_arms, rows=rows
+        )
+        share = self._share(holdout)
+        assigned = holdout.assign(policy, odds, control, share)
+        shares: Any = np.full(rows, share)
+        return assigned._replace(share=shares)
+
+    def _share(self, holdout: Holdout) -> float:
+        """The share at this time; days are counted from the first decision."""
+        if not holdout.ramp and holdout.end_day is None:
+            return holdout.share
+        now = self._clock()
+        if self._started is None:
+            self._started = now
+        return holdout.share_on((now - self._started) / _DAY_S)
+
+    def note(self, decision: Decision) -> Decision:
+        """Keep decisions, and return them."""
+        if not self.is_kept:
+            return decision
+        with self._lock:
+            for one in _each(decision):
+                self._decisions[one.step] = one
+        return decision
+
+    def note_reward(self, decision: Decision, reward: float) -> None:
+        """Keep the reward of a decision; the first one counts."""
+        if self.is_kept:
+            with self._lock:
+                self._rewards.setdefault(decision.step, reward)
+
+    def note_rewards(self, decisions: Decision, rewards: Any) -> None:
+        """Keep the rewards of many decisions."""
+        if self.is_kept:
+            values = np.ravel(rewards).tolist()
+            for decision, reward in zip(_each(decisions), values, strict=True):
+                self.note_reward(decision, reward)
+
+    def note_amounts(
+        self,
+        decision: Decision | list[Decision],
+        reward: object,
+        metrics: Mapping[str, object],
+    ) -> object:
+        """Keep amounts of one decision. Return the reward to learn from: the given one,
+        or the weighted sum of the amounts so far."""
+        if not isinstance(decision, Decision) or decision.propensities.ndim > 1:
+            raise InvalidInput(
+                "metrics must be given for one decision at a time; got many decisions"
+            )
+        self.record(decision, metrics)
+        if reward is not None:
+            return reward
+        if not self.reward_weights:
+            raise InvalidInput(
+                "reward must be given, or the agent's reward_weights; got neither. "
+                "record(decision, metrics=…) records amounts without a reward"
+            )
+        amounts = self._amounts.get(decision.step, {})
+        missing = [name for name in self.reward_weights if name not in amounts]
+        if missing:
+            raise InvalidInput(
+                f"metrics must have all amounts that the reward is made from; got none "
+                f"of {missing[0]!r}"
+            )
+        return sum(
+            weight * amounts[name] for name, weight in self.reward_weights.items()
+        )
+
+    def record(self, decision: Decision, metrics: Mapping[str, object]) -> None:
+        """Keep amounts of one decision; a later amount replaces an earlier one."""
+        amounts = check_amounts(self.metrics, metrics)
+        with self._lock:
+            if decision.step not in self._decisions:
+                raise InvalidInput(
+                    f"decision must be one of this agent's; got step {decision.step}"
+                )
+            self._amounts.setdefault(decision.step, {}).update(amounts)
+
+    def outcomes(self) -> "Outcomes":
+        """The decisions in the order of their steps, with their outcomes."""
+        if not self.is_kept:
+            raise InvalidInput(
+                "outcomes() is for agents with a holdout or metrics, which keep their "
+                "decisions; this agent keeps none"
+            )
+        with self._lock:
+            steps = sorted(self._decisions)
+            decisions = [self._decisions[step] for step in steps]
+            rewards = [self._rewards.get(step, np.nan) for step in steps]
+            columns = {
+                name: np.array(
+                    [self._amounts.get(step, {}).get(name, np.nan) for step in steps]
+                )
+                for name, metric in self.metrics.items()
+                if metric.ratio is None
+            }
+        return Outcomes(decisions, rewards, columns)
+
+
+def _each(decisions: Decision) -> list[Decision]:
+    if decisions.propensities.ndim == 1:
+        return [decisions]
+    return decisions.rows()
