@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from oddsmith.agent.agent import Agent
     from oddsmith.agent.slate import Slot
     from oddsmith.client import AsyncClient, Client
+    from oddsmith.contexts.metrics import Metric
     from oddsmith.contexts.offers import offered
     from oddsmith.contexts.rewards import RewardScale, binarize
     from oddsmith.contexts.schema import Schema
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         BetaThompsonSampling,
         Bounded,
         Hedged,
+        Holdout,
         LinearThompsonSampling,
         LinUCB,
         Windowed,
@@ -105,12 +107,14 @@ __all__ = [
     "GivenExperts",
     "Guarded",
     "Hedged",
+    "Holdout",
     "InvalidInput",
     "LearningExperts",
     "LinUCB",
     "LinearExperts",
     "LinearThompsonSampling",
     "Log",
+    "Metric",
     "ModelExperts",
     "Odds",
     "OddsmithError",
@@ -167,6 +171,7 @@ _NAMES = {
     "oddsmith.agent.slate": "Slot",
     "oddsmith.client": "AsyncClient Client",
     "oddsmith.contexts.offers": "offered",
+    "oddsmith.contexts.metrics": "Metric",
     "oddsmith.contexts.rewards": "RewardScale binarize",
     "oddsmith.core.decision": "Decision Odds",
     "oddsmith.core.errors": "BadFile Conflict InvalidInput OddsmithError ServiceError",
@@ -186,8 +191,8 @@ _NAMES = {
     "oddsmith.files.policy": "PolicyFile read_policy",
     "oddsmith.logs": "Log fit_log read_log write_log",
     "oddsmith.policies": (
-        "BetaThompsonSampling Bounded Hedged LinUCB LinearThompsonSampling Windowed "
-        "auto epsilon_greedy hedged thompson_sampling tuned uniform"
+        "BetaThompsonSampling Bounded Hedged Holdout LinUCB LinearThompsonSampling "
+        "Windowed auto epsilon_greedy hedged thompson_sampling tuned uniform"
     ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -22,7 +22,9 @@ def _policy(gamma: float = 0.1) -> od.Policy:
 
 
 def _counts(decisions: list[od.Decision]) -> Array:
-    counts: Array = np.bincount([one.index for one in decisions], minlength=3) * 1.0
+    counts: Array = np.zeros(3)
+    for one in decisions:
+        counts[one.index] += 1
     return counts
 
 

@@ -8,12 +8,14 @@ from oddsmith.policies.beta_thompson import BetaThompsonSampling
 from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.calibrated_mixture import CalibratedMixture, MixtureState
 from oddsmith.policies.cap_groups import CapGroup
+from oddsmith.policies.control import Control
 from oddsmith.policies.epoch_greedy import EpochGreedy
 from oddsmith.policies.exp4 import EXP4
 from oddsmith.policies.exp4p import EXP4P
 from oddsmith.policies.fastcb import FastCB
 from oddsmith.policies.glm_ucb import GLMUCB
 from oddsmith.policies.hedge import Hedged, HedgedState
+from oddsmith.policies.holdout import Holdout, RampStep, WithHoldout
 from oddsmith.policies.kl_ucb import KLUCB
 from oddsmith.policies.linear_thompson import LinearThompsonSampling, linear_class
 from oddsmith.policies.linucb import LinUCB
@@ -45,6 +47,7 @@ __all__ = [
     "Bounded",
     "CalibratedMixture",
     "CapGroup",
+    "Control",
     "EXP4",
     "EXP4P",
     "EpochGreedy",
@@ -56,6 +59,7 @@ __all__ = [
     "GeneralizedThompsonSampling",
     "Hedged",
     "HedgedState",
+    "Holdout",
     "KLUCB",
     "LinUCB",
     "LinearFamily",
@@ -68,6 +72,7 @@ __all__ = [
     "ParticleThompsonSampling",
     "PowerSchedule",
     "ProbitThompsonSampling",
+    "RampStep",
     "RateMixture",
     "RateState",
     "RegressorElimination",
@@ -78,6 +83,7 @@ __all__ = [
     "UCB1",
     "WindowState",
     "Windowed",
+    "WithHoldout",
     "auto",
     "epsilon_greedy",
     "exp4",
