@@ -1,6 +1,6 @@
 """A store in memory: events in a list, for tests of folds over many small logs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ class Memory:
         self.asked: list[int] = []
         self.erased: set[int] = set()
         self.about: dict[str, Any] = {}
-        self.metrics: dict[str, dict[str, Any]] = {}
+        self.metrics: Mapping[str, Mapping[str, Any]] = {}
+        self.reward_weights: Mapping[str, float] = {}
 
     def append(self, *events: Event) -> int:
         """The position of the last."""

@@ -1,10 +1,12 @@
 """Amounts of metrics over HTTP: with and without a reward, early, repeated, corrected."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from server.served import here, place, place_for_anything
+from server.served import Hands, Here, here, place, place_for_anything, wait
 
 _LINES = '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n'
 _METRICS = """
@@ -100,3 +102,49 @@ def test_a_slot_is_activated_by_its_slate_and_name(tmp_path: Path) -> None:
         served.post("activate", {"slate": "page"})
         refused = served.post("activate", {"id": "x", "slot": "1"}, 422)
         assert "id or slate must be given" in refused["error"]
+
+
+def test_a_reward_that_is_made_from_amounts(tmp_path: Path) -> None:
+    """0.01 revenue - 0.05 refunds on a scale from -1 to 1, when the window closes; late
+    amounts change it."""
+    hands = Hands()
+    metrics = "[metrics.revenue]\nhigh = 100\n[metrics.refunds]\nhigh = 10\n"
+    reward = (
+        "[reward]\nlow = -1\nhigh = 1\nmetrics = { revenue = 0.01, refunds = -0.05 }\n"
+    )
+    path = place(
+        tmp_path,
+        experts=metrics + reward + _LINES,
+        service='reward_rule = "sum"\nwindow_s = 60\n',
+    )
+    with here(path, clock=hands.clock()) as served:
+        for id in ("v1", "v2"):
+            served.decide(id)
+        served.post("reward", {"id": "v1", "metrics": {"revenue": 40}})
+        hands.pass_by(61)
+        wait(lambda: served.get("/v1/decisions/v2")["reward"] is not None)
+        assert served.get("/v1/decisions/v1")["reward"] == pytest.approx(0.4)
+        assert served.get("/v1/decisions/v2")["reward"] == -1
+        served.post("reward", {"id": "v1", "metrics": {"refunds": 6}})
+        served.state()
+        assert served.get("/v1/decisions/v1")["reward"] == pytest.approx(0.1)
+        np.testing.assert_allclose(
+            served.state().log_weights, _folded(served), atol=1e-12
+        )
+
+
+def _folded(served: Here) -> Any:
+    """The weights that the policy itself has after these rewards in [0, 1]."""
+    store = served.inner()
+    policy = served.experiment().setup.policy
+    state = policy.init()
+    ids = {"v1": 0.55, "v2": 0.0}
+    for line in store.lines(0, store.head()):
+        if line.kind == "default":
+            made = next(one for one in store.history([line.id], 2**62))
+            (decision,) = store.decisions([made.position])
+            first = 0.7 if line.id == "v1" else 0.0
+            state = policy.update(state, decision.by_number(), first)
+    (line,) = [one for one in store.history(["v1"], 2**62) if one.kind == "decision"]
+    (decision,) = store.decisions([line.position])
+    return policy.revise(state, decision.by_number(), 0.7, ids["v1"]).log_weights

@@ -215,7 +215,6 @@ def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
         sum(chart.reading.tally().values()),
         chart.reading.epochs[-1][1],
     )
-    rules = chart.reading.rule, chart.reading.late, chart.reading.zero
     waiting: dict[str, None] = {}
     for line in progress(chart.reading.lines(0, chart.head), total, "reading"):
         chart.kinds[line.kind] += 1
@@ -227,7 +226,7 @@ def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
             made.append(line.position)
         if line.kind in EARLY and line.position > epoch_after > 0:
             waiting[line.id] = None
-        account = accounts.setdefault(line.id, Account(*rules))
+        account = accounts.setdefault(line.id, Account.of(chart.reading))
         account.take(line)
     chart.unmatched = sum(
         len(account.parts) for account in accounts.values() if not account.made

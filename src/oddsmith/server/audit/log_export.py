@@ -143,10 +143,7 @@ def _log_of(
     roster: _Roster,
     contexts_only: bool,
 ) -> tuple[Log | None, Exported]:
-    accounts = {
-        visit.line.id: Account(reading.rule, reading.late, reading.zero)
-        for visit in visits
-    }
+    accounts = {visit.line.id: Account.of(reading) for visit in visits}
     outcomes = _Outcomes(reading)
     for line in reading.history(list(accounts), head):
         accounts[line.id].take(line)

@@ -132,7 +132,7 @@ def story_of(reading: Reading, id: str) -> Story:
             "which is of none"
         )
     scale = RewardScale(*reading.about.get("reward", (0.0, 1.0)))
-    account, happenings = Account(reading.rule, reading.late, reading.zero), []
+    account, happenings = Account.of(reading), []
     for line in lines:
         happenings.append(_happening(account, line, scale))
     made = decision_line(lines)

@@ -213,6 +213,7 @@ class Ahead:
         self._reading, self._head = reading, head
         self.rule, self.late, self.zero = reading.rule, reading.late, reading.zero
         self.metrics = reading.metrics
+        self.reward_weights = reading.reward_weights
         self._first = self._last = 0
         self._lines: list[Line] = []
         self._about: dict[str, list[Line]] = {}

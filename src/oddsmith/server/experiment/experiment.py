@@ -308,9 +308,7 @@ class Experiment:
             self._windows.wake()
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
-        accounts = {
-            id: Account(self.store.rule, self.store.late, self.store.zero) for id in ids
-        }
+        accounts = {id: Account.of(self.store) for id in ids}
         for line in self.store.history(list(accounts), EVERYTHING):
             accounts[line.id].take(line)
         open_accounts = {

@@ -114,6 +114,11 @@ def _read(keys: Keys, file: PolicyFile) -> Settings:
             f'service.window_s must be given with reward_rule = "{rule}": rewards '
             "count when it closes"
         )
+    if file.design.reward_weights and rule != "sum":
+        raise InvalidInput(
+            'service.reward_rule must be "sum" with reward.metrics: amounts are added '
+            f"up until the window closes; got {rule!r}"
+        )
     if "default_reward" in keys.values and window is None:
         raise InvalidInput(
             "service.default_reward must stand beside window_s; got it without"

@@ -205,6 +205,7 @@ def _opened_as(
         "kernels": kernels.name(),
         "shadow": settings.shadow,
         "metrics": _metric_facts(file),
+        "reward_weights": dict(file.design.reward_weights),
     }
     store = _open_store(settings, policy, about, stores)
     try:
@@ -264,7 +265,7 @@ def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> No
             f"{file.path}: arms must be those of the log, {store.about['arms']!r:.80}",
             store.about,
         )
-    for what in ("seed", "reward"):
+    for what in ("seed", "reward", "reward_weights"):
         began = store.about.get(what, about[what])
         if began != about[what] and not (what == "seed" and file.seed is None):
             raise BadFile(

@@ -1,11 +1,14 @@
 """The account of one decision: its reward, and the position in the log where it
 counts."""
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import fsum, nan
+from types import MappingProxyType
 from typing import NamedTuple
 
-from oddsmith.server.store.protocol import Late, Line, Rule
+from oddsmith.server.fold.amounts import Totals
+from oddsmith.server.store.protocol import Foldable, Late, Line, Rule
 
 __all__ = ["Account", "Count", "Exposure"]
 
@@ -67,6 +70,9 @@ class Account:
     late reward replaces the value at the position of the reward. A correction always
     rewrites.
 
+    With `weights`, amounts of metrics are parts, too: weight times amount, on the scale
+    from 0 to 1; the reward is then settled when the window closes.
+
     >>> account = Account("first", "arrives")
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0))
     >>> account.take(Line(2, "default", "a", "", 0.0, 60.0, False, None))
@@ -88,13 +94,23 @@ class Account:
         "rule",
         "settled",
         "shown",
+        "totals",
+        "weights",
         "zero",
     )
 
-    def __init__(self, rule: Rule, late: Late, zero: float = 0.0) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        late: Late,
+        zero: float = 0.0,
+        weights: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         self.rule = rule
         self.late = late
         self.zero = zero
+        self.weights = weights
+        self.totals = Totals()
         # positions; 0 before the line is taken
         self.made = 0
         self.activated = 0
@@ -107,8 +123,20 @@ class Account:
         self.correction: float | None = None
         self._turns: tuple[_Turn, ...] = ()  # without corrections
 
+    @classmethod
+    def of(cls, store: Foldable) -> "Account":
+        """An account by the rules of a store."""
+        return cls(store.rule, store.late, store.zero, store.reward_weights)
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether a reward came, or an amount that the reward is made from."""
+        return bool(self.parts) or any(self._amounts())
+
     def take(self, line: Line) -> None:
         """Take the next line."""
+        if self.weights:
+            self.totals.take(line)
         if line.kind == "decision":
             self.made = line.position
             self.decided = line.time
@@ -133,12 +161,12 @@ class Account:
             return False
         if self.default is not None:
             return True
-        return self.rule == "first" and bool(self.parts)
+        return self.rule == "first" and bool(self.parts) and not self.weights
 
     def _turn(self, line: Line) -> None:
         """Note the value after a line, if it has changed."""
         value = self._uncorrected
-        is_default = not self.parts
+        is_default = not self.has_reward
         if self._turns:
             last = self._turns[-1]
             if last.value == value and last.is_default == is_default:
@@ -154,7 +182,7 @@ class Account:
         first = self._turns[0]
         is_corrected = self.correction is not None
         if self.late == "rewrites" or is_corrected or len(self._turns) == 1:
-            is_default = not self.parts and not is_corrected
+            is_default = not self.has_reward and not is_corrected
             once = _Turn(self.value, is_default, self.settled, first.time)
             return (self._count(once, None),)
         counts = [self._count(first, None)]
@@ -185,10 +213,17 @@ class Account:
     @property
     def _uncorrected(self) -> float:
         """The reward or the default, without corrections."""
-        if not self.parts:
+        if not self.has_reward:
             return nan if self.default is None else self.default
         if self.rule != "sum":
             return self.parts[0]
         extra = len(self.parts) - 1
-        total = fsum((*self.parts, -extra * self.zero))
+        total = fsum((*self.parts, *self._amounts(), -extra * self.zero))
         return min(1.0, max(0.0, total))
+
+    def _amounts(self) -> Iterator[float]:
+        """What amounts of metrics add to the reward."""
+        for name, weight in self.weights.items():
+            amount = self.totals.value(name)
+            if amount is not None:
+                yield weight * amount

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oddsmith.server.store.events import metric_of
 from oddsmith.server.store.protocol import Line
 
-__all__ = ["Amount", "AmountAccount"]
+__all__ = ["Amount", "AmountAccount", "Totals"]
 
 
 class Amount(NamedTuple):
@@ -20,6 +20,39 @@ class Amount(NamedTuple):
     metric: str
     value: float
     before: float | None = None
+
+
+class Totals:
+    """The amounts of a decision by metric: the last correction, else the sum of the
+    parts."""
+
+    __slots__ = ("_corrections", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[float]] = {}
+        self._corrections: dict[str, float] = {}
+
+    def take(self, line: Line) -> None:
+        """Take the next line."""
+        if not line.of_metric or line.value is None:
+            return
+        name = metric_of(line.key)
+        if line.kind == "metric":
+            self._parts.setdefault(name, []).append(line.value)
+        else:
+            self._corrections[name] = line.value
+
+    def names(self) -> dict[str, None]:
+        """The metrics that have an amount, in the order of their lines."""
+        return dict.fromkeys([*self._parts, *self._corrections])
+
+    def value(self, name: str) -> float | None:
+        """The amount of a metric; None where none has come."""
+        if name in self._corrections:
+            return self._corrections[name]
+        if name in self._parts:
+            return fsum(self._parts[name])
+        return None
 
 
 class AmountAccount:
@@ -38,13 +71,12 @@ class AmountAccount:
     """
 
     __slots__ = (
-        "_corrections",
         "_defaults",
         "_deferred",
         "_is_settled",
         "_made",
-        "_parts",
         "_shown",
+        "_totals",
         "steps",
     )
 
@@ -54,8 +86,7 @@ class AmountAccount:
         self._deferred = False
         self._shown = False
         self._is_settled = False
-        self._parts: dict[str, list[float]] = {}
-        self._corrections: dict[str, float] = {}
+        self._totals = Totals()
         self.steps: list[Amount] = []
 
     def take(self, line: Line, settled: int) -> None:
@@ -66,27 +97,21 @@ class AmountAccount:
             self._deferred = bool(line.deferred)
         elif line.kind == "activation":
             self._shown = True
-        elif line.of_metric and line.value is not None:
-            self._take_amount(line, line.value)
+        self._totals.take(line)
         if not self._made or (self._deferred and not self._shown):
             return
         self._is_settled = self._is_settled or settled > 0
-        names = dict.fromkeys([*self._parts, *self._corrections])
+        names = self._totals.names()
         if self._is_settled:
             names |= dict.fromkeys(self._defaults)
         for name in names:
             self._note(line.position, name)
 
-    def _take_amount(self, line: Line, value: float) -> None:
-        name = metric_of(line.key)
-        if line.kind == "metric":
-            self._parts.setdefault(name, []).append(value)
-        else:
-            self._corrections[name] = value
-
     def _note(self, position: int, name: str) -> None:
         """Note a step where the amount is another one."""
-        value = self._value(name)
+        value = self._totals.value(name)
+        if value is None:
+            value = self._defaults[name]
         before = None
         for step in reversed(self.steps):
             if step.metric == name:
@@ -94,10 +119,3 @@ class AmountAccount:
                 break
         if value != before:
             self.steps.append(Amount(position, self._made, name, value, before))
-
-    def _value(self, name: str) -> float:
-        if name in self._corrections:
-            return self._corrections[name]
-        if name in self._parts:
-            return fsum(self._parts[name])
-        return self._defaults[name]

@@ -111,7 +111,7 @@ def _stretches(
 
 
 def _accounts(store: Reading, ids: Sequence[str], until: int) -> dict[str, Account]:
-    accounts = {id: Account(store.rule, store.late, store.zero) for id in ids}
+    accounts = {id: Account.of(store) for id in ids}
     for line in store.history(list(accounts), until):
         accounts[line.id].take(line)
     return accounts

@@ -72,7 +72,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             lines.append(line)
         account = accounts.get(line.id)
         if account is None:
-            account = Account(store.rule, store.late, store.zero)
+            account = Account.of(store)
             accounts[line.id] = account
         account.take(line)
         if store.metrics:

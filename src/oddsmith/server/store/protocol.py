@@ -294,6 +294,8 @@ class Foldable(Protocol):
     """Nothing, in the units of rewards, on the scale from 0 to 1: what a sum of no
     parts is."""
 
+    reward_weights: Mapping[str, float]
+    """What the reward is made from: weights of metrics, on the scale from 0 to 1."""
     metrics: Mapping[str, Mapping[str, Any]]
     """The declarations of metrics, as JSON by name."""
 

@@ -124,6 +124,10 @@ class StoreReader(Reading, ABC):
         )
         low, high = self.about.get("reward", (0.0, 1.0))
         self.zero = -low / (high - low)
+        weights = self.about.get("reward_weights", {})
+        self.reward_weights: Mapping[str, float] = {
+            name: weight / (high - low) for name, weight in weights.items()
+        }
         self.late: Late = "rewrites" if meta["late"] == "rewrites" else "arrives"
         self.gapless = bool(json.loads(meta["gapless"]))
         self.secret = bytes.fromhex(meta["secret"])

@@ -111,7 +111,7 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
         return None
     if account.correction is not None:
         return "correction"
-    if account.parts:
+    if account.has_reward:
         return "reward"
     return "default"
 
@@ -124,7 +124,7 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
     made = decision_line(lines)
     if made is None:
         return None
-    account = Account(store.rule, store.late, store.zero)
+    account = Account.of(store)
     for line in lines:
         account.take(line)
     (decision,) = store.decisions([made.position])
