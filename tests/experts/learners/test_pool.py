@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import oddsmith as od
 from experts.learners.plain_learners import prior_of
 from oddsmith.contexts.offers import offered
 from oddsmith.core.decision import Decision
@@ -306,3 +307,115 @@ def test_nothing_known_of_context_or_arm_is_no_error() -> None:
     assert np.isfinite(
         experts.predict(state, offered([0.1, None], {"a1": None, "a2": [None, 0.3]}))
     ).all()
+
+
+def test_the_pull_and_the_products_are_above_0() -> None:
+    for make in (PooledRidge, PooledForest):
+        for pull in (0.0, -1.0, np.inf):
+            with pytest.raises(od.InvalidInput, match=r"^pull must be"):
+                make(pull=pull)
+        assert make(pull=0.25).pull == 0.25
+    for precision in (0.0, -1.0, np.inf):
+        with pytest.raises(od.InvalidInput, match=r"^products must be"):
+            PooledRidge(products=(1.0, precision))
+    with pytest.raises(od.InvalidInput, match="products must be a tuple"):
+        PooledRidge(products=[1.0])  # type: ignore[arg-type]
+
+
+NARROW = Sizes(2, 3)
+
+
+def ridge_after(
+    steps: int, sizes: Sizes = NARROW
+) -> tuple[PooledRidge, Any, np.ndarray]:
+    """A ridge with products after rewards of two arms, and the arms' counts. Of the
+    numbers of rows the third and fourth are 0."""
+    rng = np.random.default_rng(3)
+    learner = PooledRidge(ridges=((0.3, 0.3),), products=(2.0,))
+    z = np.concatenate([rng.standard_normal((steps, 2)), np.zeros((steps, 2))], axis=1)
+    state = learner.start(np.zeros(sizes.linear), sizes, 2)
+    counts = np.zeros(2)
+    for step in range(steps):
+        known = Remembered(np.array([step % 2]), counts[[step % 2]])
+        seen = asked_of(z[step][None], sizes)
+        state = learner.learn(state, seen, known, float(rng.random()))
+        counts[step % 2] += 1
+    return learner, state, counts
+
+
+def asked_of(z: np.ndarray, sizes: Sizes) -> LearnerInput:
+    """Rows (…, 4) cut to these sizes; the product is that of the first two numbers."""
+    linear = z[..., : sizes.linear]
+    product = z[..., :1] * z[..., 1:2]
+    crossed = np.concatenate([linear, product], axis=-1)
+    return LearnerInput(linear, linear, linear, crossed)
+
+
+ASKED = np.array([[0.5, -1.0, 0.0, 0.0], [-0.25, 2.0, 0.0, 0.0]])
+
+
+def test_sums_of_each_arm() -> None:
+    _, state, _ = ridge_after(7)
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((7, 2))
+    rewards = rng.random(7)
+    for arm in (0, 1):
+        rows = z[arm::2]
+        ones = np.ones((len(rows), 1))
+        product = rows[:, :1] * rows[:, 1:]
+        own = np.concatenate([rows, ones], axis=1)
+        crossed = np.sort(np.concatenate([rows, product, ones], axis=1).sum(axis=0))
+        assert state.rewards[arm] == pytest.approx(rewards[arm::2].sum())
+        np.testing.assert_allclose(np.sort(state.rows[arm]), np.sort(own.sum(axis=0)))
+        np.testing.assert_allclose(np.sort(state.crossed[arm]), crossed)
+
+
+def test_a_ridge_forgets_one_arm_or_has_room_for_more() -> None:
+    learner, state, _ = ridge_after(9)
+    sums = [state.rewards, state.rows, state.crossed]
+    before = [part.copy() for part in sums]
+    assert all((part != 0).any(axis=-1).all() for part in before[1:])
+    longer = learner.cleared(state, 2, 5)
+    for one, part in zip(before, (longer.rewards, longer.rows, longer.crossed),
+                         strict=True):  # fmt: skip
+        np.testing.assert_array_equal(part[:2], one)
+        assert part.shape == (5, *one.shape[1:])
+        assert not part[2:].any()
+    same = learner.cleared(state, 1, 2)
+    for one, part in zip(before, (same.rewards, same.rows, same.crossed), strict=True):
+        np.testing.assert_array_equal(part[0], one[0])
+        assert part.shape == one.shape
+        assert not np.any(part[1])
+
+
+def test_rewards_in_another_unit() -> None:
+    """As if they had been in it from the start."""
+    learner, state, counts = ridge_after(9)
+    known = Remembered(np.arange(2), counts)
+    before = learner.believe(state, asked_of(ASKED, NARROW), known)
+    rewards = state.rewards.copy()
+    weights = state.products.weights.copy()
+    scaled = learner.rescaled(state, np.asarray(4.0))
+    np.testing.assert_allclose(scaled.rewards, 4 * rewards)
+    np.testing.assert_allclose(
+        scaled.products.weights[..., 0, :], 4 * weights[..., 0, :]
+    )
+    np.testing.assert_array_equal(
+        scaled.products.weights[..., 1, :], weights[..., 1, :]
+    )
+    after = learner.believe(scaled, asked_of(ASKED, NARROW), known)
+    assert (np.sign(after.mean - before.mean) >= 0).all()
+
+
+def test_further_numbers_were_0_so_far(any_kernels: str) -> None:
+    learner, narrow, _ = ridge_after(9)
+    wide = Sizes(4, 5)
+    _, whole, _ = ridge_after(9, wide)
+    longer = learner.wider(narrow, np.zeros(4), wide)
+    assert longer.first == 2
+    for part, one in ((longer.rows, whole.rows), (longer.crossed, whole.crossed)):
+        assert part.shape == one.shape
+    empty = learner.start(np.zeros(0), Sizes(0, 0), 2)
+    assert learner.wider(empty, np.zeros(4), wide).first == 4
+    np.testing.assert_array_equal(longer.rows[:, :3], narrow.rows)
+    assert not longer.rows[:, 3:].any()
