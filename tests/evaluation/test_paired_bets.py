@@ -1,12 +1,14 @@
 """Paired bets: exact means by enumeration, order, replacement, error rates."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oddsmith.evaluation import compare, ips, logged
 from oddsmith.evaluation.exact_sums import of_units
 from oddsmith.evaluation.paired_bets import (
     RATES,
@@ -16,6 +18,7 @@ from oddsmith.evaluation.paired_bets import (
     pair_odds,
     row_units,
 )
+from oddsmith.logs import Log
 
 ARMS = 3
 
@@ -167,3 +170,30 @@ def test_drawn_odds_with_the_true_floor_are_close_to_all_odds() -> None:
 
 def test_no_rows_say_nothing() -> None:
     assert PairedSums().bounds(0.95) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("known", ["all", "drawn"])
+def test_anytime_differences_of_a_comparison_are_paired(known: str) -> None:
+    """With all odds no floor is needed; drawn odds need one, and are wider."""
+    rng = np.random.default_rng(6)
+    n = 3000
+    odds = np.tile([0.5, 0.3, 0.2], (n, 1))
+    arm = (rng.random((n, 1)) > odds.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    reward = (rng.random(n) < 0.1 + 0.1 * (arm == 1)).astype(float)
+    target = np.tile([0.1, 0.9, 0.0], (n, 1))
+    exact = PairedSums()
+    exact.add(pair_odds(arm, odds, target, odds, reward))
+    expected = exact.bounds(0.95)
+    columns: dict[str, Any] = {"propensities": odds}
+    if known == "drawn":
+        columns = {"propensity": odds[np.arange(n), arm]}
+    log = Log(arm=arm, reward=reward, **columns)
+    terms = {"today": logged(log), "new": ips(log, target)}
+    floor = None if known == "all" else 0.2
+    found = compare(terms, interval="anytime", floor=floor).differences["new"]
+    if known == "all":
+        assert (found.low, found.high) == expected
+        return
+    assert found.low <= expected.low < expected.high <= found.high
+    without = compare(terms, interval="anytime").differences["new"]
+    assert without.high - without.low > found.high - found.low
