@@ -17,6 +17,7 @@ __all__ = [
     "one_of",
     "read_batch",
     "read_record",
+    "read_slate_records",
     "read_slate",
     "refusal",
 ]
@@ -167,6 +168,16 @@ def read_record(answer: Mapping[str, Any]) -> RecordedDecision:
         return record
     parts = [one_of(ExpertPart, part) for part in answer["experts"]]
     return record._replace(experts=parts)
+
+
+def read_slate_records(answer: Mapping[str, Any]) -> list[RecordedDecision]:
+    """The answer about a slate in the log; a decision that stands alone is refused."""
+    if "slots" not in answer:
+        raise InvalidInput(
+            f"slate must be the id of a slate; got {answer.get('id')!r:.80}, which is "
+            "that of a decision"
+        )
+    return [read_record(record) for record in answer["slots"]]
 
 
 def read_batch(

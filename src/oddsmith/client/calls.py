@@ -19,6 +19,7 @@ from oddsmith.client.answers import (
     read_batch,
     read_record,
     read_slate,
+    read_slate_records,
 )
 from oddsmith.client.bodies import (
     context_json,
@@ -321,6 +322,11 @@ class Calls(Sending):
         predictions, and the value of their choices."""
         path = f"/v1/decisions/{quote(id, safe='')}"
         return self._get(path, read_record, explain="true" if explain else None)
+
+    def slate(self, slate: str) -> Steps[list[RecordedDecision]]:
+        """The log's records of the decisions of a slate, in the order of its slots."""
+        path = f"/v1/decisions/{quote(slate, safe='')}"
+        return self._get(path, read_slate_records)
 
     def posterior(self) -> Steps[PosteriorWeights]:
         """The posterior weight of each expert."""

@@ -31,6 +31,7 @@ __all__ = [
     "RewardGiven",
     "RosterChange",
     "SlateAnswer",
+    "SlateRecord",
     "SlotAnswer",
     "SlotEntry",
 ]
@@ -372,6 +373,19 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     experts: list[dict[str, Any]] | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET
     choices_sentence: str | UnsetType = UNSET
+
+
+class SlateRecord(msgspec.Struct):
+    """The records of the decisions about the slots of a slate, in order."""
+
+    slate: str
+    experiment: str
+    slots: list[DecisionRecord]
+
+    @property
+    def id(self) -> str:
+        """The id in the access log."""
+        return self.slate
 
 
 class PosteriorAnswer(msgspec.Struct):

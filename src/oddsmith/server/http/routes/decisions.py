@@ -28,7 +28,6 @@ from oddsmith.server.messages.calls import DecisionRecord
 from oddsmith.server.monitor.choice import choices_sentence
 from oddsmith.server.store.events import is_id
 from oddsmith.server.store.protocol import Erased, Line, decision_line
-from oddsmith.server.store.slates import asked_as_decision
 
 __all__ = ["ROUTES", "decision", "decisions", "record_of"]
 
@@ -45,8 +44,10 @@ async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Deci
     return await asyncio.to_thread(read)
 
 
-async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.DecisionRecord:
-    """The record of one decision."""
+async def decision(
+    experiment: Experiment, query: m.DecisionQuery
+) -> m.DecisionRecord | m.SlateRecord:
+    """The record of one decision, or those of a slate's slots."""
     record = None
     slots: list[Line] = []
     if is_id(query.id):  # to SQLite, a text ends at a NUL
@@ -56,7 +57,8 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
         if record is None:
             slots = await asyncio.to_thread(experiment.store.of_slate, query.id)
     if slots:
-        raise asked_as_decision(query.id, [line.id for line in slots])
+        ids = [line.id for line in slots]
+        return await asyncio.to_thread(_slate_record, experiment, query.id, ids)
     if record is None:
         raise NotFound(
             f"there is no decision {query.id!r:.140} in experiment {experiment.name!r}"
@@ -65,6 +67,14 @@ async def decision(experiment: Experiment, query: m.DecisionQuery) -> m.Decision
         async with experiment.follower.learning:
             record.choices_sentence = choices_sentence(experiment)
     return record
+
+
+def _slate_record(
+    experiment: Experiment, slate: str, ids: Sequence[str]
+) -> m.SlateRecord:
+    found = [record_of(experiment, id, explain=False) for id in ids]
+    records = [record for record in found if record is not None]
+    return m.SlateRecord(slate, experiment.name, records)
 
 
 def _read_page(experiment: Experiment, query: PageQuery) -> lm.Decisions:
@@ -303,10 +313,11 @@ ROUTES = (
         "GET",
         "/v1/decisions/{id}",
         decision,
-        "One decision.",
+        "One decision, or the slots of a slate.",
         READ,
         m.DecisionQuery,
         m.DecisionRecord,
+        slate_answer=m.SlateRecord,
         examples={"id": "visit-7", "explain": "true"},
     ),
 )
