@@ -129,6 +129,7 @@ def front(parts: Sequence[Kept], failed: Mapping[str, str]) -> str:
 on sets it was designed on; *in hindsight* is a peer that nobody has: it knows the best configuration for each set.
 {others}{"".join(missing)}
 Studies without a peer, run by hand (`python -m benchmarks.NAME`): {by_hand}.
+Results of those about `auto` are on a [page](AUTO.md) of their own.
 """
 
 

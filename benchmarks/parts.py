@@ -68,6 +68,7 @@ PARTS: dict[str, Part] = {
 BY_HAND = (
     "ablation",
     "checks",
+    "choice_models",
     "crossings",
     "drift",
     "flood",
