@@ -1,6 +1,7 @@
 """Routes that read decisions: a page of them, and the record of one."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from math import isnan
 from typing import Any, Literal, NamedTuple
