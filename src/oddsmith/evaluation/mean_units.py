@@ -14,8 +14,8 @@ from oddsmith.evaluation.paired_bets import Bounds
 
 __all__ = ["mean_interval", "mean_units", "no_mean_units"]
 
-# rows whose sums are computed at once
-_PIECE = 2048
+# rows whose sums are computed at once: larger tables leave the cache
+_PIECE = 40
 
 
 def no_mean_units() -> Ints:

@@ -59,8 +59,8 @@ _RATE_PARTS: Array = np.array([2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 0.5])
 _CENTRE_PARTS: Array = np.where(CENTRES < 0.15, 2.0, 1.0)
 _LARGEST_LOSS = 0.9
 _SHAPE = (2, len(RATES), len(CENTRES))
-# rows whose sums are computed at once
-_PIECE = 2048
+# rows whose sums are computed at once: larger tables leave the cache
+_PIECE = 90
 
 
 class Bounds(NamedTuple):
