@@ -29,8 +29,8 @@ def sqlite(tmp_path: Path) -> Callable[[od.Policy, Rule, Late], SQLiteStore]:
 class Dozing(RestingStore):
     """A store that rests before each call."""
 
-    def _moved(self, inner: SQLiteStore | None, users: int = 0) -> None:
-        super()._moved(inner, users)
+    def _end_move(self, inner: SQLiteStore | None, users: int = 0) -> None:
+        super()._end_move(inner, users)
         self.append = self._append
 
     def _append(self, events: Sequence[Event]) -> Any:

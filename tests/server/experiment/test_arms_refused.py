@@ -19,7 +19,7 @@ WRONG = {
         AUTO,
         (
             r"arms must begin with those of the log, \['a', 'b'\].*; 'b' is not there. "
-            r"Put it back, "
+            r"Put it back: "
         ),
     ),
     "in another order": (

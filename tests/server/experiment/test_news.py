@@ -96,7 +96,7 @@ def test_waiting_reads_nothing_and_leaves_nothing(
         assert reads == []
         assert call.result(20)["head"] == 1
         assert len(reads) == 1
-        assert not served.experiment().follower._reached._waiting
+        assert not served.experiment().follower._waiters._waiting
 
 
 def test_those_beyond_the_limit_are_refused(tmp_path: Path) -> None:

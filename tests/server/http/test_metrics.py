@@ -150,7 +150,7 @@ def test_a_learner_that_is_stuck_is_told_by_seconds(
         await stuck.wait()
 
     with here(place(tmp_path), clock=hands.clock()) as served:
-        monkeypatch.setattr(served.experiment().follower, "_settled", settled)
+        monkeypatch.setattr(served.experiment().follower, "_advance", settled)
         served.decide("a")
         served.reward("a", 1)
         wait(lambda: served.experiment().follower.behind > 0)

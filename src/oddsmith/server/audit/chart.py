@@ -1,5 +1,4 @@
-"""Chart: what a doctor needs to know of a store, from one reading of its lines and one
-fold."""
+"""Chart: facts about a store for `oddsmith doctor`, from one pass and one fold."""
 
 from array import array
 from collections import Counter
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from oddsmith.core.arrays import Array, Bools
+from oddsmith.core.arrays import Bools
 from oddsmith.core.decision import LEAST_PROPENSITY, Decision
 from oddsmith.core.errors import InvalidInput
+from oddsmith.core.gts import GeneralizedThompsonSampling
 from oddsmith.core.policy import Policy
 from oddsmith.files.state import unpack_meta, unpack_part
 from oddsmith.logs.progress import progress
@@ -20,7 +20,12 @@ from oddsmith.policies.parts.choices import Choices, choices_of, sums_of
 from oddsmith.server.audit.checks import Draws
 from oddsmith.server.audit.proof import judge_of
 from oddsmith.server.audit.verdicts import Differs
-from oddsmith.server.audit.walk import UNREADABLE, read_decisions, start_of
+from oddsmith.server.audit.walk import (
+    UNREADABLE,
+    DecisionRecord,
+    read_decisions,
+    start_of,
+)
 from oddsmith.server.fold.accounts import Account, Count
 from oddsmith.server.fold.fold import FoldState, roster_change, settle
 from oddsmith.server.fold.judge import gts_inside
@@ -28,27 +33,29 @@ from oddsmith.server.fold.protocol import Item
 from oddsmith.server.fold.steps import in_order, with_decisions
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import window_of
-from oddsmith.server.store.protocol import Evidence, Line, Reading, Snapshot
+from oddsmith.server.store.protocol import Line, Reading, Snapshot
 from oddsmith.server.store.rows import EARLY
 from oddsmith.server.store.sqlite.file import FileFacts, file_facts
 
 __all__ = ["Chart", "RECENT", "chart_of"]
 
-RECENT = 1000  # decisions that "the last ones" are
-_DAY, _GRACE = 86_400.0, 60.0
-_WINDOWS = 5000  # reward windows looked at in one go
+RECENT = 1000
+"""Number of decisions that findings call the last ones."""
+_DAY = 86_400.0
+_GRACE = 60.0
+_WINDOWS = 5000  # reward windows in one read
 
 
 @dataclass
 class Chart:
-    """What was seen. Times are in seconds; where there is no judge or the fold failed,
-    `folded` is None, and `why`.
+    """Facts about a store; times are in seconds.
 
-    `lost` are the decisions that something came for since the store was restored, and
-    that are not there. `choices` are about the last decisions, as far as they have
-    votes and rewards. `statistics` says which statistics the last snapshot lacks.
-    votes and rewards. Of these, `redrawn` follow from their odds, seed and id, and
-    those at the positions `other_draws` do not, as `verify` has it.
+    If there is no judge or the fold failed, `folded` is None, and `why` the reason.
+    `lost` are ids with events since the store was restored, but without a decision.
+    `choices` compares experts over the last decisions with votes and rewards.
+    `statistics` names the statistics that the last snapshot lacks. Of the last
+    decisions, `redrawn` follow from their odds, seed and id; those at the positions
+    `other_draws` do not.
     """
 
     reading: Reading
@@ -79,79 +86,71 @@ class Chart:
 
     @property
     def names(self) -> list[str]:
-        """The experts, where they are known."""
-        inner = None if self.folded is None else gts_inside(self.folded.policy)
+        """The experts; empty if they are not known."""
+        inner = self._inner
         return [] if inner is None else list(inner.experts.names)
 
     @property
     def present(self) -> Bools | None:
-        """Which experts are not retired (N,), where it is known."""
-        inner = None if self.folded is None else gts_inside(self.folded.policy)
+        """A mask of experts that are not retired (N,), if they are known."""
+        inner = self._inner
         return None if inner is None else inner.prior > 0
 
     @property
+    def _inner(self) -> GeneralizedThompsonSampling | None:
+        return None if self.folded is None else gts_inside(self.folded.policy)
+
+    @property
     def since_snapshot(self) -> int:
-        """How many events a restart would read."""
-        kept = self.reading.snapshots()
-        last = kept[-1].position if kept else 0
-        return (
-            self.head - last
-            if self.reading.gapless
-            else sum(1 for _ in self.reading.lines(last, self.head))
-        )
+        """The number of events that a restart would read."""
+        last = 0
+        for snapshot in self.reading.snapshots():
+            last = snapshot.position
+        if self.reading.gapless:
+            return self.head - last
+        return sum(1 for _ in self.reading.lines(last, self.head))
 
 
 def chart_of(reading: Reading, place: str, now: float) -> Chart:
-    """The chart of a store at a place."""
+    """Return the chart of a store at a place."""
     chart = Chart(reading, now, reading.head())
     items, made = _read_lines(chart)
-    read = dict(zip(made, read_decisions(reading, made), strict=True))
-    chart.recent = [
-        (position, decision)
-        for position, (decision, *_) in read.items()
-        if decision is not None
-    ]
-    _redraw(chart, read)
+    records = dict(zip(made, read_decisions(reading, made), strict=True))
+    for position, record in records.items():
+        if record.decision is not None:
+            chart.recent.append((position, record.decision))
+    _redraw(chart, records)
     _read_windows(chart)
     arbiter = judge_of(reading)
     if arbiter is None:
         chart.why = "the store does not say how its policy weighs votes"
     else:
+        start = start_of(reading, arbiter)
         steps = progress(with_decisions(reading, items), len(items), "folding")
         try:
-            chart.folded = settle(
-                start_of(reading, arbiter), steps, chart.head, roster_change()
-            )
+            chart.folded = settle(start, steps, chart.head, roster_change())
         except UNREADABLE as error:
             chart.why = f"the events cannot be folded: {error}"
-    chart.choices = _choices(
-        chart,
-        {position: evidence.votes for position, (_, evidence, _) in read.items()},
-        items,
-    )
+    chart.choices = _choices(chart, records, items)
     chart.statistics = _statistics_trouble(reading)
-    chart.broken_snapshots = [
-        one.position for one in reading.snapshots() if not _opens(reading, one, arbiter)
-    ]
+    for snapshot in reading.snapshots():
+        if not _is_readable(reading, snapshot, arbiter):
+            chart.broken_snapshots.append(snapshot.position)
     if Path(place).is_file():
         chart.file = file_facts(Path(place))
     return chart
 
 
-def _redraw(
-    chart: Chart, read: Mapping[int, tuple[Decision | None, Evidence, str]]
-) -> None:
+def _redraw(chart: Chart, records: Mapping[int, DecisionRecord]) -> None:
     """Draw the last decisions again."""
-    if not read:
+    if not records:
         return
     draws = Draws(chart.reading)
-    for line in chart.reading.lines(min(read) - 1, max(read)):
-        if line.position not in read:
+    for line in chart.reading.lines(min(records) - 1, max(records)):
+        record = records.get(line.position)
+        if record is None or record.decision is None or line.kind != "decision":
             continue
-        decision, evidence, _ = read[line.position]
-        if line.kind != "decision" or decision is None:
-            continue
-        answer = draws.check(line, decision, evidence)
+        answer = draws.check(line, record.decision, record.evidence)
         if answer is None:
             chart.redrawn += 1
         elif isinstance(answer, Differs):
@@ -160,24 +159,28 @@ def _redraw(
 
 def _choices(
     chart: Chart,
-    votes: Mapping[int, Array | None],
+    records: Mapping[int, DecisionRecord],
     items: Sequence[Item],
 ) -> Choices | None:
-    """What the votes and rewards of the last decisions say about the experts' policies;
-    a sleeper would have agreed."""
+    """Compare the experts' policies by the votes and rewards of the last decisions.
+
+    An expert without a vote counts as if it had agreed with the policy.
+    """
     rewards = {item.made: item.value for item in items if isinstance(item, Count)}
     rows = []
     for position, decision in chart.recent:
-        cast = votes[position]
-        if cast is not None and len(cast) == len(chart.names) and position in rewards:
-            p = max(decision.propensity, LEAST_PROPENSITY)  # of old stores
-            voted = np.where(cast.any(axis=1), cast[:, decision.number] / p, 1.0)
-            rows.append(sums_of(voted, np.asarray(rewards[position])))
+        votes = records[position].evidence.votes
+        if votes is None or len(votes) != len(chart.names) or position not in rewards:
+            continue
+        p = max(decision.propensity, LEAST_PROPENSITY)  # old stores have smaller odds
+        weights = np.where(votes.any(axis=1), votes[:, decision.number] / p, 1.0)
+        rows.append(sums_of(weights, np.asarray(rewards[position])))
     if not rows or chart.folded is None:
         return None
+    total = np.sum(rows, axis=0)
     predictor = int(chart.folded.state.log_weights.argmax())
     return choices_of(
-        np.sum(rows, axis=0),
+        total,
         len(rows),
         names=chart.names,
         predictor=predictor,
@@ -186,7 +189,7 @@ def _choices(
 
 
 def _statistics_trouble(reading: Reading) -> str:
-    """A sentence about statistics that were not computed up to the last snapshot."""
+    """Describe the statistics that failed up to the last snapshot."""
     for snapshot in reading.snapshots()[-1:]:
         with suppress(*UNREADABLE):  # a damaged one is another finding
             meta = unpack_meta(reading.content(snapshot.position), "the snapshot")
@@ -195,89 +198,92 @@ def _statistics_trouble(reading: Reading) -> str:
     return ""
 
 
-def _opens(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:
-    """Whether a snapshot can be read, as far as it can be told without the models."""
+def _is_readable(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:
+    """Whether the parts of a snapshot that need no models can be read."""
     try:
         content = reading.content(snapshot.position)
         if arbiter is not None:
             unpack_part(content, arbiter, "the snapshot")
     except UNREADABLE as error:
-        return isinstance(error, InvalidInput)  # it was thinned out meanwhile
+        return isinstance(error, InvalidInput)  # it was removed meanwhile
     return True
 
 
 def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
-    """What is to be folded, and the positions of the last decisions."""
+    """Return the steps to fold, and the positions of the last decisions."""
+    reading = chart.reading
     accounts: dict[str, Account] = {}
     changes: list[Line] = []
     made = array("q")
-    total, epoch_after = (
-        sum(chart.reading.tally().values()),
-        chart.reading.epochs[-1][1],
-    )
+    total = sum(reading.tally().values())
+    _, epoch_after = reading.epochs[-1]
     waiting: dict[str, None] = {}
-    for line in progress(chart.reading.lines(0, chart.head), total, "reading"):
+    for line in progress(reading.lines(0, chart.head), total, "reading"):
         chart.kinds[line.kind] += 1
-        _look_at_clock(chart, line)
+        _check_time(chart, line)
         if not line.of_decision:
-            changes += [line] if line.of_policy else []
+            if line.of_policy:
+                changes.append(line)
             continue
         if line.kind == "decision":
             made.append(line.position)
         if line.kind in EARLY and line.position > epoch_after > 0:
             waiting[line.id] = None
-        account = accounts.setdefault(line.id, Account.of(chart.reading))
+        account = accounts.setdefault(line.id, Account.of(reading))
         account.take(line)
-    chart.unmatched = sum(
-        len(account.parts) for account in accounts.values() if not account.made
-    )
     items = in_order((account.counts for account in accounts.values()), changes)
-    chart.settled = max(
-        (item.position for item in items if isinstance(item, Count)), default=0
-    )
-    chart.rewards = _settled(
-        accounts.values(), window_of(chart.reading), chart.last_time
-    )
+    for account in accounts.values():
+        if not account.made:
+            chart.unmatched += len(account.parts)
+    for item in items:
+        if isinstance(item, Count):
+            chart.settled = item.position
+    window = window_of(reading)
+    chart.rewards = _reward_values(accounts.values(), window, chart.last_time)
     chart.lost = [id for id in waiting if not accounts[id].made]
     return items, made[-RECENT:].tolist()
 
 
-def _settled(
+def _reward_values(
     accounts: Iterable[Account], window: float | None, now: float
 ) -> "array[float]":
-    """What decisions count with, in the order they were made in: rewards, and defaults
-    where there are none.
+    """Return the rewards and defaults, in the order of their decisions.
 
-    Of decisions whose window is open only the good news may be there: they are left
-    out.
+    Decisions with an open window are left out: only their positive rewards may be
+    known.
     """
-    settled = [
-        one
-        for one in accounts
-        if one.settled and (window is None or one.decided + window <= now)
-    ]
-    return array("d", (one.value for one in sorted(settled, key=lambda one: one.made)))
+    counted = [one for one in accounts if one.settled]
+    if window is not None:
+        counted = [one for one in counted if one.decided + window <= now]
+    counted.sort(key=lambda one: one.made)
+    return array("d", [one.value for one in counted])
 
 
-def _look_at_clock(chart: Chart, line: Line) -> None:
+def _check_time(chart: Chart, line: Line) -> None:
+    silence = line.time - chart.last_time
     if line.time < chart.last_time - 1:
         chart.backwards += 1
         chart.first_backwards = chart.first_backwards or line.position
-    elif np.isfinite(chart.last_time) and line.time - chart.last_time > chart.silence:
-        chart.silence, chart.silence_at = line.time - chart.last_time, line.position
+    elif np.isfinite(chart.last_time) and silence > chart.silence:
+        chart.silence = silence
+        chart.silence_at = line.position
     chart.last_time = line.time
     chart.future += line.time > chart.now + _GRACE
 
 
 def _read_windows(chart: Chart) -> None:
-    """How many reward windows were opened, and how many are open that should be closed:
-    by then, or after a day."""
-    window, after = window_of(chart.reading), 0
+    """Count the reward windows, and the overdue ones.
+
+    Without a window, a decision is overdue after a day.
+    """
+    window = window_of(chart.reading)
     patience = _DAY if window is None else window + _GRACE
-    while after < chart.head and (windows := chart.reading.windows(after, _WINDOWS)):
+    after = 0
+    while after < chart.head:
+        windows = chart.reading.windows(after, _WINDOWS)
+        if not windows:
+            return
         after = windows[-1].position
-        late = [
-            one for one in windows if not one.closed and one.time + patience < chart.now
-        ]
         chart.opened += len(windows)
-        chart.overdue += len(late)
+        for one in windows:
+            chart.overdue += not one.closed and one.time + patience < chart.now

@@ -1,7 +1,7 @@
 """The checks of single records: the draw, the odds, the experts."""
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ __all__ = [
     "same_odds",
 ]
 
-CLOSE = 1e-9  # what models that are asked again may differ by
+CLOSE = 1e-9  # tolerance for models that are asked again
 INCUMBENT = "an incumbent acted"
 _VOTES = 1e-6  # votes may be steep in the predictions
 
@@ -42,43 +42,45 @@ class Draws:
     def __init__(self, reading: Reading) -> None:
         about = reading.about
         self._arms = list(arms_since(reading))
-        self._uniform = None if about.get("seed") is None else Uniforms(about["seed"])
+        self._uniform: Uniforms | None = None
+        if about.get("seed") is not None:
+            self._uniform = Uniforms(about["seed"])
 
     def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:
-        """Whether the arm is the one that seed and id draw from the recorded odds, over
-        the arms that there were."""
-        id, number, odds = line.id, decision.number, decision.propensities
-        known = [arms for since, arms in self._arms if since <= (line.seen or 0)]
-        arms = decision.arms or (known[-1] if known else ())
+        """Check that seed and id draw the arm from the recorded odds."""
+        number = decision.number
+        odds = decision.propensities
+        arms = decision.arms or self._arms_at(line.seen or 0)
         if not isinstance(number, int) or not 0 <= number < len(odds):
             return Differs(f"arm number {number!r}", f"one of {len(odds)} arms")
-        if (
-            arms
-            and decision.index is not None
-            and (len(arms) != len(odds) or arms[number] != decision.arm)
-        ):
-            return Differs(
-                f"arm {decision.arm!r}", f"arm number {number} of {list(arms)[:8]}"
-            )
+        has_name = bool(arms) and decision.index is not None
+        if has_name and (len(arms) != len(odds) or arms[number] != decision.arm):
+            follows = f"arm number {number} of {list(arms)[:8]}"
+            return Differs(f"arm {decision.arm!r}", follows)
         if decision.eligible is not None and not decision.eligible[number]:
             return Differs(f"arm {decision.arm!r}", "an eligible arm")
         if not _sums_to_one(odds):
             return Differs(f"odds {_some(odds)}", "a distribution")
         if evidence.shadow:
-            return self._check_own(id, arms, evidence)
-        return self._check_number(id, arms, number, odds)
+            return self._check_own(line.id, arms, evidence)
+        return self._check_number(line.id, arms, number, odds)
+
+    def _arms_at(self, position: int) -> Sequence[str]:
+        known: Sequence[str] = ()
+        for since, arms in self._arms:
+            if since <= position:
+                known = arms
+        return known
 
     def _check_own(
         self, id: str, arms: Sequence[str], evidence: Evidence
     ) -> CheckResult:
         own = evidence.own
-        if own is not None and not (
-            _sums_to_one(own.odds) and 0 <= own.would < len(own.odds)
-        ):
+        if own is None:
+            return check_incumbent(None, evidence)
+        if not _sums_to_one(own.odds) or not 0 <= own.would < len(own.odds):
             return Differs(f"own odds {_some(own.odds)}", "a distribution")
-        drawn = (
-            None if own is None else self._check_number(id, arms, own.would, own.odds)
-        )
+        drawn = self._check_number(id, arms, own.would, own.odds)
         return check_incumbent(drawn, evidence)
 
     def _check_number(
@@ -87,20 +89,19 @@ class Draws:
         if self._uniform is None:
             return Untested("the store does not say its seed")
         drawn = pick(odds, self._uniform(id))
-        recorded, follows = (arms[n] if len(arms) > n else n for n in (number, drawn))
-        return (
-            None
-            if drawn == number
-            else Differs(f"arm {recorded!r}", f"arm {follows!r}")
-        )
+        if drawn == number:
+            return None
+        names = dict(enumerate(arms))
+        recorded = names.get(number, number)
+        follows = names.get(drawn, drawn)
+        return Differs(f"arm {recorded!r}", f"arm {follows!r}")
 
 
 def check_incumbent(answer: CheckResult, evidence: Evidence) -> CheckResult:
-    """What is said where an incumbent acted: its word cannot be checked, but what the
-    policy would have done, which the service keeps of every such record.
+    """Return the result for a decision of an incumbent.
 
-    Any store may have some: in shadow mode, from a history, and where a client fell
-    back on an arm of its own.
+    Its odds cannot be checked, but the draw that the policy would have made can. The
+    service records it in shadow mode, from a history, and after a client's fallback.
     """
     if answer is None and evidence.shadow and evidence.own is None:
         return Untested(
@@ -112,29 +113,31 @@ def check_incumbent(answer: CheckResult, evidence: Evidence) -> CheckResult:
 def check_sleep(
     decision: Decision, votes: Array | None, log_weights: Array, tolerance: float
 ) -> CheckResult:
-    """Whether sleepers are recorded as sleepers are: no vote, no advice, and the
-    weights of the fold beside them."""
-    advice, recorded = decision.advice, decision.log_weights
+    """Check that an expert without a prediction has no vote, and that the log weights
+    are recorded."""
+    advice = decision.advice
+    recorded = decision.log_weights
+    n_experts = len(log_weights)
     for what, values in (("advice", advice), ("votes", votes)):
-        if values is not None and len(values) != len(log_weights):
+        if values is not None and len(values) != n_experts:
             return Differs(
-                f"{what} of {len(values)} experts", f"a roster of {len(log_weights)}"
+                f"{what} of {len(values)} experts", f"a roster of {n_experts}"
             )
     if advice is not None and votes is not None:
         silent = np.isnan(advice)
-        # where all were late, they vote by earlier predictions
+        # if all experts were late, they vote by earlier predictions
         voted = silent & (votes[:, decision.number] > 0) & ~silent.all()
         if (~silent & ~votes.any(axis=1)).any() or voted.any():
-            return Differs(
-                f"advice {_some(advice)}",
-                "advice of the experts that voted, and of no other",
-            )
+            follows = "advice of the experts that voted, and of no other"
+            return Differs(f"advice {_some(advice)}", follows)
     if recorded is None:
         if advice is not None and np.isnan(advice).any():
-            return Differs("no log weights", "log weights, for an expert slept")
-    elif (by := how_far(recorded, log_weights)) > tolerance:
-        return Differs(f"log weights {_some(recorded)}", _some(log_weights), by)
-    return None
+            return Differs("no log weights", "log weights, because an expert slept")
+        return None
+    by = how_far(recorded, log_weights)
+    if by <= tolerance:
+        return None
+    return Differs(f"log weights {_some(recorded)}", _some(log_weights), by)
 
 
 def check_odds(
@@ -144,22 +147,28 @@ def check_odds(
     state: State,
     tolerance: float,
 ) -> CheckResult:
-    """Whether recorded votes, weighed by the state, give the recorded odds, to the last
-    bit if the tolerance is 0."""
+    """Check that recorded votes, weighed by the state, give the recorded odds.
+
+    With tolerance 0, they must be equal to the last bit.
+    """
     votes = evidence.votes
-    if (
-        wrong := check_sleep(decision, votes, state.log_weights, tolerance)
-    ) is not None:
+    wrong = check_sleep(decision, votes, state.log_weights, tolerance)
+    if wrong is not None:
         return wrong
-    own = decision.propensities if evidence.own is None else evidence.own.odds
-    if evidence.shadow and evidence.own is None:
+    own = decision.propensities
+    if evidence.own is not None:
+        own = evidence.own.odds
+    elif evidence.shadow:
         return None  # its odds are the incumbent's
     if votes is None:
         return Untested("votes were not kept")
-    arms, features = decision.arms, decision.features
+    arms = decision.arms
+    features = decision.features
     if reads_features(judge) and (features is None or len(features) < len(arms or ())):
         return Untested("its caps need features of all arms, which were not kept")
-    offer = None if arms is None else Offer(None, arms, features)
+    offer = None
+    if arms is not None:
+        offer = Offer(None, arms, features)
     again = judge.weigh(
         state,
         (votes, votes),
@@ -174,18 +183,19 @@ def check_odds(
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
-    """Whether odds are the same, to the last bit or to a tolerance."""
+    """Check that odds are equal, up to a tolerance."""
     by = how_far(recorded, follows)
-    return (
-        None
-        if by <= tolerance
-        else Differs(f"odds {_some(recorded)}", _some(follows), by)
-    )
+    if by <= tolerance:
+        return None
+    return Differs(f"odds {_some(recorded)}", _some(follows), by)
 
 
 class Opinions(NamedTuple):
-    """Experts' predictions (N, K) when they are asked again, votes where they are
-    known, and which experts matter."""
+    """Predictions (N, K) of experts that are asked again, with their votes if they are
+    known.
+
+    `matters` is a mask of experts with a weight.
+    """
 
     names: Sequence[str]
     predictions: Array
@@ -198,66 +208,68 @@ SPEAKS_NOW = Untested("an expert slept in it that speaks now", excused=True)
 
 
 def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:
-    """Whether the experts say again what was recorded, to 1e-9.
+    """Check that the experts predict what was recorded, to 1e-9.
 
-    One that slept then is not held to what it says now: it may have failed, or been
+    An expert without a recorded prediction is not compared: it may have failed, or been
     late.
     """
-    advice, column = decision.advice, now.predictions[:, decision.number]
+    advice = decision.advice
+    column = now.predictions[:, decision.number]
     if advice is None or column.shape != advice.shape:
-        return Differs(
-            f"advice of {0 if advice is None else len(advice)} experts",
-            f"a roster of {len(column)}",
-        )
-    if np.isnan(advice).all() and (now.matters & ~np.isnan(column)).any():
-        return SPEAKS_NOW  # whatever they voted for, by earlier predictions
-    slept = np.isnan(advice) if votes is None else ~votes.any(axis=1)
-    speaks = (slept & now.matters & ~np.isnan(column)).any()
+        n_recorded = 0 if advice is None else len(advice)
+        return Differs(f"advice of {n_recorded} experts", f"a roster of {len(column)}")
+    was_silent = np.isnan(advice)
+    predicts = now.matters & ~np.isnan(column)
+    if was_silent.all() and predicts.any():
+        return SPEAKS_NOW  # they voted by earlier predictions
+    slept = was_silent if votes is None else ~votes.any(axis=1)
+    speaks = (slept & predicts).any()
     if speaks and now.ballots is None:
-        return SPEAKS_NOW  # what policies add to the advice depends on every expert
-    same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & np.isnan(advice))
-    if (wrong := ~slept & ~same).any():
+        return SPEAKS_NOW  # other advice depends on every expert
+    same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & was_silent)
+    wrong = ~slept & ~same
+    if wrong.any():
         i = int(wrong.argmax())
-        return Differs(
-            f"{_number(advice[i])} from {now.names[i]!r}", _number(column[i])
-        )
+        recorded = f"{_number(advice[i])} from {now.names[i]!r}"
+        return Differs(recorded, _number(column[i]))
     if votes is not None and now.ballots is not None:
         far = (np.abs(now.ballots - votes) > _VOTES).any(axis=1)
-        if (wrong := ~slept & far & ~_tied(now.predictions, votes, now.ballots)).any():
+        wrong = ~slept & far & ~_are_ties(now.predictions, votes, now.ballots)
+        if wrong.any():
             i = int(wrong.argmax())
-            return Differs(
-                f"votes {_some(votes[i])} of {now.names[i]!r}", _some(now.ballots[i])
-            )
+            recorded = f"votes {_some(votes[i])} of {now.names[i]!r}"
+            return Differs(recorded, _some(now.ballots[i]))
     return SPEAKS_NOW if speaks else None
 
 
-def _tied(predictions: Array, votes: Array, ballots: Array) -> Bools:
-    """Whether an expert's vote, whole or in the same shares as now, went to arms that
-    are as good as those that it votes for now."""
+def _are_ties(predictions: Array, votes: Array, ballots: Array) -> Bools:
+    """Return a mask of experts whose recorded arms are as good as the current ones.
+
+    Only whole votes, and votes in the same shares, can be compared.
+    """
     known = np.where(np.isnan(predictions), 0.0, predictions)
-    moved = np.abs(np.sort(votes, axis=1) - np.sort(ballots, axis=1)) > _VOTES
-    comparable = (votes.max(axis=1) == 1) | ~moved.any(axis=1)
+    shares = np.sort(votes, axis=1)
+    shares_now = np.sort(ballots, axis=1)
+    is_same = ~(np.abs(shares - shares_now) > _VOTES).any(axis=1)
+    is_whole = votes.max(axis=1) == 1
     loss = ((ballots - votes) * known).sum(axis=1)
-    return np.asarray(comparable & (loss <= 2 * CLOSE))
+    return np.asarray((is_whole | is_same) & (loss <= 2 * CLOSE))
 
 
 def how_far(recorded: Array, follows: Array) -> float:
-    """The largest difference, of numbers above 1 relative to them; inf where they
-    cannot be compared."""
+    """Return the largest difference, relative for numbers above 1.
+
+    It is inf if they cannot be compared.
+    """
     if recorded.shape != follows.shape:
         return inf
-    if not recorded.size or np.array_equal(
-        recorded, follows, equal_nan=recorded.dtype.kind == "f"
-    ):
+    is_float = recorded.dtype.kind == "f"
+    if not recorded.size or np.array_equal(recorded, follows, equal_nan=is_float):
         return 0.0
     with np.errstate(invalid="ignore"):
-        apart = np.where(
-            recorded == follows,
-            0.0,
-            np.abs(recorded - follows) / np.maximum(1.0, np.abs(follows)),
-        )
-    largest = float(apart.max())
-    return largest if largest == largest else inf
+        relative = np.abs(recorded - follows) / np.maximum(1.0, np.abs(follows))
+        largest = float(np.where(recorded == follows, 0.0, relative).max())
+    return inf if isnan(largest) else largest
 
 
 def _sums_to_one(odds: Array) -> bool:
@@ -265,9 +277,11 @@ def _sums_to_one(odds: Array) -> bool:
 
 
 def _some(values: Array) -> str:
-    """The first numbers, each to its last digit."""
-    more = ", …" if len(values) > 8 else ""
-    return "[" + ", ".join(_number(value) for value in values[:8]) + more + "]"
+    """Format the first numbers, each to its last digit."""
+    numbers = [_number(value) for value in values[:8]]
+    if len(values) > 8:
+        numbers.append("…")
+    return f"[{', '.join(numbers)}]"
 
 
 def _number(value: float) -> str:

@@ -1,5 +1,4 @@
-"""doctor: what is wrong with stores, one small check for each trouble, in plain words,
-with what to do about it."""
+"""doctor: find problems of stores, one check for each, with advice."""
 
 import time
 from collections.abc import Sequence
@@ -29,40 +28,42 @@ _REPLAY = 14e-6  # seconds to fold an event
 
 
 class Symptom(NamedTuple):
-    """How bad, what is seen, and what to do; `advice` is empty where all is well."""
+    """The severity of a problem, its description, and advice (empty if there is
+    none)."""
 
     level: Severity
     what: str
     advice: str = ""
 
 
-def _unmatched(chart: Chart) -> Symptom:
-    n, total = chart.unmatched, chart.kinds["reward"]
+def _check_unmatched(chart: Chart) -> Symptom:
+    n = chart.unmatched
+    total = chart.kinds["reward"]
+    rewards = count_of(total, "reward")
     if not n:
-        return Symptom(
-            "ok", f"every one of {count_of(total, 'reward')} has its decision"
-        )
+        return Symptom("ok", f"every one of {rewards} has its decision")
     verb = "is for a decision" if n == 1 else "are for decisions"
-    what = (
-        f"{n:,} of {count_of(total, 'reward')} ({n / total:.1%}) {verb} that never came"
-    )
+    what = f"{n:,} of {rewards} ({n / total:.1%}) {verb} that never came"
     advice = (
         "Send rewards with the id that decide gave back, and look for clients of "
         "another experiment."
     )
-    return Symptom(
-        "problem" if n >= 10 and n > 0.05 * total else "notice", what, advice
-    )
+    if n >= 10 and n > 0.05 * total:
+        return Symptom("problem", what, advice)
+    return Symptom("notice", what, advice)
 
 
-def _waiting(chart: Chart) -> Symptom:
-    window, n, total = window_of(chart.reading), chart.overdue, chart.opened
+def _check_waiting(chart: Chart) -> Symptom:
+    window = window_of(chart.reading)
+    n = chart.overdue
+    total = chart.opened
     if window is not None:
         if not n:
             return Symptom(
                 "ok", f"every reward window of {window:g} s was closed in time"
             )
-        windows, verb = count_of(total, "reward window"), "is" if n == 1 else "are"
+        windows = count_of(total, "reward window")
+        verb = "is" if n == 1 else "are"
         what = (
             f"{n:,} of {windows} of {window:g} s should have been closed, and {verb} "
             "open"
@@ -75,7 +76,8 @@ def _waiting(chart: Chart) -> Symptom:
     what = f"{n:,} of {count_of(total, 'decision')} had no reward for a day"
     if n <= 0.5 * total:
         return Symptom("ok", what)
-    what += f", and no window gives {'it' if n == 1 else 'them'} a default"
+    them = "it" if n == 1 else "them"
+    what += f", and no window gives {them} a default"
     advice = (
         "Set window_s and default_reward in [service] if no news is bad news: else "
         "only good news is learnt from."
@@ -83,7 +85,7 @@ def _waiting(chart: Chart) -> Symptom:
     return Symptom("notice", what, advice)
 
 
-def _learning(chart: Chart) -> Symptom:
+def _check_learning(chart: Chart) -> Symptom:
     if len(chart.recent) == RECENT and chart.settled < chart.recent[0][0]:
         what = f"no reward has been learnt from for the last {RECENT:,} decisions"
         return Symptom(
@@ -104,16 +106,14 @@ def _learning(chart: Chart) -> Symptom:
     )
 
 
-def _frozen(chart: Chart) -> Symptom:
+def _check_frozen(chart: Chart) -> Symptom:
     if chart.folded is None or len(chart.names) < 2:
         return Symptom("ok", "there is no posterior over experts to freeze")
     weight = posterior(chart.folded.state.log_weights)
     leader = int(weight.argmax())
     what = f"expert {chart.names[leader]!r} leads with weight {weight[leader]:.4g}"
-    if (
-        1 - weight[leader] > 1e-9
-        or (chart.reading.about.get("judge") or {}).get("share", 0.0) > 0
-    ):
+    judge = chart.reading.about.get("judge") or {}
+    if 1 - weight[leader] > 1e-9 or judge.get("share", 0.0) > 0:
         return Symptom("ok", what)
     advice = (
         "That is right if the world stays as it is; else set share above 0, so that "
@@ -126,13 +126,9 @@ def _frozen(chart: Chart) -> Symptom:
     )
 
 
-def _exploring(chart: Chart) -> Symptom:
-    judge = chart.reading.about.get("judge")
-    if (
-        judge is None
-        or judge.get("gamma") != 0
-        or np.any(np.asarray(judge.get("floors", 0.0)) > 0)
-    ):
+def _check_exploring(chart: Chart) -> Symptom:
+    judge = chart.reading.about.get("judge") or {}
+    if judge.get("gamma") != 0 or np.any(np.asarray(judge.get("floors", 0.0)) > 0):
         return Symptom("ok", "arms are explored, as far as the store says")
     advice = (
         "Set gamma above 0: without it the log cannot tell what other policies would "
@@ -141,7 +137,7 @@ def _exploring(chart: Chart) -> Symptom:
     return Symptom("notice", "gamma is 0: nothing is explored", advice)
 
 
-def _odds(chart: Chart) -> Symptom:
+def _check_odds(chart: Chart) -> Symptom:
     drawn = [decision.propensity for _, decision in chart.recent]
     least = min(drawn, default=1.0)
     if least >= 1e-3:
@@ -160,7 +156,7 @@ def _odds(chart: Chart) -> Symptom:
     return Symptom("notice", f"an arm was drawn with odds of {least:.3g}", advice)
 
 
-def _draws(chart: Chart) -> Symptom:
+def _check_draws(chart: Chart) -> Symptom:
     other = chart.other_draws
     if other:
         checked = count_of(len(other) + chart.redrawn, "decision")
@@ -180,19 +176,21 @@ def _draws(chart: Chart) -> Symptom:
     return Symptom("ok", f"the last {last} of its own follow from odds, seed and id")
 
 
-def _asleep(chart: Chart) -> Symptom:
-    columns = [
-        decision.advice for _, decision in chart.recent if decision.advice is not None
-    ]
-    width = max((len(advice) for advice in columns), default=0)
+def _check_asleep(chart: Chart) -> Symptom:
+    decisions = [decision for _, decision in chart.recent]
+    rows = [one.advice for one in decisions if one.advice is not None]
+    width = max(map(len, rows), default=0)
     names = chart.names or [f"expert {i}" for i in range(width)]
-    worst, share, last = "", 0.0, count_of(len(columns), "decision")
+    last = count_of(len(rows), "decision")
+    worst = ""
+    share = 0.0
     for i in range(width):
         if chart.present is not None and not chart.present[i]:
             continue  # retired
-        slept = [bool(np.isnan(advice[i])) for advice in columns if len(advice) > i]
-        if np.mean(slept) > share:
-            worst, share = names[i], float(np.mean(slept))
+        silent = float(np.mean([np.isnan(row[i]) for row in rows if len(row) > i]))
+        if silent > share:
+            worst = names[i]
+            share = silent
     if share <= 0.2:
         return Symptom(
             "ok", f"no expert slept in more than {share:.0%} of the last {last}"
@@ -205,7 +203,7 @@ def _asleep(chart: Chart) -> Symptom:
     return Symptom("problem" if share == 1 else "notice", what, advice)
 
 
-def _choices(chart: Chart) -> Symptom:
+def _check_choices(chart: Chart) -> Symptom:
     if chart.choices is None or len(chart.names) < 2:
         return Symptom(
             "ok", "there are no votes of several experts to compare policies by"
@@ -221,45 +219,39 @@ def _choices(chart: Chart) -> Symptom:
     return Symptom("notice", what, advice)
 
 
-def _rewards(chart: Chart) -> Symptom:
-    scale = RewardScale(*chart.reading.about.get("reward", (0.0, 1.0)))
-    values = (
-        scale.value(np.frombuffer(chart.rewards, dtype=np.float64))
-        if chart.rewards
-        else np.zeros(0)
-    )
-    if len(values) >= 100 and values.min() == values.max():
+def _check_rewards(chart: Chart) -> Symptom:
+    low, high = chart.reading.about.get("reward", (0.0, 1.0))
+    values = np.array(chart.rewards)
+    n = len(values)
+    if not n:
+        return Symptom("ok", "0 rewards, nothing out of the ordinary")
+    values = RewardScale(low, high).value(values)
+    if n >= 100 and values.min() == values.max():
+        what = f"all {n:,} rewards are {values[0]:g} (of {low:g} to {high:g})"
         advice = (
             "Nothing can be learnt from rewards that never differ: see what is sent, "
             "and [reward] low and high."
         )
-        low, high = scale.low, scale.high
-        return Symptom(
-            "problem",
-            f"all {len(values):,} rewards are {values[0]:g} (of {low:g} to {high:g})",
-            advice,
-        )
-    before, last = values[:-500], values[-500:]
-    if len(before) >= 500:
+        return Symptom("problem", what, advice)
+    if n >= 1000:
+        before = values[:-500]
+        last = values[-500:]
         error = np.sqrt(before.var() / len(before) + last.var() / len(last))
         if abs(last.mean() - before.mean()) > 6 * error > 0:
             what = (
                 f"the last 500 rewards are {last.mean():.3g} on average, those before "
                 f"{before.mean():.3g}"
             )
-            return Symptom(
-                "notice",
-                what,
+            advice = (
                 "See whether the way rewards are measured has changed, or the world "
-                "has.",
+                "has."
             )
-    mean = f", {values.mean():.3g} on average" if len(values) else ""
-    return Symptom(
-        "ok", f"{count_of(len(values), 'reward')}{mean}, nothing out of the ordinary"
-    )
+            return Symptom("notice", what, advice)
+    rewards = f"{count_of(n, 'reward')}, {values.mean():.3g} on average"
+    return Symptom("ok", f"{rewards}, nothing out of the ordinary")
 
 
-def _refused(chart: Chart) -> Symptom:
+def _check_refused(chart: Chart) -> Symptom:
     n = 0 if chart.folded is None else len(chart.folded.refused)
     if not n:
         return Symptom("ok", "no reward was refused by the policy")
@@ -275,15 +267,12 @@ def _refused(chart: Chart) -> Symptom:
     )
 
 
-def _corrections(chart: Chart) -> Symptom:
-    n, rewards = (
-        chart.kinds["correction"],
-        chart.kinds["reward"] + chart.kinds["default"],
-    )
+def _check_corrections(chart: Chart) -> Symptom:
+    n = chart.kinds["correction"]
+    rewards = chart.kinds["reward"] + chart.kinds["default"]
     if n < 10 or n <= 0.01 * rewards:
-        return Symptom(
-            "ok", f"{count_of(n, 'correction')} of {count_of(rewards, 'reward')}"
-        )
+        what = f"{count_of(n, 'correction')} of {count_of(rewards, 'reward')}"
+        return Symptom("ok", what)
     advice = (
         "Each one folds again what came after it: send rewards when they are final, or "
         "use a window."
@@ -295,7 +284,7 @@ def _corrections(chart: Chart) -> Symptom:
     )
 
 
-def _clock(chart: Chart) -> Symptom:
+def _check_clock(chart: Chart) -> Symptom:
     mark = last_mark(chart.reading)
     if mark is not None and chart.now < mark.end:
         return Symptom("problem", mark.sentence, f"{ADVICE}.")
@@ -329,8 +318,9 @@ def _clock(chart: Chart) -> Symptom:
     return Symptom("ok", "times go forward, without long silence")
 
 
-def _snapshots(chart: Chart) -> Symptom:
-    if broken := chart.broken_snapshots:
+def _check_snapshots(chart: Chart) -> Symptom:
+    broken = chart.broken_snapshots
+    if broken:
         what = (
             f"{count_of(len(broken), 'snapshot', 'is are')} damaged, the last at "
             f"position {broken[-1]:,}"
@@ -338,8 +328,7 @@ def _snapshots(chart: Chart) -> Symptom:
         return Symptom(
             "problem",
             what,
-            "Nothing is lost, for the log is folded anew; see what is wrong with the "
-            "disk.",
+            "Nothing is lost, because the log is folded again; check the disk.",
         )
     n = chart.since_snapshot
     if n <= 200_000:
@@ -355,7 +344,7 @@ def _snapshots(chart: Chart) -> Symptom:
     )
 
 
-def _file(chart: Chart) -> Symptom:
+def _check_file(chart: Chart) -> Symptom:
     if chart.file is None:
         return Symptom("ok", "the store is no file")
     if chart.file.broken is not None:
@@ -369,7 +358,7 @@ def _file(chart: Chart) -> Symptom:
     return Symptom("ok", f"the file is sound, {chart.file.size / _MIB:,.1f} MiB")
 
 
-def _disk(chart: Chart) -> Symptom:
+def _check_disk(chart: Chart) -> Symptom:
     if chart.file is None:
         return Symptom("ok", "the store is no file")
     if chart.file.read_only:
@@ -378,7 +367,9 @@ def _disk(chart: Chart) -> Symptom:
             "the folder is read-only: the store can be read, and no service can write "
             "to it here",
         )
-    size, log, free = chart.file.size, chart.file.log_size, chart.file.free
+    size = chart.file.size
+    log = chart.file.log_size
+    free = chart.file.free
     if free < 256 * _MIB or free < log:
         return Symptom(
             "problem",
@@ -398,7 +389,7 @@ def _disk(chart: Chart) -> Symptom:
     return Symptom("ok", f"the disk has {free / _MIB:,.0f} MiB left")
 
 
-def _lock(chart: Chart) -> Symptom:
+def _check_lock(chart: Chart) -> Symptom:
     writers = chart.reading.writers()
     if not writers:
         return Symptom("ok", "no process writes to it")
@@ -406,7 +397,7 @@ def _lock(chart: Chart) -> Symptom:
     return Symptom("ok", f"{' and '.join(writers)} {verb} to it")
 
 
-def _statistics(chart: Chart) -> Symptom:
+def _check_statistics(chart: Chart) -> Symptom:
     if not chart.statistics:
         return Symptom("ok", "no statistic of the dashboard has failed")
     advice = (
@@ -416,7 +407,7 @@ def _statistics(chart: Chart) -> Symptom:
     return Symptom("notice", chart.statistics, advice)
 
 
-def _restored(chart: Chart) -> Symptom:
+def _check_restored(chart: Chart) -> Symptom:
     backup = chart.reading.backup
     if backup is None:
         return Symptom("ok", "the store is no backup, and was not restored from one")
@@ -432,8 +423,10 @@ def _restored(chart: Chart) -> Symptom:
     what += "; what came after it in the original is not here"
     if not chart.lost:
         return Symptom("ok", what)
-    n, first = len(chart.lost), ", ".join(repr(id) for id in chart.lost[:5])
-    listed = f"{first} and {n - 5:,} more" if n > 5 else first
+    n = len(chart.lost)
+    listed = ", ".join(map(repr, chart.lost[:5]))
+    if n > 5:
+        listed = f"{listed} and {n - 5:,} more"
     what += (
         f". {count_of(n, 'decision', 'is are')} missing that something came for since: "
         f"{listed}"
@@ -449,28 +442,35 @@ def _date(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-_STORE = (_file, _disk, _lock, _clock, _snapshots, _statistics, _restored)
-_LEARNING = (
-    _unmatched,
-    _waiting,
-    _learning,
-    _frozen,
-    _exploring,
-    _odds,
-    _draws,
-    _asleep,
+_STORE = (
+    _check_file,
+    _check_disk,
+    _check_lock,
+    _check_clock,
+    _check_snapshots,
+    _check_statistics,
+    _check_restored,
 )
-_REWARDS = (_choices, _rewards, _refused, _corrections)
+_LEARNING = (
+    _check_unmatched,
+    _check_waiting,
+    _check_learning,
+    _check_frozen,
+    _check_exploring,
+    _check_odds,
+    _check_draws,
+    _check_asleep,
+)
+_REWARDS = (_check_choices, _check_rewards, _check_refused, _check_corrections)
 AILMENTS = {
-    check.__name__.removeprefix("_"): check
+    check.__name__.removeprefix("_check_"): check
     for check in (*_STORE, *_LEARNING, *_REWARDS)
 }
-"""The checks by name, in the order in which they are told."""
+"""The checks by name, in the order of the report."""
 
 
 class Finding(NamedTuple):
-    """What one check found in the store at a place: a sentence, and unless all is well
-    one of advice."""
+    """The result of one check of the store at a place, with advice for a problem."""
 
     place: str
     check: str
@@ -479,44 +479,36 @@ class Finding(NamedTuple):
     advice: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.level:8}{self.check:12}{self.what}."
-            f"{' ' + self.advice if self.advice else ''}"
-        )
+        finding = f"{self.level:8}{self.check:12}{self.what}."
+        return f"{finding} {self.advice}" if self.advice else finding
 
 
 def doctor(
     places: Sequence[str], *, now: float | None = None, experiment: str | None = None
 ) -> list[Finding]:
-    """The findings of all checks in each store; `now` is the time to compare with (the
-    clock's).
+    """Run all checks on each store; `now` defaults to the time of the clock.
 
-    `experiment` says which one of a database; of a file it is the one it must be of.
+    `experiment` selects one experiment of a database; a file must contain it.
     """
     moment = time.time() if now is None else now
-    return [
-        finding for place in places for finding in _examined(place, moment, experiment)
-    ]
+    findings: list[Finding] = []
+    for place in places:
+        findings += _examine(place, moment, experiment)
+    return findings
 
 
-def _examined(place: str, now: float, experiment: str | None) -> list[Finding]:
+def _examine(place: str, now: float, experiment: str | None) -> list[Finding]:
+    address = public_address(place)
+    findings: list[Finding] = []
     try:
         with closing(open_reader(place, experiment)) as reading:
             chart = chart_of(reading, place, now)
-            return [
-                Finding(public_address(place), name, *check(chart))
-                for name, check in AILMENTS.items()
-            ]
+            for name, check in AILMENTS.items():
+                findings.append(Finding(address, name, *check(chart)))
     except OddsmithError as error:
+        what = f"it cannot be read: {error}"
         advice = (
             "Give the path of a store; of a damaged one, go back to the last good copy."
         )
-        return [
-            Finding(
-                public_address(place),
-                "file",
-                "problem",
-                f"it cannot be read: {error}",
-                advice,
-            )
-        ]
+        return [Finding(address, "file", "problem", what, advice)]
+    return findings

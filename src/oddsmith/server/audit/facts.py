@@ -1,9 +1,8 @@
-"""What a store says of itself, held against the rest of it: its facts, its snapshots,
-its erased contexts."""
+"""Checks of a store's facts, snapshots and erased contexts against its events."""
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 
@@ -16,7 +15,7 @@ from oddsmith.files.fingerprint import describe, difference, fingerprint
 from oddsmith.files.state import leaves_of, unpack_part
 from oddsmith.server.audit.checks import how_far
 from oddsmith.server.audit.verdicts import CheckResult, Differs, Level, Untested
-from oddsmith.server.audit.walk import UNREADABLE, Stops, Visit
+from oddsmith.server.audit.walk import UNREADABLE, StateAt, Stops, Visit
 from oddsmith.server.fold.fold import FoldState
 from oddsmith.server.store.changes import arms_since
 from oddsmith.server.store.protocol import Erased, Reading, Snapshot
@@ -28,70 +27,62 @@ def check_facts(
     reading: Reading,
     arbiter: Policy | None,
     policy: Policy | None,
-    said: Mapping[str, object],
+    expected: Mapping[str, object],
 ) -> Level:
-    """Whether the facts of a store are there, and agree with each other, with its
-    policy and with what is `said`."""
+    """Check that the facts of a store agree with each other, with its policy and with
+    `expected`."""
+    about = reading.about
     level = Level("facts")
     for fact in ("seed", "arms"):
-        # of calls: none
-        said_there = reading.about.get(fact) is not None or (
-            fact == "arms" and fact in reading.about
-        )
-        answer = None if said_there else Untested(f"the store does not say its {fact}")
+        is_known = about.get(fact) is not None
+        if fact == "arms" and fact in about:  # null: arms come with calls
+            is_known = True
+        answer = None
+        if not is_known:
+            answer = Untested(f"the store does not say its {fact}")
         level.take(fact, 0, answer)
-    known: list[tuple[int, tuple[str, ...]]] = []
-    for since, arms in arms_since(reading):  # new ones stand behind the old ones
-        before = known[-1][1] if known else ()
+    recorded = dict(about)
+    before: list[str] = []
+    for since, names in arms_since(reading):  # new arms are at the end
+        arms = list(names)
         if since:
-            level.take(
-                "arms", since, _same("arms", list(arms[: len(before)]), list(before))
-            )
-        known.append((since, arms))
-    recorded = reading.about | ({"arms": list(known[-1][1])} if known else {})
-    for fact, value in said.items():
+            level.take("arms", since, _same("arms", arms[: len(before)], before))
+        before = arms
+        recorded["arms"] = arms
+    for fact, value in expected.items():
         if fact in recorded:
             level.take(fact, 0, _same(fact, recorded[fact], value))
     text = json.dumps(reading.description, sort_keys=True)
-    print_of_it = sha256(text.encode()).hexdigest()[:32]
-    level.take("policy", 0, _same("fingerprint", reading.fingerprint, print_of_it))
+    mark = reading.fingerprint
+    follows = sha256(text.encode()).hexdigest()[:32]
+    level.take("policy", 0, _same("fingerprint", mark, follows))
     if policy is not None:
         with suppress(NotPortable):
-            level.take(
-                "models",
-                0,
-                _same("fingerprint", reading.fingerprint, fingerprint(policy)),
-            )
-    if arbiter is not None and reading.about.get("judge") is not None:
-        told, follows = (
-            _without_experts(describe(arbiter)),
-            _without_experts(reading.description),
-        )
-        level.take(
-            "judge",
-            0,
-            None
-            if told == follows
-            else Differs("a judge", difference(told, follows, "judge")),
-        )
-        names = reading.about["judge"].get("experts")
-        level.take(
-            "experts", 0, _same("experts", list(reading.experts or names), names)
-        )
+            level.take("models", 0, _same("fingerprint", mark, fingerprint(policy)))
+    if arbiter is not None and about.get("judge") is not None:
+        level.take("judge", 0, _check_judge(arbiter, reading.description))
+        experts = about["judge"].get("experts")
+        registered = list(reading.experts or experts)
+        level.take("experts", 0, _same("experts", registered, experts))
     return level
 
 
 def _same(what: str, recorded: object, follows: object) -> CheckResult:
-    return (
-        None
-        if recorded == follows
-        else Differs(f"{what} {recorded!r:.60}", f"{follows!r:.60}")
-    )
+    if recorded == follows:
+        return None
+    return Differs(f"{what} {recorded!r:.60}", f"{follows!r:.60}")
+
+
+def _check_judge(arbiter: Policy, description: Json) -> CheckResult:
+    judge = _without_experts(describe(arbiter))
+    policy = _without_experts(description)
+    if judge == policy:
+        return None
+    return Differs("a judge", difference(judge, policy, "judge"))
 
 
 def _without_experts(description: Json) -> Json:
-    """A policy's description without its experts: of a judge and of its policy they are
-    the same."""
+    """Return a policy's description without its experts: the judge has others."""
     if not isinstance(description, dict):
         return description
     return {
@@ -102,10 +93,9 @@ def _without_experts(description: Json) -> Json:
 
 
 class StateCheck:
-    """Folds all events up to each snapshot and up to the head, and holds each snapshot
-    against its fold.
+    """Compares each snapshot with the fold of the events before it.
 
-    The one before any event is the start, and believed.
+    A snapshot before any event is the start of the fold, and is not checked.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -116,39 +106,35 @@ class StateCheck:
         self.level = Level("states")
 
     def check_head(self, head: int) -> None:
-        """A snapshot beyond the head is of events that are gone."""
-        for position in (position for position in self._snapshots if position > head):
-            gone = Differs(
-                f"a snapshot of position {position:,}",
-                f"none after the last event, {head:,},",
-            )
-            self.level.take("", position, gone)
+        """Report snapshots after the last event, whose events are gone."""
+        for position in self._snapshots:
+            if position > head:
+                recorded = f"a snapshot of position {position:,}"
+                follows = f"none after the last event, {head:,},"
+                self.level.take("", position, Differs(recorded, follows))
 
     def stops(self, head: int, tolerance: float, *, models: bool = False) -> Stops:
-        """Where a walk up to the head is to look; a fold without models has no reason
-        to stop on the way."""
+        """Return the positions of snapshots and the head, with their check.
 
-        def tell(
-            position: int, folded: FoldState | None, why: str, erased: bool
-        ) -> None:
-            if folded is None:
-                lost = Differs(f"events that cannot be folded ({why:.120})", "a state")
-                self.level.take("", position, Untested(why, erased) if models else lost)
-            elif position in self._snapshots:
-                self.level.take(
-                    "",
-                    position,
-                    self._answer(self._snapshots[position], folded, tolerance),
-                )
+        With `models`, a fold that fails leaves them untested. Without models, a fold
+        must not fail.
+        """
+
+        def check(position: int, state: StateAt) -> None:
+            answer: CheckResult = None
+            if state.folded is not None:
+                if position in self._snapshots:
+                    snapshot = self._snapshots[position]
+                    answer = self._answer(snapshot, state.folded, tolerance)
+            elif models:
+                answer = Untested(state.why, state.erased)
             else:
-                self.level.take("", position, None)
+                recorded = f"events that cannot be folded ({state.why:.120})"
+                answer = Differs(recorded, "a state")
+            self.level.take("", position, answer)
 
-        return Stops(
-            sorted(
-                {head, *(position for position in self._snapshots if position < head)}
-            ),
-            tell,
-        )
+        before = [position for position in self._snapshots if position < head]
+        return Stops([*sorted(before), head], check)
 
     def _answer(
         self, snapshot: Snapshot, folded: FoldState, tolerance: float
@@ -158,29 +144,30 @@ class StateCheck:
         except InvalidInput:
             return Untested("it was thinned out meanwhile", excused=True)
         except UNREADABLE as error:
-            return Differs(f"what is no snapshot ({error!s:.80})", "a snapshot")
+            return _damaged(error)
+        by = 0.0
         try:
-            kept = unpack_part(content, folded.policy, "the snapshot")
-            pairs = zip(leaves_of(kept), leaves_of(folded.state), strict=True)
-            by = max(
-                (
-                    how_far(np.asarray(one), np.asarray(other))
-                    for (_, one), (_, other) in pairs
-                ),
-                default=0.0,
-            )
+            state = unpack_part(content, folded.policy, "the snapshot")
+            pairs = zip(leaves_of(state), leaves_of(folded.state), strict=True)
+            for (_, one), (_, other) in pairs:
+                by = max(by, how_far(np.asarray(one), np.asarray(other)))
         except UNREADABLE as error:
-            return Differs(f"what is no snapshot ({error!s:.80})", "a snapshot")
-        return (
-            None
-            if by <= tolerance
-            else Differs("another state", "the fold of the events before it", by)
-        )
+            return _damaged(error)
+        if by <= tolerance:
+            return None
+        return Differs("another state", "the fold of the events before it", by)
+
+
+def _damaged(error: Exception) -> Differs:
+    return Differs(f"what is no snapshot ({error!s:.80})", "a snapshot")
 
 
 class Contexts:
-    """Which contexts are there: erasing takes all that are older than a time, so none
-    is gone while older ones stay."""
+    """Finds contexts that were removed one by one.
+
+    The service erases all contexts before a time, so a context cannot be missing while
+    an older one is there.
+    """
 
     def __init__(self) -> None:
         self._rows: array[float] = array("d")
@@ -188,26 +175,25 @@ class Contexts:
 
     def take(self, visit: Visit) -> None:
         """Count a decision."""
-        if visit.decision is not None and visit.decision.context is not None:
-            erased = isinstance(visit.decision.context, Erased)
-            self._rows.extend((visit.line.position, visit.line.time, erased))
-            if erased and len(self._ids) < 10_000:
-                self._ids[visit.line.position] = visit.line.id
+        if visit.decision is None or visit.decision.context is None:
+            return
+        line = visit.line
+        is_erased = isinstance(visit.decision.context, Erased)
+        self._rows.extend((line.position, line.time, is_erased))
+        if is_erased and len(self._ids) < 10_000:
+            self._ids[line.position] = line.id
 
-    def misses(self) -> Iterator[tuple[str, int, Differs]]:
-        """The decisions whose context was taken out, although older ones that came
-        before them are there."""
+    def report(self, level: Level) -> None:
+        """Add the decisions without a context that come after an older one with its
+        context."""
         rows = np.frombuffer(self._rows, dtype=np.float64).reshape(-1, 3)
+        if not len(rows):
+            return
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
-        oldest = (
-            np.minimum.accumulate(np.where(rows[:, 2] > 0, np.inf, rows[:, 1]))
-            if len(rows)
-            else rows[:, 1]
-        )
-        for position, *_ in rows[(rows[:, 2] > 0) & (rows[:, 1] >= oldest)]:
+        positions, times, erased = rows.T
+        is_erased = erased > 0
+        oldest = np.minimum.accumulate(np.where(is_erased, np.inf, times))
+        wrong = Differs("an erased context", "one that is there, as older ones are,")
+        for position in positions[is_erased & (times >= oldest)].tolist():
             place = int(position)
-            yield (
-                self._ids.get(place, ""),
-                place,
-                Differs("an erased context", "one that is there, as older ones are,"),
-            )
+            level.take(self._ids.get(place, ""), place, wrong)

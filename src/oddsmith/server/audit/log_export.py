@@ -1,15 +1,18 @@
-"""export: a store as a log, batch by batch, to evaluate, replay or fit."""
+"""export: write a store as a log, batch by batch, to evaluate, replay or fit."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import isnan
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oddsmith.contexts.metrics import Metric
-from oddsmith.core.arrays import Array
+from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision
 from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.core.expert_policy import in_places
@@ -30,12 +33,12 @@ _ROWS = 5000
 
 
 class Exported(NamedTuple):
-    """What went into a log: rows, and how many of them have a reward, an incumbent's
-    odds, no context any more.
+    """The rows of a log, with the numbers of rewards, incumbent's odds and erased
+    contexts.
 
-    `unshown` decisions were deferred and never activated: they are left out, as are
-    those `without` a context where only others were asked for, and those whose arm had
-    a propensity below 1e-12, which is `impossible` in a log.
+    Three kinds of decisions are left out: `unshown` ones were deferred and never
+    activated; `without` have no context, if contexts are required; `impossible` ones
+    have a propensity below 1e-12.
     """
 
     rows: int = 0
@@ -47,9 +50,7 @@ class Exported(NamedTuple):
     impossible: int = 0
 
     def __add__(self, other: "Exported") -> "Exported":  # type: ignore[override]
-        return Exported(
-            *(mine + theirs for mine, theirs in zip(self, other, strict=True))
-        )
+        return Exported(*map(add, self, other))
 
 
 def export(
@@ -58,20 +59,20 @@ def export(
     """Write the store's decisions as a log, by the suffix of `path`: Parquet, CSV, JSON
     lines or dsjson.
 
-    Rewards are what the decisions count with, as of the last event; NaN where they do
+    Rewards are the values of the decisions as of the last event; NaN if a decision does
     not count yet. The odds of an incumbent are its own. Advice has a column for every
-    expert of the roster; one that joined later sleeps in what was decided before, under
-    the weights of that time. Where experts joined a policy whose votes cannot be
-    weighed again from the store, there is no advice. An arm that was added later was
-    not eligible before. With `contexts_only`, decisions whose context was erased are
-    left out. Rows are in the order of the states they were made with.
+    expert of the roster; an expert that joined later has no predictions before. If
+    experts joined a policy whose votes cannot be weighed again from the store, there is
+    no advice. An arm that was added later was not eligible before. With
+    `contexts_only`, decisions with an erased context are left out. Rows are in the
+    order of the states of the decisions.
     """
     total = Exported()
 
     def logs() -> Iterator[Log]:
         nonlocal total
-        for log, counted in log_batches_of(reading, contexts_only=contexts_only):
-            total += counted
+        for log, exported in log_batches_of(reading, contexts_only=contexts_only):
+            total += exported
             if log is not None:
                 yield log
         if not total.rows:
@@ -87,26 +88,25 @@ def export(
 def log_batches_of(
     reading: Reading, *, contexts_only: bool = False
 ) -> Iterator[tuple[Log | None, Exported]]:
-    """The store's decisions as logs of some thousand rows, and what is in each; None
-    for a log without rows."""
+    """Yield the store's decisions as logs of some thousand rows; None for a batch
+    without rows."""
     head = reading.head()
     joined = [line.id for line in reading.lines(0, head) if line.kind == "expert added"]
     roster, start = _advisers(reading, joined)
     visits = progress(walk(reading, start, roster_change(), head), None, "decisions")
     slates = reading.has_slates()
     while batch := list(islice(visits, _ROWS)):
-        log, counted = _log_of(reading, batch, head, roster, contexts_only)
-        yield (
-            (_with_slates(reading, log, batch) if slates and log is not None else log),
-            counted,
-        )
+        log, exported = _log_of(reading, batch, head, roster, contexts_only)
+        if slates and log is not None:
+            log = _with_slates(reading, log, batch)
+        yield log, exported
 
 
 class _Roster(NamedTuple):
     """The experts of the advice columns; without names, columns are as recorded.
 
-    Where experts joined a policy whose votes cannot be weighed again from the store,
-    decisions have no common columns: their advice is left out.
+    If experts joined a policy whose votes cannot be weighed again from the store,
+    decisions have no common columns, and advice is left out.
     """
 
     names: tuple[str, ...] | None
@@ -116,8 +116,10 @@ class _Roster(NamedTuple):
 def _advisers(
     reading: Reading, joined: Sequence[str]
 ) -> tuple[_Roster, FoldState | None]:
-    """The roster at the end, and the state from which weights at each decision follow;
-    no state where no expert joined."""
+    """Return the final roster, and the start of a fold for the weights.
+
+    If no expert joined, the weights are not needed, and there is no state.
+    """
     if not joined:
         return _Roster(reading.experts), None
     arbiter = judge_of(reading)
@@ -128,12 +130,12 @@ def _advisers(
 
 
 def _with_slates(reading: Reading, log: Log, visits: Sequence[Visit]) -> Log:
-    """The log with the slates and slots of its decisions, which are some of those
-    visited."""
+    """Return the log with the slates and slots of its decisions."""
     positions = {visit.line.id: visit.line.position for visit in visits}
-    draws = reading.summaries([positions[one] for one in log.decision_id])
-    places = np.array([draw.slot or 0 for draw in draws], dtype=np.int64)
-    return replace(log, slate=[draw.slate for draw in draws], slot=places)
+    draws = reading.summaries([positions[id] for id in log.decision_id])
+    slates = [draw.slate for draw in draws]
+    slots = np.array([draw.slot or 0 for draw in draws], dtype=np.int64)
+    return replace(log, slate=slates, slot=slots)
 
 
 def _log_of(
@@ -148,54 +150,57 @@ def _log_of(
     for line in reading.history(list(accounts), head):
         accounts[line.id].take(line)
         outcomes.take(line, accounts[line.id].settled)
-    shown = [
-        visit
-        for visit in visits
-        if accounts[visit.line.id].shown or not visit.line.deferred
-    ]
-    known = [
-        visit
-        for visit in shown
-        if not contexts_only or not isinstance(_decision(visit).context, Erased)
-    ]
-    kept = [visit for visit in known if _decision(visit).propensity >= LEAST_PROPENSITY]
-    decisions = [_decision(visit) for visit in kept]
-    settled = [accounts[visit.line.id] for visit in kept]
-    rewards = np.array(
-        [account.value if account.settled else np.nan for account in settled],
-        dtype=np.float64,
-    )
-    counted = Exported(
-        rows=len(kept),
-        rewarded=int(np.count_nonzero(~np.isnan(rewards))),
-        shadows=sum(visit.evidence.shadow for visit in kept),
-        erased=sum(isinstance(decision.context, Erased) for decision in decisions),
-        unshown=len(visits) - len(shown),
-        without=len(shown) - len(known),
-        impossible=len(known) - len(kept),
-    )
+    kept: list[Visit] = []
+    decisions: list[Decision] = []
+    rewards: list[float] = []
+    counts = Counter[str]()
+    for visit in visits:
+        account = accounts[visit.line.id]
+        if visit.line.deferred and not account.shown:
+            counts["unshown"] += 1
+            continue
+        decision = _decision(visit)
+        is_erased = isinstance(decision.context, Erased)
+        if contexts_only and is_erased:
+            counts["without"] += 1
+        elif decision.propensity < LEAST_PROPENSITY:
+            counts["impossible"] += 1
+        else:
+            kept.append(visit)
+            decisions.append(decision)
+            rewards.append(account.value if account.settled else np.nan)
+            counts["rewarded"] += not isnan(rewards[-1])
+            counts["shadows"] += visit.evidence.shadow
+            counts["erased"] += is_erased
+    exported = Exported(rows=len(kept), **counts)
     if not kept:
-        return None, counted
+        return None, exported
     arms = arms_at(reading, head)
-    wide = [
-        _with_columns(decision, len(arms)) if arms is not None else decision
-        for decision in decisions
-    ]
-    advice = [_spread(visit, roster) for visit in kept]
-    columns = _columns(wide, advice) | _experiment_columns(wide)
+    wide = decisions
+    if arms is not None:
+        wide = [_with_columns(decision, len(arms)) for decision in decisions]
+    columns = _columns(wide, [_advice(visit, roster) for visit in kept])
+    columns |= _experiment_columns(wide)
     columns |= outcomes.columns([visit.line.id for visit in kept])
+    times = np.array([visit.line.time for visit in kept]) * 1e6
     log = Log(
-        reward=rewards,
+        reward=np.array(rewards, dtype=np.float64),
         decision_id=[visit.line.id for visit in kept],
-        time=(np.array([visit.line.time for visit in kept]) * 1e6).astype(
-            "datetime64[us]"
-        ),
+        time=times.astype("datetime64[us]"),
         fingerprint=[reading.fingerprint] * len(kept),
         arms=arms,
         experts=roster.names if "advice" in columns else None,
         **columns,
     )
-    return log, counted
+    return log, exported
+
+
+class _Advice(NamedTuple):
+    """Advice, bonus and log weights over the final roster."""
+
+    advice: Array | None = None
+    bonus: Array | None = None
+    log_weights: Array | None = None
 
 
 class _Outcomes:
@@ -250,87 +255,82 @@ def _experiment_columns(decisions: Sequence[Decision]) -> dict[str, Any]:
 
 
 def _columns(
-    decisions: Sequence[Decision], learnt: Sequence[tuple[Array | None, ...]]
+    decisions: Sequence[Decision], advice: Sequence[_Advice]
 ) -> dict[str, Any]:
-    """The columns of decisions: always the same, whatever some of them lack."""
-    odds = [decision.propensities for decision in decisions]
-    masks = [
-        np.ones(len(p), np.bool_) if d.eligible is None else d.eligible
-        for d, p in zip(decisions, odds, strict=True)
-    ]
-    offers = decisions[0].arms is not None
+    """Return the columns of decisions, the same ones for every batch."""
+    odds: Any = [decision.propensities for decision in decisions]
+    masks: Any = [_mask(decision) for decision in decisions]
     columns: dict[str, Any] = {
         "arm": [decision.number for decision in decisions],
-        "propensities": odds if offers else np.array(odds),
-        "eligible": masks if offers else np.array(masks),
         "context": [_plain(decision.context) for decision in decisions],
     }
-    if offers:
+    if decisions[0].arms is not None:
         columns["offered"] = [decision.arms for decision in decisions]
-        features = [
-            None if isinstance(decision.features, Erased) else decision.features
-            for decision in decisions
-        ]
-        columns |= {"features": features} if any(features) else {}
+        features = [decision.features for decision in decisions]
+        features = [None if isinstance(one, Erased) else one for one in features]
+        if any(features):
+            columns["features"] = features
+    else:
+        odds = np.array(odds)
+        masks = np.array(masks)
+    columns["propensities"] = odds
+    columns["eligible"] = masks
     if all(decision.step is not None for decision in decisions):
         columns["step"] = [decision.step for decision in decisions]
-    for name, values in zip(
-        ("advice", "bonus", "log_weights"), zip(*learnt, strict=True), strict=False
-    ):
+    for name in _Advice._fields:
+        values = [getattr(one, name) for one in advice]
         if any(value is not None for value in values):
             columns[name] = np.array(values)
     return columns
 
 
+def _mask(decision: Decision) -> Bools:
+    """Return the eligible arms."""
+    if decision.eligible is None:
+        return np.ones(len(decision.propensities), np.bool_)
+    return decision.eligible
+
+
 def _with_columns(decision: Decision, n_arms: int) -> Decision:
-    """The decision over all arms that there are at the end; those that were added after
-    it were not eligible."""
+    """Return the decision over all arms; later ones were not eligible."""
     missing = n_arms - len(decision.propensities)
     if missing <= 0:
         return decision
-    mask = (
-        np.ones(len(decision.propensities), np.bool_)
-        if decision.eligible is None
-        else decision.eligible
-    )
-    odds, eligible = (
-        np.append(decision.propensities, np.zeros(missing)),
-        np.append(mask, np.zeros(missing, np.bool_)),
-    )
+    odds = np.append(decision.propensities, np.zeros(missing))
+    eligible = np.append(_mask(decision), np.zeros(missing, np.bool_))
     control = decision.control
     if control is not None:
         control = np.append(control, np.zeros(missing))
     return decision._replace(propensities=odds, eligible=eligible, control=control)
 
 
-def _spread(
-    visit: Visit, roster: _Roster
-) -> tuple[Array | None, Array | None, Array | None]:
-    """Advice, bonus and log weights over the roster at the end; log weights are NaN
-    where no expert slept."""
+def _advice(visit: Visit, roster: _Roster) -> _Advice:
+    """Return the advice over the final roster.
+
+    Log weights are NaN if all experts had predictions.
+    """
     decision = _decision(visit)
     if decision.advice is None or not roster.has_advice:
-        return None, None, None
+        return _Advice()
+    n_recorded = len(decision.advice)
     missing = 0
     if roster.names is not None:
-        missing = len(roster.names) - len(decision.advice)
+        missing = len(roster.names) - n_recorded
     if missing:
-        own = (
-            _drawn_with(visit) if decision.log_weights is None else decision.log_weights
-        )
-        places = np.append(np.arange(len(decision.advice)), np.full(missing, -1))
+        own = decision.log_weights
+        if own is None:
+            own = _log_weights(visit)
+        places = np.append(np.arange(n_recorded), np.full(missing, -1))
         wider = np.append(own, np.full(missing, -np.inf))
         decision = in_places(decision, places, wider)
-    log_weights = (
-        np.full_like(decision.advice, np.nan)
-        if decision.log_weights is None
-        else decision.log_weights
-    )
-    return decision.advice, decision.bonus, log_weights
+    log_weights = decision.log_weights
+    if log_weights is None:
+        log_weights = np.full_like(decision.advice, np.nan)
+    return _Advice(decision.advice, decision.bonus, log_weights)
 
 
-def _drawn_with(visit: Visit) -> Array:
-    """The log weights of the state it was made with."""
+def _log_weights(visit: Visit) -> Array:
+    """Return the log weights of the state that a decision was made with."""
     if visit.folded is None:
         raise BadFile(
             f"decision {visit.line.id!r} must have a state it was made with; "
@@ -350,8 +350,10 @@ def _decision(visit: Visit) -> Decision:
 
 
 def _plain(context: Context) -> Context:
-    """A context as JSON has it, so that all batches are alike; None for one that was
+    """Return a context as JSON, so that all batches are alike; None if it was
     erased."""
     if isinstance(context, Erased):
         return None
-    return context.tolist() if isinstance(context, np.ndarray) else context
+    if isinstance(context, np.ndarray):
+        return context.tolist()
+    return context

@@ -1,4 +1,7 @@
-"""Panel: a policy's real experts, asked again in the contexts of old decisions."""
+"""verify: prove that every decision of a store follows from its events.
+
+A panel asks the real experts of the policy again, in the contexts of old decisions.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -8,7 +11,7 @@ import numpy as np
 
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import number
-from oddsmith.core.decision import Context, Decision, State
+from oddsmith.core.decision import Context, Decision, Odds, State
 from oddsmith.core.errors import BadFile
 from oddsmith.core.experts import Experts
 from oddsmith.core.offer import Offer
@@ -36,7 +39,13 @@ from oddsmith.server.audit.verdicts import (
     Untested,
     VerifyReport,
 )
-from oddsmith.server.audit.walk import UNREADABLE, Visit, made_with, start_of, walk
+from oddsmith.server.audit.walk import (
+    UNREADABLE,
+    Visit,
+    has_earlier_state,
+    start_of,
+    walk,
+)
 from oddsmith.server.fold.fold import FoldState, roster_change
 from oddsmith.server.fold.judge import gts_inside, judge, judge_from_json, judge_to_json
 from oddsmith.server.store.protocol import Erased, Reading
@@ -45,36 +54,39 @@ __all__ = ["Panel", "judge_of", "verify"]
 
 
 class Panel:
-    """Asks without a limit of time; an expert that raises sleeps."""
+    """Asks experts without a time limit; an expert that raises has no prediction."""
 
     def __init__(self) -> None:
+        # the last policy that was asked, and its experts without a time limit
         self._policy: Policy | None = None
-        self._bank: Experts | None = None
-        self._asked: tuple[Policy, Policy] | None = None
+        self._bank: Guarded | None = None
+        # the last policy that made odds, and the same without a time limit
+        self._patient_of: Policy | None = None
+        self._patient: Policy | None = None
 
-    def advice_answer(self, visit: Visit) -> CheckResult:
-        """Whether the experts say what was recorded."""
-        return self._answer(visit, self._check_advice)
+    def check_advice(self, visit: Visit) -> CheckResult:
+        """Check that the experts predict what was recorded."""
+        return self._run(visit, self._check_advice)
 
-    def odds_answer(self, visit: Visit) -> CheckResult:
-        """Whether the policy, with its models, gives the recorded odds, to 1e-9."""
-        return self._answer(visit, self._check_odds)
+    def check_odds(self, visit: Visit) -> CheckResult:
+        """Check that the policy, with its models, gives the recorded odds, to 1e-9."""
+        return self._run(visit, self._check_odds)
 
-    def _answer(
+    def _run(
         self, visit: Visit, check: Callable[[Visit, FoldState, Decision], CheckResult]
     ) -> CheckResult:
-        """What a check says, where the experts can be asked."""
-        if visit.folded is None or visit.decision is None:
-            return Untested(
-                visit.why or "the state it was made with is not known", visit.erased
-            )
-        if isinstance(visit.decision.context, Erased) or isinstance(
-            visit.decision.features, Erased
-        ):
+        """Run a check, if the experts can be asked."""
+        decision = visit.decision
+        if visit.folded is None or decision is None:
+            why = visit.why or "the state it was made with is not known"
+            return Untested(why, visit.erased)
+        if isinstance(decision.context, Erased):
+            return Untested("its context was erased", excused=True)
+        if isinstance(decision.features, Erased):
             return Untested("its context was erased", excused=True)
         try:
-            return check(visit, visit.folded, visit.decision)
-        except Exception as error:  # whatever the experts of others raise
+            return check(visit, visit.folded, decision)
+        except Exception as error:  # other people's experts can raise anything
             return Untested(f"the experts cannot be asked: {type(error).__name__}")
 
     def _check_advice(
@@ -88,59 +100,60 @@ class Panel:
         return check_advice(decision, visit.evidence.votes, opinions)
 
     def _ask(self, policy: Policy, state: State, decision: Decision) -> Opinions | None:
-        inner, context = gts_inside(policy), _question(decision)
+        inner = gts_inside(policy)
         if inner is None:
-            advice = (
-                self._patient(policy)
-                .odds(state, context, eligible=decision.eligible, step=decision.step)
-                .advice
-            )
-            names = [f"expert {i}" for i in range(0 if advice is None else len(advice))]
-            return None if advice is None else Opinions(names, advice, None, np.True_)
+            advice = self._odds(policy, state, decision).advice
+            if advice is None:
+                return None
+            names = [f"expert {i}" for i in range(len(advice))]
+            return Opinions(names, advice, None, np.True_)
         if policy is not self._policy or self._bank is None:
-            bank = inner.experts
-            self._policy, self._bank = (
-                policy,
-                Guarded(bank.experts if isinstance(bank, Guarded) else bank),
-            )
-        answer = policy.cast(
-            self._bank.advise(state.experts, context, decision.eligible),
-            eligible=decision.eligible,
-            offer=context if isinstance(context, Offer) else None,
-        )
+            self._policy = policy
+            self._bank = Guarded(_without_guard(inner.experts))
+        context = _question(decision)
+        advised = self._bank.advise(state.experts, context, decision.eligible)
+        offer = context if isinstance(context, Offer) else None
+        answer = policy.cast(advised, eligible=decision.eligible, offer=offer)
         return Opinions(inner.experts.names, *answer, inner.prior > 0)
 
     def _check_odds(
         self, _: Visit, folded: FoldState, decision: Decision
     ) -> CheckResult:
-        context, step = _question(decision), decision.step
-        again = self._patient(folded.policy).odds(
-            folded.state, context, eligible=decision.eligible, step=step
-        )
+        again = self._odds(folded.policy, folded.state, decision)
         if decision.advice is not None and again.advice is not None:
-            asleep = np.isnan(decision.advice)
-            speaks = ~np.isnan(again.advice[:, decision.number])
-            if (asleep & speaks).any():
+            was_silent = np.isnan(decision.advice)
+            predicts = ~np.isnan(again.advice[:, decision.number])
+            if (was_silent & predicts).any():
                 return SPEAKS_NOW
         follows = odds_of_record(decision, again.propensities)
         return same_odds(decision.propensities, follows, CLOSE)
 
-    def _patient(self, policy: Policy) -> Policy:
-        """The policy with experts that sleep where they fail, without a limit of
-        time."""
-        bank = policy.bank
-        if bank is None:
-            return policy
-        if self._asked is None or self._asked[0] is not policy:
-            inner = bank.experts if isinstance(bank, Guarded) else bank
-            guard = Guarded(inner, None, policy.prediction_range)
-            self._asked = policy, policy.with_bank(guard)
-        return self._asked[1]
+    def _odds(self, policy: Policy, state: State, decision: Decision) -> Odds:
+        """Return the odds of a policy whose experts have no time limit."""
+        if policy.bank is not None:
+            if policy is not self._patient_of:
+                bank = _without_guard(policy.bank)
+                guard = Guarded(bank, None, policy.prediction_range)
+                self._patient_of = policy
+                self._patient = policy.with_bank(guard)
+            policy = self._patient or policy
+        return policy.odds(
+            state,
+            _question(decision),
+            eligible=decision.eligible,
+            step=decision.step,
+        )
+
+
+def _without_guard(bank: Experts) -> Experts:
+    return bank.experts if isinstance(bank, Guarded) else bank
 
 
 def _question(decision: Decision) -> Context:
-    """What the policy was asked: the offer, or the context."""
-    return decision.question if decision.arms is not None else single(decision.context)
+    """Return the question to the policy: the offer, or the context."""
+    if decision.arms is not None:
+        return decision.question
+    return single(decision.context)
 
 
 def verify(
@@ -151,26 +164,24 @@ def verify(
     facts: Mapping[str, object] | None = None,
     tolerance: float = 0.0,
 ) -> VerifyReport:
-    """Whether the events have no gap, facts and snapshots are as they must be, and
-    every decision follows, thrice.
+    """Check that events have no gap, that facts and snapshots are consistent, and that
+    every decision follows, at three levels.
 
-    1. The draw: the arm is the one that seed and id draw from the recorded odds.
+    1. The draw: seed and id select the arm from the recorded odds.
     2. The odds: recorded votes, weighed by the fold of all events up to the recorded
-       position, give the recorded odds to the last bit. Needs no models: the store says
-       how its policy weighs. Other builds of the arithmetic may round in another way;
-       for them there is a `tolerance`.
-    3. The experts, where `policy` is given (and `bench`, the experts that joined):
-       asked again in the recorded context, they say what was recorded, to 1e-9; those
-       that learn are folded along. Odds whose votes were not kept are recomputed from
-       them too.
+       position, give the recorded odds to the last bit. This needs no models, because
+       the store contains the judge of its policy. Other builds of the arithmetic can
+       round differently; `tolerance` allows for them.
+    3. The experts, if `policy` is given (and `bench`, the experts that joined): asked
+       again in the recorded context, they predict what was recorded, to 1e-9. Experts
+       that learn are folded. Odds without recorded votes are recomputed from them.
 
-    `facts` are what the policy file says of name, arms, units of rewards and seed: the
-    store must say the same.
+    `facts` contains name, arms, units of rewards and seed of the policy file: the store
+    must agree.
 
-    One pass forward for levels 1 and 2, one for level 3, in memory that does not grow
-    with the store but for a few bytes for each decision. Level 3 takes as long as the
-    experts took to decide. Progress is shown on a terminal; of level 3 elsewhere, too,
-    as a line on standard error every 30 s.
+    Levels 1 and 2 take one pass, and level 3 another one. Memory grows by a few bytes
+    per decision. Level 3 takes as long as the experts took to decide. Progress is shown
+    on a terminal; level 3 also writes a line to standard error every 30 s.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
     states = StateCheck(reading)  # before the head, which only grows
@@ -184,7 +195,7 @@ def verify(
 
 @dataclass
 class _Proof:
-    """The levels as they fill."""
+    """The levels while they are computed."""
 
     reading: Reading
     head: int
@@ -198,100 +209,95 @@ class _Proof:
     counts: Counter[str] = field(default_factory=Counter)
 
     def report(self, models: bool) -> VerifyReport:
-        levels = (self.facts, self.events, self.draw, self.odds, self.states.level)
-        name = str(self.reading.about.get("experiment", ""))
-        return VerifyReport(
-            name,
-            self.counts.total(),
-            self.counts["decision"],
-            (*levels, self.experts) if models else levels,
+        levels: tuple[Level, ...] = (
+            self.facts,
+            self.events,
+            self.draw,
+            self.odds,
+            self.states.level,
         )
+        if models:
+            levels = (*levels, self.experts)
+        name = str(self.reading.about.get("experiment", ""))
+        counts = self.counts
+        return VerifyReport(name, counts.total(), counts["decision"], levels)
 
-    def check_store(self, policy: Policy | None, said: Mapping[str, object]) -> None:
-        """What needs no fold: the facts, the positions of events and of snapshots."""
-        self.facts = check_facts(self.reading, self.arbiter, policy, said)
+    def check_store(
+        self, policy: Policy | None, expected: Mapping[str, object]
+    ) -> None:
+        """Check the facts, and the positions of events and snapshots."""
+        self.facts = check_facts(self.reading, self.arbiter, policy, expected)
         self.states.check_head(self.head)
-        self.events, self.counts = _events(self.reading, self.head)
+        self._check_events()
 
     def weigh_again(self, tolerance: float, *, models: bool) -> None:
-        """Draws, odds and states, by the judge."""
-        reading, arbiter, contexts = self.reading, self.arbiter, Contexts()
-        start = None if arbiter is None else start_of(reading, arbiter)
-        visits = walk(
-            reading,
-            start,
-            roster_change(),
-            self.head,
-            self.states.stops(self.head, tolerance),
-        )
+        """Check draws, odds and states, by the judge."""
+        reading = self.reading
+        arbiter = self.arbiter
+        contexts = Contexts()
         draws = Draws(reading)
+        start = None if arbiter is None else start_of(reading, arbiter)
+        stops = self.states.stops(self.head, tolerance)
+        visits = walk(reading, start, roster_change(), self.head, stops)
         for visit in progress(visits, self.counts["decision"], "draws and odds"):
-            place = visit.line.id, visit.line.position
+            line = visit.line
             contexts.take(visit)
-            self.draw.take(*place, _draw_answer(visit, draws))
+            self.draw.take(line.id, line.position, _check_draw(visit, draws))
             if not models or not _needs_models(visit, arbiter):
-                self.odds.take(*place, _odds_answer(visit, arbiter, tolerance))
-        for miss in contexts.misses():
-            self.events.take(*miss)
+                answer = _check_odds(visit, arbiter, tolerance)
+                self.odds.take(line.id, line.position, answer)
+        contexts.report(self.events)
 
     def ask_again(
         self, policy: Policy, bench: Mapping[str, Experts], tolerance: float
     ) -> None:
-        """The experts, and odds whose votes were not kept."""
-        panel, start = Panel(), start_of(self.reading, policy)
+        """Check the experts, and odds without recorded votes."""
+        panel = Panel()
+        total = self.counts["decision"]
+        start = start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
         visits = walk(self.reading, start, roster_change(bench), self.head, stops)
-        for visit in progress(
-            visits, self.counts["decision"], "experts", every=LINE_EVERY_S
-        ):
-            place = visit.line.id, visit.line.position
-            self.experts.take(*place, panel.advice_answer(visit))
+        for visit in progress(visits, total, "experts", every=LINE_EVERY_S):
+            line = visit.line
+            self.experts.take(line.id, line.position, panel.check_advice(visit))
             if _needs_models(visit, self.arbiter):
-                self.odds.take(*place, _stated(visit) or panel.odds_answer(visit))
+                answer = _check_state(visit) or panel.check_odds(visit)
+                self.odds.take(line.id, line.position, answer)
+
+    def _check_events(self) -> None:
+        """Check that every position up to the head has an event, and count events."""
+        reading = self.reading
+        before = 0
+        total = sum(reading.tally().values())
+        for line in progress(reading.lines(0, self.head), total, "events"):
+            if reading.gapless and line.position != before + 1:
+                gap = line.position - before - 1
+                missing = Differs("nothing", f"an event at each of {gap:,} positions")
+                self.events.take("", before + 1, missing)
+            wrong = None
+            if reading.rule != "sum" and line.kind == "reward" and line.key:
+                wrong = Differs(f"a reward with key {line.key!r:.60}", "one without")
+            self.events.take(line.id, line.position, wrong)
+            before = line.position
+            self.counts[line.kind] += 1
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
-    """The judge that the store names, else that of the policy; None where there is
-    none."""
-    kept = reading.about.get("judge")
-    if kept is None:
+    """Return the judge in the store, or the one of the policy, if there is one."""
+    recorded = reading.about.get("judge")
+    if recorded is None:
         return None if policy is None else judge(policy)
-    if policy is not None and (mine := judge_to_json(policy)) != kept:
-        raise BadFile(
-            "the policy must be the one the store was made with; "
-            f"{difference(kept, mine)}"
-        )
-    return judge_from_json(kept)
-
-
-def _events(reading: Reading, head: int) -> tuple[Level, Counter[str]]:
-    """Whether every position from 1 to the head is there, and how many events there
-    are of each kind."""
-    level = Level("events")
-    counts = Counter[str]()
-    before = 0
-    total = sum(reading.tally().values())
-    for line in progress(reading.lines(0, head), total, "events"):
-        if reading.gapless and line.position != before + 1:
-            gap = line.position - before - 1
-            level.take(
-                "",
-                before + 1,
-                Differs("nothing", f"an event at each of {gap:,} positions"),
+    if policy is not None:
+        page = judge_to_json(policy)
+        if page != recorded:
+            raise BadFile(
+                "the policy must be the one the store was made with; "
+                f"{difference(recorded, page)}"
             )
-        keyed = reading.rule != "sum" and line.kind == "reward" and line.key
-        wrong = (
-            Differs(f"a reward with key {line.key!r:.60}", "one without")
-            if keyed
-            else None
-        )
-        level.take(line.id, line.position, wrong)
-        before = line.position
-        counts[line.kind] += 1
-    return level, counts
+    return judge_from_json(recorded)
 
 
-def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
+def _check_draw(visit: Visit, draws: Draws) -> CheckResult:
     if visit.decision is None:
         return _damaged(visit.why)
     try:
@@ -300,48 +306,43 @@ def _draw_answer(visit: Visit, draws: Draws) -> CheckResult:
         return _damaged(error)
 
 
-def _odds_answer(visit: Visit, arbiter: Policy | None, tolerance: float) -> CheckResult:
-    if (wrong := _stated(visit)) is not None:
+def _check_odds(visit: Visit, arbiter: Policy | None, tolerance: float) -> CheckResult:
+    wrong = _check_state(visit)
+    if wrong is not None:
         return wrong
-    if visit.decision is None:
+    decision = visit.decision
+    evidence = visit.evidence
+    folded = visit.folded
+    if decision is None:
         return Untested("it cannot be read")
     if arbiter is None:
-        if visit.evidence.shadow:
-            return check_incumbent(None, visit.evidence) or Untested(
-                INCUMBENT, excused=True
-            )
-        return Untested("the store does not say how its policy weighs votes")
-    if visit.folded is None:
+        if not evidence.shadow:
+            return Untested("the store does not say how its policy weighs votes")
+        answer = check_incumbent(None, evidence)
+        return answer or Untested(INCUMBENT, excused=True)
+    if folded is None:
         return Untested(visit.why)
     try:
-        found = check_odds(
-            visit.decision,
-            visit.evidence,
-            visit.folded.policy,
-            visit.folded.state,
-            tolerance,
-        )
-        return check_incumbent(found, visit.evidence)
+        answer = check_odds(decision, evidence, folded.policy, folded.state, tolerance)
+        return check_incumbent(answer, evidence)
     except UNREADABLE as error:
         return _damaged(error)
 
 
 def _damaged(why: object) -> Differs:
-    """Parts of a decision do not fit together, or cannot be read."""
+    """Return the result for a decision that cannot be read or is inconsistent."""
     return Differs(f"what is no decision ({why!s:.80})", "a decision")
 
 
 def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:
-    """Whether the odds can be recomputed with the policy's own models only."""
-    return not visit.evidence.shadow and (
-        arbiter is None or visit.evidence.votes is None
-    )
+    """Whether only the policy's own models can recompute the odds."""
+    if visit.evidence.shadow:
+        return False
+    return arbiter is None or visit.evidence.votes is None
 
 
-def _stated(visit: Visit) -> CheckResult:
-    """Whether the state it says it was made with was there before it."""
-    return (
-        None
-        if made_with(visit.line)
-        else Differs(f"the state at position {visit.line.seen}", "one before it")
-    )
+def _check_state(visit: Visit) -> CheckResult:
+    """Check that the state of a decision was there before it."""
+    if has_earlier_state(visit.line):
+        return None
+    return Differs(f"the state at position {visit.line.seen}", "one before it")

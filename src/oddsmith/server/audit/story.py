@@ -1,8 +1,7 @@
-"""story: what became of one decision, event by event, and what it counts with."""
+"""story: the events of one decision and its reward."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from math import isnan
 from typing import Any, NamedTuple
 
 from oddsmith.contexts.rewards import RewardScale
@@ -27,15 +26,14 @@ _WORDS = {
     "metric": "metric",
     "metric_correction": "metric corrected",
 }
-"""What to call the events that make up a decision's reward. An event of another kind
-changes nothing, and is called by its kind."""
+"""Names of the events that determine a reward; other events are called by their
+kind."""
 
 
 class Happening(NamedTuple):
-    """An event of a decision: where it stands, when it came and from which key, what it
-    is, its value, and what it did.
+    """An event of a decision, and its effect.
 
-    `sender` is the name of the key that sent it, where that is known.
+    `sender` is the name of the API key that sent it, if it is known.
     """
 
     position: int
@@ -49,12 +47,11 @@ class Happening(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """What became of a decision. Values are in the units that rewards are sent in.
+    """The history of a decision, with values in the caller's units.
 
-    Without its decision, of which only later events are there, the fields about it are
-    None. `counts_since` is the position from which on it counts, and `reward` what
-    with, from position `reward_since` on (later, where a late reward counts as it
-    arrives); `context` is "erased" where it was.
+    If only later events are there, the fields about the decision are None. It counts
+    from the position `counts_since` on, and with this `reward` from `reward_since` on
+    (later, if a late reward counts as it arrives). An erased `context` is "erased".
     """
 
     id: str
@@ -81,71 +78,65 @@ class Story:
         """The story in sentences."""
         if self.position is None or self.odds is None or self.propensity is None:
             return f"There is no decision {self.id!r} yet: what came for it waits."
-        drawn = "an incumbent's choice, by its odds" if self.shadow else "drawn"
-        odds = ", ".join(
-            f"{arm} {share:.4g}" for arm, share in list(self.odds.items())[:8]
-        )
-        more = ", …" if len(self.odds) > 8 else ""
-        parts = [
-            f"Decision {self.id!r} is {self.arm}, {drawn} with {self.propensity:.4g} "
-            f"({odds}{more})."
-        ]
-        made = self.happenings[[one.what for one in self.happenings].index("decided")]
+        how = "an incumbent's choice, by its odds" if self.shadow else "drawn"
+        odds = [f"{arm} {share:.4g}" for arm, share in self.odds.items()]
+        if len(odds) > 8:
+            odds = [*odds[:8], "…"]
+        happenings = {one.what: one for one in self.happenings}
+        made = happenings["decided"]
         sender = f" for {made.sender!r}" if made.sender else ""
-        by = f"by the state after position {self.seen or 0:,}"
-        parts.append(
-            f"It was made{sender} {made.time}, at position {self.position:,}, {by}."
-        )
-        shown = any(one.what == "shown" for one in self.happenings)
+        parts = [
+            f"Decision {self.id!r} is {self.arm}, {how} with {self.propensity:.4g} "
+            f"({', '.join(odds)}).",
+            f"It was made{sender} {made.time}, at position {self.position:,}, by the "
+            f"state after position {self.seen or 0:,}.",
+        ]
         if self.deferred:
-            parts.append(
-                "It was deferred, and shown later."
-                if shown
-                else "It was deferred, and never shown."
-            )
-        if self.counts_since is not None and self.reward is not None:
-            since = self.reward_since or self.counts_since
-            late = (
-                f"; it has counted since position {self.counts_since:,}"
-                if since > self.counts_since
-                else ""
-            )
-            parts.append(
-                f"It counts with {self.reward:.12g}, from position {since:,} on{late}."
-            )
-        else:
-            parts.append("It does not count yet.")
+            end = "shown later" if "shown" in happenings else "never shown"
+            parts.append(f"It was deferred, and {end}.")
+        parts.append(self._reward_sentence())
         if self.context == "erased":
             parts.append("Its context was erased.")
         return " ".join(parts)
 
+    def _reward_sentence(self) -> str:
+        if self.counts_since is None or self.reward is None:
+            return "It does not count yet."
+        since = self.reward_since or self.counts_since
+        sentence = f"It counts with {self.reward:.12g}, from position {since:,} on"
+        if since > self.counts_since:
+            sentence += f"; it has counted since position {self.counts_since:,}"
+        return f"{sentence}."
+
 
 def story_of(reading: Reading, id: str) -> Story:
-    """The story of the decision with this id."""
+    """Return the story of the decision with this id."""
     lines = reading.history([id], _ALL)
     name = str(reading.about.get("experiment", ""))
     if not lines:
-        if slots := reading.of_slate(id):
+        slots = reading.of_slate(id)
+        if slots:
             raise asked_as_decision(id, [line.id for line in slots])
         raise InvalidInput(
             f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, "
             "which is of none"
         )
-    scale = RewardScale(*reading.about.get("reward", (0.0, 1.0)))
-    account, happenings = Account.of(reading), []
-    for line in lines:
-        happenings.append(_happening(account, line, scale))
+    low, high = reading.about.get("reward", (0.0, 1.0))
+    scale = RewardScale(low, high)
+    account = Account.of(reading)
+    happenings = tuple(_happening(account, line, scale) for line in lines)
     made = decision_line(lines)
     if made is None:
-        return Story(id, name, tuple(happenings))
-    (decision,), (evidence,) = (
-        reading.decisions([made.position]),
-        reading.evidence([made.position]),
-    )
-    return Story(
+        return Story(id, name, happenings)
+    (decision,) = reading.decisions([made.position])
+    (evidence,) = reading.evidence([made.position])
+    context: object = "erased"
+    if not isinstance(decision.context, Erased):
+        context = encode(decision.context)
+    story = Story(
         id,
         name,
-        tuple(happenings),
+        happenings,
         arm=decision.arm,
         propensity=decision.propensity,
         odds=_odds(decision, decision.arms or arms_at(reading, made.seen or 0)),
@@ -154,38 +145,38 @@ def story_of(reading: Reading, id: str) -> Story:
         step=decision.step,
         deferred=bool(made.deferred),
         shadow=evidence.shadow,
-        context="erased"
-        if isinstance(decision.context, Erased)
-        else encode(decision.context),
-        reward=scale.value(account.value)
-        if account.settled and not isnan(account.value)
-        else None,
-        counts_since=account.settled or None,
-        reward_since=account.counts[-1].position if account.settled else None,
+        context=context,
+    )
+    if not account.settled:
+        return story
+    return replace(
+        story,
+        reward=scale.value(account.value),
+        counts_since=account.settled,
+        reward_since=account.counts[-1].position,
     )
 
 
 def _odds(decision: Decision, arms: Any) -> dict[str, float]:
-    """The odds by the arms' names, or by their numbers where the store has none."""
+    """Return the odds by name, or by number if the store has no names."""
     shares = decision.propensities.tolist()
-    names = (
-        [str(arm) for arm in arms]
-        if arms and len(arms) == len(shares)
-        else [str(i) for i in range(len(shares))]
-    )
-    return dict(zip(names, shares, strict=True))
+    names = range(len(shares))
+    if arms and len(arms) == len(shares):
+        names = arms
+    return dict(zip(map(str, names), shares, strict=True))
 
 
 def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
-    """What a line did; the account takes it."""
-    before, late = account.counts, account.default is not None
+    """Add a line to the account, and return its effect."""
+    before = account.counts
+    is_late = account.default is not None
     account.take(line)
     settles = account.settled == line.position
     value = line.value
     if value is not None and not line.of_metric:
         value = scale.value(value)
     what = _WORDS.get(line.kind, line.kind)
-    if line.kind == "reward" and late:
+    if line.kind == "reward" and is_late:
         what = "rewarded late"
     effect = _effect(account, line, settles, before, scale)
     return Happening(
@@ -194,7 +185,7 @@ def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
 
 
 def _moment(time: float) -> str:
-    """A time for people, to the second.
+    """Format a time, to the second.
 
     >>> _moment(1_750_000_000.5), _moment(1e12)
     ('2025-06-15 15:06:40 UTC', 'second 1e+12')
@@ -221,9 +212,10 @@ def _effect(
     if before:
         if account.counts == before:
             return "changes nothing"
-        now, was = scale.value(account.value), scale.value(before[-1].value)
+        now = scale.value(account.value)
+        old = scale.value(before[-1].value)
         return (
-            f"counts with {now:.12g} in place of {was:.12g}, from position "
+            f"counts with {now:.12g} in place of {old:.12g}, from position "
             f"{account.counts[-1].position:,} on"
         )
     if not account.made:

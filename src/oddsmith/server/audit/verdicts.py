@@ -1,5 +1,5 @@
-"""What a proof says: for each level what followed, what did not, and what could not be
-checked."""
+"""Results of a proof: the records of each level that follow, differ, or are
+untested."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 __all__ = ["CheckResult", "Differs", "Level", "Miss", "Untested", "VerifyReport"]
 
-_SHOWN = 5  # records named for each level
+_SHOWN = 5  # misses listed per level
 _ROUNDING = 1e-9
 
 
 class Differs(NamedTuple):
-    """What a record says, and what follows; for numbers, how far apart they are."""
+    """A recorded value and the value that follows, with the distance of numbers."""
 
     recorded: str
     follows: str
@@ -21,15 +21,17 @@ class Differs(NamedTuple):
 
 
 class Untested(NamedTuple):
-    """Why a record could not be checked; `excused` where no whole store would allow
-    it."""
+    """The reason why a record could not be checked.
+
+    It is `excused` if the reason also holds for a complete store.
+    """
 
     why: str
     excused: bool = False
 
 
 CheckResult: TypeAlias = Differs | Untested | None
-"""What a check says of a record; None: it follows."""
+"""The result of a check of a record; None if it follows."""
 
 
 class Miss(NamedTuple):
@@ -42,22 +44,21 @@ class Miss(NamedTuple):
     follows: str
 
     def __str__(self) -> str:
-        name = f" {self.id!r}" if self.id else ""
-        return (
-            f"{self.level}, position {self.position:,}{name}: recorded "
-            f"{self.recorded}; {self.follows} follows"
-        )
+        place = f"{self.level}, position {self.position:,}"
+        if self.id:
+            place = f"{place} {self.id!r}"
+        return f"{place}: recorded {self.recorded}; {self.follows} follows"
 
 
 @dataclass
 class Level:
-    """One level of a proof: how many records were checked, and how many of them
+    """One level of a proof: the numbers of records that were checked, and that
     followed.
 
-    `untested` counts, by reason, those that could not be checked, and `lacking` those
-    of them that a whole store would have allowed to be checked; `misses` are the first
-    that do not follow; `worst` is how far from what follows any of them is (inf where
-    it is not a matter of numbers).
+    `untested` counts other records by reason; `lacking` is the number of untested ones
+    that a complete store would allow to check. `misses` are the first records that do
+    not follow. `worst` is the largest distance of a number from the one that follows
+    (inf for other records).
 
     >>> odds = Level("odds")
     >>> (
@@ -79,7 +80,7 @@ class Level:
     worst: float = 0.0
 
     def take(self, id: str, position: int, answer: CheckResult) -> None:
-        """Count what a check says of a record."""
+        """Count the result of a check."""
         if isinstance(answer, Untested):
             self.untested[answer.why] += 1
             self.lacking += not answer.excused
@@ -90,25 +91,23 @@ class Level:
             return
         self.worst = max(self.worst, answer.by)
         if len(self.misses) < _SHOWN:
-            self.misses.append(
-                Miss(self.name, id, position, answer.recorded, answer.follows)
-            )
+            miss = Miss(self.name, id, position, answer.recorded, answer.follows)
+            self.misses.append(miss)
 
     def record(self) -> dict[str, object]:
         """The level as JSON."""
-        counts = {
-            name: getattr(self, name)
-            for name in ("checked", "followed", "lacking", "worst")
-        }
-        return counts | {
+        return {
+            "checked": self.checked,
+            "followed": self.followed,
+            "lacking": self.lacking,
+            "worst": self.worst,
             "untested": dict(self.untested),
             "misses": [miss._asdict() for miss in self.misses],
         }
 
 
 class VerifyReport(NamedTuple):
-    """The levels of a proof over `events` events and `decisions` decisions of an
-    experiment."""
+    """The levels of a proof, with the numbers of events and decisions."""
 
     experiment: str
     events: int
@@ -122,7 +121,7 @@ class VerifyReport(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all was checked that a whole store allows to be checked."""
+        """Whether everything was checked that a complete store allows to check."""
         return not any(level.lacking for level in self.levels)
 
     @property
@@ -132,15 +131,18 @@ class VerifyReport(NamedTuple):
 
     @property
     def rounding(self) -> bool:
-        """Whether all that does not follow differs by rounding alone, as from another
-        build of the arithmetic."""
+        """Whether all misses differ by rounding only, as from another build of the
+        arithmetic."""
         return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
 
     def record(self) -> dict[str, object]:
         """The verdict as JSON."""
-        names = ("experiment", "holds", "complete", "rounding", "events", "decisions")
-        facts = {name: getattr(self, name) for name in names}
         return {
-            **facts,
+            "experiment": self.experiment,
+            "holds": self.holds,
+            "complete": self.complete,
+            "rounding": self.rounding,
+            "events": self.events,
+            "decisions": self.decisions,
             "levels": {level.name: level.record() for level in self.levels},
         }

@@ -1,5 +1,5 @@
-"""Arms that were added to a policy file: the log goes on with the policy it was begun
-with, and says that it widens."""
+"""Arms that were added to a policy file: the log keeps its first policy, and records
+the new arms."""
 
 import logging
 import time
@@ -22,37 +22,39 @@ _NEW_LOG = "begin a new log: another store in [service]"
 _FITTED = (
     f"{_NEW_LOG}, which may start from what `oddsmith fit` learns of `oddsmith export`"
 )
-_OUT = "an arm is taken out by calls whose `eligible` leaves it out"
+_OUT = "to take an arm out, leave it out of `eligible` in calls"
 
 
 def check_arms(path: Path, log: Sequence[str] | None, file: Arms | None) -> None:
-    """Refuses a file that does not have the arms of the log first."""
-    if log is None and file is not None:
-        got = (
-            "came with calls so far; the file now has arms of its own, "
-            f"{list(file)!r:.80}"
+    """Raise if the arms of a file do not begin with the arms of the log."""
+    if log is None:
+        if file is None:
+            return
+        raise BadFile(
+            f"{path}: arms came with calls so far; the file now has arms of its own, "
+            f"{list(file)!r:.80}. Undo the change, or {_NEW_LOG}."
         )
-        raise BadFile(f"{path}: arms {got}. Undo the change, or {_NEW_LOG}.")
-    if log is not None and file is None:
-        got = (
-            f"must be there as in the log, {list(log)!r:.80}; the file has none, so "
-            "that they would come with calls"
+    if file is None:
+        raise BadFile(
+            f"{path}: arms must be there as in the log, {list(log)!r:.80}; the file "
+            "has none, so that they would come with calls. Undo the change, or "
+            f"{_FITTED}."
         )
-        raise BadFile(f"{path}: arms {got}. Undo the change, or {_FITTED}.")
-    if log is None or file is None or file[: len(log)] == tuple(log):
+    if file[: len(log)] == tuple(log):
         return
     must = (
         f"arms must begin with those of the log, {list(log)!r:.160}, and new ones "
         "stand behind them"
     )
-    lost = [arm for arm in log if arm not in file]
-    got = f"{lost[0]!r} is not there" if lost else f"got {list(file)!r:.160}"
-    undo = f"Put it back, for {_OUT}" if lost else "Undo the change"
-    raise BadFile(f"{path}: {must}; {got}. {undo}; or {_NEW_LOG}.")
+    got = f"got {list(file)!r:.160}. Undo the change"
+    missing = [arm for arm in log if arm not in file]
+    if missing:
+        got = f"{missing[0]!r} is not there. Put it back: {_OUT}"
+    raise BadFile(f"{path}: {must}; {got}; or {_NEW_LOG}.")
 
 
 def served_arms(store: Store, position: int) -> Arms | None:
-    """The arms as of a position; None where they come with calls."""
+    """Return the arms as of a position; None if they come with calls."""
     names = arms_at(store, position)
     return None if names is None else Arms(names)
 
@@ -60,10 +62,12 @@ def served_arms(store: Store, position: int) -> Arms | None:
 def arms_after(
     steps: Sequence[Step], arms: Arms | None, experiment: str
 ) -> Arms | None:
-    """The arms after these steps of a fold; those that another replica has added are
-    told in the log."""
-    for item in (step.item for step in steps):
-        if isinstance(item, Line) and (names := arms_of(item)) is not None:
+    """Return the arms after these steps of a fold, and log new ones."""
+    for step in steps:
+        names = None
+        if isinstance(step.item, Line):
+            names = arms_of(step.item)
+        if names is not None:
             arms = Arms(names)
             _log.warning(
                 "experiment %s has the arms %s from now on: its file must name them",
@@ -74,7 +78,7 @@ def arms_after(
 
 
 def refusal(path: Path, added: Sequence[str], error: Exception) -> BadFile:
-    """What is said where the policy cannot gain arms."""
+    """Return the error for a policy that cannot gain arms."""
     got = f"{list(added)!r:.80} cannot be added to a log that has begun: {error}"
     return BadFile(f"{path}: arms {got}. Undo the change, or {_NEW_LOG}.")
 
@@ -82,29 +86,26 @@ def refusal(path: Path, added: Sequence[str], error: Exception) -> BadFile:
 def add_arms(
     store: Store, path: Path, arms: Arms, policy: Policy, change: Change
 ) -> None:
-    """Write the arms that a file has gained into the log, once: replicas with the same
-    file say the same.
+    """Write new arms of a file into the log, once for all replicas with this file.
 
-    `policy` is the one the log was begun with. What could not be folded does not get
-    into the log.
+    `policy` is the first policy of the log. A change that could not be folded is not
+    written.
     """
-    there = arms_at(store, store.head()) or ()
-    check_arms(path, there, arms)
-    if len(there) == len(arms):
+    known = arms_at(store, store.head()) or ()
+    check_arms(path, known, arms)
+    if len(known) == len(arms):
         return
     now = policy_at(store, policy, store.head(), change)
     try:
         now.with_arms(now.init(), arms)
     except InvalidInput as error:
-        raise refusal(path, arms[len(there) :], error) from error
-    event = ConfigurationChange(
-        ARMS, list(arms), time.time(), f"after {len(there)} arms"
-    )
+        raise refusal(path, arms[len(known) :], error) from error
+    key = f"after {len(known)} arms"
+    event = ConfigurationChange(ARMS, list(arms), time.time(), key)
     (receipt,) = store.append([event]).result()
     if isinstance(receipt.refused, Conflict):
-        other = "another replica has added others at the same time"
         raise BadFile(
-            f"{path}: arms must be the same in the files of all replicas; {other}: "
-            "start again with one list"
+            f"{path}: arms must be the same in the files of all replicas; another "
+            "replica has added others at the same time: start again with one list"
         )
     receipt.accepted()

@@ -49,7 +49,8 @@ class Alarms:
         self._timer = self._loop.call_later(wait, self._look)
 
     def _look(self) -> None:
-        self._timer, now = None, self.now()
+        self._timer = None
+        now = self.now()
         while self._alarms and self._alarms[0][0] <= now:
             heappop(self._alarms)[2]()
         if self._alarms:

@@ -165,7 +165,8 @@ class ClockHold:
     def _trust(self) -> ClockMark:
         """A mark that ends the doubt, also after a restart."""
         now = self._clock()
-        return ClockMark(now, now if self._before is None else self._before, True)
+        before = now if self._before is None else self._before
+        return ClockMark(now, before, True)
 
     def _write(self, mark: ClockMark, *, wait: bool = False) -> None:
         """Put a mark into the log."""
@@ -194,7 +195,8 @@ def _distance(seconds: float) -> str:
     amount = f"{size / _DAY:,.1f} days"
     if size < 2 * _DAY:
         amount = f"{size / 3600:.1f} hours"
-    return f"{amount} {'after' if seconds > 0 else 'before'}"
+    side = "after" if seconds > 0 else "before"
+    return f"{amount} {side}"
 
 
 def _date(seconds: float) -> str:

@@ -1,5 +1,4 @@
-"""Experiment: a policy, its store, the follower and the writer, from the start of a
-service to its end."""
+"""Experiment: a policy with its store, follower and writer while it is served."""
 
 import asyncio
 import logging
@@ -39,68 +38,65 @@ _ERASE_EVERY = 3600.0  # seconds
 _SETTINGS_EVERY = 1.0  # seconds between two looks at what other replicas have changed
 _CLOCK_EVERY = 10.0  # seconds between two looks at the clock of a database
 _THREADS = 8  # for experts that are other people's code
-_THREADS_S = 10.0  # seconds that they are kept after the last decision
+_THREADS_S = 10.0  # seconds that they stay after the last decision
 _LAST_ADVICE = 1_000  # decisions
 OTHERS = "others"
-"""What arms that are counted together are called."""
+"""Name of the arms that are counted together."""
 EVERYTHING = 2**62  # beyond any position
 _log = logging.getLogger(__name__)
 
 
 class Restoring(StoreFailed):
-    """An experiment has no state yet: it is being read from the log."""
+    """An experiment has no state yet: its log is being read."""
 
 
 class DrawnAdvice(NamedTuple):
-    """What the experts of a policy predicted of a drawn arm (N,)."""
+    """The predictions of a policy's experts for a drawn arm (N,)."""
 
     policy: Policy
     advice: Array
 
 
 class Experiment:
-    """One experiment, made inside a running event loop; `begin` before and `end` after
-    use.
+    """One experiment, made in a running event loop; `begin` before and `end` after use.
 
-    While it is idle nothing of it wakes, but for windows that close and contexts that
-    are to be erased. `settings` are those of the policy file, or of the last `change`
-    of them in the log.
+    While it is idle, it wakes only to close windows and to erase contexts. `settings`
+    come from the policy file, or from the last `change` in the log.
     """
 
     def __init__(
         self,
-        opened: ExperimentSetup,
+        setup: ExperimentSetup,
         clock: Clock,
         long_reads: LongReads | None = None,
         alarms: Alarms | None = None,
         long_polls: LongPolls | None = None,
     ) -> None:
-        self.name = opened.file.name
-        self.settings, self.scale = opened.settings, opened.scale
-        self.store = opened.store
-        self.setup = opened
-        self.clock = _clock_of(opened.store, clock)
-        self.clock_hold = ClockHold(self.name, opened.store, self.clock)
-        self.long_reads, self.long_polls = (
-            long_reads or LongReads(),
-            long_polls or LongPolls(),
-        )
-        self.follower = Follower(opened, self.clock)
-        self.writer = Writer(opened.store, self._written)
+        self.name = setup.file.name
+        self.settings = setup.settings
+        self.scale = setup.scale
+        self.store = setup.store
+        self.setup = setup
+        self.clock = _clock_of(setup.store, clock)
+        self.clock_hold = ClockHold(self.name, setup.store, self.clock)
+        self.long_reads = long_reads or LongReads()
+        self.long_polls = long_polls or LongPolls()
+        self.follower = Follower(setup, self.clock)
+        self.writer = Writer(setup.store, self._wake)
         self._threads: ThreadPoolExecutor | None = None
         self._threads_until = 0.0
         self.changing = asyncio.Lock()
-        self.uniform = Uniforms(opened.seed)
-        self.design = opened.file.design
+        self.uniform = Uniforms(setup.seed)
+        self.design = setup.file.design
         self.assigner: Assigner | None = None
         if self.design.control is not None:
             self.assigner = Assigner(self.design, self.uniform, self.clock)
-        # here, for metrics
+        # decisions by arm that this process made, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
-        self.warned: set[str] = set()  # experts whose failing is in the log
+        self.warned: set[str] = set()  # experts whose failure was logged
         self.last_advice: deque[DrawnAdvice] = deque(maxlen=_LAST_ADVICE)
         self.steps = 0
-        # of this process: ids are new, and sorted by time
+        # part of the ids of this process, which are new, and sorted by time
         self.mark = secrets.token_hex(5)
         self._alarms = alarms or Alarms(clock)
         self._windows: Windows | None = None
@@ -115,35 +111,38 @@ class Experiment:
 
     @property
     def arms(self) -> Arms | None:
-        """The arms that there are now; None where they come with calls."""
+        """The current arms; None if they come with calls."""
         return self.follower.now.arms
 
     def check_restored(self) -> None:
-        """Refuse calls while there is no state to answer them by."""
+        """Raise while there is no state."""
         if self.follower.now.state is None:
             raise Restoring(
                 f"experiment {self.name!r} is not ready: {self.follower.trouble}"
             )
 
     def advice_of(self, policy: Policy) -> list[Array]:
-        """The last advice of this policy's experts on drawn arms, in this process."""
+        """Return recent advice of this policy's experts on drawn arms, from this
+        process."""
         return [one.advice for one in self.last_advice if one.policy is policy]
 
     def names_of(self, decision: Decision) -> Sequence[str]:
-        """The arms that a decision was between: new ones stand behind those that there
-        were."""
-        return decision.arms or (self.arms or ())[: len(decision.propensities)]
+        """Return the arms of a decision; arms that were added later are left out."""
+        offered: Sequence[str] | None = decision.arms
+        if offered:
+            return offered
+        arms = self.arms or ()
+        return arms[: len(decision.propensities)]
 
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self._read_settings()
         await asyncio.to_thread(self._look_at_clock)
-        self.steps = await asyncio.to_thread(
-            lambda: self.store.tally().get("decision", 0)
-        )
+        tally = await asyncio.to_thread(self.store.tally)
+        self.steps = tally.get("decision", 0)
         if self.assigner is not None:
-            first = await asyncio.to_thread(self.store.windows, 0, 1)
-            self.assigner.started = first[0].time if first else None
+            for first in await asyncio.to_thread(self.store.windows, 0, 1):
+                self.assigner.started = first.time
         await self.follower.begin()  # from here on decisions are made
         self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()
@@ -153,74 +152,71 @@ class Experiment:
             self._begin(self._follow_settings())
 
     async def end(self) -> None:
-        """Stop following, keep a snapshot, let go of the store."""
+        """Stop following the log, save a snapshot, and close the store."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
             if not self.follower.trouble:
                 await self.follower.save()
-        except StoreFailed as error:  # a restart then folds from an older one
+        except StoreFailed as error:  # a restart then uses an older snapshot
             _log.warning("experiment %s keeps no snapshot: %s", self.name, error)
         finally:
-            if self._threads is not None:  # a call that never returns is left behind
+            if self._threads is not None:  # a call that never returns stays behind
                 self._threads.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self.store.close)
 
     async def take_settings(self) -> None:
-        """Take the settings that the log has last in place of those that there are."""
+        """Apply the last settings of the log."""
         if await self._read_settings():
             self._keep_settings()
 
     async def append(self, event: Event) -> Receipt:
-        """The receipt of an event that is on disk; one that is refused raises."""
+        """Write an event, and return its receipt; raise if it is refused."""
         (receipt,) = await self.writer.append([event])
         if receipt.refused is not None:
             raise self.in_units(receipt.refused)
         return receipt
 
     def in_units(self, refused: OddsmithError) -> OddsmithError:
-        """What a store refuses, in the units that rewards are sent in."""
-        return (
-            refused.in_units(self.scale)
-            if isinstance(refused, AnotherValue)
-            else refused
-        )
+        """Return the error of a store with rewards in the caller's units."""
+        if isinstance(refused, AnotherValue):
+            return refused.in_units(self.scale)
+        return refused
 
     async def unlearnable_ids(self, ids: Sequence[str]) -> set[str]:
-        """Open decisions among these whose context was erased, where experts learn from
+        """Return the open decisions whose context was erased, if experts learn from
         contexts."""
-        return (
-            await asyncio.to_thread(self._erased_ids, ids)
-            if self.follower.now.in_place
-            else set()
-        )
+        if not self.follower.now.in_place:
+            return set()
+        return await asyncio.to_thread(self._erased_ids, ids)
 
     def weights(self) -> dict[str, float]:
-        """Each expert's weight; empty for policies without experts."""
-        return {} if self.follower.now.experts is None else self.posterior()
+        """Return each expert's weight; empty for policies without experts."""
+        if self.follower.now.experts is None:
+            return {}
+        return self.posterior()
 
     def posterior(self) -> dict[str, Any]:
-        """What the policy knows, by name, as of `Agent.posterior`; empty for a policy
-        that has no posterior."""
+        """Return the posterior by name, as `Agent.posterior` does; empty if the policy
+        has none."""
         now = self.follower.now
         try:
             return now.policy.named_posterior(now.state, self.arms)
-        except InvalidInput:  # upper bounds are no posterior
+        except InvalidInput:  # a policy of upper bounds has no posterior
             return {}
 
     def find(self, id: str) -> tuple[Line, Decision] | None:
-        """The line of a decision and the decision, or None."""
-        lines = self.store.history([id], EVERYTHING)
-        made = decision_line(lines)
-        return (
-            None if made is None else (made, self.store.decisions([made.position])[0])
-        )
+        """Return a decision and its line, or None."""
+        made = decision_line(self.store.history([id], EVERYTHING))
+        if made is None:
+            return None
+        (decision,) = self.store.decisions([made.position])
+        return made, decision
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """Threads for experts that are other people's code; an idle experiment has
-        none."""
+        """Threads for experts that are other people's code; none while idle."""
         self._threads_until = self._alarms.now() + _THREADS_S
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
@@ -230,55 +226,61 @@ class Experiment:
         return self._threads
 
     def _end_threads(self) -> None:
-        if self._threads is not None and self._alarms.now() < self._threads_until:
+        if self._threads is None:
+            return
+        if self._alarms.now() < self._threads_until:
             self._alarms.set(self._threads_until, self._end_threads)
-        elif self._threads is not None:
-            self._threads.shutdown(wait=False)
-            self._threads = None
+            return
+        self._threads.shutdown(wait=False)
+        self._threads = None
 
     async def _read_settings(self) -> bool:
-        """Whether the log has other settings than those that there are, which are then
-        replaced."""
+        """Reload the settings. Return True if they changed."""
         changes = await asyncio.to_thread(self.store.of_setting, SETTINGS)
         if not changes or changes[-1] == self.change:
             return False
         self.change = changes[-1]
-        self.settings = self.setup.settings.changed(setting_of(self.change), self.scale)
+        value = setting_of(self.change)
+        self.settings = self.setup.settings.with_changes(value, self.scale)
         return True
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        self._tasks.append(asyncio.create_task(work))
-        return self._tasks[-1]
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
 
     def _keep_settings(self) -> None:
-        """Close windows and erase contexts as the settings say from now on; what is
-        only looked at is left alone."""
+        """Close windows and erase contexts by the current settings."""
         if not self.setup.writes:
             return
-        window, age = self.settings.window, self.settings.erase_after_days
-        if window is not None and self._windows is not None:
-            self._windows.change(window, self.settings.default)
-        elif window is not None:
-            close = window, self.settings.default
-            self._windows = Windows(
-                self.store,
-                self.writer,
-                self.clock,
-                *close,
-                unlearnable_ids=self.unlearnable_ids,
-                hold=lambda: self.clock_hold.reason,
-            )
-            self._begin(
-                self._windows.run(None if self.settings.shared else self._alarms)
-            )
+        if self.settings.window is not None:
+            self._keep_windows(self.settings.window)
         if self._erasing is not None:
             self._erasing.cancel()
             self._tasks.remove(self._erasing)
             self._erasing = None
+        age = self.settings.erase_after_days
         if age is not None:
-            if self.settings.shared:  # others may erase at any time
+            if self.settings.shared:  # other replicas may erase at any time
                 self.follower.forget(for_good=True)
             self._erasing = self._begin(self._erase(age * _DAY))
+
+    def _keep_windows(self, window: float) -> None:
+        """Close windows of this length."""
+        if self._windows is not None:
+            self._windows.change(window, self.settings.default)
+            return
+        self._windows = Windows(
+            self.store,
+            self.writer,
+            self.clock,
+            window,
+            self.settings.default,
+            unlearnable_ids=self.unlearnable_ids,
+            hold=lambda: self.clock_hold.reason,
+        )
+        alarms = None if self.settings.shared else self._alarms
+        self._begin(self._windows.run(alarms))
 
     def _look_at_clock(self) -> None:
         if isinstance(self.clock, DatabaseClock):
@@ -287,52 +289,47 @@ class Experiment:
             self.clock_hold.begin(trusts=self.setup.trusts_clock)
 
     async def _follow_clock(self) -> None:
-        """Follow the clock of the database; while it does not answer, count on."""
+        """Follow the clock of the database; if it does not answer, keep counting."""
         while isinstance(self.clock, DatabaseClock):
             await asyncio.sleep(_CLOCK_EVERY)
             with suppress(StoreFailed):
                 await asyncio.to_thread(self.clock.look)
 
     async def _follow_settings(self) -> None:
-        """Take the settings that other replicas change."""
+        """Apply the settings that other replicas change."""
         while True:
             await asyncio.sleep(_SETTINGS_EVERY)
-            # requests that need an answer tell the store's trouble
+            # requests report the trouble of the store
             with suppress(StoreFailed):
                 await self.take_settings()
 
-    def _written(self) -> None:
-        """There are new events on disk."""
+    def _wake(self) -> None:
+        """Take notice of new events on disk."""
         self.follower.wake()
         if self._windows is not None:
             self._windows.wake()
 
     def _erased_ids(self, ids: Sequence[str]) -> set[str]:
-        accounts = {id: Account.of(self.store) for id in ids}
-        for line in self.store.history(list(accounts), EVERYTHING):
+        store = self.store
+        accounts = {id: Account.of(store) for id in ids}
+        for line in store.history(list(accounts), EVERYTHING):
             accounts[line.id].take(line)
-        open_accounts = {
-            id: account.made
-            for id, account in accounts.items()
-            if account.made and not account.settled
-        }
-        pairs = zip(
-            open_accounts,
-            self.store.decisions(list(open_accounts.values())),
-            strict=True,
-        )
-        return {
-            id
-            for id, one in pairs
-            if isinstance(one.context, Erased) or isinstance(one.features, Erased)
-        }
+        made: dict[str, int] = {}
+        for id, account in accounts.items():
+            if account.made and not account.settled:
+                made[id] = account.made
+        decisions = store.decisions(list(made.values()))
+        erased: set[str] = set()
+        for id, one in zip(made, decisions, strict=True):
+            if isinstance(one.context, Erased) or isinstance(one.features, Erased):
+                erased.add(id)
+        return erased
 
     async def erase(self, age: float) -> int:
-        """Erase contexts that are older, once they are learnt from; returns how
-        many."""
+        """Erase older contexts after they are learnt; return their number."""
         self.clock_hold.check()
         if self.follower.now.in_place:
-            # what learns from contexts must not need them again
+            # experts that learn from contexts must not need them again
             await self.follower.save()
             if self.follower.trouble or self.follower.torn:
                 raise StoreFailed(
@@ -343,11 +340,11 @@ class Experiment:
         return erased
 
     async def _erase(self, age: float) -> None:
-        """Every hour, erase contexts that are older."""
+        """Erase older contexts every hour."""
         while True:
             try:
                 await self.erase(age)
-            except StoreFailed as error:  # again in an hour
+            except StoreFailed as error:  # it tries again in an hour
                 _log.warning(
                     "experiment %s could not erase contexts: %s", self.name, error
                 )
@@ -355,7 +352,7 @@ class Experiment:
 
 
 def _clock_of(store: Store, clock: Clock) -> Clock:
-    """The clock of the database that replicas share, else that of the machine."""
+    """Return the clock of the database that replicas share, or of the machine."""
     if isinstance(store, PostgresReader):
         return DatabaseClock(clock, store.clock)
     return clock

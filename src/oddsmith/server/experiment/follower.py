@@ -1,5 +1,4 @@
-"""Follower: the only writer of an experiment's state, by folding the log as it
-grows."""
+"""Follower: folds the log into an experiment's state as it grows."""
 
 import asyncio
 import logging
@@ -37,24 +36,22 @@ from oddsmith.server.store.protocol import ContextErased, Line
 __all__ = ["Follower", "Now", "now_of"]
 
 _log = logging.getLogger(__name__)
-# of a fold between two looks at other work
-_SLICE = 200  # steps
-_SLICE_ARMS = 10_000  # arms of the decisions whose statistics these steps change
-_PAUSE = 1.0  # after a refold, as a part of the time it took
+# a fold lets other work run after so many steps, or so many arms of their decisions
+_SLICE = 200
+_SLICE_ARMS = 10_000
+_PAUSE = 1.0  # pause after a refold, as a multiple of its time
 _NOTHING = Due([], 0)
-_GATHER = 0.25  # seconds from one look to the next while a refold waits
+_GATHER = 0.25  # seconds between two looks while a refold waits
 _BACKOFF = 0.5  # seconds before a store that failed is read again
 
 
 class Now(NamedTuple):
-    """What decisions are made with: a state, the position it is the fold up to, its
-    policy, and facts about that.
+    """The state that decisions use, as of a position, with its policy.
 
-    `experts` is None where it has none. `weigh` makes odds of what `advise` of the
-    experts returns; both None where the policy weighs no votes. `cast` puts the advice
-    within bounds; None where there are none. `inline`: no expert needs a thread.
-    `in_place`: learning writes into the state. `arms` are those of the state; None
-    where they come with calls.
+    `advise` asks the experts, `cast` applies bounds to their advice, and `weigh` turns
+    it into odds; each is None if the policy has no such step. If `inline`, no expert
+    needs a thread. If `in_place`, learning writes into the state. `arms` are the arms
+    of the state; None if they come with calls.
     """
 
     state: State
@@ -69,90 +66,99 @@ class Now(NamedTuple):
     cast: Callable[..., Advice] | None = None
 
 
-class Follower:
-    """Folds new events into the state, one task for one experiment; decisions read
-    `now`.
+class _Look(NamedTuple):
+    """The next steps, up to `head`; `due` describes them, `left` the lines after
+    them."""
 
-    A line that rewrites history is folded anew, from the last state before what it
-    rewrites, kept in memory or as a snapshot, beside the old state, which decisions go
-    on with until the new one is there: the fold up to the line before. Such lines are
-    gathered: after a refold the next one waits as long as the last one took, so that
-    refolds take half of the time at most. An expert is loaded before it joins; one that
-    raises while it learns is refused. `learning` is held while a state is written in
-    place; `torn` says that one was left half written: it is never kept, and restored to
-    what it was.
+    head: int
+    due: Due
+    steps: list[Step]
+    left: Due = _NOTHING
+
+
+class Follower:
+    """Folds new events into the state, one task per experiment; decisions read `now`.
+
+    If a line rewrites history, the state is folded again, from the last state before
+    the change (in memory or a snapshot). Decisions use the old state until the new one
+    is complete. After a refold the next one waits as long as the last one took, so
+    refolds take at most half of the time; lines that rewrite history wait together. An
+    expert is loaded before it joins. A reward is refused if an expert raises while it
+    learns. `learning` is locked while a state is written in place. If `torn`, a state
+    may be half written; it is never saved, and is restored.
     """
 
-    def __init__(self, opened: ExperimentSetup, clock: Callable[[], float]) -> None:
-        self._opened, self._store, self._change, self._clock = (
-            opened,
-            opened.store,
-            opened.change,
-            clock,
-        )
-        self._load_expert, self._every = (
-            opened.load_expert,
-            opened.settings.snapshot_every,
-        )
-        self._name, self._wake = opened.file.name, asyncio.Event()
-        self._reached = PositionWaiters()
+    def __init__(self, setup: ExperimentSetup, clock: Callable[[], float]) -> None:
+        self._setup = setup
+        self._store = setup.store
+        self._change = setup.change
+        self._clock = clock
+        self._name = setup.file.name
+        self._wake = asyncio.Event()
+        self._waiters = PositionWaiters()
         self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
         self._ladder = Ladder()
         self._oldest = inf
-        self._next_refold, self._gathered_at = 0.0, -1
+        self._next_refold = 0.0
+        self._gathered_at = -1  # the position before a line that waits for a refold
         self.learning = asyncio.Lock()
-        self.refolds, self.refold_s = 0, 0.0
-        self.behind = 0  # events that were seen in the log and are not in the state
-        # rewards that the policy would not take, since the start or the last refold
-        self.refused = 0
+        self.refolds = 0
+        self.refold_s = 0.0
+        self.behind = 0  # events in the log that are not in the state
+        self.refused = 0  # rewards, since the start or the last refold
         self.snapshot: int | None = None
         self.snapshot_time: float | None = None
         self.trouble = "it is starting, and its state is read from the log"
-        self.torn = False  # a state is being written in place, or was left half way
-        self._folded = FoldState(None, 0, opened.policy)
-        self._arms = opened.arms
-        self.now = Now(None, 0, opened.policy, arms=opened.arms)
+        self.torn = False  # a state is being written in place, or is half written
+        self._folded = FoldState(None, 0, setup.policy)
+        self._arms = setup.arms
+        self.now = Now(None, 0, setup.policy, arms=setup.arms)
 
     async def begin(self) -> None:
         """Restore the state; progress is shown on a terminal."""
-        folded = await asyncio.to_thread(self._restored)
+        head = await asyncio.to_thread(self._store.head)
+        folded = await self._recover(head)
         self._arms = await asyncio.to_thread(served_arms, self._store, folded.position)
         self._become(folded)
         self._ladder.keep(self._folded, 0)
         kept = await asyncio.to_thread(self._store.snapshots)
         if kept:
-            self.snapshot, self.snapshot_time = kept[-1].position, kept[-1].time
+            self.snapshot = kept[-1].position
+            self.snapshot_time = kept[-1].time
         self.trouble = ""
 
     @property
     def sums(self) -> Sums:
-        """What pages show of the log, as of the state."""
+        """The statistics of the log, as of the state."""
         sums = self._folded.sums
         return sums if isinstance(sums, Sums) else Sums()
 
     @property
     def lag_s(self) -> float:
-        """How long the oldest event has waited that was seen in the log and is not in
-        the state."""
+        """Seconds that the oldest event waits that is not in the state yet."""
         return max(0.0, self._clock() - self._oldest)
 
     def forget(self, *, for_good: bool = False) -> None:
-        """Contexts are erased: what is folded again begins where it would after a
-        restart, and on every replica."""
+        """Forget the states in memory, because contexts were erased.
+
+        A refold then starts where it would after a restart, and on every replica.
+        """
         self._ladder.forget(for_good)
 
     def wake(self) -> None:
-        """There may be something new."""
+        """Look for new events."""
         self._wake.set()
 
     async def run(self, poll: float | None) -> None:
-        """Follow the log for ever; `poll` is the number of seconds between two looks
-        for events of other replicas.
+        """Follow the log for ever.
 
-        Without it nothing is looked at until there is something new.
+        `poll` is the number of seconds between two looks for events of other replicas;
+        without it, only `wake` starts a look.
         """
         while True:
-            pause = _GATHER if poll is None and self._gathered_at >= 0 else poll
+            pause = poll
+            if pause is None and self._gathered_at >= 0:
+                pause = _GATHER
             with suppress(TimeoutError):
                 # wait_for may swallow the cancellation that ends this task
                 async with asyncio.timeout(pause):
@@ -164,195 +170,190 @@ class Follower:
                         await self._mend()
                 await self.catch_up(gathers=True)
                 self.trouble = ""
-            # an expert that learns may raise anything: the log is right, the state is
-            # not
-            except Exception as error:
-                is_ours = isinstance(error, StoreFailed)
-                trouble = (
-                    str(error) if is_ours else f"learning failed: {place_of(error)}"
-                )
-                if trouble != self.trouble:
-                    _log.error("experiment %s does not learn: %s", self._name, trouble)
-                self.trouble = trouble
-                if not is_ours:
-                    # from here it is soon restored the next time
-                    with suppress(Exception):
-                        await self.save()
+            except Exception as error:  # an expert that learns may raise anything
+                await self._note_trouble(error)
                 await asyncio.sleep(_BACKOFF)
                 self._wake.set()
+
+    async def _note_trouble(self, error: Exception) -> None:
+        is_ours = isinstance(error, StoreFailed)
+        trouble = str(error)
+        if not is_ours:
+            trouble = f"learning failed: {place_of(error)}"
+        if trouble != self.trouble:
+            _log.error("experiment %s does not learn: %s", self._name, trouble)
+        self.trouble = trouble
+        if not is_ours:
+            # the next restore then starts from this state
+            with suppress(Exception):
+                await self.save()
 
     async def wait_for(self, position: int) -> None:
         """Wait until the state knows all events up to a position."""
         if self.now.position < position:
             self._wake.set()
-            await self._reached.wait(position)
+            await self._waiters.wait(position)
 
     async def wait_beyond(self, after: int) -> None:
-        """Wait until the state is beyond a position; nothing is looked at for it."""
+        """Wait until the state is beyond a position, without starting a look."""
         if self.now.position <= after:
-            await self._reached.wait(after + 1)
+            await self._waiters.wait(after + 1)
 
     async def catch_up(self, *, gathers: bool = False) -> None:
-        """Fold what is new; with `gathers`, only up to what rewrites history, until a
-        refold may be taken again."""
+        """Fold new events.
+
+        With `gathers`, stop before a line that rewrites history, until the time of the
+        next refold.
+        """
         before = self._folded
-        if (
-            gathers
-            and before.position == self._gathered_at
-            and time.monotonic() < self._next_refold
-        ):
+        is_gathering = gathers and before.position == self._gathered_at
+        if is_gathering and time.monotonic() < self._next_refold:
             return
-        head, due, steps, left = await asyncio.to_thread(
-            self._look, before.position, gathers
-        )
-        self.behind, self._oldest = (
-            due.waiting + left.waiting,
-            min(due.oldest, left.oldest),
-        )
-        self._gathered_at = head if left.rewritten else -1
-        if head == before.position:
+        look = await asyncio.to_thread(self._look, before.position, gathers)
+        due = look.due
+        left = look.left
+        self.behind = due.waiting + left.waiting
+        self._oldest = min(due.oldest, left.oldest)
+        self._gathered_at = look.head if left.rewritten else -1
+        if look.head == before.position:
             return
         if due.rewritten:
             self.refused = 0
             self._ladder.cut(due.rewritten)
-            folded = await self._refolded(head)
+            folded = await self._refold(look.head)
         else:
-            folded = await self._settled(before, steps, head)
-        self._arms = arms_after(steps, self._arms, self._name)
+            folded = await self._advance(before, look.steps, look.head)
+        self._arms = arms_after(look.steps, self._arms, self._name)
         self._become(folded)
-        self.behind, self._oldest = left.waiting, left.oldest
-        learnt = _learnt(steps)
-        self.unsaved += learnt
-        self._ladder.keep(self._folded, learnt)
-        if self.unsaved >= self._every or due.rewritten:
+        self.behind = left.waiting
+        self._oldest = left.oldest
+        n_rewards = _count_rewards(look.steps)
+        self.unsaved += n_rewards
+        self._ladder.keep(self._folded, n_rewards)
+        if self.unsaved >= self._setup.settings.snapshot_every or due.rewritten:
             await self.save()
 
-    async def _refolded(self, head: int) -> FoldState:
-        """The state at `head`, folded anew beside the one that is."""
-        begun = time.monotonic()
-        folded = await asyncio.to_thread(
-            recover, self._store, head, self._start_at, self._change
+    async def _recover(self, until: int) -> FoldState:
+        return await asyncio.to_thread(
+            recover, self._store, until, self._start_at, self._change
         )
-        ended = time.monotonic()
+
+    async def _refold(self, head: int) -> FoldState:
+        """Return the state at `head`, folded again; the current state does not
+        change."""
+        start = time.monotonic()
+        folded = await self._recover(head)
+        end = time.monotonic()
         self.refolds += 1
-        self.refold_s += ended - begun
-        self._next_refold = ended + _PAUSE * (ended - begun)
+        self.refold_s += end - start
+        self._next_refold = end + _PAUSE * (end - start)
         return folded
 
-    def _restored(self) -> FoldState:
-        return recover(self._store, self._store.head(), self._start_at, self._change)
-
     def _start_at(self, latest: int) -> FoldState:
-        """The newest state at or before a position, from memory or from the store."""
-        kept = self._ladder.before(latest)
-        if kept is not None and not any(
-            kept.position < one.position <= latest for one in self._store.snapshots()
-        ):
-            return kept
-        return self._opened.start_before(latest)
+        """Return the newest state at or before a position, from memory or the store."""
+        recent = self._ladder.before(latest)
+        if recent is None:
+            return self._setup.start_before(latest)
+        for snapshot in self._store.snapshots():
+            if recent.position < snapshot.position <= latest:
+                return self._setup.start_before(latest)
+        return recent
 
     async def save(self) -> None:
-        """Keep a snapshot of the state as it is."""
+        """Keep a snapshot of the current state."""
         # a state that is written in place is packed between two updates
         async with self.learning:
             folded = self._folded
-            if (
-                folded.position == (self.snapshot or 0)
-                or folded.state is None
-                or self.torn
-                or not self._opened.writes
-            ):
+            if self.torn or folded.state is None or not self._setup.writes:
                 return
-            # there may be megabytes
+            if folded.position == (self.snapshot or 0):
+                return
+            # a state can have megabytes
             snapshot, content = await asyncio.to_thread(
                 snapshot_of, folded, self._clock()
             )
         await asyncio.to_thread(self._store.keep, snapshot, content)
-        self.snapshot, self.snapshot_time, self.unsaved = (
-            folded.position,
-            snapshot.time,
-            0,
-        )
+        self.snapshot = folded.position
+        self.snapshot_time = snapshot.time
+        self.unsaved = 0
 
-    def _look(self, after: int, gathers: bool) -> tuple[int, Due, list[Step], Due]:
-        """The position to go on to, what is due up to there, with decisions, and what
-        is left for later."""
-        head, left = self._store.head(), _NOTHING
+    def _look(self, after: int, gathers: bool) -> _Look:
+        """Read the next steps, with their decisions."""
+        head = self._store.head()
+        left = _NOTHING
         due = due_after(self._store, after, head)
-        if due.since is not None and gathers and time.monotonic() < self._next_refold:
-            whole, head = due, due.since.position - 1
+        since = due.since
+        if since is not None and gathers and time.monotonic() < self._next_refold:
+            whole = due
+            head = since.position - 1
             due = due_after(self._store, after, head)
-            left = whole._replace(
-                waiting=whole.waiting - due.waiting,
-                oldest=whole.since.time if whole.since else inf,
-            )
+            waiting = whole.waiting - due.waiting
+            left = whole._replace(waiting=waiting, oldest=since.time)
         for item in due.items:
             if isinstance(item, Line) and item.kind == "expert added":
-                self._load_expert(item.id)
-        return (
-            head,
-            due,
-            list(with_decisions(self._store, due.items, self._folded.sums)),
-            left,
-        )
+                self._setup.load_expert(item.id)
+        steps = list(with_decisions(self._store, due.items, self._folded.sums))
+        return _Look(head, due, steps, left)
 
-    async def _settled(
+    async def _advance(
         self, folded: FoldState, steps: list[Step], head: int
     ) -> FoldState:
-        """The state at `head`. States in between are not published: a value may come
-        from a later correction."""
+        """Return the state at `head`.
+
+        States in between are not published: a value may come from a later correction.
+        """
         if folded.policy.in_place:
             async with self.learning:
-                # and stays so where this is cancelled, for its thread goes on
-                self.torn = True
-                try:
-                    is_short = len(next(_slices(steps), [])) == len(steps)
-                    if is_short and _learnt(steps) <= _SLICE // 10:
-                        settled = settle(folded, steps, head, self._change)
-                    else:
-                        settled = await asyncio.to_thread(
-                            settle, folded, steps, head, self._change
-                        )
-                except (HalfWritten, ContextErased):
-                    # which decisions wait for
-                    settled = await self._settled_anew(folded, head)
-                except Exception:
-                    # decisions wait for it, and go on with what there is if it fails,
-                    # too
-                    with suppress(Exception):
-                        await self._mend()
-                    raise
-                self.torn = False
-                return settled
+                return await self._advance_in_place(folded, steps, head)
         try:
             for some in _slices(steps):
                 folded = settle(folded, some, head, self._change)
                 await asyncio.sleep(0)
         except ContextErased:
-            return await self._settled_anew(folded, head)
+            return await self._refold_after(folded.position, head)
         return folded._replace(position=head)
 
-    async def _settled_anew(self, folded: FoldState, head: int) -> FoldState:
-        """The state at `head` from a copy, or from a later snapshot: a step could not
-        be taken from this one."""
-        settled = await self._refolded(head)
-        counted = (
-            position for position in settled.refused if position > folded.position
-        )
-        return settled._replace(refused=tuple(counted))
+    async def _advance_in_place(
+        self, folded: FoldState, steps: list[Step], head: int
+    ) -> FoldState:
+        """Return the state at `head`; the caller holds `learning`."""
+        # a cancelled call leaves this set, because its thread goes on
+        self.torn = True
+        try:
+            is_short = len(next(_slices(steps), [])) == len(steps)
+            if is_short and _count_rewards(steps) <= _SLICE // 10:
+                advanced = settle(folded, steps, head, self._change)
+            else:
+                advanced = await asyncio.to_thread(
+                    settle, folded, steps, head, self._change
+                )
+        except (HalfWritten, ContextErased):
+            advanced = await self._refold_after(folded.position, head)
+        except Exception:
+            # decisions wait for this; if it fails, they use the state as it is
+            with suppress(Exception):
+                await self._mend()
+            raise
+        self.torn = False
+        return advanced
+
+    async def _refold_after(self, position: int, head: int) -> FoldState:
+        """Return the state at `head`, folded again because a step after this position
+        failed."""
+        folded = await self._refold(head)
+        new = tuple(one for one in folded.refused if one > position)
+        return folded._replace(refused=new)
 
     async def _mend(self) -> None:
-        """The state as it was before it was left half way; the caller holds
-        `learning`."""
-        until = self._folded.position
-        whole = await asyncio.to_thread(
-            recover, self._store, until, self._start_at, self._change
-        )
+        """Restore a state that is half written; the caller holds `learning`."""
+        whole = await self._recover(self._folded.position)
         self.torn = False
-        self._become(whole._replace(refused=()))  # which were counted
+        self._become(whole._replace(refused=()))  # they are counted already
 
     def _become(self, folded: FoldState) -> None:
-        before, arms = self.now, self._arms
+        """Publish a state."""
+        before = self.now
+        arms = self._arms
         if folded.policy is before.policy and before.state is not None:
             self.now = before._replace(
                 state=folded.state, position=folded.position, arms=arms
@@ -360,43 +361,36 @@ class Follower:
         else:
             self.now = now_of(folded, arms)
         self.refused += len(folded.refused)
-        # counted: there may be no end of them
+        # their number is enough: the list would grow without end
         self._folded = folded._replace(refused=())
-        self._reached.reach(folded.position)
+        self._waiters.reach(folded.position)
 
 
 def now_of(folded: FoldState, arms: Arms | None) -> Now:
-    """What decisions are made with by this state, over arms that there are, or that
-    come with calls."""
-    policy, inner = folded.policy, gts_inside(folded.policy)
-    if inner is None:
-        return Now(
-            folded.state,
-            folded.position,
-            policy,
-            policy.bank,
-            in_place=policy.in_place,
-            arms=arms,
-        )
-    bank = inner.experts
-    inline = isinstance(bank, Guarded) and bank.inline
-    advise = bank.advise_or_refuse if isinstance(bank, Guarded) else bank.advise
-    return Now(
+    """Return the state for decisions over these arms; None if they come with calls."""
+    policy = folded.policy
+    now = Now(
         folded.state,
         folded.position,
         policy,
-        bank,
-        advise,
-        policy.weigh,
-        inline,
-        policy.in_place,
-        arms,
-        None if policy is inner else policy.cast,
+        policy.bank,
+        in_place=policy.in_place,
+        arms=arms,
     )
+    inner = gts_inside(policy)
+    if inner is None:
+        return now
+    bank = inner.experts
+    now = now._replace(experts=bank, advise=bank.advise, weigh=policy.weigh)
+    if isinstance(bank, Guarded):
+        now = now._replace(advise=bank.advise_or_refuse, inline=bank.inline)
+    if policy is not inner:
+        now = now._replace(cast=policy.cast)
+    return now
 
 
 def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """The steps in parts that are short work: of few steps, with few arms in all."""
+    """Yield the steps in short parts."""
     part: list[Step] = []
     arms = 0
     for step in steps:
@@ -411,6 +405,5 @@ def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
         yield part
 
 
-def _learnt(steps: list[Step]) -> int:
-    """How many of these steps are rewards: decisions that are made are only counted."""
+def _count_rewards(steps: list[Step]) -> int:
     return sum(isinstance(step.item, Count) for step in steps)

@@ -1,4 +1,4 @@
-"""What an experiment needs beside its policy: the table [service] of a policy file."""
+"""Settings of an experiment: the table [service] of a policy file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ _POSTGRES = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True)
 class Settings:
-    """How an experiment is served; see docs/reference/service.md.
+    """Settings of the service; see docs/reference/service.md.
 
     `store` is a file, or the address of a PostgreSQL database. `window` (seconds)
-    closes with `default`, a reward in [0, 1]; without a window rewards are waited for
-    for ever. `start` is a state that `oddsmith fit` made. Without `show_contexts` no
-    answer has a context or a unit: the store has them.
+    closes with `default`, a reward in [0, 1]; without a window there is no default.
+    `start` is a state that `oddsmith fit` made. Without `show_contexts`, answers
+    contain no contexts and units; the store does.
     """
 
     store: str
@@ -43,70 +43,65 @@ class Settings:
 
     @property
     def shared(self) -> bool:
-        """Whether other replicas may write to the store, too."""
+        """Whether other replicas can write to the store."""
         return self.store.startswith(_POSTGRES)
 
     @property
     def place(self) -> str:
-        """The store as people may see it: without the passwords of a database."""
+        """The store without the password of a database."""
         return public_address(self.store)
 
-    def changed(self, value: Mapping[str, Any], scale: RewardScale) -> "Settings":
-        """These settings with what a `ConfigurationChange` in the log says of them, in
-        the units of `scale`."""
-        default, shadow = scale.reward(value["default_reward"]), value["shadow"]
+    def with_changes(self, value: Mapping[str, Any], scale: RewardScale) -> "Settings":
+        """Return these settings with the values of a `ConfigurationChange`, whose
+        default is in the units of `scale`."""
         return replace(
             self,
             window=value["window_s"],
-            default=default,
-            shadow=shadow,
+            default=scale.reward(value["default_reward"]),
+            shadow=value["shadow"],
             erase_after_days=value["erase_after_days"],
         )
 
 
 def read_settings(file: PolicyFile) -> Settings:
-    """The table [service] of a policy file; refusals name the file and the key."""
+    """Read the table [service] of a policy file; errors name the file and the key."""
     keys = Keys(file.table.get("service", {}), "service")
     try:
-        return _read(keys, file)
+        return _settings_of(keys, file)
     except OddsmithError as error:
         raise type(error)(f"{file.path}: {error}") from error
 
 
-def _read(keys: Keys, file: PolicyFile) -> Settings:
+def _settings_of(keys: Keys, file: PolicyFile) -> Settings:
     folder = file.path.resolve().parent
     store = keys.text("store", f"{file.name}.sqlite")
-    if "://" in store and not store.startswith(_POSTGRES):
-        raise InvalidInput(
-            "service.store must be a file, or postgresql://…; got "
-            f"{store.split('://')[0]}://…"
-        )
-    named = keys.text("reward_rule", "first", choices=RULES)
-    rule: Rule = next(rule for rule in RULES if rule == named)
-    late_choices = ("arrives", "rewrites")
-    late: Late = (
-        "rewrites"
-        if keys.text("late_reward", "arrives", choices=late_choices) == "rewrites"
-        else "arrives"
-    )
+    if not store.startswith(_POSTGRES):
+        scheme, has_scheme, _ = store.partition("://")
+        if has_scheme:
+            raise InvalidInput(
+                f"service.store must be a file, or postgresql://…; got {scheme}://…"
+            )
+        store = str(folder / store)
+    rule: Any = keys.text("reward_rule", "first", choices=RULES)
+    late: Any = keys.text("late_reward", "arrives", choices=("arrives", "rewrites"))
     window = _optional(keys, "window_s", 1e-3, 1e10)
-    low, high = file.reward_scale.low, file.reward_scale.high
-    default = keys.number("default_reward", low, low=low, high=high)
+    scale = file.reward_scale
+    default = keys.number("default_reward", scale.low, low=scale.low, high=scale.high)
     start = keys.text("start", "")
     timeout_ms = _optional(keys, "timeout_ms", 1e-3, 1e9)
     settings = Settings(
-        store if store.startswith(_POSTGRES) else str(folder / store),
+        store,
         rule,
         late,
         window,
-        file.reward_scale.reward(default),
-        keys.flag("sticky"),
-        keys.flag("shadow"),
-        _optional(keys, "erase_after_days", 0.0, 1e6),
-        keys.whole("snapshot_every", 10_000),
-        "measured" if timeout_ms is None else timeout_ms,
-        folder / start if start else None,
-        keys.flag("show_contexts", True),
+        scale.reward(default),
+        sticky=keys.flag("sticky"),
+        shadow=keys.flag("shadow"),
+        erase_after_days=_optional(keys, "erase_after_days", 0.0, 1e6),
+        snapshot_every=keys.whole("snapshot_every", 10_000),
+        timeout_ms="measured" if timeout_ms is None else timeout_ms,
+        start=folder / start if start else None,
+        show_contexts=keys.flag("show_contexts", True),
     )
     keys.close()
     if rule != "first" and window is None:

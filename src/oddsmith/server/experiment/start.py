@@ -1,5 +1,4 @@
-"""From a policy file to an experiment that can be served: the policy under guard, its
-store, its seed, its bench."""
+"""Open the experiment of a policy file: its guarded policy, store, seed and bench."""
 
 import logging
 import secrets
@@ -46,15 +45,15 @@ __all__ = ["ExperimentSetup", "open_experiments"]
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8  # stores that are opened at a time
-_PATIENCE = 60_000.0  # milliseconds for experts that are asked about a history
+_PATIENCE = 60_000.0  # timeout of experts in milliseconds, while a history is imported
 
 
 @dataclass(eq=False)
 class ExperimentSetup:
-    """What an experiment is served from. `bench` are experts that may join, by name.
+    """The parts of an experiment. `bench` contains experts that can join, by name.
 
-    `file` is read with the arms that the log was begun with; `arms` are those it has
-    now, None where calls bring them.
+    `file` is read with the first arms of the log; `arms` are the current arms, None if
+    they come with calls.
     """
 
     file: PolicyFile
@@ -68,34 +67,35 @@ class ExperimentSetup:
     """Whether the operator vouches for the clock."""
     _stamp: int = field(init=False, default=0)
     writes: ClassVar[bool] = True
-    """Whether it is served: else it is looked at, and nothing is written."""
+    """Whether the experiment is served; otherwise it is only read."""
 
     @property
     def poll(self) -> float | None:
-        """Seconds between two looks for events of others; None where there are no
-        others."""
+        """Seconds between two looks for events of other replicas; None without
+        replicas."""
         return 0.05 if self.settings.shared else None
 
     @property
     def scale(self) -> RewardScale:
-        """From the user's units of reward to [0, 1]."""
+        """The scale from the user's units to [0, 1]."""
         return self.file.reward_scale
 
     @property
     def change(self) -> Change:
-        """What experts that come or go, and arms that are added, make of policy and
-        state."""
+        """Applies changes of experts and arms to policy and state."""
         return roster_change(self.bench)
 
     def start_before(self, latest: int) -> FoldState:
-        """The newest state at or before a position that the store has."""
+        """Return the newest state of the store at or before a position."""
         return start_before(
             self.store, self.policy, latest, self.change, statistics=Sums
         )
 
     def load_expert(self, name: str) -> None:
-        """Load an expert that another replica added; the policy file is read once for
-        each change of it."""
+        """Load an expert that another replica added.
+
+        The policy file is read again only if it has changed.
+        """
         if name in self.bench:
             return
         stamp = self.file.path.stat().st_mtime_ns
@@ -104,17 +104,17 @@ class ExperimentSetup:
             self.reread()
 
     def reread(self) -> None:
-        """Load experts that were put on the bench since; the policy itself must be as
-        it was."""
+        """Load experts that were added to the bench; the policy must not have
+        changed."""
         file = read_policy(self.file.path, arms=self.file.arms)
         if fingerprint(file.policy) != fingerprint(self.file.policy):
             raise BadFile(
                 f"{file.path} must describe the policy that is being served, and the "
                 "bench; it has changed"
             )
-        self.bench |= {
-            name: bank for name, bank in file.bench.items() if name not in self.bench
-        }
+        # `change` refers to this dict, so it is updated in place
+        for name, bank in file.bench.items():
+            self.bench.setdefault(name, bank)
 
 
 def open_experiments(
@@ -123,12 +123,11 @@ def open_experiments(
     stores: OpenStores | None = None,
     history: bool = False,
 ) -> list[ExperimentSetup]:
-    """All experiments of these policy files, with names and files of their own; if one
-    cannot be opened, none is.
+    """Open the experiments of these policy files; if one fails, none is opened.
 
-    `stores` says how many of their files are open at a time, and for how long. A
-    `history` of an incumbent's decisions is to go in: no request waits for experts, and
-    a new store says that it may have such decisions.
+    Their names and stores must differ. `stores` limits how many files are open, and for
+    how long. With `history`, the decisions of an incumbent are imported: no request
+    waits for the experts, and a new store permits such decisions.
     """
     files = [read_policy(path) for path in paths]
     settings = [read_settings(file) for file in files]
@@ -141,33 +140,30 @@ def open_experiments(
     places = OpenStores() if stores is None else stores
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # which waits for disks
         futures = [
-            pool.submit(_opened, *each, places)
-            for each in zip(files, settings, strict=True)
+            pool.submit(_open, file, one, places)
+            for file, one in zip(files, settings, strict=True)
         ]
-        ended, left = wait(futures, return_when=FIRST_EXCEPTION)
-        pool.shutdown(cancel_futures=bool(left))
-    if failed := [
-        future
-        for future in futures
-        if future.cancelled() or future.exception() is not None
-    ]:
-        for future in futures:
-            if future not in failed:
-                future.result().store.close()
-        raise next(
-            error for future in ended if (error := future.exception()) is not None
-        )
-    return [future.result() for future in futures]
+        _, unfinished = wait(futures, return_when=FIRST_EXCEPTION)
+        pool.shutdown(cancel_futures=bool(unfinished))
+    done = [future for future in futures if not future.cancelled()]
+    errors = [future.exception() for future in done]
+    first = next((error for error in errors if error is not None), None)
+    if first is None:
+        return [future.result() for future in futures]
+    for future, error in zip(done, errors, strict=True):
+        if error is None:
+            future.result().store.close()
+    raise first
 
 
-def _opened(
-    file: PolicyFile, settings: Settings, stores: OpenStores
-) -> ExperimentSetup:
-    """The experiment of a file; of one that has gained arms, by the policy that its log
-    was begun with."""
+def _open(file: PolicyFile, settings: Settings, stores: OpenStores) -> ExperimentSetup:
+    """Open the experiment of a file.
+
+    If the file has gained arms, the log keeps the policy with its first arms.
+    """
     arms = file.arms
     try:
-        return _opened_as(file, arms, settings, stores)
+        return _open_as(file, arms, settings, stores)
     except AnotherPolicy as error:
         began: Any = error.about.get("arms")
         check_arms(file.path, began, arms)
@@ -177,14 +173,13 @@ def _opened(
         first = read_policy(file.path, arms=began)
     except OddsmithError as error:
         raise refusal(file.path, arms[len(began) :], error) from error
-    return _opened_as(first, arms, settings, stores)
+    return _open_as(first, arms, settings, stores)
 
 
-def _opened_as(
+def _open_as(
     file: PolicyFile, served: Arms | None, settings: Settings, stores: OpenStores
 ) -> ExperimentSetup:
-    """The experiment of a file as its log was begun, which goes on with the arms that
-    are served now."""
+    """Open an experiment with the first policy of its log and the current arms."""
     arms = file.arms
     if arms is None:
         check_takes_offers(file.policy)
@@ -193,20 +188,7 @@ def _opened_as(
         fingerprint(policy)
     except NotPortable as error:
         raise NotPortable(f"{file.path}: {error}") from error
-    seed = secrets.randbits(62) if file.seed is None else file.seed
-    about: dict[str, object] = {
-        "experiment": file.name,
-        "seed": seed,
-        "arms": None if arms is None else list(arms),
-        "judge": judge_to_json(policy),
-        "reward": [file.reward_scale.low, file.reward_scale.high],
-        "window_s": settings.window,
-        "default_reward": settings.default if settings.window is not None else None,
-        "kernels": kernels.name(),
-        "shadow": settings.shadow,
-        "metrics": _metric_facts(file),
-        "reward_weights": dict(file.design.reward_weights),
-    }
+    about = _facts(file, settings, policy)
     store = _open_store(settings, policy, about, stores)
     try:
         _check_about(store, about, file)
@@ -214,33 +196,48 @@ def _opened_as(
         _note_metrics(store, _metric_facts(file))
         if settings.start is not None and not store.snapshots():
             _start(store, settings.start, file, policy)
-        opened = ExperimentSetup(
-            file,
-            served,
-            settings,
-            policy,
-            store,
-            int(store.about.get("seed", seed)),
-            dict(file.bench),
+        seed = int(store.about.get("seed", about["seed"]))
+        setup = ExperimentSetup(
+            file, served, settings, policy, store, seed, dict(file.bench)
         )
         if served is not None:
-            add_arms(store, file.path, served, policy, opened.change)
+            add_arms(store, file.path, served, policy, setup.change)
     except BaseException:
         store.close()
         raise
-    return opened
+    return setup
+
+
+def _facts(file: PolicyFile, settings: Settings, policy: Policy) -> dict[str, Any]:
+    """Return the facts that a new store records about its experiment."""
+    seed = file.seed
+    if seed is None:
+        seed = secrets.randbits(62)
+    return {
+        "experiment": file.name,
+        "seed": seed,
+        "arms": None if file.arms is None else list(file.arms),
+        "judge": judge_to_json(policy),
+        "reward": [file.reward_scale.low, file.reward_scale.high],
+        "window_s": settings.window,
+        "default_reward": None if settings.window is None else settings.default,
+        "kernels": kernels.name(),
+        "shadow": settings.shadow,
+        "metrics": _metric_facts(file),
+        "reward_weights": dict(file.design.reward_weights),
+    }
 
 
 def _check_apart(what: str, given: list[str]) -> None:
-    twice = [one for one in given if given.count(one) > 1]
-    if twice:
-        raise InvalidInput(
-            f"experiments must have {what} of their own; got {twice[0]!r} twice"
-        )
+    for one in given:
+        if given.count(one) > 1:
+            raise InvalidInput(
+                f"experiments must have {what} of their own; got {one!r} twice"
+            )
 
 
 def _open_store(
-    settings: Settings, policy: Policy, about: dict[str, object], stores: OpenStores
+    settings: Settings, policy: Policy, about: dict[str, Any], stores: OpenStores
 ) -> Store:
     rules: Any = {"rule": settings.rule, "late": settings.late}
     if settings.shared:
@@ -249,7 +246,7 @@ def _open_store(
         return PostgresStore(
             settings.store,
             policy,
-            experiment=str(about["experiment"]),
+            experiment=about["experiment"],
             about=about,
             **rules,
         )
@@ -257,9 +254,9 @@ def _open_store(
     return RestingStore(settings.store, make, stores)
 
 
-def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> None:
-    """Refuses a seed, arms or units other than those the log was begun with."""
-    # and the policy does not tell them apart
+def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
+    """Raise if seed, arms or units differ from the first ones of the log."""
+    # the fingerprint of the policy does not contain the names of arms
     if store.about.get("arms", about["arms"]) != about["arms"]:
         raise AnotherPolicy(
             f"{file.path}: arms must be those of the log, {store.about['arms']!r:.80}",
@@ -278,17 +275,16 @@ def _check_about(store: Store, about: dict[str, object], file: PolicyFile) -> No
 def _note_kernels(store: Store) -> None:
     """Write a change of the kernels into the log.
 
-    Compiled kernels round other last bits than numpy's, and a state is the same to the
-    last bit wherever it is folded: from this event on, it is the fold of the whole log
+    Compiled kernels and numpy round differently, but a state must be the same to the
+    last bit wherever it is folded. From this event on, it is the fold of the whole log
     with these kernels.
     """
     before = kernels_of(store)
     now = kernels.name()
     if before in (None, now):
         return
-    event = ConfigurationChange(
-        KERNELS, now, time.time(), f"{now} after {store.head()}"
-    )
+    key = f"{now} after {store.head()}"
+    event = ConfigurationChange(KERNELS, now, time.time(), key)
     (receipt,) = store.append([event]).result()
     receipt.accepted()
     experiment = store.about["experiment"]
@@ -318,7 +314,7 @@ def _note_metrics(store: Store, declared: dict[str, dict[str, Any]]) -> None:
 
 
 def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
-    """Keep a fitted state as the snapshot before any event."""
+    """Save a fitted state as the snapshot before any event."""
     if store.head():
         raise InvalidInput(
             "service.start must be there from the beginning; the store has "

@@ -1,5 +1,4 @@
-"""Jobs: what takes minutes, in the background, each in a process of its own, so that
-decisions do not wait for it."""
+"""Background work: jobs in processes of their own, and threads for long reads."""
 
 import asyncio
 import os
@@ -14,11 +13,11 @@ __all__ = ["Busy", "JobFailed", "Jobs", "LongReads"]
 
 
 class JobFailed(OddsmithError):
-    """The process of a job has not ended well."""
+    """The process of a job failed."""
 
 
 class Jobs:
-    """Jobs by name, whose processes run one at a time; the others wait."""
+    """Jobs by name that take minutes; their processes run one at a time."""
 
     def __init__(self) -> None:
         self._alone = asyncio.Lock()
@@ -34,9 +33,11 @@ class Jobs:
         self, name: tuple[str, str], job: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
         """Begin a job, unless one of this name is under way."""
-        if name not in self._tasks:
-            self._tasks[name] = task = asyncio.create_task(job())
-            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+        if name in self._tasks:
+            return
+        task = asyncio.create_task(job())
+        self._tasks[name] = task
+        task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
     def end(self, name: tuple[str, str]) -> None:
         """End a job, if it is under way."""
@@ -44,31 +45,29 @@ class Jobs:
             task.cancel()
 
     async def close(self) -> None:
-        """End all jobs, with their processes; a store says which there were."""
+        """End all jobs with their processes; the store still lists them."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def printed(self, module: str, order: bytes, seconds: float) -> bytes:
-        """What a module of ours prints for an order, as a program that may take so many
-        seconds once it has begun."""
+    async def run_module(self, module: str, order: bytes, seconds: float) -> bytes:
+        """Run one of our modules as a program, and return its output.
+
+        `order` is its input, `seconds` its time limit once it has begun.
+        """
         async with self._alone:
-            path, pipe = (
-                os.pathsep.join(part or os.getcwd() for part in sys.path),
-                asyncio.subprocess.PIPE,
-            )
-            command = sys.executable, "-P", "-m", module
+            path = os.pathsep.join(part or os.getcwd() for part in sys.path)
             process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=pipe,
-                stdout=pipe,
+                *(sys.executable, "-P", "-m", module),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
                 env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
                 # Ctrl-C reaches this process, which ends the other
                 start_new_session=True,
             )
             try:
-                printed, _ = await asyncio.wait_for(process.communicate(order), seconds)
+                output, _ = await asyncio.wait_for(process.communicate(order), seconds)
             finally:
                 if process.returncode is None:
                     process.kill()
@@ -79,32 +78,35 @@ class Jobs:
             raise JobFailed(
                 f"its process ended with {process.returncode}; see the service's log"
             )
-        return printed
+        return output
 
 
 _T = TypeVar("_T")
 
 
 class Busy(OddsmithError):
-    """There is more to do than the service takes on; it may be asked again."""
+    """The service has too much to do; the caller can try again later."""
 
 
 class LongReads:
-    """Runs at most `at_once` long reads of the process, lets `waiting` more wait, and
-    refuses others.
+    """Runs at most `at_once` long reads per process; at most `waiting` more wait.
 
-    What takes longer than a caller waits is one of its `jobs`.
+    Further reads are refused. Work that takes longer than a caller waits is one of its
+    `jobs`.
     """
 
     def __init__(self, at_once: int = 2, waiting: int = 8) -> None:
-        # which start when they are needed
+        # its threads start when they are needed
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="long reads")
-        self._most, self._under_way = at_once + waiting, 0
+        self._most = at_once + waiting
+        self._under_way = 0
         self.jobs = Jobs()
 
     async def run(self, read: Callable[[], _T]) -> _T:
-        """What a read gives. A caller who goes away leaves it running, and counted,
-        until it ends."""
+        """Return the result of a read.
+
+        A cancelled call leaves the read running, and counted, until it ends.
+        """
         if self._under_way >= self._most:
             raise Busy(
                 f"at most {self._most} long reads may be under way; ask again in a "
@@ -112,13 +114,13 @@ class LongReads:
             )
         self._under_way += 1
         future = asyncio.get_running_loop().run_in_executor(self._threads, read)
-        future.add_done_callback(self._ended)
+        future.add_done_callback(self._note_end)
         return await asyncio.shield(future)
 
     async def close(self) -> None:
-        """Let the threads end, and the jobs; what waits is not begun."""
+        """End the threads and the jobs; waiting reads do not begin."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         await self.jobs.close()
 
-    def _ended(self, _: "asyncio.Future[_T]") -> None:
+    def _note_end(self, _: "asyncio.Future[_T]") -> None:
         self._under_way -= 1

@@ -1,4 +1,4 @@
-"""Reward windows: a decision without a reward in time gets the default reward, written
+"""Reward windows: after its window, a decision without a reward gets the default reward
 as an event."""
 
 import asyncio
@@ -20,10 +20,10 @@ class Windows:
     """Closes windows in the order in which they opened; `close_due` moves a cursor over
     the log.
 
-    Replicas may do this side by side: the event of a default is known by its decision.
-    Windows that a clock which was ahead opened in the future do not delay the others:
-    they are put aside until their time comes. Decisions among `unlearnable_ids` get no
-    default.
+    Replicas can do this at the same time, because a decision can have only one default.
+    If a clock was ahead, its windows opened in the future. They are put aside until
+    their time, so they do not delay the others. Decisions among `unlearnable_ids` get
+    no default.
     """
 
     def __init__(
@@ -39,28 +39,32 @@ class Windows:
     ) -> None:
         self._hold = hold
         self._unlearnable_ids = unlearnable_ids
-        self._store, self._writer, self._clock = store, writer, clock
-        self._window, self._default = window, default
+        self._store = store
+        self._writer = writer
+        self._clock = clock
+        self._window = window
+        self._default = default
         self._cursor = 0
         self._ahead: list[Window] = []
-        self._wake, self._alarm = asyncio.Event(), inf
-        self.next_close = inf
+        self._wake = asyncio.Event()
+        self._alarm = inf
+        self.next_close = inf  # when windows may be due again; inf: never
 
     def change(self, window: float, default: float) -> None:
-        """From now on all windows that are open have this length, and close with this
-        default."""
-        self._window, self._default = window, default
+        """Use this length and default for all open windows from now on."""
+        self._window = window
+        self._default = default
         self.wake()
 
     def wake(self) -> None:
-        """A window may have opened."""
+        """Look for new windows."""
         self._wake.set()
 
     async def run(self, alarms: Alarms | None) -> None:
-        """Close what is due, for ever.
+        """Close windows for ever.
 
-        It sleeps until the next one closes or something is written; without `alarms` it
-        looks again all the time, for what other replicas have opened.
+        Sleep until the next window closes or an event is written. Without `alarms`,
+        look all the time, because other replicas open windows, too.
         """
         while True:
             self._wake.clear()
@@ -68,7 +72,7 @@ class Windows:
                 is_well = not self._hold()
                 if is_well:
                     await self.close_due()
-            except StoreFailed:  # requests that need an answer tell the store's trouble
+            except StoreFailed:  # requests report the trouble of the store
                 is_well = False
             await asyncio.sleep(min(1.0, self._window / 5))
             if alarms is not None and is_well:
@@ -78,49 +82,44 @@ class Windows:
                 await self._wake.wait()
 
     async def close_due(self) -> int:
-        """Write the defaults that are due; returns how many. `next_close` is when there
-        may be more (inf: never)."""
+        """Write the defaults that are due; return their number. Set `next_close`."""
         written = 0
         while True:
             now = self._clock()
             windows = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
-            last = max(
-                (i for i, window in enumerate(windows) if self._over(window, now)),
-                default=-1,
-            )
-            passed = [*self._ahead, *windows[: last + 1]]
-            over = [window for window in passed if self._over(window, now)]
-            ids = [window.id for window in over if not window.closed]
-            unlearnable_ids = (
-                await self._unlearnable_ids(ids)
-                if self._unlearnable_ids is not None and ids
-                else set()
-            )
-            due = [
-                DefaultReward(id, self._default, now)
-                for id in ids
-                if id not in unlearnable_ids
-            ]
-            if due:
-                await self._writer.append(due)
-                written += len(due)
-            self._ahead = [window for window in passed if not self._over(window, now)]
-            if last >= 0:
-                self._cursor = windows[last].position
-            if last + 1 < _CHUNK:
-                open_ones = [
-                    window.time
-                    for window in [*windows[last + 1 :], *self._ahead]
-                    if not window.closed
-                ]
-                # after which there may be open ones
-                beyond = [window.time for window in windows[_CHUNK - 1 :]]
-                self.next_close = min([*open_ones, *beyond], default=inf) + self._window
+            n_passed = 0  # up to the last window that is due
+            for number, window in enumerate(windows, 1):
+                if self._is_due(window, now):
+                    n_passed = number
+            passed = [*self._ahead, *windows[:n_passed]]
+            due = [window for window in passed if self._is_due(window, now)]
+            written += await self._write_defaults(due, now)
+            self._ahead = [one for one in passed if not self._is_due(one, now)]
+            if n_passed:
+                self._cursor = windows[n_passed - 1].position
+            if n_passed < _CHUNK:
+                later = [*windows[n_passed:], *self._ahead]
+                times = [window.time for window in later if not window.closed]
+                # beyond a full chunk there may be open windows
+                times += [window.time for window in windows[_CHUNK - 1 :]]
+                self.next_close = min(times, default=inf) + self._window
                 return written
+
+    async def _write_defaults(self, windows: Sequence[Window], now: float) -> int:
+        """Write the defaults of open windows; return their number."""
+        ids = [window.id for window in windows if not window.closed]
+        if ids and self._unlearnable_ids is not None:
+            unlearnable = await self._unlearnable_ids(ids)
+            ids = [id for id in ids if id not in unlearnable]
+        if ids:
+            await self._writer.append(
+                [DefaultReward(id, self._default, now) for id in ids]
+            )
+        return len(ids)
 
     def _ring(self) -> None:
         self._alarm = inf
         self.wake()
 
-    def _over(self, window: Window, now: float) -> bool:
+    def _is_due(self, window: Window, now: float) -> bool:
         return window.time + self._window <= now

@@ -1,5 +1,7 @@
-"""Writer: the queue of one event loop in front of a store. What waits while a batch is
-written is the next batch."""
+"""Writer: the queue of one event loop in front of a store.
+
+Events that arrive while a batch is written make the next batch.
+"""
 
 import asyncio
 import time
@@ -19,38 +21,51 @@ __all__ = ["BUCKETS", "Writer", "Writes"]
 _Receipts: TypeAlias = tuple[Receipt, ...]
 _Waiting: TypeAlias = "tuple[Sequence[Event], asyncio.Future[_Receipts]]"
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-"""Seconds, for counts of how long commits take."""
+"""Bounds of the histogram of commit times, in seconds."""
 
 _LATER = 0.25  # seconds
-# arms of decisions; to write more takes the loop too long
-_INLINE_ARMS = 20_000
-_FEATURES = 10  # arms that cost as much as one with features
-_MOST = 50_000  # events that may wait: beyond it, refusing is better than delaying all
+_INLINE_ARMS = 20_000  # arms of decisions; larger batches would block the loop too long
+_FEATURES = 10  # an arm with features costs as much as so many arms without
+_MOST = 50_000  # waiting events: to refuse more is better than to delay all
 
 
 class Writes:
-    """What became of the batches that were handed to a store; `last` is the time of the
-    last good one, steady."""
+    """Counts of the batches that were handed to a store.
+
+    `last` is the time of the last commit, by the steady clock.
+    """
 
     def __init__(self) -> None:
-        self.commits = self.events = self.failures = self.head = 0
-        self.seconds = 0.0
+        self.commits = 0
+        self.events = 0
+        self.failures = 0
+        self.head = 0
+        self.seconds = 0.0  # from hand-over to commit, in total
         self.last: float | None = None
-        # how many commits took so long, from hand-over to commit
         self.buckets = [0] * (len(BUCKETS) + 1)
+
+    def note_commit(self, took: float, receipts: _Receipts) -> None:
+        """Count a commit that took so many seconds."""
+        self.commits += 1
+        self.seconds += took
+        self.last = time.monotonic()
+        self.buckets[bisect_left(BUCKETS, took)] += 1
+        for receipt in receipts:
+            self.events += receipt.new
+            self.head = max(self.head, receipt.position)
 
 
 class Writer:
-    """Appends for many requests with one hand-over to the store's thread per batch;
-    `written` after each.
+    """Appends the events of many requests, with one hand-over to the store per batch.
 
-    After decisions alone `written` is called a little later, once for many: there is
-    seldom anything to learn from them, but rewards may have come before their
-    decisions.
+    `written` is called after each batch. After decisions alone it is called a little
+    later, once for many batches: there is seldom anything to learn from them, but
+    rewards may have come before their decisions.
     """
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
-        self._store, self._written = store, written
+        self._store = store
+        self._written = written
         self._loop = asyncio.get_running_loop()
         self._waiting: list[_Waiting] = []
         self._busy = False
@@ -60,11 +75,11 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many events are not yet handed to the store."""
+        """The number of events that are not handed to the store yet."""
         return self._count
 
     def append(self, events: Sequence[Event]) -> "asyncio.Future[_Receipts]":
-        """Receipts once the events are on disk."""
+        """Return the receipts once the events are on disk."""
         if self._count + len(events) > _MOST:
             self.writes.failures += 1
             raise StoreFailed(
@@ -130,20 +145,21 @@ class Writer:
             self._send_apart(batch)
 
     def _send_apart(self, batch: list[_Waiting]) -> None:
-        for one in batch:
+        for request in batch:
+            events, _ = request
             begun = time.perf_counter()
             try:
-                sent = self._store.append(one[0])
+                sent = self._store.append(events)
             except Exception as error:
-                self._fail([one], error)
+                self._fail([request], error)
             else:
-                sent.add_done_callback(partial(self._tell, [one], begun, False))
+                sent.add_done_callback(partial(self._tell, [request], begun, False))
         self._loop.call_soon(self._send)
 
     def _tell(
         self, batch: list[_Waiting], begun: float, last: bool, done: "Future[_Receipts]"
     ) -> None:
-        """Hand what the store's thread has done to the event loop."""
+        """Hand the result of the store's thread to the event loop."""
         took = time.perf_counter() - begun
         # the loop is closed: no request waits for an answer any more
         with suppress(RuntimeError):
@@ -154,38 +170,28 @@ class Writer:
     ) -> None:
         """Resolve the futures of a batch, then send the next one."""
         error = done.exception()
-        if error is not None:
-            is_ours = isinstance(error, StoreFailed)
-            self._fail(
-                batch,
-                error
-                if is_ours
-                else StoreFailed(f"events could not be written: {error}"),
-            )
+        if error is None:
+            self._deliver(batch, took, done.result())
+        elif isinstance(error, StoreFailed):
+            self._fail(batch, error)
         else:
-            receipts, first = done.result(), 0
-            writes = self.writes
-            writes.commits, writes.seconds, writes.last = (
-                writes.commits + 1,
-                writes.seconds + took,
-                time.monotonic(),
-            )
-            writes.buckets[bisect_left(BUCKETS, took)] += 1
-            for receipt in receipts:
-                writes.events += receipt.new
-                writes.head = max(writes.head, receipt.position)
-            for events, future in batch:
-                if not future.done():
-                    future.set_result(receipts[first : first + len(events)])
-                first += len(events)
-            if not all(
-                type(event) is DecisionMade for events, _ in batch for event in events
-            ):
-                self._call()
-            elif self._later is None:
-                self._later = self._loop.call_later(_LATER, self._call)
+            self._fail(batch, StoreFailed(f"events could not be written: {error}"))
         if last:
             self._send()
+
+    def _deliver(self, batch: list[_Waiting], took: float, receipts: _Receipts) -> None:
+        self.writes.note_commit(took, receipts)
+        first = 0
+        are_decisions = True
+        for events, future in batch:
+            if not future.done():
+                future.set_result(receipts[first : first + len(events)])
+            first += len(events)
+            are_decisions &= all(type(event) is DecisionMade for event in events)
+        if not are_decisions:
+            self._call()
+        elif self._later is None:
+            self._later = self._loop.call_later(_LATER, self._call)
 
     def _call(self) -> None:
         if self._later is not None:

@@ -25,8 +25,8 @@ from oddsmith.core import kernels
 from oddsmith.server.monitor.families import (
     BY_EXPERIMENT,
     Family,
-    Seen,
-    decided,
+    Scrape,
+    decisions_by_arm,
     expert_failures,
     labels,
     sync_seconds,
@@ -83,21 +83,21 @@ class Metrics:
         for family in self._of_process():
             yield family.text()
         hold_ups = self._service.hold_ups
-        seen: list[Seen] = []
+        scrapes: list[Scrape] = []
         for one in self._service.experiments.values():
-            seen.append(Seen.of(one, vitals_of(one, hold_ups.of(one))))
-            if len(seen) % _PIECE == 0:
+            scrapes.append(Scrape.of(one, vitals_of(one, hold_ups.of(one))))
+            if len(scrapes) % _PIECE == 0:
                 yield b""
         for name, kind, summary, value in BY_EXPERIMENT:
             samples: list[tuple[str, float]] = []
-            for facts in seen:
+            for facts in scrapes:
                 number = value(facts)
                 if number is not None:
                     samples.append((facts.label, number))
             yield Family(name, kind, summary, samples).text()
-        yield decided(seen).text()
-        yield expert_failures(seen).text()
-        yield sync_seconds(seen).text()
+        yield decisions_by_arm(scrapes).text()
+        yield expert_failures(scrapes).text()
+        yield sync_seconds(scrapes).text()
 
     def _of_process(self) -> Iterator[Family]:
         """Facts of the process and its connections."""

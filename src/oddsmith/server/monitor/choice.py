@@ -1,5 +1,5 @@
-"""Whether the best predictor has the best policy, in a sentence: by the state of
-Hedged, or by sums beside GTS's."""
+"""Compare the policies of experts, in a sentence, by the state of Hedged or by the
+statistics of the log."""
 
 import numpy as np
 
@@ -15,29 +15,29 @@ _WHETHER = "Whether the best predictor has the best policy is not told"
 
 
 def choices_sentence(experiment: Experiment) -> str:
-    """The sentence, in the units of rewards; empty where there are no two experts whose
-    votes are weighed.
+    """Return the sentence, in the units of rewards; empty without two weighed experts.
 
-    A state that is written in place must be held still by the caller.
+    The caller must lock a state that is written in place.
     """
-    now, sums = experiment.follower.now, experiment.follower.sums
+    now = experiment.follower.now
+    checks = experiment.follower.sums.checks
     inner = now.policy.policy if isinstance(now.policy, Bounded) else now.policy
     if isinstance(inner, Hedged):
         return str(inner.monitor(now.state).in_units(experiment.scale))
     gts = gts_inside(now.policy)
     if gts is None or np.count_nonzero(gts.prior) < 2:
         return ""
-    names, found = list(gts.experts.names), sums.checks.choices
+    names = list(gts.experts.names)
     predictor = int(now.state.log_weights.argmax())
     if predictor >= MOST:
         return (
             f"{_WHETHER}: the first {MOST} experts are compared, and "
             f"{names[predictor]!r} is not one of them."
         )
-    if sums.checks.counted and not found.n:
+    if checks.counted and not checks.choices.n:
         return (
-            f"{_WHETHER}: no votes were recorded with the {sums.checks.counted:,} "
-            "rewards."
+            f"{_WHETHER}: no votes were recorded with the {checks.counted:,} rewards."
         )
-    told = found.choices(names[:MOST], predictor, gts.prior[:MOST] > 0)
-    return str(told.in_units(experiment.scale))
+    present = gts.prior[:MOST] > 0
+    choices = checks.choices.choices(names[:MOST], predictor, present)
+    return str(choices.in_units(experiment.scale))

@@ -1,5 +1,4 @@
-"""Clips: which experts made predictions at an end of their clip, of the last
-decisions."""
+"""Clips: experts with recent predictions at an end of their clip."""
 
 from collections.abc import Sequence
 
@@ -16,10 +15,10 @@ __all__ = ["last_clips"]
 
 
 def last_clips(rows: Sequence[Array], policy: Policy, state: State) -> list[ClipCount]:
-    """The experts whose predictions of drawn arms were at an end of their clip, the
-    most often first; `rows` (N,) are the predictions of the last decisions.
+    """Return the experts with predictions at an end of their clip, most often first.
 
-    None of policies that weigh votes alone: predictions mean nothing to them.
+    `rows` (N,) are the predictions of the last decisions for the drawn arms. The list
+    is empty for policies that weigh votes only, because they ignore predictions.
     """
     bank = policy.bank
     inner = policy

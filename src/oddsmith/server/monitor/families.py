@@ -1,7 +1,6 @@
-"""Families: metrics that are read at a scrape, and their lines of text."""
+"""Families: the metrics of experiments, in the text format of Prometheus."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from oddsmith.experts.guard.guard import Guarded
@@ -13,39 +12,32 @@ __all__ = [
     "ARMS",
     "BY_EXPERIMENT",
     "Family",
-    "Seen",
-    "decided",
+    "Scrape",
+    "decisions_by_arm",
     "expert_failures",
     "labels",
     "sync_seconds",
 ]
 
 ARMS = 100
-"""Arms of an experiment that have series of their own; the others are counted
-together."""
+"""Arms of an experiment with a series of their own; others are counted together."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 
 def labels(*pairs: tuple[str, object]) -> str:
-    r"""Labels as they stand in a line.
+    r"""Format labels.
 
     >>> labels(("arm", 'a "b"'), ("status", 429))
     '{arm="a \\"b\\"",status="429"}'
     """
-    return (
-        "{"
-        + ",".join(
-            f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in pairs
-        )
-        + "}"
-    )
+    texts = [f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in pairs]
+    return f"{{{','.join(texts)}}}"
 
 
 class Family(NamedTuple):
-    """A metric with its samples: what stands after its name (labels, or nothing), and
-    the number."""
+    """A metric with its samples: the text after its name (labels) and the number."""
 
     name: str
     kind: _Kind
@@ -53,7 +45,7 @@ class Family(NamedTuple):
     samples: Iterable[tuple[str, float]]
 
     def text(self) -> bytes:
-        """Its lines.
+        """Format the metric.
 
         >>> print(
         ...     Family("oddsmith_stopping", "gauge", "1 from SIGTERM on.", [("", 0)])
@@ -65,19 +57,13 @@ class Family(NamedTuple):
         # TYPE oddsmith_stopping gauge
         oddsmith_stopping 0.0
         """
-        head = f"# HELP {self.name} {self.summary}\n# TYPE {self.name} {self.kind}\n"
-        return (
-            head
-            + "".join(
-                [
-                    f"{self.name}{after} {float(value)}\n"
-                    for after, value in self.samples
-                ]
-            )
-        ).encode()
+        text = f"# HELP {self.name} {self.summary}\n# TYPE {self.name} {self.kind}\n"
+        for after, value in self.samples:
+            text += f"{self.name}{after} {float(value)}\n"
+        return text.encode()
 
 
-class Seen(NamedTuple):
+class Scrape(NamedTuple):
     """An experiment at a scrape."""
 
     label: str
@@ -85,12 +71,12 @@ class Seen(NamedTuple):
     vitals: Vitals
 
     @classmethod
-    def of(cls, experiment: Experiment, vitals: Vitals) -> "Seen":
-        """An experiment and its vitals."""
+    def of(cls, experiment: Experiment, vitals: Vitals) -> "Scrape":
+        """Return an experiment with its vitals."""
         return cls(labels(("experiment", experiment.name)), experiment, vitals)
 
 
-BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Seen], float | None]]] = (
+BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]] = (
     (
         "oddsmith_store_ok",
         "gauge",
@@ -186,47 +172,39 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Seen], float | None]]] 
 (None: there is none yet)."""
 
 
-def decided(seen: Sequence[Seen]) -> Family:
-    """Decisions by arm; of more than `ARMS` arms the last ones are one series, so that
-    no count ever goes down.
+def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:
+    """Decisions by arm.
 
-    Arms that come with calls are one series: there is no end of them.
+    If there are more than `ARMS` arms, the last ones are one series, so that no count
+    ever goes down. Arms that come with calls are one series, because there can be any
+    number of them.
     """
-    samples = []
-    for one in seen:
+    samples: list[tuple[str, float]] = []
+    for one in scrapes:
         times = one.experiment.decided
-        shown = dict(times)
-        if len(shown) > ARMS:
-            shown = {arm: times[arm] for arm in list(times)[: ARMS - 1]}
-            shown[OTHERS] = (
-                shown.get(OTHERS, 0) + sum(times.values()) - sum(shown.values())
-            )
-        samples += [
-            (labels(("experiment", one.experiment.name), ("arm", arm)), count)
-            for arm, count in shown.items()
-        ]
+        counts = dict(times)
+        if len(counts) > ARMS:
+            counts = {arm: times[arm] for arm in list(times)[: ARMS - 1]}
+            rest = sum(times.values()) - sum(counts.values())
+            counts[OTHERS] = counts.get(OTHERS, 0) + rest
+        for arm, count in counts.items():
+            after = labels(("experiment", one.experiment.name), ("arm", arm))
+            samples.append((after, count))
     return Family("oddsmith_decided_total", "counter", "Decisions made here.", samples)
 
 
-def expert_failures(seen: Sequence[Seen]) -> Family:
+def expert_failures(scrapes: Sequence[Scrape]) -> Family:
     """Failures by expert and kind."""
-    samples = []
-    for one in seen:
+    samples: list[tuple[str, float]] = []
+    for one in scrapes:
+        name = one.experiment.name
         experts = one.experiment.follower.now.experts
-        for expert, kinds in (
-            experts.failures() if isinstance(experts, Guarded) else {}
-        ).items():
+        if not isinstance(experts, Guarded):
+            continue
+        for expert, kinds in experts.failures().items():
             for kind, times in kinds.items():
-                samples.append(
-                    (
-                        labels(
-                            ("experiment", one.experiment.name),
-                            ("expert", expert),
-                            ("kind", kind),
-                        ),
-                        times,
-                    )
-                )
+                after = labels(("experiment", name), ("expert", expert), ("kind", kind))
+                samples.append((after, times))
     return Family(
         "oddsmith_expert_failures_total",
         "counter",
@@ -235,33 +213,26 @@ def expert_failures(seen: Sequence[Seen]) -> Family:
     )
 
 
-def sync_seconds(seen: Sequence[Seen]) -> Family:
-    """From hand-over to commit, by kind of store: a histogram for each experiment would
-    be too many series."""
+def sync_seconds(scrapes: Sequence[Scrape]) -> Family:
+    """Time from hand-over to commit, by kind of store.
+
+    A histogram for each experiment would be too many series.
+    """
     samples: list[tuple[str, float]] = []
+    experiments = [one.experiment for one in scrapes]
     for store, shared in (("sqlite", False), ("postgresql", True)):
-        written = [
-            one.experiment.writer.writes
-            for one in seen
-            if one.experiment.settings.shared == shared
-        ]
-        written = [writes for writes in written if writes.commits]
-        if not written:
+        alike = [one for one in experiments if one.settings.shared == shared]
+        writes = [one.writer.writes for one in alike if one.writer.writes.commits]
+        if not writes:
             continue
-        counts = list(
-            accumulate(
-                map(sum, zip(*(writes.buckets for writes in written), strict=True))
-            )
-        )
-        for bound, count in zip([*BUCKETS, "+Inf"], counts, strict=True):
-            samples.append(("_bucket" + labels(("store", store), ("le", bound)), count))
-        samples.append(("_count" + labels(("store", store)), counts[-1]))
-        samples.append(
-            (
-                "_sum" + labels(("store", store)),
-                sum(writes.seconds for writes in written),
-            )
-        )
+        after = labels(("store", store))
+        total = 0
+        for place, bound in enumerate([*BUCKETS, "+Inf"]):
+            total += sum(one.buckets[place] for one in writes)
+            bucket = labels(("store", store), ("le", bound))
+            samples.append((f"_bucket{bucket}", total))
+        samples.append((f"_count{after}", total))
+        samples.append((f"_sum{after}", sum(one.seconds for one in writes)))
     return Family(
         "oddsmith_sync_seconds", "histogram", "From hand-over to commit.", samples
     )

@@ -1,4 +1,4 @@
-"""Late experts: a sentence about experts that rarely answer in time."""
+"""Late experts: a warning about experts that are often late."""
 
 import numpy as np
 
@@ -12,27 +12,30 @@ _OFTEN = 0.05  # of them
 
 
 def late_sentence(experiment: Experiment) -> str:
-    """Which expert was late most often in the last decisions, and the setting to
-    change; empty if none was late in a twentieth of them."""
+    """Name the expert that was late most often, and the setting to change.
+
+    Empty if no expert was late in 5 % of the last decisions.
+    """
     bank = experiment.follower.now.experts
     rows = experiment.advice_of(experiment.follower.now.policy)
     if not isinstance(bank, Guarded) or len(rows) < _ENOUGH:
         return ""
     names = list(bank.names)
-    late = {
-        name
-        for name, kinds in bank.failures().items()
-        if kinds.get("late", 0) and name in names
-    }
-    asleep = np.isnan(np.stack(rows)[:, : len(names)]).sum(axis=0)
-    counts = {name: int(asleep[names.index(name)]) for name in late}
-    name = max(counts, key=lambda one: counts[one], default=None)
-    if name is None or counts[name] < _OFTEN * len(rows):
+    failures = bank.failures()
+    missing = np.isnan(np.stack(rows)[:, : len(names)]).sum(axis=0).tolist()
+    worst = ""
+    most = 0
+    for name, n_missing in zip(names, missing, strict=True):
+        if failures.get(name, {}).get("late", 0) and n_missing > most:
+            worst = name
+            most = n_missing
+    if not worst or most < _OFTEN * len(rows):
         return ""
-    now = bank.timeout_ms
-    limit = "measured, 2,000 ms at most" if now == "measured" else f"{now:g} ms"
+    limit = "measured, 2,000 ms at most"
+    if bank.timeout_ms != "measured":
+        limit = f"{bank.timeout_ms:g} ms"
     return (
-        f"expert {name!r} gave no answer in {counts[name]:,} of the last "
+        f"expert {worst!r} gave no answer in {most:,} of the last "
         f"{len(rows):,} decisions, most of them late: set a larger timeout_ms in "
         f"[service] (it is {limit}), or make the expert faster"
     )

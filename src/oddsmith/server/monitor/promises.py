@@ -1,5 +1,4 @@
-"""What the theory promises about a policy: the bound on its regret at this step, as far
-as it is covered."""
+"""The bound on the regret of a policy at this step, if the theory covers it."""
 
 from collections.abc import Sequence
 from math import log
@@ -26,8 +25,8 @@ _OTHER = (
 )
 _RATES = (
     "A mixture of learning rates predicts about as well as the best rate; nothing "
-    "bounds what its decisions earn less "
-    "than the best expert's, for no rate has such a bound where no expert is right. "
+    "bounds what its decisions earn less than the best expert's, because no rate has "
+    "such a bound if no expert is right. "
     'kind = "hedged" has one.'
 )
 _UNITS = (
@@ -43,10 +42,9 @@ _NOTHING = (
 def promise(
     policy: Policy, arms: Sequence[str] | None, steps: int, *, shadow: bool = False
 ) -> GuaranteeCheck:
-    """The bound after so many decisions, in regret on the scale of rewards from 0 to 1;
-    or why there is none.
+    """Return the bound on the regret after so many decisions, or why there is none.
 
-    `shadow`: an incumbent has acted.
+    Rewards are on the scale from 0 to 1. If `shadow`, an incumbent has acted.
     """
     if shadow:
         return _none(
@@ -57,13 +55,12 @@ def promise(
         return _of_hedged(policy, arms, steps)
     if not isinstance(policy, GeneralizedThompsonSampling):
         return _none(_RATES if type(policy) is RateMixture else _OTHER)
-    # a store that is looked at without its policy file
+    # a store that is opened without its policy file
     if isinstance(policy.experts, RecordedExperts):
-        unknown = (
-            "a store does not tell whether its experts learn: open it by its policy "
-            "file"
+        return _none(
+            "The theory covers fixed experts, and a store does not tell whether its "
+            "experts learn: open it by its policy file."
         )
-        return _none(f"The theory covers fixed experts, and {unknown}.")
     if policy.experts.learns:
         return _none("The theory covers fixed experts; these learn.")
     if type(policy) is not GeneralizedThompsonSampling:
@@ -77,38 +74,24 @@ def promise(
             "The theory at this place covers optimism 0, share 0 and discount 1; these "
             "are others."
         )
-    paid = (
-        float(np.sum(policy.gamma_at(np.arange(1, steps + 1))))
-        if callable(policy.gamma)
-        else policy.gamma * steps
-    )
     prior = float(policy.prior[policy.prior > 0].min())
-    about = (
-        policy.eta,
-        policy.gamma if isinstance(policy.gamma, float) else None,
-        prior,
-        paid,
-    )
+    if callable(policy.gamma):
+        gamma = None
+        paid = float(np.sum(policy.gamma_at(np.arange(1, steps + 1))))
+    else:
+        gamma = policy.gamma
+        paid = policy.gamma * steps
+    about = (policy.eta, gamma, prior, paid)
     if not steps:
         return GuaranteeCheck(False, _FIRST, None, 0, *about)
+    why = "The theory has no bound for this schedule of gamma."
     try:
         bound = _bound(policy, len(arms), steps, prior)
     except OddsmithError as error:
-        return GuaranteeCheck(
-            False,
-            f"The theory has no bound for these settings: {error}.",
-            None,
-            steps,
-            *about,
-        )
+        why = f"The theory has no bound for these settings: {error}."
+        bound = None
     if bound is None:
-        return GuaranteeCheck(
-            False,
-            "The theory has no bound for this schedule of gamma.",
-            None,
-            steps,
-            *about,
-        )
+        return GuaranteeCheck(False, why, None, steps, *about)
     sentence = (
         f"The best expert would have earned at most {bound.bound:,.4g} more than this "
         f"over {steps:,} decisions, on the scale of rewards from 0 to 1 and in "
@@ -122,13 +105,17 @@ def promise(
 def _of_hedged(
     policy: Hedged, arms: Sequence[str] | None, steps: int
 ) -> GuaranteeCheck:
-    """What Hedged promises, also for experts that learn; for arms that come with calls
-    by the number of experts."""
+    """Return the bound of Hedged, which also holds for experts that learn.
+
+    If arms come with calls, the bound uses the number of experts.
+    """
     shares = policy.policy.prior[policy.policy.prior > 0]
-    prior, members = float(shares.min()), len(shares) + 1
+    prior = float(shares.min())
     if not steps:
         return GuaranteeCheck(False, _FIRST, None, 0, None, None, prior, None)
-    choices = members if arms is None else min(members, len(arms))
+    choices = len(shares) + 1
+    if arms is not None:
+        choices = min(choices, len(arms))
     bound = hedged_bound(n_arms=choices, steps=steps, prior=prior, trust=policy.trust)
     sentence = (
         f"The advice of any one expert, followed in the same {steps:,} decisions, "
@@ -152,26 +139,24 @@ def _bound(
             return gamma_zero_bound(
                 coefficient, n_arms=n_arms, steps=steps, prior=prior
             )
-        log_prior = log(1 / prior)
         return refined_bound(
             coefficient,
             n_arms=n_arms,
             steps=steps,
-            log_prior=log_prior,
+            log_prior=log(1 / prior),
             gamma=policy.gamma,
         )
-    found, mine = (
-        anytime_bound(policy.loss, n_arms=n_arms, steps=steps, prior=prior),
-        policy.gamma,
-    )
-    if (
-        not isinstance(mine, PowerSchedule)
-        or mine.cap != 1
-        or abs(mine.power - 1 / 3) > 1e-9
-    ):
+    bound = anytime_bound(policy.loss, n_arms=n_arms, steps=steps, prior=prior)
+    # its schedule is scale / step^(1/3)
+    gamma = policy.gamma
+    if not isinstance(gamma, PowerSchedule) or gamma.cap != 1:
         return None
-    wanted = found.gamma or 0.0, found.eta or 0.0
-    return found if np.isclose((mine.scale, policy.eta), wanted).all() else None
+    if abs(gamma.power - 1 / 3) > 1e-9:
+        return None
+    covered = bound.gamma or 0.0, bound.eta or 0.0
+    if not np.isclose((gamma.scale, policy.eta), covered).all():
+        return None
+    return bound
 
 
 def _none(sentence: str) -> GuaranteeCheck:

@@ -1,5 +1,4 @@
-"""Shadow mode: whether the policy may act in the incumbent's place, and how many more
-decisions would tell."""
+"""Shadow mode: whether it is safe to switch from the incumbent to the policy."""
 
 import numpy as np
 
@@ -13,19 +12,17 @@ from oddsmith.server.statistics.values import Target, Value
 __all__ = ["switch_of"]
 
 _LEVEL = 0.95
-_WIDER = 1.8  # an interval for all times than the normal one, which is planned with
+_WIDER = 1.8  # width of an anytime interval over that of the planner's normal interval
 
 
 def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
-    """A sentence on when it is safe to switch; ready once the policy's interval is
-    above the incumbent's."""
+    """Compare the policy with the incumbent.
+
+    It is safe to switch if the policy's interval is above the incumbent's.
+    """
     target = sums.values.policy()
     theirs, ours, *_ = sums.values.estimates(sums.named, _LEVEL, shadow=True)
-    if (
-        ours.value is None
-        or theirs.value is None
-        or None in (ours.low, ours.high, theirs.low, theirs.high)
-    ):
+    if ours.value is None or theirs.value is None:
         why = ours.refused or theirs.refused
         if target.missing > 0:
             why = (
@@ -34,31 +31,27 @@ def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
             )
         return SwitchCheck(f"Not yet: {why}.", False)
     compared = (
-        f"the policy would have earned {_shown(ours, scale)} a decision, the incumbent "
-        f"{_shown(theirs, scale)}"
+        f"the policy would have earned {_interval(ours, scale)} a decision, the "
+        f"incumbent {_interval(theirs, scale)}"
     )
+    over = f"{compared}, over {ours.n:,} decisions."
     if (ours.low or 0.0) > (theirs.high or 0.0):
-        return SwitchCheck(
-            f"It is safe to switch: {compared}, over {ours.n:,} decisions.", True
-        )
+        return SwitchCheck(f"It is safe to switch: {over}", True)
     if (ours.high or 0.0) < (theirs.low or 0.0):
-        return SwitchCheck(
-            f"Do not switch: {compared}, over {ours.n:,} decisions.", False
-        )
-    return SwitchCheck(f"Not yet: {compared}. {_needed(target, ours, theirs)}", False)
+        return SwitchCheck(f"Do not switch: {over}", False)
+    forecast = _forecast(target, ours, ours.value - theirs.value)
+    return SwitchCheck(f"Not yet: {compared}. {forecast}", False)
 
 
-def _needed(target: Target, ours: Value, theirs: Value) -> str:
-    """How many decisions like those so far would tell the two apart, by the planner."""
-    gap = (ours.value or 0.0) - (theirs.value or 0.0)
+def _forecast(target: Target, ours: Value, gap: float) -> str:
+    """Forecast how many similar decisions distinguish the two, by the planner."""
     if gap <= 0:
         return "So far it would have been no better."
-    second, value = (
-        max(target.squares / target.n, 1.0),
-        min(max(ours.value or 0.0, 1e-6), 1.0),
-    )
-    logger, ours_alone = np.array([1 / second, 1 - 1 / second]), np.array([1.0, 0.0])
-    plan = ExplorationPlan(logger, ours_alone, second_moment=value, offset=-(value**2))
+    second = max(target.squares / target.n, 1.0)
+    value = min(max(ours.value or 0.0, 1e-6), 1.0)
+    logger = np.array([1 / second, 1 - 1 / second])
+    policy = np.array([1.0, 0.0])
+    plan = ExplorationPlan(logger, policy, second_moment=value, offset=-(value**2))
     try:
         needed = plan.decisions(0.0, gap / _WIDER)
     except OddsmithError:
@@ -71,8 +64,8 @@ def _needed(target: Target, ours: Value, theirs: Value) -> str:
     )
 
 
-def _shown(one: Value, scale: RewardScale) -> str:
-    value, low, high = (
-        scale.value(number or 0.0) for number in (one.value, one.low, one.high)
-    )
+def _interval(one: Value, scale: RewardScale) -> str:
+    value = scale.value(one.value or 0.0)
+    low = scale.value(one.low or 0.0)
+    high = scale.value(one.high or 0.0)
     return f"{value:.4g} ({low:.4g} to {high:.4g})"

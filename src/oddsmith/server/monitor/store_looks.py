@@ -1,4 +1,4 @@
-"""Short reads of stores that tell whether they answer, apart from all other reads."""
+"""Short reads of stores, in threads of their own, that check whether stores answer."""
 
 import asyncio
 from collections.abc import Collection
@@ -14,23 +14,25 @@ _PATIENCE = 2.0  # seconds
 
 
 class StoreLooks:
-    """Looks at stores in threads of their own, so that a queue of other reads does not
-    delay them; a store that does not answer keeps one thread, however often it is
-    asked."""
+    """Checks stores in threads of their own, so that other reads do not delay the
+    checks.
+
+    A store that does not answer uses one thread, however often it is checked.
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="store looks")
         self._under_way: dict[str, asyncio.Future[str]] = {}
 
     async def troubles(self, experiments: Collection[Experiment]) -> dict[str, str]:
-        """What keeps experiments from deciding, by name."""
-        # all at once, for each wait takes a round of a busy event loop
+        """Return the reasons why experiments cannot decide, by name."""
+        # at the same time, because each wait takes a round of a busy event loop
         sentences = await asyncio.gather(*map(self.trouble, experiments))
         named = zip(experiments, sentences, strict=True)
         return {one.name: sentence for one, sentence in named if sentence}
 
     async def trouble(self, experiment: Experiment) -> str:
-        """What keeps an experiment from deciding; empty if nothing does."""
+        """Return the reason why an experiment cannot decide; empty if it can."""
         if experiment.follower.trouble:
             return experiment.follower.trouble
         try:
@@ -41,11 +43,11 @@ class StoreLooks:
         return trouble and f"its store cannot be written: {trouble}"
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, experiment: Experiment) -> "asyncio.Future[str]":
-        """The look at a store that is under way, or a new one."""
+        """Return the current check of a store, or begin a new one."""
         name = experiment.name
         future = self._under_way.get(name)
         if future is None:
@@ -57,6 +59,6 @@ class StoreLooks:
 
 
 def _write_trouble(experiment: Experiment) -> str:
-    """What keeps a store from writing, once it has answered a read."""
+    """Read a store, and return the reason why it cannot write."""
     experiment.store.head()
     return experiment.store.write_trouble

@@ -1,5 +1,4 @@
-"""Vitals: how well experiments write and learn, how far what was learnt is behind, and
-what holds it up."""
+"""Vitals: the health of an experiment's store and learner, and its lag."""
 
 import asyncio
 from collections.abc import Collection
@@ -26,54 +25,52 @@ __all__ = [
 ]
 
 LIMIT_S = 30.0
-"""Seconds of lag above which `/readyz` says so."""
+"""Seconds of lag above which `/readyz` has a warning."""
 
-_PATIENCE = 2.0
+_PATIENCE = 2.0  # seconds
 
 
 class Lag(NamedTuple):
-    """Events that are committed and not learnt, and how long the oldest of them has
-    waited."""
+    """The number of committed events that are not learnt, and the age of the oldest."""
 
     events: int
     seconds: float
 
 
 class HoldUps:
-    """What open transactions keep from experiments, by database, each asked once in
-    `every` seconds at most."""
+    """Events that open transactions hide from experiments, by database.
+
+    Each database is asked at most once in `every` seconds.
+    """
 
     def __init__(self, experiments: Collection[Experiment], every: float = 1.0) -> None:
-        self._experiments, self.every = experiments, every
-        self._looking, self._looked = asyncio.Lock(), -inf
+        self._experiments = experiments
+        self.every = every
+        self._lock = asyncio.Lock()
+        self._last_look = -inf
         self._by_address: dict[str, HoldUp] = {}
 
     async def look(self) -> None:
-        """Ask every database, all at once; one that does not answer has no hold-up that
-        is known."""
-        async with self._looking:
-            if monotonic() < self._looked + self.every:
+        """Ask all databases at the same time; ignore one that does not answer."""
+        async with self._lock:
+            if monotonic() < self._last_look + self.every:
                 return
-            asked = {
-                one.settings.store: one
-                for one in self._experiments
-                if one.settings.shared
-            }
+            shared = [one for one in self._experiments if one.settings.shared]
+            asked = {one.settings.store: one for one in shared}
             answers = await asyncio.gather(*map(hold_up_of, asked.values()))
-            self._by_address = {
-                url: found
-                for url, found in zip(asked, answers, strict=True)
-                if found is not None
-            }
-            self._looked = monotonic()
+            self._by_address = {}
+            for url, answer in zip(asked, answers, strict=True):
+                if answer is not None:
+                    self._by_address[url] = answer
+            self._last_look = monotonic()
 
     def of(self, experiment: Experiment) -> HoldUp | None:
-        """What was found in the database of an experiment; None for a file."""
+        """Return the hold-up in the database of an experiment; None for a file."""
         return self._by_address.get(experiment.settings.store)
 
     def ages(self) -> dict[str, float]:
-        """The age of the oldest transaction, by database as people may see its
-        address."""
+        """Return the age of the oldest transaction, by public address of the
+        database."""
         ages: dict[str, float] = {}
         for url, found in self._by_address.items():
             place = public_address(url)
@@ -82,33 +79,35 @@ class HoldUps:
 
 
 async def hold_up_of(experiment: Experiment) -> HoldUp | None:
-    """What an open transaction keeps from an experiment; None where none does, or its
-    database does not answer."""
+    """Return the hold-up of an experiment; None without one, or without an answer."""
     with suppress(StoreFailed, TimeoutError):
-        return await asyncio.wait_for(
-            asyncio.to_thread(experiment.store.hold_up), _PATIENCE
-        )
+        look = asyncio.to_thread(experiment.store.hold_up)
+        return await asyncio.wait_for(look, _PATIENCE)
     return None
 
 
 def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
-    """The lag of an experiment: of what readers may see, and of what an open
-    transaction keeps from them."""
+    """Return the lag of an experiment, including events that an open transaction
+    hides."""
     follower = experiment.follower
-    events, since = (hold_up.unread if hold_up is not None else {}).get(
-        experiment.name, (0, experiment.clock())
-    )
-    seen = follower.behind
-    # then positions tell also what the follower has not looked at yet
+    now = experiment.clock()
+    hidden = 0
+    since = now
+    if hold_up is not None and experiment.name in hold_up.unread:
+        hidden, since = hold_up.unread[experiment.name]
+    behind = follower.behind
+    # without gaps, positions also count events that the follower has not read yet
     if experiment.store.gapless:
-        seen = max(seen, experiment.writer.writes.head - follower.now.position)
-    return Lag(events + seen, max(0.0, experiment.clock() - since, follower.lag_s))
+        behind = max(behind, experiment.writer.writes.head - follower.now.position)
+    return Lag(hidden + behind, max(0.0, now - since, follower.lag_s))
 
 
 def warning_of(experiment: Experiment, hold_up: HoldUp | None) -> str:
-    """A sentence about what should not last: a lag of more than `LIMIT_S` seconds, else
-    a clock that may be wrong, else statistics that are not computed, else experts that
-    are late; empty if there is nothing."""
+    """Return the first of these warnings, or an empty text.
+
+    A lag of more than `LIMIT_S` seconds, a clock that may be wrong, statistics that are
+    not computed, and experts that are late.
+    """
     return (
         _sentence(experiment, hold_up, lag_of(experiment, hold_up))
         or experiment.clock_hold.reason
@@ -127,16 +126,23 @@ def _sentence(experiment: Experiment, hold_up: HoldUp | None, lag: Lag) -> str:
 
 
 def vitals_of(experiment: Experiment, hold_up: HoldUp | None) -> Vitals:
-    """The vitals of an experiment: nothing is read of its store."""
-    follower, writes = experiment.follower, experiment.writer.writes
-    lag, kept = lag_of(experiment, hold_up), follower.snapshot_time
+    """Return the vitals of an experiment, without a read of its store."""
+    follower = experiment.follower
+    writes = experiment.writer.writes
+    lag = lag_of(experiment, hold_up)
+    write_age = None
+    if writes.last is not None:
+        write_age = monotonic() - writes.last
+    snapshot_age = None
+    if follower.snapshot_time is not None:
+        snapshot_age = max(0.0, experiment.clock() - follower.snapshot_time)
     return Vitals(
         experiment.store.write_trouble,
         writes.failures,
-        None if writes.last is None else monotonic() - writes.last,
+        write_age,
         *lag,
         follower.unsaved,
-        None if kept is None else max(0.0, experiment.clock() - kept),
+        snapshot_age,
         None if hold_up is None else hold_up.age_s,
         _sentence(experiment, hold_up, lag),
     )

@@ -78,7 +78,7 @@ class Calibration:
     def count(
         self, count: Count, decision: Decision, names: Sequence[str], loss: Loss
     ) -> None:
-        """Add a reward; `names` are the experts, of which the first ones were asked."""
+        """Add a reward; `names` are the experts, maybe with some that joined later."""
         if decision.advice is None:
             return
         if len(self.names) < min(len(names), _MOST):

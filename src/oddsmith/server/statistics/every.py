@@ -148,9 +148,9 @@ class Sums:
         if before is not None:
             before = low + width * before
         defaults = count.is_default - count.was_default
-        add, time = self.series.count, count.decided
+        add = self.series.count
         self._fold("arms", at, self.arms.count, count, drawn.arm)
-        self._fold("series", at, add, time, draw, reward, before, defaults)
+        self._fold("series", at, add, count.decided, draw, reward, before, defaults)
         self._fold("values", at, self.values.count, count, drawn, odds, self.named)
         self._fold("checks", at, self.checks.count, count, drawn)
         compare = self.differences.count

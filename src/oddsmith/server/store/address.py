@@ -1,4 +1,4 @@
-"""public_address: the place of a store as people may see it."""
+"""public_address: the place of a store without passwords."""
 
 import re
 
@@ -12,11 +12,10 @@ _ADDRESS = re.compile(
 
 
 def public_address(place: str) -> str:
-    """A path as it is; the address of a database without its password and its query,
-    which may hold another.
+    """Return a path, or the address of a database without its password and query.
 
-    Of an address that is not written as it should be (a password with / or # in it)
-    nothing is shown, for there is no telling where the password ends.
+    A malformed address (a password with / or # in it) is hidden completely, because the
+    end of the password is unknown.
 
     >>> print(
     ...     public_address(
@@ -35,6 +34,9 @@ def public_address(place: str) -> str:
     parts = _ADDRESS.fullmatch(place)
     if parts is None:
         return f"{place.partition('://')[0]}://…"
-    secret = ":…" if parts["password"] else ""
-    user = "" if parts["user"] is None else f"{parts['user']}{secret}@"
-    return f"{parts['scheme']}{user}{parts['rest']}{'?…' if parts['query'] else ''}"
+    address = parts["scheme"]
+    if parts["user"] is not None:
+        secret = ":…" if parts["password"] else ""
+        address += f"{parts['user']}{secret}@"
+    query = "?…" if parts["query"] else ""
+    return f"{address}{parts['rest']}{query}"

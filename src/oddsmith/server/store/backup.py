@@ -64,7 +64,7 @@ def back_up(place: str, out: Path, *, experiment: str | None = None) -> Contents
 
 
 def mark_as_backup(part: Path, now: float) -> None:
-    """Say in a copy, whatever its format, that it is one."""
+    """Mark a copy of any format as a backup."""
     with changing(part) as connection:
         (epochs,) = connection.execute(
             "select value from meta where name = 'epochs'"
@@ -81,11 +81,12 @@ def mark_as_backup(part: Path, now: float) -> None:
 def contents_of(reading: StoreReader) -> Contents:
     """What a store holds."""
     head = reading.head()
-    last = next((line.time for line in reading.lines(head - 1, head)), None)
+    last = None
+    for line in reading.lines(head - 1, head):
+        last = line.time
     events = {str(kind): count for kind, count in reading.tally().items()}
-    return Contents(
-        reading.about.get("experiment"), head, events, last, reading.epochs[-1][0]
-    )
+    epoch, _ = reading.epochs[-1]
+    return Contents(reading.about.get("experiment"), head, events, last, epoch)
 
 
 class RestoredStore(NamedTuple):
@@ -165,10 +166,14 @@ def _new_facts(
     backup: SQLiteReader, facts: BackupFacts, name: str | None
 ) -> dict[str, str]:
     """The rows of `meta` that differ from those of the backup."""
-    epochs = json.dumps([*backup.epochs, new_epoch(backup.head())])
-    about = backup.about if name is None else backup.about | {"experiment": name}
+    about = dict(backup.about)
+    if name is not None:
+        about["experiment"] = name
     restored = facts._replace(restored=time.time())
-    return {"epochs": epochs, "about": json.dumps(about)} | dict([backup_row(restored)])
+    meta = dict([backup_row(restored)])
+    meta["about"] = json.dumps(about)
+    meta["epochs"] = json.dumps([*backup.epochs, new_epoch(backup.head())])
+    return meta
 
 
 def _into_file(

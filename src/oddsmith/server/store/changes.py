@@ -1,8 +1,6 @@
-"""The arms of an experiment that has its own: those its log was begun with, and those
-that were added, in order.
+"""Changes of an experiment in its log: arms, settings and kernels.
 
-New arms stand behind the old ones, so that the arms of a decision are the first of
-those that there are later.
+New arms are added at the end, so the arms of a decision are a prefix of later arms.
 """
 
 import json
@@ -25,8 +23,10 @@ __all__ = [
 
 
 def arms_of(line: Line) -> tuple[str, ...] | None:
-    """All arms from this line on; None where it is about something else. A damaged one
-    has none."""
+    """Return all arms from this line on; None if the line has another topic.
+
+    A damaged line has no arms.
+    """
     if (line.kind, line.id) != ("configuration", ARMS):
         return None
     try:
@@ -37,26 +37,31 @@ def arms_of(line: Line) -> tuple[str, ...] | None:
 
 
 def arms_since(reading: Reading) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The positions from which on there are other arms, in order, with all of them;
-    nothing where calls bring them."""
+    """Yield all arms with the position from which on they are valid.
+
+    Nothing is yielded if arms come with calls.
+    """
     first = reading.about.get("arms")
-    if first is not None:
-        yield 0, tuple(first)
-        for line in reading.changes():
-            if (arms := arms_of(line)) is not None:
-                yield line.position, arms
+    if first is None:
+        return
+    yield 0, tuple(first)
+    for line in reading.changes():
+        arms = arms_of(line)
+        if arms is not None:
+            yield line.position, arms
 
 
 def arms_at(reading: Reading, position: int) -> tuple[str, ...] | None:
-    """The arms as of a position; None where they come with calls."""
+    """Return the arms as of a position; None if they come with calls."""
     arms = None
-    for since, known in arms_since(reading):
-        arms = known if since <= position else arms
+    for since, names in arms_since(reading):
+        if since <= position:
+            arms = names
     return arms
 
 
 def setting_of(line: Line) -> dict[str, Any]:
-    """What a `ConfigurationChange` of the service's settings has set."""
+    """Return the value of a `ConfigurationChange` of the service's settings."""
     value: dict[str, Any] = json.loads(line.body or "")["value"]
     return value
 
@@ -77,8 +82,7 @@ def facts_of(reading: Reading) -> dict[str, Any]:
 
 
 def kernels_of(reading: Reading) -> str | None:
-    """The arithmetic that the state is folded with: as it was last set, else as the log
-    was begun."""
+    """Return the kernels of the state: the last change, or those of the start."""
     changes = reading.of_setting(KERNELS)
     if changes:
         last: str = json.loads(changes[-1].body or "")["value"]
@@ -88,12 +92,10 @@ def kernels_of(reading: Reading) -> str | None:
 
 
 def window_of(reading: Reading) -> float | None:
-    """The seconds after which reward windows close: as they were last set; None where
-    they never do."""
+    """Return the current reward window in seconds; None without windows."""
+    facts = reading.about
     changes = reading.of_setting(SETTINGS)
-    window: float | None = (
-        setting_of(changes[-1])["window_s"]
-        if changes
-        else reading.about.get("window_s")
-    )
+    if changes:
+        facts = setting_of(changes[-1])
+    window: float | None = facts.get("window_s")
     return window

@@ -58,11 +58,9 @@ class FeatureRow(NamedTuple):
     @property
     def body(self) -> str:
         """The row as text."""
-        return (
-            self.content
-            if isinstance(self.content, str)
-            else written(encode(self.content))
-        )
+        if isinstance(self.content, str):
+            return self.content
+        return written(encode(self.content))
 
 
 def text_of(body: str) -> Content:
@@ -71,10 +69,9 @@ def text_of(body: str) -> Content:
 
 
 def feature_row(row: Any) -> FeatureRow:
-    """A row with its digest: of its values where they are plain, as those of calls are,
-    else of its text.
+    """Return a row with its digest: of its values if they are plain, else of its text.
 
-    Whatever cannot be written is refused here.
+    Raise if the row cannot be written.
 
     >>> (
     ...     feature_row([1.0]).digest == feature_row([1]).digest,
@@ -90,17 +87,17 @@ def feature_row(row: Any) -> FeatureRow:
 
 
 def _exact(row: Any) -> bytes | None:
-    """Bytes that only equal rows have: as Python writes them, floats alone as they lie
-    in memory.
+    """Return bytes that only equal rows have: their text, or floats as in memory.
 
-    None for what is not numbers and text alone, by name or in a list.
+    None if the row is not a list or dict of numbers and texts.
     """
     names: list[Any] | None = None
     values: Collection[Any]
     if type(row) is list:
         values = row
     elif type(row) is dict and _PLAIN.issuperset(map(type, row)):
-        names, values = list(row), row.values()
+        names = list(row)
+        values = row.values()
     else:
         return None
     kinds = set(map(type, values))
@@ -155,7 +152,7 @@ class Leases:
         }
 
 
-def _listed(value: object) -> object:
+def _plain_value(value: object) -> object:
     """An array, or a number of numpy's, as a list or a number."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
@@ -163,6 +160,6 @@ def _listed(value: object) -> object:
 
 
 written = json.JSONEncoder(
-    allow_nan=False, default=_listed, separators=(",", ":")
+    allow_nan=False, default=_plain_value, separators=(",", ":")
 ).encode
 """JSON as stores write it."""

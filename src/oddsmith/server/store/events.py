@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 ARMS = "arms"
-"""The setting of a `ConfigurationChange` that says all arms from there on: those there
-were, and new ones behind."""
+"""The setting of a `ConfigurationChange` with all arms from there on; new arms are at
+the end."""
 CLOCK = "clock"
-"""The setting of a `ConfigurationChange` that says that the clock was far from the
-newest event, or that it is right all the same."""
+"""The setting of a `ConfigurationChange` about a clock that was far from the newest
+event, or that the operator confirmed."""
 KERNELS = "kernels"
 """The setting of a `ConfigurationChange` that names the arithmetic from there on; the
 state is folded again."""

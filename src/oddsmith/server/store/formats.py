@@ -28,12 +28,11 @@ written by these."""
 
 
 class Migration(NamedTuple):
-    """How a store becomes one of the format `to`: statements, or functions of a
-    connection, in both databases.
+    """The steps to the format `to`: statements, or functions of a connection.
 
-    They run in one transaction, with which the format changes, too; PostgreSQL's are
-    for all experiments at once. What a store says must not change by it, and positions
-    never do.
+    They run in one transaction, which also changes the format. In PostgreSQL they apply
+    to all experiments at once. The content of a store, and its positions, must not
+    change.
     """
 
     to: str
@@ -47,7 +46,7 @@ there is none after it yet."""
 
 
 def steps_from(got: str) -> list[Migration]:
-    """The migrations of a store of this format, in order; empty where there is none.
+    """Return the migrations of a store of this format, in order.
 
     >>> steps_from("oddsmith store 1")
     []
@@ -60,8 +59,10 @@ def steps_from(got: str) -> list[Migration]:
 
 
 class Table(NamedTuple):
-    """A table of a store: its columns, and those it is sorted by; in PostgreSQL the
-    experiment comes first."""
+    """A table of a store with its columns and its primary key.
+
+    In PostgreSQL the experiment comes first.
+    """
 
     name: str
     columns: tuple[str, ...]
@@ -88,10 +89,9 @@ def tables_of(schema: Path) -> tuple[Table, ...]:
 
 
 def _table(connection: sqlite3.Connection, name: str) -> Table:
-    facts = connection.execute(
-        "select name, pk from pragma_table_info(?)", (name,)
-    ).fetchall()
-    key = sorted((place, column) for column, place in facts if place)
-    return Table(
-        name, tuple(column for column, _ in facts), tuple(column for _, column in key)
+    query = "select name, pk from pragma_table_info(?)"
+    places = dict(connection.execute(query, (name,)).fetchall())
+    key = sorted(
+        (column for column in places if places[column]), key=places.__getitem__
     )
+    return Table(name, tuple(places), tuple(key))

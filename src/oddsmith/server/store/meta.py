@@ -1,10 +1,8 @@
-"""The table `meta` of a store: its format, the policy and reward rule it was made with,
-facts of its experiment.
+"""The table `meta` of a store: format, policy, reward rule and facts of the experiment.
 
-`secret` keys the digests that states hold of names and categories. `epochs` tells a
-store from those it was restored from: [name, the position after which it began] each,
-the newest last. `backup` says of which moment a backup is, and in a restored store when
-that was restored.
+`secret` is the key of the digests of names and categories in states. `epochs` contains
+[name, first position - 1] of each restore, the newest last. `backup` contains the time
+of a backup, and in a restored store the time of the restore.
 """
 
 import json
@@ -37,7 +35,7 @@ __all__ = [
 ]
 
 FORMAT = "oddsmith store 3"
-UNRELEASED = "oddsmith store 1"  # whose tables do not say so
+UNRELEASED = "oddsmith store 1"  # the format of tables without a format
 _FIRST_RELEASED = 3
 _NEXT = (
     "Undo the change, or keep this log and begin a new one: another store (or "
@@ -67,60 +65,55 @@ class AnotherPolicy(BadFile):
 
 
 def backup_facts(meta: Mapping[str, str]) -> BackupFacts | None:
-    """What the table `meta` says of a backup; None where there is none, nor was."""
-    return BackupFacts(**json.loads(meta["backup"])) if "backup" in meta else None
+    """Return the facts of a backup, or of the backup that a store was restored from."""
+    if "backup" not in meta:
+        return None
+    return BackupFacts(**json.loads(meta["backup"]))
 
 
 def backup_row(facts: BackupFacts) -> tuple[str, str]:
-    """The row of the table `meta` that says it."""
+    """Return the row of the table `meta` for a backup."""
     return "backup", json.dumps(facts._asdict())
 
 
 def check_rule(rule: str, late: str) -> None:
-    """Refuse what is no reward rule."""
+    """Raise if a reward rule is unknown."""
     if rule not in RULES:
-        raise InvalidInput(
-            f"rule must be {', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}; got "
-            f"{rule!r}"
-        )
+        *others, last = map(repr, RULES)
+        raise InvalidInput(f"rule must be {', '.join(others)} or {last}; got {rule!r}")
     if late not in ("arrives", "rewrites"):
         raise InvalidInput(f"late must be 'arrives' or 'rewrites'; got {late!r}")
 
 
 def meta_of(policy: Policy, rule: Rule, late: Late, about: About) -> dict[str, str]:
-    """The table `meta` of a new store of this policy and these rules."""
-    own = {
+    """Return the table `meta` of a new store of this policy and these rules."""
+    return {
         "format": FORMAT,
         "fingerprint": fingerprint(policy),
         "policy": json.dumps(describe(policy)),
         "rule": rule,
+        "late": late,
+        "about": json.dumps(about),
+        "experts": json.dumps(named_advice(policy)),
     }
-    return (
-        own
-        | {"late": late}
-        | {"about": json.dumps(about), "experts": json.dumps(named_advice(policy))}
-    )
 
 
 def new_meta(mine: Mapping[str, str], *, gapless: bool) -> dict[str, str]:
-    """The table `meta` of a store that is made now: `mine`, and what no other store
-    has."""
-    own = {
-        "secret": secrets.token_hex(16),
-        "epochs": json.dumps([new_epoch(0)]),
-        "gapless": json.dumps(gapless),
-    }
-    return dict(mine) | own
+    """Return the table `meta` of a new store: `mine`, and values that are unique."""
+    meta = dict(mine)
+    meta["secret"] = secrets.token_hex(16)
+    meta["epochs"] = json.dumps([new_epoch(0)])
+    meta["gapless"] = json.dumps(gapless)
+    return meta
 
 
 def new_epoch(after: int) -> tuple[str, int]:
-    """A new name for the store from here on, and the position after which it is
-    used."""
+    """Return a new name for the store, and the position after which it is used."""
     return secrets.token_hex(8), after
 
 
 def check_format(where: object, got: str | None) -> None:
-    """Refuse a store of another format."""
+    """Raise if a store has another format."""
     if 0 < number_of(got) < _FIRST_RELEASED:
         raise BadFile(
             f"{where} is of format {got!r}, which was never released and is not read: "
@@ -138,14 +131,12 @@ def check_format(where: object, got: str | None) -> None:
             f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a "
             "later one"
         )
-    raise BadFile(
-        f"{where} must be a store of format {FORMAT!r}; "
-        f"{'it is none' if got is None else f'got {got!r}'}"
-    )
+    found = "it is none" if got is None else f"got {got!r}"
+    raise BadFile(f"{where} must be a store of format {FORMAT!r}; {found}")
 
 
 def number_of(format: str | None) -> int:
-    """The number of a format; 0 for what is none.
+    """Return the number of a format, or 0.
 
     >>> number_of("oddsmith store 12"), number_of("oddsmith state 2"), number_of(None)
     (12, 0, 0)
@@ -157,8 +148,10 @@ def number_of(format: str | None) -> int:
 def check_owner(
     where: object, meta: Mapping[str, str], mine: Mapping[str, str]
 ) -> None:
-    """Refuse the store of another policy or rule, and a backup: its copies would all go
-    on under one name."""
+    """Raise if a store belongs to another policy or rule, or is a backup.
+
+    A backup is never written to, because its copies would have the same name.
+    """
     backup = backup_facts(meta)
     if backup is not None and backup.restored is None:
         raise BadFile(
@@ -168,16 +161,15 @@ def check_owner(
     if meta["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
         joins = _JOINS if ".version was " in changed else ""
-        told = f"{where} is the log of another policy: {changed}. {_NEXT}{joins}"
-        raise AnotherPolicy(told, json.loads(meta["about"]))
+        sentence = f"{where} is the log of another policy: {changed}. {_NEXT}{joins}"
+        raise AnotherPolicy(sentence, json.loads(meta["about"]))
     if meta["rule"] != mine["rule"]:
         raise BadFile(
             f"{where} was made with the reward rule {meta['rule']!r}; got "
             f"{mine['rule']!r}. {_NEXT}"
         )
     if meta["late"] != mine["late"]:
-        was, got = (f"late_reward = {one['late']!r}" for one in (meta, mine))
         raise BadFile(
-            f"{where} was made with {was}, which says where late rewards count; got "
-            f"{got}. {_NEXT}"
+            f"{where} was made with late_reward = {meta['late']!r}, which says where "
+            f"late rewards count; got late_reward = {mine['late']!r}. {_NEXT}"
         )

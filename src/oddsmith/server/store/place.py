@@ -1,4 +1,4 @@
-"""open_reader: a store by the place it is at, to read it."""
+"""open_reader: open a store by its place, to read it."""
 
 from oddsmith.core.errors import InvalidInput
 from oddsmith.server.store.postgres.reader import PostgresReader
@@ -9,10 +9,10 @@ __all__ = ["is_address", "open_reader"]
 
 
 def open_reader(place: str, experiment: str | None = None) -> StoreReader:
-    """The store at a place: the path of a file, or the address of a database
-    (postgresql://…), which holds many.
+    """Open the store at a place: the path of a file, or the address of a database
+    (postgresql://…).
 
-    `experiment` says which one of a database; of a file it is the one it must be of.
+    `experiment` selects one store of a database; a file must contain it.
     """
     if is_address(place):
         if experiment is None:

@@ -90,7 +90,8 @@ class Draw(NamedTuple):
         ... ).odds_drawn
         0.75
         """
-        mask, names = decision.eligible, decision.arms
+        mask = decision.eligible
+        names = decision.arms
         return cls(
             str(decision.arm),
             decision.number,
@@ -113,12 +114,10 @@ class Draw(NamedTuple):
 
     @property
     def n_eligible(self) -> int:
-        """How many arms could have been drawn, as far as the caller allowed them."""
-        return (
-            len(self.odds)
-            if self.eligible is None
-            else int(np.count_nonzero(self.eligible))
-        )
+        """The number of arms that the caller allowed."""
+        if self.eligible is None:
+            return len(self.odds)
+        return int(np.count_nonzero(self.eligible))
 
 
 class ContextErased(StoreFailed):
@@ -240,7 +239,7 @@ class Receipt(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A state saved at a position: of which policy, in which format, when."""
+    """A state saved at a position, with policy, format and time."""
 
     position: int
     fingerprint: str
@@ -249,8 +248,8 @@ class Snapshot(NamedTuple):
 
 
 class BackupFacts(NamedTuple):
-    """When a backup was made, of which epoch and up to which position; `restored` is
-    when it became a store again."""
+    """The time, epoch and last position of a backup; `restored` is the time of its
+    restore."""
 
     time: float
     epoch: str
@@ -363,7 +362,7 @@ class Reading(Foldable, Protocol):
         no context is read."""
 
     def newest(self) -> Line | None:
-        """The last event whose time says what the service's clock showed; None if there
+        """The last event with a time of the service's clock; None if there
         is none.
 
         Settings are written by other clocks, too: they do not count, but for `CLOCK`.
@@ -388,7 +387,7 @@ class Reading(Foldable, Protocol):
         of the slots."""
 
     def has_slates(self) -> bool:
-        """Whether some decisions were made together, for the slots of a slate."""
+        """Whether some decisions are slots of a slate."""
 
     def windows(self, after: int, limit: int) -> list[Window]:
         """The reward windows that opened after a position, in order, at most
@@ -430,8 +429,8 @@ class Store(Reading, Protocol):
        known of arms with them.
     5. It belongs to the policy it was made with, and to one rule for rewards and late
        ones: others are refused.
-    6. A store that cannot write says so in `write_trouble`, and tries by itself to be
-       well again.
+    6. If a store cannot write, `write_trouble` contains the reason. It tries to recover
+       by itself.
     """
 
     @property
@@ -444,7 +443,7 @@ class Store(Reading, Protocol):
         order; from any thread."""
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
-        """Keep a snapshot; of older ones, `retained_positions` says which stay."""
+        """Save a snapshot, and delete older ones (`retained_positions`)."""
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, and features that no
@@ -492,8 +491,10 @@ def line_of(event: Event, position: int = 0) -> Line:
             sender,
             body,
         )
-    key, value = getattr(event, "key", ""), getattr(event, "value", None)
-    deferred, seen = getattr(event, "deferred", False), getattr(event, "seen", None)
+    key = getattr(event, "key", "")
+    value = getattr(event, "value", None)
+    deferred = getattr(event, "deferred", False)
+    seen = getattr(event, "seen", None)
     given = None if value is None else float(value)
     arm = str(event.decision.arm) if isinstance(event, DecisionMade) else None
     facts = deferred, seen, sender, None, arm

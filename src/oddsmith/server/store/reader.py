@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from struct import unpack
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed
@@ -55,13 +55,15 @@ _CHUNK = 2000  # lines in one statement: short reads let a write-ahead log be em
 _RECENT = 100  # lines in which the newest event is looked for
 _BEYOND = 2**62  # any position
 _MANY = 500  # ids or positions in one statement
-# seconds that a statement may take, where a server answers
-_SHORT, _USUAL, _LONG = 2.0, 10.0, 60.0
+_T = TypeVar("_T")
+# seconds that a statement of a server may take
+_SHORT = 2.0
+_USUAL = 10.0
+_LONG = 60.0
 
 
 class Queries(NamedTuple):
-    """The statements of one database, with the values that each takes after those that
-    are the same for all."""
+    """The statements of one database; comments name the parameters of each."""
 
     head: str
     lines: str  # after, until, limit
@@ -85,12 +87,12 @@ class Queries(NamedTuple):
 
 
 def snapshot_digest(snapshot: Snapshot, content: bytes) -> bytes:
-    """What tells whether a snapshot is as it was kept."""
+    """Return the digest that detects a damaged snapshot."""
     return sha256(repr(tuple(snapshot)).encode() + content).digest()
 
 
 class StoreReader(Reading, ABC):
-    """`Reading` by the queries of one database, which a subclass has, with `_read`."""
+    """`Reading` by the queries of one database; a subclass has them, and `_fetch`."""
 
     queries: ClassVar[Queries]
     _metrics: Mapping[str, Mapping[str, Any]] | None = None
@@ -107,8 +109,9 @@ class StoreReader(Reading, ABC):
         self._metrics = declared
 
     def introduce(self, where: object, meta: Mapping[str, str]) -> None:
-        """Keep what the store's table `meta` states."""
-        if missing := _FACTS - set(meta):
+        """Read the facts of the store's table `meta`."""
+        missing = _FACTS - set(meta)
+        if missing:
             raise BadFile(
                 f"{where} must be a store; its table meta lacks "
                 f"{', '.join(sorted(missing))}"
@@ -134,14 +137,13 @@ class StoreReader(Reading, ABC):
         self.meta = dict(meta)
         self.epochs = [(name, after) for name, after in json.loads(meta["epochs"])]
         self.backup = backup_facts(meta)
-        self.fingerprint, self.description = (
-            meta["fingerprint"],
-            json.loads(meta["policy"]),
-        )
+        self.fingerprint = meta["fingerprint"]
+        self.description = json.loads(meta["policy"])
         names: list[str] | None = json.loads(meta["experts"])
         self.experts = None if names is None else tuple(names)
-        # up to a position: events stay as they are
-        self._counted: tuple[int, dict[EventKind, int]] = 0, {}
+        # events never change, so counts up to a position stay valid
+        self._counted = 0
+        self._counts: dict[EventKind, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -155,74 +157,73 @@ class StoreReader(Reading, ABC):
     def lines(self, after: int, until: int) -> Iterator[Line]:
         while after < until:
             rows = self._fetch(self.queries.lines, after, until, _CHUNK)
-            if unknown := {row[1] for row in rows} - _KNOWN:
+            lines = list(map(Line._make, rows))
+            unknown = {line.kind for line in lines} - _KNOWN
+            if unknown:
                 kinds = f"events of kind {', '.join(sorted(map(repr, unknown)))}"
                 raise StoreFailed(
                     f"the store has {kinds}, which this version does not know: use a "
                     "newer oddsmith"
                 )
-            yield from map(Line._make, rows)
-            if len(rows) < _CHUNK:
+            yield from lines
+            if len(lines) < _CHUNK:
                 return
-            after = rows[-1][0]
+            after = lines[-1].position
 
     def lines_back(self, before: int, limit: int) -> list[Line]:
-        return [
-            Line._make(row)
-            for row in self._fetch(self.queries.lines_back, before, limit)
-        ]
+        return self._lines(self.queries.lines_back, before, limit)
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
-        parts = (
-            list(ids[first : first + _MANY]) for first in range(0, len(ids), _MANY)
-        )
-        return sorted(
-            Line._make(row)
-            for part in parts
-            for row in self._fetch(self.queries.history, part, until)
-        )
+        lines: list[Line] = []
+        for part in _parts(ids):
+            lines += self._lines(self.queries.history, part, until)
+        return sorted(lines)
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        rows, names, features = self._decided(positions)
+        rows, names, features = self._decision_rows(positions)
         return [read_decision(row, names, features) for row in rows]
 
     def decisions_with_draws(
         self, positions: Sequence[int]
     ) -> list[tuple[Decision, Draw | None]]:
-        rows, names, features = self._decided(positions)
-        return [
-            (
-                read_decision(row, names, features),
-                read_drawn(row.plain, row.numbers, names),
-            )
-            for row in rows
-        ]
+        rows, names, features = self._decision_rows(positions)
+        pairs: list[tuple[Decision, Draw | None]] = []
+        for row in rows:
+            draw = read_drawn(row.plain, row.numbers, names)
+            pairs.append((read_decision(row, names, features), draw))
+        return pairs
 
     def draws(self, positions: Sequence[int]) -> list[Draw | None]:
-        rows = {
-            position: (_json(body), numbers)
-            for position, body, numbers in self._found(positions)
-        }
-        digests = {
-            str(plain["arms"])
-            for plain, _ in rows.values()
-            if plain is not None and "arms" in plain
-        }
-        names = self._texts(self.queries.names, digests) if digests else {}
-        none = None, b""
-        return [read_drawn(*rows.get(position, none), names) for position in positions]
+        bodies: dict[int, dict[str, Any]] = {}
+        numbers: dict[int, bytes] = {}
+        digests: set[str] = set()
+        rows = self._fetch_by_position(self.queries.evidence, positions)
+        for position, body, content in rows:
+            plain = _json(body)
+            if plain is not None:
+                bodies[position] = plain
+                numbers[position] = content
+                digests |= {str(plain["arms"])} if "arms" in plain else set()
+        names = self._texts(self.queries.names, digests)
+        draws: list[Draw | None] = []
+        for position in positions:
+            draw = None
+            if position in bodies:
+                draw = read_drawn(bodies[position], numbers[position], names)
+            draws.append(draw)
+        return draws
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
-        return [
-            read_evidence(*row) for row in self._rows(self.queries.evidence, positions)
-        ]
+        rows = self._rows(self.queries.evidence, positions)
+        return [read_evidence(body, numbers) for body, numbers in rows]
 
     def summaries(self, positions: Sequence[int]) -> list[DecisionSummary]:
+        summaries: list[DecisionSummary] = []
         rows = self._rows(self.queries.summaries, positions)
-        return [
-            DecisionSummary(unit, bool(shadow), unpack("<d", odds)[0], *place)
-            for unit, shadow, odds, *place in rows
-        ]
+        for unit, shadow, content, slate, slot in rows:
+            (odds,) = unpack("<d", content)
+            summaries.append(DecisionSummary(unit, bool(shadow), odds, slate, slot))
+        return summaries
 
     def hold_up(self) -> HoldUp | None:
         return None
@@ -234,36 +235,30 @@ class StoreReader(Reading, ABC):
         return None
 
     def tally(self) -> dict[EventKind, int]:
-        (after, counts), until = self._counted, self.head()
-        if 0 < after <= until:
-            more = (
-                self._fetch(self.queries.tally_on, after, until, patience=_LONG)
-                if after < until
-                else ()
-            )
-            counts = counts | {
-                kind: counts.get(kind, 0) + times for kind, times in more
-            }
-        else:
+        after = self._counted
+        until = self.head()
+        counts = dict(self._counts)
+        if not 0 < after <= until:
             counts = dict(self._fetch(self.queries.tally, until, patience=_LONG))
-        self._counted = until, counts
+        elif after < until:
+            rows = self._fetch(self.queries.tally_on, after, until, patience=_LONG)
+            for kind, times in rows:
+                counts[kind] = counts.get(kind, 0) + times
+        self._counted = until
+        self._counts = counts
         return dict(counts)
 
     def changes(self) -> list[Line]:
-        return [
-            Line._make(row) for row in self._fetch(self.queries.changes, patience=_LONG)
-        ]
+        return self._lines(self.queries.changes, patience=_LONG)
 
     def of_setting(self, setting: str) -> list[Line]:
-        return [
-            Line._make(row) for row in self._fetch(self.queries.of_setting, setting)
-        ]
+        return self._lines(self.queries.of_setting, setting)
 
     def of_unit(self, unit: str) -> list[Line]:
-        return [Line._make(row) for row in self._fetch(self.queries.of_unit, unit)]
+        return self._lines(self.queries.of_unit, unit)
 
     def of_slate(self, slate: str) -> list[Line]:
-        return [Line._make(row) for row in self._fetch(self.queries.of_slate, slate)]
+        return self._lines(self.queries.of_slate, slate)
 
     def has_slates(self) -> bool:
         return bool(self._fetch(self.queries.has_slates)[0][0])
@@ -271,10 +266,10 @@ class StoreReader(Reading, ABC):
     def windows(self, after: int, limit: int) -> list[Window]:
         closing = ["default", "reward"] if self.rule == "first" else ["default"]
         rows = self._fetch(self.queries.windows, closing, after, limit)
-        return [
-            Window(position, id, time, bool(closed))
-            for position, id, time, closed in rows
-        ]
+        windows: list[Window] = []
+        for position, id, time, closed in rows:
+            windows.append(Window(position, id, time, bool(closed)))
+        return windows
 
     def snapshots(self) -> list[Snapshot]:
         return [Snapshot._make(row) for row in self._fetch(self.queries.snapshots)]
@@ -293,66 +288,71 @@ class StoreReader(Reading, ABC):
 
     @abstractmethod
     def copy(self, part: Path) -> None:
-        """Write all of it, as of one moment, into an empty file, as a store in
-        SQLite."""
+        """Write the store, as of one moment, into an empty file, as a SQLite store."""
 
-    def _found(
-        self, positions: Sequence[int], query: str | None = None
+    def _lines(
+        self, query: str, *values: object, patience: float = _USUAL
+    ) -> list[Line]:
+        rows = self._fetch(query, *values, patience=patience)
+        return list(map(Line._make, rows))
+
+    def _fetch_by_position(
+        self, query: str, positions: Sequence[int]
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of decisions that a query gives, by default the bodies and
-        numbers."""
-        for first in range(0, len(positions), _MANY):
-            yield from self._fetch(
-                query or self.queries.evidence, list(positions[first : first + _MANY])
-            )
+        for part in _parts(positions):
+            yield from self._fetch(query, part)
 
     def _rows(self, query: str, positions: Sequence[int]) -> list[tuple[Any, ...]]:
-        """The rows of decisions that a query gives, without their positions, in the
-        order asked for."""
-        rows = {row[0]: tuple(row)[1:] for row in self._found(positions, query)}
-        if missing := [position for position in positions if position not in rows]:
-            raise InvalidInput(
-                f"positions must be those of decisions; got {missing[0]}"
-            )
+        """Return the rows of decisions without their positions, in this order."""
+        rows: dict[int, tuple[Any, ...]] = {}
+        for position, *columns in self._fetch_by_position(query, positions):
+            rows[position] = tuple(columns)
+        for position in positions:
+            if position not in rows:
+                raise InvalidInput(
+                    f"positions must be those of decisions; got {position}"
+                )
         return [rows[position] for position in positions]
 
-    def _decided(
+    def _decision_rows(
         self, positions: Sequence[int]
     ) -> tuple[list[DecisionRow], dict[str, str], dict[str, str]]:
-        """The rows of decisions, with the names and features that they refer to."""
-        rows = [
-            DecisionRow.read(*row)
-            for row in self._rows(self.queries.decisions, positions)
-        ]
-        names = self._texts(
-            self.queries.names,
-            {row.plain["arms"] for row in rows if "arms" in row.plain},
-        )
-        features = self._texts(
-            self.queries.features,
-            {digest for row in rows for digest in digests_of(row)},
-        )
+        """Return the rows of decisions, with the texts of their names and features."""
+        rows: list[DecisionRow] = []
+        name_digests: set[str] = set()
+        feature_digests: set[str] = set()
+        for columns in self._rows(self.queries.decisions, positions):
+            row = DecisionRow.of_columns(*columns)
+            rows.append(row)
+            feature_digests.update(digests_of(row))
+            if "arms" in row.plain:
+                name_digests.add(row.plain["arms"])
+        names = self._texts(self.queries.names, name_digests)
+        features = self._texts(self.queries.features, feature_digests)
         return rows, names, features
 
     def _texts(self, query: str, digests: set[str]) -> dict[str, str]:
-        """The texts of these digests."""
-        ordered = sorted(digests)
-        parts = (
-            ordered[first : first + _MANY] for first in range(0, len(ordered), _MANY)
-        )
-        return {
-            digest: body for part in parts for digest, body in self._fetch(query, part)
-        }
+        """Return the texts of these digests."""
+        texts: dict[str, str] = {}
+        for part in _parts(sorted(digests)):
+            texts |= self._fetch(query, part)
+        return texts
 
     @abstractmethod
     def _fetch(
         self, query: str, *values: object, patience: float = _USUAL
     ) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives."""
+        """Return the rows of a statement."""
+
+
+def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:
+    """Split ids or positions into lists for one statement each."""
+    for first in range(0, len(values), _MANY):
+        yield list(values[first : first + _MANY])
 
 
 def _json(body: str) -> dict[str, Any] | None:
-    """The JSON of a decision's body; None where it is none."""
+    """Return the JSON of a decision's body; None if it is damaged."""
     try:
         plain = json.loads(body)
     except ValueError:

@@ -343,17 +343,13 @@ class AnotherValue(Conflict):
         super().__init__(self._sentence(first, row.value))
 
     def in_units(self, scale: RewardScale) -> Conflict:
-        """The same in the units that rewards are sent in; shares of the weight have
-        none."""
-        if (
-            self.first is None
-            or self.row.value is None
-            or self.row.kind not in ("reward", "default", "correction")
-        ):
+        """Return the error in the caller's units; shares of the weight have none."""
+        got = self.row.value
+        if self.row.kind not in ("reward", "default", "correction"):
             return self
-        return Conflict(
-            self._sentence(scale.value(self.first), scale.value(self.row.value))
-        )
+        if self.first is None or got is None:
+            return self
+        return Conflict(self._sentence(scale.value(self.first), scale.value(got)))
 
     def _sentence(self, first: float | None, got: float | None) -> str:
         key = f" with key {self.row.key!r}" if self.row.key else ""
@@ -396,7 +392,7 @@ def unrewarded(row: EventRow) -> Receipt:
 
 
 class DecisionRow(NamedTuple):
-    """What is kept of a decision: `there` says whether its context is."""
+    """The columns of a decision; `there` is whether its context is there."""
 
     plain: dict[str, Any]
     numbers: bytes
@@ -405,7 +401,7 @@ class DecisionRow(NamedTuple):
     context: str | None
 
     @classmethod
-    def read(
+    def of_columns(
         cls,
         body: str,
         numbers: bytes,
@@ -413,62 +409,63 @@ class DecisionRow(NamedTuple):
         features: bytes | None,
         context: str | None,
     ) -> "DecisionRow":
-        """The row of these columns."""
+        """Return the row of these columns."""
         return cls(json.loads(body), numbers, bool(there), features, context)
 
 
 def digests_of(row: DecisionRow) -> list[str]:
-    """The digests of the features that were given, as far as they are there."""
+    """Return the digests of the features that are there."""
     return parts_of(row.features)
 
 
 def read_decision(
     row: DecisionRow, names: Mapping[str, str], features: Mapping[str, str]
 ) -> Decision:
-    """The decision that was written, with its context, or `Erased` in its place; texts
-    are given by their digests."""
+    """Return the decision with its context, or `Erased` in its place.
+
+    `names` and `features` contain texts by their digests.
+    """
     plain = dict(row.plain)
-    counts, end = plain.pop("numbers"), 0
-    # may be written to
-    values = np.frombuffer(row.numbers, dtype="<f8", count=sum(counts.values())).astype(
-        np.float64
-    )
+    counts = plain.pop("numbers")
+    stored = np.frombuffer(row.numbers, dtype="<f8", count=sum(counts.values()))
+    values = stored.astype(np.float64)  # a copy, which can be written to
+    end = 0
     for name, length in counts.items():
-        plain[name], end = values[end : end + length], end + length
-    plain.pop("votes", None), plain.pop("shadow", None)
+        plain[name] = values[end : end + length]
+        end += length
+    plain.pop("votes", None)
+    plain.pop("shadow", None)
     if "control" in plain:
         facts = plain.pop("control")
         plain["control"] = _control_odds(facts["odds"], plain)
         plain |= {name: facts[name] for name in ("holdout", "group", "unit")}
     if plain["eligible"] is not None:
         plain["eligible"] = np.array(plain["eligible"])
-    had, known = plain.pop("context", False), plain.pop("features", None)
+    had = plain.pop("context", False)
+    known = plain.pop("features", None)
     digests = digests_of(row)
     # they may be erased since the row was read
     there = row.there and all(digest in features for digest in digests)
     if "arms" in plain:
         plain["arms"] = tuple(json.loads(names[plain["arms"]]))
     if had:
-        plain["context"] = (
-            decode(json.loads(row.context))
-            if there and row.context is not None
-            else Erased()
-        )
-    if known is not None:
+        plain["context"] = Erased()
+        if there and row.context is not None:
+            plain["context"] = decode(json.loads(row.context))
+    if known is not None and not there:
+        plain["features"] = Erased()
+    elif known is not None:
         arms = (plain["arm"],) if known == "drawn" else plain["arms"]
-        pairs = zip(arms, digests, strict=there)
-        plain["features"] = (
-            {arm: decode(json.loads(features[d])) for arm, d in pairs}
-            if there
-            else Erased()
-        )
+        texts = [features[digest] for digest in digests]
+        rows = [decode(json.loads(text)) for text in texts]
+        plain["features"] = dict(zip(arms, rows, strict=True))
     if known == "beside":
         del plain["arms"]
     return Decision(**{"context": None} | plain)
 
 
 def read_evidence(body: str, numbers: bytes) -> Evidence:
-    """What the decision's odds were made from."""
+    """Return the votes and the incumbent's part of a decision."""
     plain: dict[str, Any] = json.loads(body)
     votes = None
     if "votes" in plain:
@@ -479,31 +476,31 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
 def read_drawn(
     plain: dict[str, Any] | None, numbers: bytes, names: Mapping[str, str]
 ) -> Draw | None:
-    """What the arm was drawn from, lists of names given by their digests; None where
-    the row is damaged."""
+    """Return the draw of an arm; None if the row is damaged.
+
+    `names` contains lists of names by their digests.
+    """
     if plain is None:
         return None
     try:
-        odds = np.frombuffer(
-            numbers, dtype="<f8", count=plain["numbers"]["propensities"]
-        )
-        mask = (
-            None
-            if plain["eligible"] is None
-            else np.array(plain["eligible"], dtype=np.bool_)
-        )
-        number = plain["arm"] if plain["index"] is None else plain["index"]
-        is_offer = "arms" in plain and plain.get("features") != "beside"
-        offered = tuple(json.loads(names[plain["arms"]])) if is_offer else None
-        place, form = range(len(odds))[number], plain.get("votes")
-        votes = (
-            None
-            if form is None
-            else votes_on(place, form, _after_numbers(plain, numbers))
-        )
-        draw = Draw(
-            str(plain["arm"]), place, odds, mask, offered, *_shadow(plain), votes
-        )
+        n_arms = plain["numbers"]["propensities"]
+        odds = np.frombuffer(numbers, dtype="<f8", count=n_arms)
+        number = plain["index"]
+        if number is None:
+            number = plain["arm"]
+        place = range(len(odds))[number]
+        mask = plain["eligible"]
+        if mask is not None:
+            mask = np.array(mask, dtype=np.bool_)
+        offered = None
+        if "arms" in plain and plain.get("features") != "beside":
+            offered = tuple(json.loads(names[plain["arms"]]))
+        votes = None
+        form = plain.get("votes")
+        if form is not None:
+            votes = votes_on(place, form, _after_numbers(plain, numbers))
+        shadow, own = _shadow(plain)
+        draw = Draw(str(plain["arm"]), place, odds, mask, offered, shadow, own, votes)
         if "control" not in plain:
             return draw
         facts = plain["control"]
@@ -519,23 +516,21 @@ def read_drawn(
 
 
 def _after_numbers(plain: dict[str, Any], numbers: bytes) -> bytes:
-    """The bytes of the votes, which come last."""
+    """Return the bytes of the votes, which come last."""
     return numbers[8 * sum(plain["numbers"].values()) :]
 
 
 def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
-    """Whether an incumbent acted, and what the policy would have done, if that was
-    kept."""
+    """Return whether an incumbent acted, and the policy's own draw, if it is there."""
     shadow = plain.get("shadow", False)
     if not isinstance(shadow, dict):
         return bool(shadow), None
-    return True, OwnDraw(
-        int(shadow["would"]), np.array(shadow["odds"], dtype=np.float64)
-    )
+    odds = np.array(shadow["odds"], dtype=np.float64)
+    return True, OwnDraw(int(shadow["would"]), odds)
 
 
 def pack_votes(votes: Array) -> tuple[Form, bytes]:
-    """How ballots (N, K) are kept, and their bytes.
+    """Return the form of ballots (N, K), and their bytes.
 
     "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert,
     which share its vote. "f8": all of it as it is.
@@ -554,9 +549,8 @@ def pack_votes(votes: Array) -> tuple[Form, bytes]:
     if count.max(initial=0) <= 1 and (votes == cast).all():
         for kind, none in WHOLE:
             if n_arms < none:
-                return (n_arms, kind), np.where(
-                    count > 0, cast.argmax(axis=1), none
-                ).astype(kind).tobytes()
+                places = np.where(count > 0, cast.argmax(axis=1), none)
+                return (n_arms, kind), places.astype(kind).tobytes()
     if (shared(cast) == votes).all():
         return (n_arms, "bits"), np.packbits(cast, axis=1).tobytes()
     return (n_arms, "f8"), np.asarray(votes, dtype="<f8").tobytes()

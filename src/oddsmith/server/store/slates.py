@@ -1,5 +1,5 @@
-"""Slates in a store: the id of a slot's decision, what keeps the slots of a slate
-together, and ids apart."""
+"""Slates in a store: ids of slots, and the rules that keep slates and decisions
+apart."""
 
 from collections.abc import Sequence
 
@@ -12,31 +12,30 @@ __all__ = ["OfSlate", "asked_as_decision", "not_kept", "places_of_firsts", "slot
 
 
 class OfSlate(InvalidInput):
-    """A reward or an activation has the id of a slate, whose slots have ids of their
-    own."""
+    """A reward or an activation has the id of a slate instead of a slot."""
 
 
 def asked_as_decision(slate: str, ids: Sequence[str]) -> InvalidInput:
-    """The refusal of a slate's id where a decision's is asked for, with the ids of its
-    slots.
+    """Return the error for the id of a slate where a decision is required.
 
     >>> print(asked_as_decision("page-7", ["page-7#1", "page-7#2"]))
     id must be that of a decision; got 'page-7', which is a slate: ask for those of its
     slots, 'page-7#1', 'page-7#2'
     """
-    told = ", ".join(repr(id) for id in ids[:10]) + (
-        f" and {len(ids) - 10:,} more" if len(ids) > 10 else ""
+    slots = ", ".join(map(repr, ids[:10]))
+    if len(ids) > 10:
+        slots += f" and {len(ids) - 10:,} more"
+    return InvalidInput(
+        f"id must be that of a decision; got {slate!r:.140}, which is a slate: ask for "
+        f"those of its slots, {slots}"
     )
-    had = f"id must be that of a decision; got {slate!r:.140}, which is a slate"
-    return InvalidInput(f"{had}: ask for those of its slots, {told}")
 
 
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
-    """For each row that is a further slot of a slate, the place of the row that is its
-    first; else None.
+    """Return the place of the first slot of each row's slate; None for other rows.
 
-    A further slot is kept only where the first one is new: else two calls for one
-    slate, of which one has more slots, would become a slate that was never drawn.
+    A further slot is kept only if the first one is new. Otherwise two calls for one
+    slate with different numbers of slots would mix.
     """
     firsts: dict[str, int] = {}
     places: list[int | None] = []
@@ -52,10 +51,10 @@ def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
 
 
 def not_kept(row: EventRow) -> Receipt:
-    """The receipt of a row that is neither written nor there before.
+    """Return the receipt of a row that is refused.
 
-    A slate has its id, or a decision has that of its slate, or the slate was there
-    before, without this slot.
+    A slate has its id, or a decision has the id of its slate, or the slate was decided
+    before without this slot.
     """
     refusal: OddsmithError
     if row.slot == 1:

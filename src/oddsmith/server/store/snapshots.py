@@ -1,4 +1,4 @@
-"""retained_positions: which snapshots of a state stay."""
+"""retained_positions: the snapshots of a state that stay."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ __all__ = ["retained_positions"]
 
 
 def retained_positions(positions: Sequence[int]) -> set[int]:
-    """Which snapshots stay: one before any event, the two newest, and of others the
-    oldest for each doubling of age.
+    """Return the positions of the snapshots that stay.
 
-    So there are few of them, and a correction of an old reward still finds one not far
-    before it.
+    These are one before any event, the two newest, and the oldest for each doubling of
+    age. They are few, but a correction of an old reward still finds one shortly before
+    it.
 
     >>> sorted(retained_positions([10, 20, 30, 40, 50, 60, 70, 80]))
     [10, 20, 50, 70, 80]
@@ -19,8 +19,7 @@ def retained_positions(positions: Sequence[int]) -> set[int]:
     oldest: dict[int, int] = {}
     for position in ordered:
         oldest.setdefault((ordered[-1] - position).bit_length(), position)
-    return {
-        *oldest.values(),
-        *ordered[-2:],
-        *(position for position in ordered if position == 0),
-    }
+    stay = {*oldest.values(), *ordered[-2:]}
+    if 0 in ordered:
+        stay.add(0)
+    return stay

@@ -1,4 +1,4 @@
-"""HoldUp: what keeps committed events from the readers of a database."""
+"""HoldUp: an open transaction that hides committed events from readers."""
 
 import logging
 from collections.abc import Mapping
@@ -9,12 +9,11 @@ __all__ = ["HoldUp", "WriteTrouble"]
 
 
 class HoldUp(NamedTuple):
-    """The oldest transaction that is open in a database, and the events that readers
-    may not see until it ends.
+    """The oldest open transaction in a database, and the events that readers cannot see
+    until it ends.
 
-    `holder` names it, in words; `age_s` says how long it is open. `unread` has, by
-    experiment, how many events wait, at most 10,000 of which are counted, and the time
-    of the first.
+    `holder` describes the transaction, `age_s` is its age. `unread` contains, by
+    experiment, the number of hidden events (at most 10,000) and the time of the first.
     """
 
     holder: str = ""
@@ -33,8 +32,9 @@ class WriteTrouble:
         self._where = where
 
     def become(self, text: str) -> None:
-        """This is so from now on."""
-        before, self.text = self.text, text
+        """Set the trouble, and log a change."""
+        before = self.text
+        self.text = text
         if text and not before:
             _log.error("%s cannot be written: %s", self._where, text)
         elif before and not text:

@@ -113,8 +113,8 @@ async def _upgrade_database(url: str, folder: Path | None) -> UpgradeResult:
     where = database_of(url)
     if folder is not None and not folder.is_dir():
         raise BadFile(
-            f"{folder} must be a folder, for the backups of all experiments of "
-            f"{where}; there is none"
+            f"{folder} must be a folder with room for the backups of all experiments "
+            f"of {where}; there is none"
         )
     try:
         connection = await connect(url)

@@ -288,7 +288,7 @@ async def _result(experiment: Experiment, question: dict[str, Any]) -> dict[str,
         "end": question["endTime"],
     }
     try:
-        output = await experiment.long_reads.jobs.printed(
+        output = await experiment.long_reads.jobs.run_module(
             evaluation_process.__name__, json.dumps(order).encode(), _SECONDS
         )
     except TimeoutError:

@@ -68,7 +68,8 @@ async def _pieces(
 ) -> AsyncGenerator[Sequence[tuple[Any, ...]], None]:
     """The rows of a table that belong to events below the border, in the order of its
     key, few at a time."""
-    columns, key = ", ".join(table.columns), ", ".join(table.key)
+    columns = ", ".join(table.columns)
+    key = ", ".join(table.key)
     below = f"and position < {border} " if "position" in table.columns else ""
     query = (
         f"select {columns} from {table.name} where experiment = {number} {below}order "
@@ -136,12 +137,14 @@ async def _write(
     connection: Connection, number: int, table: Table, rows: Sequence[tuple[Any, ...]]
 ) -> None:
     """Write rows of a file into a table of the database."""
-    flags = [i for i, column in enumerate(table.columns) if column == "deferred"]
-    records = [
-        (number, *(bool(value) if i in flags else value for i, value in enumerate(row)))
-        for row in rows
-    ]
     columns = ["experiment", *table.columns]
+    records: list[tuple[Any, ...]] = []
+    for row in rows:
+        record = [number, *row]
+        if "deferred" in columns:  # SQLite has numbers in place of truth values
+            place = columns.index("deferred")
+            record[place] = bool(record[place])
+        records.append(tuple(record))
     await connection.copy_records_to_table(
         table.name, schema_name="oddsmith", columns=columns, records=records
     )

@@ -104,7 +104,9 @@ class Link:
             raise InvalidInput(
                 f"experiment must match {_NAME.pattern}; got {experiment!r:.80}"
             )
-        self._driver, self._url, self.experiment = _driver(), url, experiment
+        self._driver = _driver()
+        self._url = url
+        self.experiment = experiment
         self.where = f"experiment {experiment!r} in {address}"
         # once it was, each new connection checks that it still is the same
         self.format_is_checked = False
@@ -146,14 +148,14 @@ class Link:
             raise
         return connection
 
-    def read(
+    def fetch(
         self, query: str, *values: object, patience: float = 10.0
     ) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives, on one of a few connections."""
+        """Return the rows of a statement, on one of a few connections."""
         return self.run(self._fetch(query, values, patience))
 
     def close(self) -> None:
-        """Let go of the connections and the thread."""
+        """End the connections and the thread."""
         if self._closed:
             return
         ended = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
@@ -273,12 +275,10 @@ async def make_tables(connection: Connection, where: str) -> None:
     has_format = await connection.fetchval(
         "select to_regclass('oddsmith.format') is not null"
     )
-    check_format(
-        where,
-        await connection.fetchval("select value from format")
-        if has_format
-        else UNRELEASED,
-    )
+    format = UNRELEASED
+    if has_format:
+        format = await connection.fetchval("select value from format")
+    check_format(where, format)
 
 
 async def hold_kernels(
@@ -312,17 +312,15 @@ async def hold_kernels(
 async def check_server(
     connection: Connection, where: str, experiment: int, answered: int
 ) -> None:
-    """Refuse a server that could lose events, or give positions below those that are
-    taken or were answered."""
+    """Raise if a server could lose events, or reuse positions that were answered."""
     if connection.get_server_version()[0] < 13:
         raise BadFile(
             f"{where} must be on PostgreSQL 13 or later; got "
             f"{connection.get_server_version()[0]}"
         )
     for name, wanted in (("fsync", "on"), ("server_encoding", "UTF8")):
-        if (
-            setting := await connection.fetchval("select current_setting($1)", name)
-        ) != wanted:
+        setting = await connection.fetchval("select current_setting($1)", name)
+        if setting != wanted:
             raise BadFile(
                 f"{where} must be on a server with {name} = {wanted}; got {setting}"
             )

@@ -66,16 +66,19 @@ class OldestTransaction:
     say, by when it was first seen."""
 
     def __init__(self) -> None:
-        self._number, self._since = "", 0.0
+        self._number = ""
+        self._since = 0.0
 
     def look(self, read: _Read) -> HoldUp:
         """What holds up readers now; `read` gives the rows of a statement."""
-        rows, now = read(_OLDEST, patience=2.0), time.monotonic()
+        rows = read(_OLDEST, patience=2.0)
+        now = time.monotonic()
         if not rows:
             return HoldUp()
         number, kind, name, owner, place, age_s = rows[0]
         if number != self._number:
-            self._number, self._since = number, now
+            self._number = number
+            self._since = now
         seen_s = now - self._since
         holder = " ".join(
             f"the {kind} of user {owner} in database {place} ({name})".split()
@@ -196,17 +199,18 @@ class PostgresReader(StoreReader):
         self._open(Link(url, experiment))
 
     def _open(self, link: Link) -> None:
-        self._link, self._oldest = link, OldestTransaction()
+        self._link = link
+        self._oldest = OldestTransaction()
         try:
-            if not link.read("select to_regclass('oddsmith.snapshots') is not null")[0][
+            if not link.fetch("select to_regclass('oddsmith.snapshots') is not null")[
                 0
-            ]:
+            ][0]:
                 raise BadFile(f"{link.where} must be a store; the database has none")
-            has_format = link.read("select to_regclass('oddsmith.format') is not null")[
-                0
-            ][0]
+            has_format = link.fetch(
+                "select to_regclass('oddsmith.format') is not null"
+            )[0][0]
             found = (
-                link.read("select value from format")[0][0]
+                link.fetch("select value from format")[0][0]
                 if has_format
                 else UNRELEASED
             )
@@ -216,14 +220,15 @@ class PostgresReader(StoreReader):
                 "select number, m.name, value from experiments e join meta m on "
                 "experiment = number"
             )
-            rows = link.read(f"{query} where e.name = $1", link.experiment)
+            rows = link.fetch(f"{query} where e.name = $1", link.experiment)
             if not rows:
-                there = link.read(
+                there = link.fetch(
                     "select name from experiments where name not like '.%' order by "
                     "name"
                 )
                 names = [name for (name,) in there]
-                listed, meant = ", ".join(names) or "none", hint(link.experiment, names)
+                listed = ", ".join(names) or "none"
+                meant = hint(link.experiment, names)
                 raise InvalidInput(
                     f"experiment must be one of the database, {listed}; got "
                     f"{link.experiment!r}{meant}"
@@ -237,11 +242,11 @@ class PostgresReader(StoreReader):
     def hold_up(self) -> HoldUp:
         """The oldest transaction that is open on the server, and what it keeps from
         readers."""
-        return self._oldest.look(self._link.read)
+        return self._oldest.look(self._link.fetch)
 
     def clock(self) -> float:
         """Seconds since 1970 by the server's clock."""
-        ((now,),) = self._link.read(_NOW, patience=2.0)
+        ((now,),) = self._link.fetch(_NOW, patience=2.0)
         return float(now)
 
     def writers(self) -> list[str]:
@@ -255,9 +260,9 @@ class PostgresReader(StoreReader):
 
     def copy(self, part: Path) -> None:
         """Write the experiment as it is now into a file."""
-        self._link.run(self._copied(part))
+        self._link.run(self._copy_rows(part))
 
-    async def _copied(self, part: Path) -> None:
+    async def _copy_rows(self, part: Path) -> None:
         try:
             connection = await self._link.connect()
             try:
@@ -272,4 +277,4 @@ class PostgresReader(StoreReader):
     def _fetch(
         self, query: str, *values: object, patience: float = 10.0
     ) -> list[tuple[Any, ...]]:
-        return self._link.read(query, self._number, *values, patience=patience)
+        return self._link.fetch(query, self._number, *values, patience=patience)

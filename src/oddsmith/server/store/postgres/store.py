@@ -36,8 +36,8 @@ from oddsmith.server.store.trouble import WriteTrouble
 __all__ = ["PostgresStore"]
 
 _ATTEMPTS = 5  # at a group that a deadlock with another program broke up
-# seconds from one vain attempt to connect to the next: the first, the longest
-_PAUSES = (0.05, 1.0)
+_FIRST_PAUSE = 0.05  # seconds between two attempts to connect; it doubles
+_LAST_PAUSE = 1.0
 _PROBE = "update experiments set name = name where number = $1"
 
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
@@ -80,11 +80,15 @@ class PostgresStore(PostgresReader):
         mine = meta_of(policy, rule, late, about or {})
         self._kernels = (about or {}).get("kernels")
         self.commits = 0
-        self._entry, self._closed, self._writing = threading.Lock(), False, False
+        self._entry = threading.Lock()
+        self._closed = False
+        self._writing = False
         self._waiting: deque[_Entry] = deque()
         self._task: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
-        self._answered, self._pause, self._again = 0, 0.0, 0.0
+        self._answered = 0
+        self._pause = 0.0
+        self._again = 0.0  # when it may connect again
         with ExitStack() as undo:
             link = Link(url, experiment)
             undo.callback(link.close)
@@ -113,15 +117,14 @@ class PostgresStore(PostgresReader):
         return future
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
-        """Keep a snapshot, and thin out the older ones."""
+        """Save a snapshot, and delete older ones (`retained_positions`)."""
         head = self.head()
         if not 0 <= snapshot.position <= head:
             raise InvalidInput(
                 f"a snapshot must be of a position up to {head}; got "
                 f"{snapshot.position}"
             )
-        # another replica's newer one is not ours to thin out
-        known = {kept.position for kept in self.snapshots()}
+        known = {one.position for one in self.snapshots()}
         query = (
             "with gone as (delete from snapshots where experiment = $1 and position = "
             "any($2)) insert into snapshots values ($1, $3, $4, $5, $6, $7, $8) on "
@@ -129,19 +132,10 @@ class PostgresStore(PostgresReader):
             "excluded.fingerprint, format = excluded.format, time = excluded.time, "
             "digest = excluded.digest, content = excluded.content"
         )
-        gone = (
-            known
-            - retained_positions([snapshot.position, *known])
-            - {snapshot.position}
-        )
-        self._fetch(
-            query,
-            sorted(gone),
-            *snapshot,
-            snapshot_digest(snapshot, content),
-            content,
-            patience=60,
-        )
+        stay = retained_positions([snapshot.position, *known])
+        gone = sorted(known - stay - {snapshot.position})
+        digest = snapshot_digest(snapshot, content)
+        self._fetch(query, gone, *snapshot, digest, content, patience=60)
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time; returns how many.
@@ -173,8 +167,9 @@ class PostgresStore(PostgresReader):
     def close(self) -> None:
         """Write what is queued, then let go of the server."""
         with self._entry:
-            was, self._closed = self._closed, True
-        if not was:
+            is_first = not self._closed
+            self._closed = True
+        if is_first:
             self._link.run(self._finish())
         super().close()
 
@@ -208,14 +203,12 @@ class PostgresStore(PostgresReader):
 
     async def _write_on(self) -> None:
         """Write group after group while entries wait."""
-        while group := self._taken():
+        while group := self._take_group():
             rows = [row for rows, _ in group for row in rows]
+            receipts: list[Receipt] = []
             try:
-                receipts = [
-                    receipt
-                    for part in groups_of(rows)
-                    for receipt in await self._write(part)
-                ]
+                for part in groups_of(rows):
+                    receipts += await self._write(part)
             except Exception as error:  # also for entries that were queued meanwhile
                 self._drop()
                 self._fail(group, error)
@@ -225,16 +218,16 @@ class PostgresStore(PostgresReader):
             for rows, future in group:
                 future.set_result(tuple(islice(answers, len(rows))))
 
-    def _taken(self, limit: int = GROUP) -> list[_Entry]:
-        """The next group: entries with up to `limit` rows in sum, or one entry with
-        more."""
+    def _take_group(self, limit: int = GROUP) -> list[_Entry]:
+        """Take entries with at most `limit` rows in total, or one larger entry."""
         group: list[_Entry] = []
         with self._entry:
             size = 0
-            while self._waiting and (
-                not group or size + len(self._waiting[0][0]) <= limit
-            ):
-                rows, future = self._waiting.popleft()
+            while self._waiting:
+                rows, future = self._waiting[0]
+                if group and size + len(rows) > limit:
+                    break
+                self._waiting.popleft()
                 if future.set_running_or_notify_cancel():
                     group.append((rows, future))
                     size += len(rows)
@@ -248,7 +241,7 @@ class PostgresStore(PostgresReader):
         failure.__cause__ = error
         self._trouble.become(one_line(error))
         if self._attempt is None:
-            self._attempt = self._link.loop.call_later(_PAUSES[1], self._try)
+            self._attempt = self._link.loop.call_later(_LAST_PAUSE, self._try)
         with self._entry:
             group += self._waiting
             self._waiting.clear()
@@ -257,7 +250,7 @@ class PostgresStore(PostgresReader):
                 future.set_exception(failure)
 
     def _try(self) -> None:
-        """An entry without rows, if the last write failed: it tells whether the store
+        """If the last write failed, check by an entry without rows whether the store
         can be written."""
         self._attempt = None
         with self._entry:
@@ -265,7 +258,7 @@ class PostgresStore(PostgresReader):
                 self._enter(([], Future()))
 
     async def _write(self, rows: Sequence[EventRow]) -> list[Receipt]:
-        """The receipts of rows that are committed; of none, after another write."""
+        """Write rows, and return their receipts; without rows, test the server."""
         async with asyncio.timeout(PATIENCE):
             for attempt in range(_ATTEMPTS):
                 connection = await self._connected()
@@ -275,7 +268,7 @@ class PostgresStore(PostgresReader):
                         return []
                     receipts = await write(connection, self._number, rows)
                     break
-                # safe to repeat: nothing was kept, and an event is kept once
+                # safe to repeat: nothing was written, and an event is written once
                 except retryable_errors():
                     if attempt == _ATTEMPTS - 1:
                         raise
@@ -286,8 +279,8 @@ class PostgresStore(PostgresReader):
         return receipts
 
     async def _connected(self) -> Connection:
-        """The writing connection, made anew where it was lost, unless that failed a
-        moment ago."""
+        """Return the writing connection; connect again if it was lost, unless that
+        failed a moment ago."""
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         now = self._link.loop.time()
@@ -303,7 +296,7 @@ class PostgresStore(PostgresReader):
             )
             await self._hold_kernels(self._link, self._number)
         except BaseException:  # also when it took too long
-            self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])
+            self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LAST_PAUSE)
             self._again = self._link.loop.time() + self._pause
             raise
         self._pause = 0.0
@@ -314,15 +307,17 @@ class PostgresStore(PostgresReader):
             await hold_kernels(self._connection, link.where, number, self._kernels)
 
     def _drop(self) -> None:
-        """Let go of the connection, whatever state it is in."""
-        connection, self._connection = self._connection, None
+        """End the connection in any state."""
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             connection.terminate()
 
     async def _finish(self) -> None:
         if self._task is not None:
             await self._task
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None and not connection.is_closed():
             try:
                 await connection.close(timeout=PATIENCE)

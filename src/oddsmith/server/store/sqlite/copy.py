@@ -20,9 +20,8 @@ _ROWS = 250  # in memory at a time; of snapshots, which are large, one
 def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
     """Copy a database as of now into an empty file.
 
-    The copy is read in one transaction: a writer goes on beside it, into its
-    write-ahead log, and the copy does not begin anew with each of its commits, as it
-    would from step to step.
+    The copy is read in one transaction: a writer continues in its write-ahead log, and
+    its commits do not restart the copy.
     """
     try:
         source.execute(_BEGIN)
@@ -43,7 +42,7 @@ def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
 
 @contextmanager
 def fill(part: Path, schema: Path) -> Iterator[sqlite3.Connection]:
-    """An empty file with these tables, to be filled in one transaction."""
+    """Make a file with these tables, and fill it in one transaction."""
     with changing(part) as connection:
         connection.executescript(schema.read_text())
         connection.execute("begin")
@@ -54,8 +53,10 @@ def fill(part: Path, schema: Path) -> Iterator[sqlite3.Connection]:
 def read_pieces(
     source: sqlite3.Connection, tables: Sequence[Table], left_out: Collection[int]
 ) -> Iterator[Piece]:
-    """All rows of these tables, few at a time, in the order of their keys, without the
-    snapshots at some positions."""
+    """Yield the rows of these tables, few at a time, in the order of their keys.
+
+    `left_out` are positions of snapshots that are skipped.
+    """
     (total,) = source.execute("select count(*) from events").fetchone()
     done = 0
     with closing(Bar("restoring")) as bar:
@@ -65,18 +66,18 @@ def read_pieces(
                 f"{', '.join(table.key)}"
             )
             cursor = source.execute(query)
-            large = table.name == "snapshots"
-            while rows := cursor.fetchmany(1 if large else _ROWS):
-                if not large or rows[0][0] not in left_out:
+            are_large = table.name == "snapshots"
+            while rows := cursor.fetchmany(1 if are_large else _ROWS):
+                if not are_large or rows[0][0] not in left_out:
                     yield table, rows
-                done += len(rows) if table.name == "events" else 0
+                if table.name == "events":
+                    done += len(rows)
                 bar.reach(done, total)
 
 
 @contextmanager
 def changing(part: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a file that has no name yet: it is one file at the end, and
-    nothing is synced on the way."""
+    """Return a connection to an unfinished file, without syncs and side files."""
     with closing(
         sqlite3.connect(part, isolation_level=None, check_same_thread=False)
     ) as connection:

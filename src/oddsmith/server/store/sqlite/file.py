@@ -44,11 +44,11 @@ def is_read_only(path: Path) -> bool:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing into the store.
+    """Return a connection that writes nothing into the store.
 
-    Where nothing can be written, SQLite reads the write-ahead log of a live writer by
-    the index that lies beside it; a file without either is read as it is. A log without
-    its index is never passed over: that is refused.
+    In a read-only folder, SQLite reads the write-ahead log of a live writer by its
+    index. A file without either is read as it is. A log without its index is an error,
+    because its events would be missing.
     """
     if not is_read_only(path):
         connection = open_connection(path)
@@ -59,19 +59,20 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             raise
         return connection
     with suppress(sqlite3.OperationalError):
-        return _opened(path, "mode=ro")
-    log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+        return _open_uri(path, "mode=ro")
+    log = path.with_name(path.name + "-wal")
+    index = path.with_name(path.name + "-shm")
     if index.exists() or (log.exists() and log.stat().st_size):
         raise StoreFailed(
             f"{path} must be readable with {log.name} beside it, which holds its last "
             "events, and its folder is read-only: copy both files to a folder that "
             "can be written to, and read the copy"
         )
-    return _opened(path, "immutable=1")
+    return _open_uri(path, "immutable=1")
 
 
-def _opened(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection that has read: SQLite opens files when it first needs them."""
+def _open_uri(path: Path, mode: str) -> sqlite3.Connection:
+    """Return a connection after a first read, because SQLite opens files lazily."""
     address = f"file:{quote(str(path.resolve()))}?{mode}"
     connection = open_connection(path, address, uri=True)
     try:
@@ -128,9 +129,7 @@ class Lock:
         except BlockingIOError as error:
             by = "another name of it"
             if handle == self._handle:
-                by = "process " + (
-                    os.read(handle, 20).decode(errors="replace") or "unknown"
-                )
+                by = f"process {_read_process(handle)}"
             raise StoreFailed(
                 f"{path} must be used by one process at a time; it is in use by {by}"
             ) from error
@@ -142,7 +141,7 @@ class Lock:
                 ) from error
 
     def release(self) -> None:
-        """Give the right back; the lock's file stays, for removing it would race."""
+        """Release the lock; its file stays, because its removal would race."""
         os.close(self._handle)
         if self._file is not None:
             close_after_connections(self._file)
@@ -170,10 +169,10 @@ def check_names(path: Path) -> None:
 
 
 class FileFacts(NamedTuple):
-    """A store's file: its bytes, those of its write-ahead log and those free on its
-    disk; its writer; its damage.
+    """The bytes of a store's file, of its write-ahead log, and free on its disk.
 
-    `read_only` where nothing can be written beside it.
+    `holder` is its writer, `broken` describes damage, and `read_only` is whether
+    nothing can be written beside it.
     """
 
     size: int
@@ -185,7 +184,7 @@ class FileFacts(NamedTuple):
 
 
 def file_facts(path: Path) -> FileFacts:
-    """What can be seen of a store's file from outside; every page of it is read."""
+    """Return facts about a store's file; every page of it is read."""
     path = path.resolve()
     beside = path.with_name(path.name + "-wal")
     try:
@@ -202,7 +201,7 @@ def file_facts(path: Path) -> FileFacts:
 
 
 def holder_of(path: Path) -> str | None:
-    """The process that has the store open for writing; None if there is none."""
+    """Return the process that has the store open for writing, or None."""
     import fcntl
 
     path = path.resolve()
@@ -213,17 +212,22 @@ def holder_of(path: Path) -> str | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return os.read(handle, 20).decode(errors="replace") or "unknown"
+        return _read_process(handle)
     finally:
         os.close(handle)
     return None
 
 
+def _read_process(handle: int) -> str:
+    """Return the process that wrote its number into a lock."""
+    return os.read(handle, 20).decode(errors="replace") or "unknown"
+
+
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection that starts no transaction by itself."""
+    """Return a connection that starts no transaction by itself."""
     if not read_only and not path.exists():
-        with suppress(OSError):  # SQLite says better what is wrong with the place
-            path.touch(mode=0o600)  # it will hold people's contexts
+        with suppress(OSError):  # SQLite reports the reason better
+            path.touch(mode=0o600)  # it will contain people's contexts
     try:
         if read_only:
             return connect_to_read(path)
@@ -236,7 +240,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
                     f"chose {mode!r}"
                 )
             connection.execute(f"pragma synchronous = {SYNCHRONOUS}")
-            # what is erased is overwritten
+            # overwrite erased contexts
             connection.execute("pragma secure_delete = on")
         except BaseException:
             connection.close()
@@ -249,40 +253,34 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def check_file(path: Path) -> None:
-    """Refuses a place where there is no file."""
+    """Raise if there is no file."""
     if not path.is_file():
-        raise BadFile(
-            f"{path} must be a store; "
-            f"{'it is a folder' if path.is_dir() else 'there is no such file'}"
-        )
+        found = "it is a folder" if path.is_dir() else "there is no such file"
+        raise BadFile(f"{path} must be a store; {found}")
     check_names(path)
 
 
 def create_or_check_owner(
     connection: sqlite3.Connection, path: Path, mine: dict[str, str]
 ) -> None:
-    """Make a new file a store with `mine` in its table `meta`; refuse a store of
+    """Make a new file a store with `mine` in its table `meta`; raise if the store has
     another owner."""
     if _tables(connection):
         check_owner(path, meta(connection, path), mine)
         return
-    connection.executescript(
-        f"begin immediate; {Path(__file__).with_name('schema.sql').read_text()}"
-    )
-    connection.executemany(
-        "insert into meta values (?, ?)", new_meta(mine, gapless=True).items()
-    )
+    schema = Path(__file__).with_name("schema.sql").read_text()
+    rows = new_meta(mine, gapless=True).items()
+    connection.executescript(f"begin immediate; {schema}")
+    connection.executemany("insert into meta values (?, ?)", rows)
     connection.execute("commit")
 
 
 def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
-    """The table `meta` of a store."""
+    """Return the table `meta` of a store."""
+    rows: dict[str, str] = {}
     try:
-        rows = (
-            dict(connection.execute("select name, value from meta"))
-            if "meta" in _tables(connection)
-            else {}
-        )
+        if "meta" in _tables(connection):
+            rows = dict(connection.execute("select name, value from meta"))
     except sqlite3.DatabaseError as error:
         raise BadFile(f"{path} must be a store; {error}") from error
     check_format(path, rows.get("format"))
@@ -290,9 +288,5 @@ def meta(connection: sqlite3.Connection, path: Path) -> Mapping[str, str]:
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {
-        name
-        for (name,) in connection.execute(
-            "select name from sqlite_master where type = 'table'"
-        )
-    }
+    query = "select name from sqlite_master where type = 'table'"
+    return {name for (name,) in connection.execute(query)}

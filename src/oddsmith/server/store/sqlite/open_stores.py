@@ -1,5 +1,4 @@
-"""OpenStores: how many stores of a process have their files open, and for how long
-after their last call."""
+"""OpenStores: a limit on the stores of a process with open files."""
 
 import resource
 import threading
@@ -16,28 +15,29 @@ __all__ = ["OpenStores", "Rests", "room_for_stores"]
 # connections
 _FILES = 7
 _OTHER_FILES = 860  # connections of clients, and what Python has open
-_FEWEST, _MOST = 16, 512  # each has a thread
-_PATIENCE = 10.0  # seconds that a store waits for another one to rest
+_FEWEST = 16
+_MOST = 512  # each has a thread
+_PATIENCE = 10.0  # seconds that a store waits for another one to close
 _OPENERS = 4
 
 
 class Rests(Protocol):
-    """A store that can rest."""
+    """A store that can close its files while it is idle."""
 
     @property
     def idle_since(self) -> float | None:
-        """When it was last called; None if it cannot rest now."""
+        """The time of the last call; None if it cannot close now."""
 
     def rest(self) -> bool:
-        """Close its files and leave; returns whether it did."""
+        """Close its files and leave; return whether it did."""
 
 
 class OpenStores:
-    """At most `most` stores are open: the least recently called one rests first, and
-    all after `idle_s` without a call.
+    """Keeps at most `most` stores open.
 
-    `openers` are threads for those who must not wait. With no store open there is
-    nothing that wakes.
+    The least recently used one is closed first, and every store after `idle_s` without
+    a call. `openers` are threads for callers that must not wait. Without an open store
+    nothing runs.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class OpenStores:
         idle_s: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.most, self.clock = most or room_for_stores(), clock
+        self.most = most or room_for_stores()
+        self.clock = clock
         self.openers = ThreadPoolExecutor(_OPENERS, thread_name_prefix="store opener")
         self._idle_s = idle_s
         self._open: set[Rests] = set()
@@ -55,12 +56,11 @@ class OpenStores:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """The number of open stores."""
         return len(self._open)
 
     def enter(self, store: Rests) -> None:
-        """Take a place for a store that is about to be opened, if need be that of
-        another one."""
+        """Take a place for a store; close another one if necessary."""
         end = time.monotonic() + _PATIENCE
         while not self._take(store):
             idle = self._idle()
@@ -75,20 +75,20 @@ class OpenStores:
                 self._changed.wait(0.05)
 
     def leave(self, store: Rests) -> None:
-        """Give the place of a store back, whose files are closed."""
+        """Free the place of a store with closed files."""
         with self._changed:
             self._open.discard(store)
             self._changed.notify_all()
 
     def rest_idle(self) -> int:
-        """Let stores rest that were not called for a while; returns how many."""
+        """Close the stores that are idle for long; return their number."""
         border = self.clock() - self._idle_s
-        due = [
-            store
-            for store in self._idle()
-            if (since := store.idle_since) is not None and since <= border
-        ]
-        return sum(store.rest() for store in due)
+        closed = 0
+        for store in self._idle():
+            since = store.idle_since
+            if since is not None and since <= border:
+                closed += store.rest()
+        return closed
 
     def _take(self, store: Rests) -> bool:
         with self._changed:
@@ -103,17 +103,17 @@ class OpenStores:
             return True
 
     def _idle(self) -> list[Rests]:
-        """Stores that can rest, the least recently called first."""
+        """Return the stores that can close, the least recently used first."""
+        times: dict[Rests, float] = {}
         with self._changed:
-            times = [
-                (since, store)
-                for store in self._open
-                if (since := store.idle_since) is not None
-            ]
-        return [store for _, store in sorted(times, key=lambda one: one[0])]
+            for store in self._open:
+                since = store.idle_since
+                if since is not None:
+                    times[store] = since
+        return sorted(times, key=times.__getitem__)
 
     def _watch(self) -> None:
-        """A thread, as long as stores are open."""
+        """Close idle stores, in a thread that ends with the last open store."""
         while True:
             with self._changed:
                 if not self._open:
@@ -124,15 +124,13 @@ class OpenStores:
 
 
 def room_for_stores() -> int:
-    """How many stores may be open at the process's limit of files, beside the
-    connections of a service.
+    """Return how many stores can be open at the process's limit of files.
 
     >>> 16 <= room_for_stores() <= 512
     True
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (
-        _MOST
-        if files == resource.RLIM_INFINITY
-        else min(_MOST, max(_FEWEST, (files - _OTHER_FILES) // _FILES))
-    )
+    if files == resource.RLIM_INFINITY:
+        return _MOST
+    room = (files - _OTHER_FILES) // _FILES
+    return min(_MOST, max(_FEWEST, room))

@@ -30,9 +30,9 @@ _OLDEST = (
 )
 
 
-class _Rested(NamedTuple):
-    """A store as it was when it went to rest: the last position, the oldest context,
-    what its files looked like."""
+class _IdleState(NamedTuple):
+    """A store when its files were closed: last position, oldest context, and the state
+    of its files."""
 
     head: int
     oldest: float
@@ -40,13 +40,12 @@ class _Rested(NamedTuple):
 
 
 class RestingStore(StoreReader):
-    """A store whose files, thread and lock are given back after a while without a call,
-    and taken again by the next.
+    """A store that closes its files, thread and lock while it is idle.
 
-    `make` opens it. When it is opened again it must be the same store, with all that
-    was answered; what is not is refused until the right one is back. So is a file that
-    another process has taken meanwhile. `append` never waits for the files: they are
-    opened in another thread.
+    The next call opens them again, by `make`. It must then be the same store, with all
+    events that were answered; otherwise calls fail until the right one is back. They
+    also fail if another process uses the file. `append` never waits for the files,
+    which are opened in another thread.
     """
 
     queries = SQLiteReader.queries
@@ -58,14 +57,17 @@ class RestingStore(StoreReader):
         self, path: str | Path, make: Callable[[], SQLiteStore], stores: OpenStores
     ) -> None:
         self.path = Path(path)
-        self._make, self._stores = make, stores
+        self._make = make
+        self._stores = stores
         self._state = threading.Condition()
         self._inner: SQLiteStore | None = None
-        self._users, self._used, self._commits = 0, 0.0, 0
-        # being opened or closed; closed for good
-        self._is_moving = self._is_closed = False
+        self._users = 0
+        self._used = 0.0  # time of the last call
+        self._commits = 0
+        self._is_moving = False  # it is being opened or closed
+        self._is_closed = False
         self._waiting: list[tuple[Sequence[Event], Future[_Receipts]]] = []
-        self._rested: _Rested | None = None
+        self._idle: _IdleState | None = None
         self.append = self.append_later
         with self.awake() as inner:
             self.introduce(self.path, inner.meta)
@@ -77,25 +79,25 @@ class RestingStore(StoreReader):
 
     @property
     def idle_since(self) -> float | None:
-        """When it was last called; None if it rests, is in use, or moves."""
+        """The time of the last call; None if it is closed, in use, or moving."""
         inner = self._inner
         if inner is None or self._is_moving or self._users or self._waiting:
             return None
-        if inner.commits != self._commits:  # appending does not tell
-            self._commits, self._used = inner.commits, self._stores.clock()
+        if inner.commits != self._commits:  # appends do not set `_used`
+            self._commits = inner.commits
+            self._used = self._stores.clock()
         return self._used
 
     @property
     def write_trouble(self) -> str:
-        """What keeps it from writing; a store that has trouble does not rest."""
+        """The reason why it cannot write; a store with trouble stays open."""
         inner = self._inner
         return "" if inner is None else inner.write_trouble
 
     def append_later(self, events: Sequence[Event]) -> "Future[_Receipts]":
-        """Receipts in the order of `events`, once the store is open and they are on
-        disk."""
+        """Return receipts in the order of `events`, once they are on disk."""
         for event in events:
-            row_of(event, self.rule)  # what cannot be written is refused at once
+            row_of(event, self.rule)  # refuse at once what cannot be written
         future: Future[_Receipts] = Future()
         with self._state:
             if self._is_closed:
@@ -106,21 +108,22 @@ class RestingStore(StoreReader):
         return future
 
     def head(self) -> int:
-        """The last position; a store at rest need not be opened to tell, while its
-        files are as they were."""
-        rested = self._as_it_was()
-        return super().head() if rested is None else rested.head
+        """Return the last position, without opening unchanged files."""
+        idle = self._unchanged()
+        return super().head() if idle is None else idle.head
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
-        """Keep a snapshot, and thin out the older ones."""
+        """Save a snapshot, and delete older ones (`retained_positions`)."""
         with self.awake() as inner:
             inner.keep(snapshot, content)
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time; it is not opened where
-        there are none."""
-        rested = self._as_it_was()
-        if rested is not None and before <= rested.oldest:
+        """Erase the contexts of decisions made before that time.
+
+        Unchanged files without such contexts are not opened.
+        """
+        idle = self._unchanged()
+        if idle is not None and before <= idle.oldest:
             return 0
         with self.awake() as inner:
             return inner.erase(before)
@@ -131,43 +134,46 @@ class RestingStore(StoreReader):
             inner.copy(part)
 
     def rest(self) -> bool:
-        """Write what is queued and let go of the files, if it is idle; returns whether
-        it did."""
+        """Write the queue and close the files, if the store is idle; return whether it
+        was."""
         with self._state:
             inner = self._inner
             if inner is None or self.idle_since is None:
                 return False
-            self._is_moving, self.append = True, self.append_later
+            self._is_moving = True
+            self.append = self.append_later
         try:
-            # after all that is queued; a store that cannot write stays open, and tells
+            # after the queue; a store that cannot write stays open, and reports it
             inner.append([]).result()
-            head, ((oldest,),) = inner.answered, inner._fetch(_OLDEST)
+            head = inner.last_answer
+            ((oldest,),) = inner._fetch(_OLDEST)
             inner.close()
-            if inner.answered > head:  # an event came just before
+            if oldest is None:
+                oldest = inf
+            if inner.last_answer > head:  # an event came just before
                 oldest = -inf
-            self._rested = _Rested(
-                inner.answered, inf if oldest is None else oldest, _signature(self.path)
-            )
+            self._idle = _IdleState(inner.last_answer, oldest, _signature(self.path))
         except StoreFailed:
-            self._moved(inner)
+            self._end_move(inner)
             return False
-        self._moved(None)
+        self._end_move(None)
         self._stores.leave(self)
         return True
 
     def close(self) -> None:
-        """Write what is queued, then let go of the files for good."""
+        """Write the queue, then close the files for good."""
         with self._state:
             self._state.wait_for(lambda: not self._is_moving and not self._waiting)
             self._is_closed = True
-            inner, self._inner = self._inner, None
+            inner = self._inner
+            self._inner = None
         if inner is not None:
             inner.close()
             self._stores.leave(self)
 
     @contextmanager
     def awake(self) -> Iterator[SQLiteStore]:
-        """The store with its files open, which stay open meanwhile."""
+        """Return the store, and keep its files open meanwhile."""
         inner = self._open()
         try:
             yield inner
@@ -182,16 +188,14 @@ class RestingStore(StoreReader):
         with self.awake() as inner:
             return inner._fetch(query, *values)
 
-    def _as_it_was(self) -> _Rested | None:
-        """What is known of a store at rest, while its files are as they were; else
-        None."""
-        rested = self._rested
-        is_same = (
-            self._inner is None
-            and rested is not None
-            and _signature(self.path) == rested.signature
-        )
-        return rested if is_same else None
+    def _unchanged(self) -> _IdleState | None:
+        """Return the state of an idle store, if its files have not changed."""
+        idle = self._idle
+        if self._inner is not None or idle is None:
+            return None
+        if _signature(self.path) != idle.signature:
+            return None
+        return idle
 
     def _open(self) -> SQLiteStore:
         with self._state:
@@ -206,49 +210,51 @@ class RestingStore(StoreReader):
         try:
             self._stores.enter(self)
             try:
-                inner = (
-                    self._make()
-                    if self._rested is None
-                    else self._make_again(self._rested)
-                )
-                inner._append_closed = self.append_later  # type: ignore[method-assign]  # for who comes just then
+                if self._idle is None:
+                    inner = self._make()
+                else:
+                    inner = self._make_again(self._idle)
+                # for a caller that comes while it is closed
+                inner._append_closed = self.append_later  # type: ignore[method-assign]
             except BaseException:
                 self._stores.leave(self)
                 raise
         finally:
-            self._moved(inner, users=-1 if inner is None else 0)
+            self._end_move(inner, users=-1 if inner is None else 0)
         return inner
 
-    def _moved(self, inner: SQLiteStore | None, users: int = 0) -> None:
+    def _end_move(self, inner: SQLiteStore | None, users: int = 0) -> None:
         with self._state:
-            self._inner, self._is_moving = inner, False
+            self._inner = inner
+            self._is_moving = False
             self._users += users
             if inner is not None and not self._waiting:
                 self.append = inner.append
             self._state.notify_all()
 
-    def _make_again(self, rested: _Rested) -> SQLiteStore:
+    def _make_again(self, idle: _IdleState) -> SQLiteStore:
         try:
-            # opening it to write would make a new store of it
-            if _signature(self.path)[:1] != rested.signature[:1]:
+            # to open another file for writing could make a store of it
+            if _signature(self.path)[:1] != idle.signature[:1]:
                 with SQLiteReader(self.path) as reader:
-                    self._check(reader, rested)
+                    self._check(reader, idle)
             inner = self._make()
         except BadFile as error:
             raise self._refusal(str(error)) from error
         try:
-            self._check(inner, rested)
+            self._check(inner, idle)
         except BaseException:
             inner.close()
             raise
         return inner
 
-    def _check(self, found: SQLiteReader, rested: _Rested) -> None:
+    def _check(self, found: SQLiteReader, idle: _IdleState) -> None:
         if (found.secret, found.epochs) != (self.secret, self.epochs):
             raise self._refusal("another store has taken its place")
-        if (head := found.head()) < rested.head:
+        head = found.head()
+        if head < idle.head:
             raise self._refusal(
-                f"it ends at position {head}, and {rested.head} was answered"
+                f"it ends at position {head}, and {idle.head} was answered"
             )
 
     def _refusal(self, why: str) -> StoreFailed:
@@ -260,25 +266,25 @@ class RestingStore(StoreReader):
     def _append_waiting(self) -> None:
         try:
             with self.awake() as inner, self._state:
-                for events, future in self._taken():
+                for events, future in self._take_waiting():
                     try:
-                        inner.append(events).add_done_callback(
-                            partial(_hand_on, future)
-                        )
+                        written = inner.append(events)
+                        written.add_done_callback(partial(_hand_on, future))
                     except Exception as error:
                         future.set_exception(error)
                 self.append = inner.append
         except Exception as error:
             with self._state:
-                taken = self._taken()
-            for _, future in taken:
+                waiting = self._take_waiting()
+            for _, future in waiting:
                 future.set_exception(error)
 
-    def _taken(self) -> list[tuple[Sequence[Event], "Future[_Receipts]"]]:
-        """What waits, which is the caller's from now on."""
-        taken, self._waiting = self._waiting, []
+    def _take_waiting(self) -> list[tuple[Sequence[Event], "Future[_Receipts]"]]:
+        """Empty the queue, and return its entries."""
+        waiting = self._waiting
+        self._waiting = []
         self._state.notify_all()
-        return taken
+        return waiting
 
 
 def _hand_on(future: "Future[_Receipts]", done: "Future[_Receipts]") -> None:
@@ -290,14 +296,13 @@ def _hand_on(future: "Future[_Receipts]", done: "Future[_Receipts]") -> None:
 
 
 def _signature(path: Path) -> _Signature:
-    """What changes when a store's file, or its write-ahead log, is written or
-    replaced."""
+    """Return a value that changes if the file or its log is written or replaced."""
     return _stamp(path), _stamp(path.with_name(path.name + "-wal"))
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
     try:
-        seen = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return None
-    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

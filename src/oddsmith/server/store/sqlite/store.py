@@ -1,5 +1,4 @@
-"""What the file of a SQLiteStore has of a row that comes again, and what is erased;
-inside a transaction."""
+"""SQLiteStore: a store in one file, written by one process."""
 
 import json
 import os
@@ -46,10 +45,10 @@ _NEEDED = "update features set time = ? where digest = ? and time < ?"
 
 
 def erase(connection: sqlite3.Connection, before: float) -> int:
-    """Erase contexts from before that time, and features that no other needs, inside a
-    transaction; returns how many.
+    """Erase contexts before that time, and their features, inside a transaction.
 
-    Those whose time is earlier may have been offered again, within their lease.
+    Return the number of contexts. Features that a later context needs, within their
+    lease, get a new time and stay.
     """
     nearest = connection.execute(_NEAREST, (before, before + LEASE))
     needed = {digest for (joined,) in nearest for digest in parts_of(joined)}
@@ -61,7 +60,7 @@ def erase(connection: sqlite3.Connection, before: float) -> int:
 def receipt_again(
     connection: sqlite3.Connection, row: EventRow, *, parked: bool
 ) -> Receipt:
-    """The receipt of a row that was there before: with its id, or for its unit or its
+    """Return the receipt of a row that repeats an id, or the place of a unit or
     slate."""
     unique: tuple[tuple[str, tuple[object, ...]], ...] = (
         ("id = ? and kind = ? and key = ?", (row.id, row.kind, row.key)),
@@ -69,20 +68,18 @@ def receipt_again(
         ("slate = ? and slot = ?", (row.slate, row.slot)),
     )
     for where, names in unique:
-        found = connection.execute(
-            f"select position, value, body from events where {where}", names
-        ).fetchone()
-        if found is not None:
-            return repeated(row, *found, parked=parked)
+        query = f"select position, value, body from events where {where}"
+        known = connection.execute(query, names).fetchone()
+        if known is not None:
+            position, value, body = known
+            return repeated(row, position, value, body, parked=parked)
     return not_kept(row)
 
 
 def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
     """Whether there is an event of one of these kinds about a decision."""
-    query = (
-        "select 1 from events where id = ? and kind in "
-        f"({', '.join('?' * len(kinds))}) limit 1"
-    )
+    marks = ", ".join("?" * len(kinds))
+    query = f"select 1 from events where id = ? and kind in ({marks}) limit 1"
     return connection.execute(query, (decision, *kinds)).fetchone() is not None
 
 
@@ -101,7 +98,7 @@ _POSITION = itemgetter(0)  # of a receipt
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
 
-class _Begun(NamedTuple):
+class _Uncommitted(NamedTuple):
     """Rows that are inserted, and not yet committed."""
 
     receipts: tuple[Receipt, ...]
@@ -111,13 +108,12 @@ class _Begun(NamedTuple):
 class SQLiteStore(SQLiteReader):
     """A store in one file, for one process: a second one is refused.
 
-    Whatever is queued while the last group was being written is the next group: one
-    commit, one sync to disk, for all of it. If no write is running, the caller inserts
-    and the writer thread only commits: for one busy thread, such as an event loop, that
-    is half the work. Receipts come after the commit. A disk that fails, or is full,
-    fails what could not be written; `write_trouble` says so, and the store tries by
-    itself to be well again. The thread looks once a second whether the file is still in
-    its place.
+    Events that are queued while a group is written make the next group, with one commit
+    and one sync to disk. If no write is running, the caller inserts and the writer
+    thread only commits: this halves the work for one busy thread, such as an event
+    loop. Receipts come after the commit. If the disk fails or is full, writes fail,
+    `write_trouble` contains the reason, and the store tries again by itself. The thread
+    checks once a second whether the file is still in its place.
 
     >>> from tempfile import TemporaryDirectory
     >>> from oddsmith.experts.external import GivenExperts
@@ -157,7 +153,7 @@ class SQLiteStore(SQLiteReader):
             self._files = undo.pop_all()
         self._entry = threading.Lock()
         self._outstanding = 0  # entries in the queue or being written
-        self._queue: SimpleQueue[_Entry | _Begun | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Entry | _Uncommitted | None] = SimpleQueue()
         self._thread = threading.Thread(
             target=self._write_on, name=f"writer of {self.path.name}", daemon=True
         )
@@ -165,21 +161,21 @@ class SQLiteStore(SQLiteReader):
 
     @property
     def commits(self) -> int:
-        """How many groups and other changes were written since it was opened."""
+        """The number of groups and other changes written since it was opened."""
         return self._writing.commits
 
     @property
-    def answered(self) -> int:
+    def last_answer(self) -> int:
         """The last position that was answered, or that it had when it was opened."""
         return self._writing.answered
 
     @property
     def write_trouble(self) -> str:
-        """What keeps it from writing; empty if nothing does."""
+        """The reason why it cannot write; empty if it can."""
         return self._writing.trouble
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Receipts in the order of `events`, once they are on disk."""
+        """Return receipts in the order of `events`, once they are on disk."""
         rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
@@ -187,39 +183,36 @@ class SQLiteStore(SQLiteReader):
                 return self._append_closed(events)
             if self._writing.told.text:
                 self._writing.check()
-            is_free = self._outstanding == 0 and self._writing.lock.acquire(
-                blocking=False
-            )
+            lock = self._writing.lock
+            is_free = self._outstanding == 0 and lock.acquire(blocking=False)
             if not is_free or not self._begin(rows, future):
                 self._outstanding += 1
                 self._queue.put((rows, future))
         return future
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
-        """Keep a snapshot, and thin out the older ones."""
+        """Save a snapshot, and delete older ones (`retained_positions`)."""
         if not 0 <= snapshot.position <= self.head():
             raise InvalidInput(
                 f"a snapshot must be of a position up to {self.head()}; got "
                 f"{snapshot.position}"
             )
-        stay = retained_positions(
-            [snapshot.position, *(kept.position for kept in self.snapshots())]
-        )
-        gone = (
-            "delete from snapshots where position not in (select value from "
-            "json_each(?))"
-        )
-        self._change(
-            (
-                "insert or replace into snapshots values (?, ?, ?, ?, ?, ?)",
-                (*snapshot, snapshot_digest(snapshot, content), content),
-            ),
-            (gone, (json.dumps(sorted(stay)),)),
-        )
+        earlier = [one.position for one in self.snapshots()]
+        stay = sorted(retained_positions([snapshot.position, *earlier]))
+        row = (*snapshot, snapshot_digest(snapshot, content), content)
+        with self._writing.transaction() as connection:
+            connection.execute(
+                "insert or replace into snapshots values (?, ?, ?, ?, ?, ?)", row
+            )
+            connection.execute(
+                "delete from snapshots where position not in (select value from "
+                "json_each(?))",
+                (json.dumps(stay),),
+            )
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time, on disk too; returns
-        how many."""
+        """Erase the contexts of decisions made before that time, also on disk; return
+        their number."""
         with self._writing.transaction() as connection:
             erased = erase(connection, before)
             self._writing.leases.end(before)
@@ -230,26 +223,24 @@ class SQLiteStore(SQLiteReader):
                 raise StoreFailed(
                     f"{self.path} {reason}: contexts are still on disk, erase again"
                 )
-            time.sleep(_PAUSE)  # writers go on meanwhile
+            time.sleep(_PAUSE)  # meanwhile others can write
         return erased
 
     def _is_read(self) -> bool:
-        """Empty the write-ahead log; whether another program's reading was in the
-        way."""
+        """Empty the write-ahead log; return whether another program reads it."""
         try:
             with self._writing.lock, self._reader:
-                return bool(
-                    self._writing.connection.execute(
-                        "pragma wal_checkpoint(truncate)"
-                    ).fetchone()[0]
-                )
+                (was_busy, *_) = self._writing.connection.execute(
+                    "pragma wal_checkpoint(truncate)"
+                ).fetchone()
+                return bool(was_busy)
         except sqlite3.Error as error:
             raise StoreFailed(
                 f"{self.path} still holds contexts on disk, erase again: {error}"
             ) from error
 
     def close(self) -> None:
-        """Write what is queued, then let go of the file."""
+        """Write the queue, then close the file."""
         with self._entry:
             if not self._closed:
                 self._queue.put(None)
@@ -260,12 +251,13 @@ class SQLiteStore(SQLiteReader):
             self._files.close()
 
     def _append_closed(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """What comes after it was closed."""
+        """Refuse events after the store was closed."""
         raise StoreFailed(f"{self.path} takes no more events: it is closed")
 
     def _write_on(self) -> None:
         """The writer thread: group after group until the store is closed."""
-        going, pause = True, 1.0
+        going = True
+        pause = 1.0
         while going:
             waiting = []
             with suppress(Empty):
@@ -273,41 +265,30 @@ class SQLiteStore(SQLiteReader):
             while not self._queue.empty():
                 waiting.append(self._queue.get())
             going = None not in waiting
+            group: list[_Entry] = []
             for entry in waiting:
-                if isinstance(entry, _Begun):
-                    self._finish(entry)
-            entries = [
-                entry
-                for entry in waiting
-                if entry is not None and not isinstance(entry, _Begun)
-            ]
-            group = [
-                (rows, future)
-                for rows, future in entries
-                if future.set_running_or_notify_cancel()
-            ]
+                if isinstance(entry, _Uncommitted):
+                    self._commit(entry)
+                elif entry is not None and entry[1].set_running_or_notify_cancel():
+                    group.append(entry)
             if group:
                 self._write(group)
             with self._entry:
                 self._outstanding -= len(waiting) - (not going)
             is_idle = going and not waiting
-            pause = (
-                self._writing.look(self._reader)
-                if is_idle or self._writing.told.text
-                else 1.0
-            )
+            pause = 1.0
+            if is_idle or self._writing.told.text:
+                pause = self._writing.look(self._reader)
 
     def _begin(
         self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]"
     ) -> bool:
-        """Insert in the caller's thread, which holds the right to write; the writer's
-        thread commits.
+        """Insert in the caller's thread, which has the lock; the writer thread commits.
 
-        Returns whether that is settled: another program's lock is waited for in the
-        writer's thread.
+        Return False if another program has a lock: the writer thread waits for it.
         """
         try:
-            # a snapshot that failed may have let go of the right just now
+            # a snapshot that failed may have released the lock just now
             if self._writing.told.text:
                 self._writing.check()
             self._writing.connection.execute("begin immediate")
@@ -322,37 +303,37 @@ class SQLiteStore(SQLiteReader):
         except BaseException as error:
             return self._give_up(future, error)
         self._outstanding += 1
-        self._queue.put(_Begun(receipts, future))
+        self._queue.put(_Uncommitted(receipts, future))
         return True
 
     def _give_up(
         self, future: "Future[tuple[Receipt, ...]]", error: BaseException
     ) -> bool:
-        """Fail a write that this thread began, and give the right to write back."""
+        """Fail a write that this thread began, and release the lock."""
         failure = self._writing.failed(error)
         self._writing.lock.release()
         future.set_exception(failure)
         return True
 
-    def _finish(self, begun: "_Begun") -> None:
+    def _commit(self, rows: _Uncommitted) -> None:
+        writing = self._writing
         try:
-            self._writing.connection.execute("commit")
-            self._writing.commits += 1
-            if (
-                self._writing.told.text
-                or tuple(map(NUMBER, map(os.stat, self._writing.names)))
-                != self._writing.numbers
-            ):
-                self._writing.settle()
-            self._writing.answered = max(
-                [self._writing.answered, *map(_POSITION, begun.receipts)]
-            )
+            writing.connection.execute("commit")
+            writing.commits += 1
+            numbers = tuple(map(NUMBER, map(os.stat, writing.names)))
+            if writing.told.text or numbers != writing.numbers:
+                writing.settle()
+            self._note_answers(rows.receipts)
         except BaseException as error:
-            begun.future.set_exception(self._writing.failed(error))
+            rows.future.set_exception(writing.failed(error))
         else:
-            begun.future.set_result(begun.receipts)
+            rows.future.set_result(rows.receipts)
         finally:
-            self._writing.lock.release()
+            writing.lock.release()
+
+    def _note_answers(self, receipts: tuple[Receipt, ...]) -> None:
+        positions = map(_POSITION, receipts)
+        self._writing.answered = max([self._writing.answered, *positions])
 
     def _write(self, group: list[_Entry]) -> None:
         try:
@@ -365,19 +346,8 @@ class SQLiteStore(SQLiteReader):
                 future.set_exception(error)
             return
         for (_, future), receipts in zip(group, answers, strict=True):
-            self._writing.answered = max(
-                [self._writing.answered, *map(_POSITION, receipts)]
-            )
+            self._note_answers(receipts)
             future.set_result(receipts)
-
-    def _change(self, *statements: tuple[str, tuple[object, ...]]) -> int:
-        """Run statements in one transaction; returns how many rows the last one
-        changed."""
-        changed = 0
-        with self._writing.transaction() as connection:
-            for statement in statements:
-                changed = connection.execute(*statement).rowcount
-        return changed
 
 
 def _insert(

@@ -37,26 +37,26 @@ _PROBE = "x" * 65536
 
 
 class WritePath:
-    """The connection that writes, the right to use it (`lock`), and what is wrong with
-    it.
+    """The connection that writes, its `lock`, and its faults.
 
-    A write that fails leaves one of three faults. A full disk or another program's lock
-    passes: the same connection goes on. After any other error of the disk the
-    connection is closed, for what the system still holds of a failed sync need not be
-    what the disk holds: a new one puts all that was answered into the file, syncs it
-    and counts it. A file that is damaged, or has lost what was answered, stays refused.
+    There are three kinds of faults. A full disk or another program's lock is temporary:
+    the connection stays. After any other error of the disk the connection is closed,
+    because the system's cache may differ from the disk after a failed sync. A new
+    connection writes all answered events into the file, syncs it and counts them. A
+    file that is damaged, or has lost answered events, is not written again.
 
-    Apart from that, the file must be where it was: a store that was deleted or replaced
-    could still be written, and all of it would be gone with the process.
+    The file must also be in its place: writes to a deleted or replaced file would be
+    lost with the process.
     """
 
     def __init__(self, path: Path, mine: dict[str, str]) -> None:
-        self.path, self.lock = path, threading.Lock()
+        self.path = path
+        self.lock = threading.Lock()
         self.connection = connect(path)
         try:
             create_or_check_owner(self.connection, path, mine)
             self.answered = self._head()
-            # a link may point elsewhere one day
+            # resolved, because a link can change
             self.names = str(path), f"{path.resolve()}-wal"
             self.numbers = tuple(map(NUMBER, map(os.stat, self.names)))
         except BaseException as error:
@@ -66,12 +66,17 @@ class WritePath:
             if isinstance(error, sqlite3.DatabaseError):
                 raise BadFile(f"{path} must be a store; {error}") from error
             raise
-        self.commits, self.leases = 0, Leases()
-        self.told, self._telling = WriteTrouble(path), threading.Lock()
-        self._fault, self._displaced = "", ""
-        # make it anew; never try again; let go of
-        self._is_suspect = self._is_final = self._is_closed = False
-        self._pause, self._due = 0.0, 0.0
+        self.commits = 0
+        self.leases = Leases()
+        self.told = WriteTrouble(path)
+        self._telling = threading.Lock()
+        self._fault = ""
+        self._displaced = ""
+        self._is_suspect = False  # the connection must be made again
+        self._is_final = False  # it is never tried again
+        self._is_closed = False
+        self._pause = 0.0
+        self._due = 0.0
         try:
             self._sync_anew()
         # opened all the same: it can be read
@@ -80,10 +85,10 @@ class WritePath:
 
     @property
     def trouble(self) -> str:
-        """What keeps it from writing, as far as is known now; empty if nothing does.
+        """The reason why it cannot write; empty if it can.
 
-        SQLite removes the write-ahead log as the last connection is closed: from then
-        on nothing is looked for.
+        After `close` the files are not checked, because SQLite removes the write-ahead
+        log with the last connection.
         """
         with self._telling:
             if self._is_closed:
@@ -96,7 +101,7 @@ class WritePath:
             return self.told.text
 
     def check(self) -> None:
-        """Refuse to write where that is known to be in vain."""
+        """Raise if a write is known to fail."""
         if self._is_closed:
             raise StoreFailed(f"{self.path} takes no more events: it is closed")
         if self.told.text and self.trouble and (self._displaced or self._is_suspect):
@@ -110,7 +115,7 @@ class WritePath:
 
     @contextmanager
     def _whole(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, for the thread that holds the right to write."""
+        """Begin a transaction; the caller holds the lock."""
         self.check()
         try:
             self.begin(PATIENCE)
@@ -143,15 +148,14 @@ class WritePath:
         restart."""
         self.connection.execute("commit")
         self.commits += 1
-        if (
-            self.told.text
-            or tuple(map(NUMBER, map(os.stat, self.names))) != self.numbers
-        ):
+        numbers = tuple(map(NUMBER, map(os.stat, self.names)))
+        if self.told.text or numbers != self.numbers:
             self.settle()
 
     def settle(self) -> None:
-        """A commit went well: it is well again, if the file is in its place."""
-        self._fault, self._pause = "", 0.0
+        """Clear the fault after a commit, if the file is in its place."""
+        self._fault = ""
+        self._pause = 0.0
         if self.trouble:
             raise StoreFailed(f"{self.path} could not be written: {self._displaced}")
 
@@ -163,7 +167,8 @@ class WritePath:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
         except sqlite3.Error as worse:
-            self._fault, self._is_suspect = str(worse), True
+            self._fault = str(worse)
+            self._is_suspect = True
         trouble = self.trouble
         if isinstance(error, sqlite3.Error | OSError):
             return StoreFailed(f"{self.path} could not be written: {trouble or error}")
@@ -207,7 +212,9 @@ class WritePath:
     def _judge(self, error: BaseException) -> None:
         """What an error says of the connection and of the file."""
         if isinstance(error, BadFile):
-            self._fault, self._is_suspect, self._is_final = str(error), True, True
+            self._fault = str(error)
+            self._is_suspect = True
+            self._is_final = True
         if not isinstance(error, sqlite3.Error):
             return
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -230,7 +237,8 @@ class WritePath:
         self.connection = connect(self.path)
         with reading:
             self._sync_anew()
-        if (head := self._head()) < self.answered:
+        head = self._head()
+        if head < self.answered:
             lost = f"it ends at position {head}, and {self.answered} was answered"
             raise BadFile(
                 f"it has lost events that were answered: {lost}; restore a backup"
@@ -248,9 +256,9 @@ class WritePath:
                 "pragma wal_checkpoint(truncate)"
             ).fetchone()
         if held:
-            self._fault, self._is_suspect = (
-                "another program reads it, and the write-ahead log cannot be emptied",
-                True,
+            self._is_suspect = True
+            self._fault = (
+                "another program reads it, and the write-ahead log cannot be emptied"
             )
             raise StoreFailed(self._fault)
 
@@ -269,12 +277,10 @@ def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
             if NUMBER(os.stat(name)) == number:
                 continue
             found = "another file has taken its place"
+        except FileNotFoundError:
+            found = "it was deleted or moved away"
         except OSError as error:
-            found = (
-                "it was deleted or moved away"
-                if isinstance(error, FileNotFoundError)
-                else str(error.strerror)
-            )
+            found = str(error.strerror)
         return (
             f"{name} must be the file that was opened; {found}: put it back, or "
             "restart to go on with what is there"
@@ -291,15 +297,12 @@ def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
     name, log = names
     index = log.removesuffix("-wal") + "-shm"
     with suppress(OSError):
-        if NUMBER(os.stat(name)) != numbers[0]:
-            moves = [(log, f"{log}.displaced"), (index, f"{index}.displaced")]
-        else:
-            moves = (
-                []
-                if os.path.exists(log)
-                else [(f"{log}.displaced", log), (f"{index}.displaced", index)]
-            )
-        if moves and NUMBER(os.stat(moves[0][0])) == numbers[1]:
+        moves = [(log, f"{log}.displaced"), (index, f"{index}.displaced")]
+        if NUMBER(os.stat(name)) == numbers[0]:
+            if os.path.exists(log):
+                return
+            moves = [(after, before) for before, after in moves]
+        if NUMBER(os.stat(moves[0][0])) == numbers[1]:
             for before, after in moves:
                 os.rename(before, after)
 
