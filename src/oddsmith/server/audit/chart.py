@@ -43,7 +43,7 @@ RECENT = 1000
 """Number of decisions that findings call the last ones."""
 _DAY = 86_400.0
 _GRACE = 60.0
-_WINDOWS = 5000  # reward windows in one read
+_WINDOWS = 5000  # reward windows per read
 
 
 @dataclass
@@ -172,7 +172,8 @@ def _choices(
         votes = records[position].evidence.votes
         if votes is None or len(votes) != len(chart.names) or position not in rewards:
             continue
-        p = max(decision.propensity, LEAST_PROPENSITY)  # old stores have smaller odds
+        # old stores may contain smaller values
+        p = max(decision.propensity, LEAST_PROPENSITY)
         weights = np.where(votes.any(axis=1), votes[:, decision.number] / p, 1.0)
         rows.append(sums_of(weights, np.asarray(rewards[position])))
     if not rows or chart.folded is None:
@@ -191,7 +192,7 @@ def _choices(
 def _statistics_trouble(reading: Reading) -> str:
     """Describe the statistics that failed up to the last snapshot."""
     for snapshot in reading.snapshots()[-1:]:
-        with suppress(*UNREADABLE):  # a damaged one is another finding
+        with suppress(*UNREADABLE):  # damaged snapshots are reported by another check
             meta = unpack_meta(reading.content(snapshot.position), "the snapshot")
             sums = Sums.from_json(meta.get("sums"))
             return "" if sums is None else sums.trouble
@@ -205,7 +206,7 @@ def _is_readable(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -
         if arbiter is not None:
             unpack_part(content, arbiter, "the snapshot")
     except UNREADABLE as error:
-        return isinstance(error, InvalidInput)  # it was removed meanwhile
+        return isinstance(error, InvalidInput)  # it was deleted in the meantime
     return True
 
 

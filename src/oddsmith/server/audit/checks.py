@@ -31,9 +31,9 @@ __all__ = [
     "same_odds",
 ]
 
-CLOSE = 1e-9  # tolerance for models that are asked again
+CLOSE = 1e-9  # tolerance when models predict again
 INCUMBENT = "an incumbent acted"
-_VOTES = 1e-6  # votes may be steep in the predictions
+_VOTES = 1e-6  # larger tolerance, because votes can change steeply with the predictions
 
 
 class Draws:
@@ -125,7 +125,7 @@ def check_sleep(
             )
     if advice is not None and votes is not None:
         silent = np.isnan(advice)
-        # if all experts were late, they vote by earlier predictions
+        # If all experts timed out, they vote with earlier predictions.
         voted = silent & (votes[:, decision.number] > 0) & ~silent.all()
         if (~silent & ~votes.any(axis=1)).any() or voted.any():
             follows = "advice of the experts that voted, and of no other"
@@ -159,7 +159,7 @@ def check_odds(
     if evidence.own is not None:
         own = evidence.own.odds
     elif evidence.shadow:
-        return None  # its odds are the incumbent's
+        return None  # the propensities are those of the incumbent
     if votes is None:
         return Untested("votes were not kept")
     arms = decision.arms
@@ -221,11 +221,11 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
     was_silent = np.isnan(advice)
     predicts = now.matters & ~np.isnan(column)
     if was_silent.all() and predicts.any():
-        return SPEAKS_NOW  # they voted by earlier predictions
+        return SPEAKS_NOW  # the experts voted with earlier predictions
     slept = was_silent if votes is None else ~votes.any(axis=1)
     speaks = (slept & predicts).any()
     if speaks and now.ballots is None:
-        return SPEAKS_NOW  # other advice depends on every expert
+        return SPEAKS_NOW  # all other kinds of advice depend on every expert
     same = (np.abs(column - advice) <= CLOSE) | (np.isnan(column) & was_silent)
     wrong = ~slept & ~same
     if wrong.any():

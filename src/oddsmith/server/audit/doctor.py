@@ -186,7 +186,7 @@ def _check_asleep(chart: Chart) -> Symptom:
     share = 0.0
     for i in range(width):
         if chart.present is not None and not chart.present[i]:
-            continue  # retired
+            continue  # the expert was retired
         silent = float(np.mean([np.isnan(row[i]) for row in rows if len(row) > i]))
         if silent > share:
             worst = names[i]

@@ -35,7 +35,7 @@ def check_facts(
     level = Level("facts")
     for fact in ("seed", "arms"):
         is_known = about.get(fact) is not None
-        if fact == "arms" and fact in about:  # null: arms come with calls
+        if fact == "arms" and fact in about:  # null if arms come with calls
             is_known = True
         answer = None
         if not is_known:
@@ -43,7 +43,7 @@ def check_facts(
         level.take(fact, 0, answer)
     recorded = dict(about)
     before: list[str] = []
-    for since, names in arms_since(reading):  # new arms are at the end
+    for since, names in arms_since(reading):  # new arms are added at the end
         arms = list(names)
         if since:
             level.take("arms", since, _same("arms", arms[: len(before)], before))

@@ -230,7 +230,7 @@ class _Outcomes:
             return {}
         amounts = np.full((len(ids), len(self._names)), np.nan)
         for row, id in enumerate(ids):
-            for step in self._accounts[id].steps:  # the last step of a metric counts
+            for step in self._accounts[id].steps:  # the last amount of a metric counts
                 amounts[row, self._names.index(step.metric)] = step.value
         return {"metric": amounts, "metrics": self._names}
 

@@ -57,10 +57,12 @@ class Panel:
     """Asks experts without a time limit; an expert that raises has no prediction."""
 
     def __init__(self) -> None:
-        # the last policy that was asked, and its experts without a time limit
+        # cache of the last policy whose experts were asked, and these experts without a
+        # time limit
         self._policy: Policy | None = None
         self._bank: Guarded | None = None
-        # the last policy that made odds, and the same without a time limit
+        # cache of the last policy that computed propensities, and the same policy
+        # without a time limit
         self._patient_of: Policy | None = None
         self._patient: Policy | None = None
 
@@ -86,7 +88,8 @@ class Panel:
             return Untested("its context was erased", excused=True)
         try:
             return check(visit, visit.folded, decision)
-        except Exception as error:  # other people's experts can raise anything
+        # experts from outside this library may raise anything
+        except Exception as error:
             return Untested(f"the experts cannot be asked: {type(error).__name__}")
 
     def _check_advice(
@@ -184,7 +187,8 @@ def verify(
     on a terminal; level 3 also writes a line to standard error every 30 s.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
-    states = StateCheck(reading)  # before the head, which only grows
+    # check the states first, because the head may grow meanwhile
+    states = StateCheck(reading)
     proof = _Proof(reading, reading.head(), judge_of(reading, policy), states)
     proof.check_store(policy, facts or {})
     proof.weigh_again(tolerance, models=policy is not None)

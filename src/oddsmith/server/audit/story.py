@@ -16,7 +16,7 @@ from oddsmith.server.store.slates import asked_as_decision
 
 __all__ = ["Happening", "Story", "story_of"]
 
-_ALL = 2**62  # beyond any position
+_ALL = 2**62  # larger than any position
 _WORDS = {
     "decision": "decided",
     "activation": "shown",

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 __all__ = ["CheckResult", "Differs", "Level", "Miss", "Untested", "VerifyReport"]
 
-_SHOWN = 5  # misses listed per level
+_SHOWN = 5  # records that do not follow, listed per level
 _ROUNDING = 1e-9
 
 

@@ -50,10 +50,10 @@ UNREADABLE = (
 """Exceptions that a damaged record can raise."""
 
 _CHUNK = 500  # decisions in memory at a time
-_WINDOW = 2000  # lines read ahead: positions of a server are far apart
-_BEHIND = 10_000  # lines that stay in memory, at least: refolds are mostly recent
-_APART = 50  # states between two that stay in memory
-_DENSE = 100  # recent states that all stay, if they are small
+_WINDOW = 2000  # lines to read ahead, because positions of a server are far apart
+_BEHIND = 10_000  # minimum number of lines in memory, because most refolds are recent
+_APART = 50  # states skipped between two that stay in memory
+_DENSE = 100  # number of recent states that all stay in memory, if they are small
 
 
 class StateAt(NamedTuple):
@@ -193,8 +193,8 @@ class StateCursor:
         self._now = start
         self._recent = [copy_fold(start)]
         self._failure: StateAt | None = None
-        self._passed = 0  # states since the last one in `_recent`
-        # whether the fold that is under way may write into the state
+        self._passed = 0  # states since the last one that was added to `_recent`
+        # whether the current fold may update the state in place
         self._is_written = False
 
     def at(self, position: int) -> StateAt:
@@ -203,7 +203,8 @@ class StateCursor:
             self._is_written = False
             try:
                 self._now = refold(self._reading, position, self._before, self._change)
-            # a damaged record, an erased context, or whatever learners raise
+            # a damaged record, an erased context, or any error of an expert while
+            # learning
             except Exception as error:
                 why = f"the fold stops before position {position}: {error}"
                 is_erased = isinstance(error, ContextErased)
@@ -310,7 +311,8 @@ class Ahead:
         for chunk in _chunks(np.array(sorted(positions), dtype=np.int64)):
             try:
                 decisions = self._reading.decisions(chunk)
-            except UNREADABLE:  # one is damaged: reading it alone reports it
+            # at least one is damaged: reading each alone shows which
+            except UNREADABLE:
                 continue
             self._decisions |= zip(chunk, decisions, strict=True)
 

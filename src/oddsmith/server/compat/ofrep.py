@@ -152,7 +152,8 @@ async def _activate(experiment: Experiment, id: str, sender: str) -> None:
     """Activate a decision that was deferred."""
     if await _counts(experiment, id):
         return
-    # where its context is erased, it cannot count any more; the unit keeps its arm
+    # If its context is erased, the decision cannot count any more. The unit keeps its
+    # arm.
     with suppress(InvalidInput):
         await rewards.activate(experiment, Activate(id=id), sender)
 

@@ -12,13 +12,13 @@ from itertools import count
 
 __all__ = ["Alarms", "Clock", "DatabaseClock", "JUMP"]
 
-# seconds at most from one look at the clock to the next, while there are alarms
+# maximum seconds between two reads of the clock while alarms are set
 _LOOK = 1.0
 JUMP = 3600.0
 """Seconds by which a clock is set that make a service doubt it."""
 
 _steady: Callable[[], float] = time.monotonic
-if hasattr(time, "CLOCK_BOOTTIME"):  # which goes on while a machine sleeps
+if hasattr(time, "CLOCK_BOOTTIME"):  # continues while a machine is suspended
     _steady = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
@@ -33,7 +33,7 @@ class Alarms:
         self.now = clock
         self._loop = asyncio.get_running_loop()
         self._alarms: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()  # the order of those at the same time
+        self._numbers = count()  # breaks ties between alarms at the same time
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, when: float, ring: Callable[[], None]) -> None:

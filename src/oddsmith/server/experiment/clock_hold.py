@@ -73,11 +73,11 @@ class ClockHold:
         self._store = store
         self._clock = clock
         self._began = clock.steady()
-        self._before: float | None = None  # time of the newest event before the start
+        self._before: float | None = None  # time of the last event before the start
         self._mark: ClockMark | None = None
-        self._mark_end = 0.0  # steady
+        self._mark_end = 0.0  # by the steady clock
         self._jump = 0.0
-        self._jump_end = inf  # steady
+        self._jump_end = inf  # by the steady clock
 
     def begin(self, *, trusts: bool) -> None:
         """Compare the clock with the log; the operator may vouch for it (`trusts`)."""
@@ -89,7 +89,7 @@ class ClockHold:
         now = self._clock()
         mark = last_mark(self._store)
         if mark is not None and not mark.trusted and _agree(now, mark.before):
-            self._before = mark.before  # it was corrected
+            self._before = mark.before  # the clock was corrected meanwhile
             self._write(self._trust())
             return
         is_open = mark is not None and now < mark.end
@@ -113,7 +113,7 @@ class ClockHold:
         steady = self._clock.steady()
         if self._mark is not None and steady >= self._mark_end:
             self._mark = None
-            self._before = None  # the clock counts from now on
+            self._before = None  # from now on, trust the clock
         jump = self._clock.wall() - self._clock()
         if abs(jump) <= JUMP:
             self._jump_end = inf

@@ -35,10 +35,11 @@ __all__ = ["DrawnAdvice", "EVERYTHING", "Experiment", "OTHERS"]
 
 _DAY = 86_400.0
 _ERASE_EVERY = 3600.0  # seconds
-_SETTINGS_EVERY = 1.0  # seconds between two looks at what other replicas have changed
-_CLOCK_EVERY = 10.0  # seconds between two looks at the clock of a database
-_THREADS = 8  # for experts that are other people's code
-_THREADS_S = 10.0  # seconds that they stay after the last decision
+# seconds between two checks for settings changed by other replicas
+_SETTINGS_EVERY = 1.0
+_CLOCK_EVERY = 10.0  # seconds between two reads of the database clock
+_THREADS = 8  # threads for experts from outside this library
+_THREADS_S = 10.0  # idle threads end after this number of seconds
 _LAST_ADVICE = 1_000  # decisions
 OTHERS = "others"
 """Name of the arms that are counted together."""
@@ -91,12 +92,13 @@ class Experiment:
         self.assigner: Assigner | None = None
         if self.design.control is not None:
             self.assigner = Assigner(self.design, self.uniform, self.clock)
-        # decisions by arm that this process made, for metrics
+        # decisions of this process by arm, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
-        self.warned: set[str] = set()  # experts whose failure was logged
+        self.warned: set[str] = set()  # experts with a failure that was logged already
         self.last_advice: deque[DrawnAdvice] = deque(maxlen=_LAST_ADVICE)
         self.steps = 0
-        # part of the ids of this process, which are new, and sorted by time
+        # random part of the ids of this process, so that ids from a restart never
+        # collide
         self.mark = secrets.token_hex(5)
         self._alarms = alarms or Alarms(clock)
         self._windows: Windows | None = None
@@ -143,7 +145,7 @@ class Experiment:
         if self.assigner is not None:
             for first in await asyncio.to_thread(self.store.windows, 0, 1):
                 self.assigner.started = first.time
-        await self.follower.begin()  # from here on decisions are made
+        await self.follower.begin()  # decisions are possible from here on
         self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()
         if self.settings.shared:
@@ -159,10 +161,10 @@ class Experiment:
         try:
             if not self.follower.trouble:
                 await self.follower.save()
-        except StoreFailed as error:  # a restart then uses an older snapshot
+        except StoreFailed as error:  # a restart then starts from an older snapshot
             _log.warning("experiment %s keeps no snapshot: %s", self.name, error)
         finally:
-            if self._threads is not None:  # a call that never returns stays behind
+            if self._threads is not None:  # do not wait for calls that never return
                 self._threads.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self.store.close)
 
@@ -203,7 +205,7 @@ class Experiment:
         now = self.follower.now
         try:
             return now.policy.named_posterior(now.state, self.arms)
-        except InvalidInput:  # a policy of upper bounds has no posterior
+        except InvalidInput:  # policies with upper bounds have no posterior
             return {}
 
     def find(self, id: str) -> tuple[Line, Decision] | None:
@@ -261,7 +263,7 @@ class Experiment:
             self._erasing = None
         age = self.settings.erase_after_days
         if age is not None:
-            if self.settings.shared:  # other replicas may erase at any time
+            if self.settings.shared:  # other replicas may erase contexts at any time
                 self.follower.forget(for_good=True)
             self._erasing = self._begin(self._erase(age * _DAY))
 
@@ -299,7 +301,7 @@ class Experiment:
         """Apply the settings that other replicas change."""
         while True:
             await asyncio.sleep(_SETTINGS_EVERY)
-            # requests report the trouble of the store
+            # ignored here, because requests report that the store fails
             with suppress(StoreFailed):
                 await self.take_settings()
 
@@ -329,7 +331,8 @@ class Experiment:
         """Erase older contexts after they are learnt; return their number."""
         self.clock_hold.check()
         if self.follower.now.in_place:
-            # experts that learn from contexts must not need them again
+            # learn from the contexts before erasing them: a refold starts after this
+            # snapshot
             await self.follower.save()
             if self.follower.trouble or self.follower.torn:
                 raise StoreFailed(
@@ -344,7 +347,7 @@ class Experiment:
         while True:
             try:
                 await self.erase(age)
-            except StoreFailed as error:  # it tries again in an hour
+            except StoreFailed as error:  # retried in an hour
                 _log.warning(
                     "experiment %s could not erase contexts: %s", self.name, error
                 )

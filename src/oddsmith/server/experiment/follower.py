@@ -36,13 +36,14 @@ from oddsmith.server.store.protocol import ContextErased, Line
 __all__ = ["Follower", "Now", "now_of"]
 
 _log = logging.getLogger(__name__)
-# a fold lets other work run after so many steps, or so many arms of their decisions
+# A fold yields to other tasks after this number of steps, or of arms in their
+# decisions.
 _SLICE = 200
 _SLICE_ARMS = 10_000
 _PAUSE = 1.0  # pause after a refold, as a multiple of its time
 _NOTHING = Due([], 0)
-_GATHER = 0.25  # seconds between two looks while a refold waits
-_BACKOFF = 0.5  # seconds before a store that failed is read again
+_GATHER = 0.25  # seconds between two checks while a refold is postponed
+_BACKOFF = 0.5  # seconds before retrying a store that failed
 
 
 class Now(NamedTuple):
@@ -96,20 +97,22 @@ class Follower:
         self._name = setup.file.name
         self._wake = asyncio.Event()
         self._waiters = PositionWaiters()
-        self.unsaved = 0  # rewards learnt since the newest snapshot, or since the start
+        # rewards learned since the newest snapshot, or since the start
+        self.unsaved = 0
         self._ladder = Ladder()
         self._oldest = inf
         self._next_refold = 0.0
-        self._gathered_at = -1  # the position before a line that waits for a refold
+        # position before the line that requires the postponed refold
+        self._gathered_at = -1
         self.learning = asyncio.Lock()
         self.refolds = 0
         self.refold_s = 0.0
-        self.behind = 0  # events in the log that are not in the state
-        self.refused = 0  # rewards, since the start or the last refold
+        self.behind = 0  # events in the log that the state does not contain yet
+        self.refused = 0  # rewards refused since the start or the last refold
         self.snapshot: int | None = None
         self.snapshot_time: float | None = None
         self.trouble = "it is starting, and its state is read from the log"
-        self.torn = False  # a state is being written in place, or is half written
+        self.torn = False  # the state is being updated in place, or only half updated
         self._folded = FoldState(None, 0, setup.policy)
         self._arms = setup.arms
         self.now = Now(None, 0, setup.policy, arms=setup.arms)
@@ -160,7 +163,8 @@ class Follower:
             if pause is None and self._gathered_at >= 0:
                 pause = _GATHER
             with suppress(TimeoutError):
-                # wait_for may swallow the cancellation that ends this task
+                # use timeout(): asyncio.wait_for may swallow the cancellation that ends
+                # this task
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._wake.clear()
@@ -170,7 +174,7 @@ class Follower:
                         await self._mend()
                 await self.catch_up(gathers=True)
                 self.trouble = ""
-            except Exception as error:  # an expert that learns may raise anything
+            except Exception as error:  # experts may raise anything while learning
                 await self._note_trouble(error)
                 await asyncio.sleep(_BACKOFF)
                 self._wake.set()
@@ -184,7 +188,7 @@ class Follower:
             _log.error("experiment %s does not learn: %s", self._name, trouble)
         self.trouble = trouble
         if not is_ours:
-            # the next restore then starts from this state
+            # the next start then continues from this state
             with suppress(Exception):
                 await self.save()
 
@@ -261,14 +265,14 @@ class Follower:
 
     async def save(self) -> None:
         """Keep a snapshot of the current state."""
-        # a state that is written in place is packed between two updates
+        # The state may be updated in place: hold the lock while it is serialized.
         async with self.learning:
             folded = self._folded
             if self.torn or folded.state is None or not self._setup.writes:
                 return
             if folded.position == (self.snapshot or 0):
                 return
-            # a state can have megabytes
+            # in a thread, because serializing a large state takes long
             snapshot, content = await asyncio.to_thread(
                 snapshot_of, folded, self._clock()
             )
@@ -317,7 +321,7 @@ class Follower:
         self, folded: FoldState, steps: list[Step], head: int
     ) -> FoldState:
         """Return the state at `head`; the caller holds `learning`."""
-        # a cancelled call leaves this set, because its thread goes on
+        # Stays set if the call is cancelled, because its thread keeps running.
         self.torn = True
         try:
             is_short = len(next(_slices(steps), [])) == len(steps)
@@ -330,7 +334,8 @@ class Follower:
         except (HalfWritten, ContextErased):
             advanced = await self._refold_after(folded.position, head)
         except Exception:
-            # decisions wait for this; if it fails, they use the state as it is
+            # Decisions are blocked until the state is restored. If restoring fails,
+            # they use the half-updated state.
             with suppress(Exception):
                 await self._mend()
             raise
@@ -348,7 +353,7 @@ class Follower:
         """Restore a state that is half written; the caller holds `learning`."""
         whole = await self._recover(self._folded.position)
         self.torn = False
-        self._become(whole._replace(refused=()))  # they are counted already
+        self._become(whole._replace(refused=()))  # these refusals are counted already
 
     def _become(self, folded: FoldState) -> None:
         """Publish a state."""
@@ -361,7 +366,7 @@ class Follower:
         else:
             self.now = now_of(folded, arms)
         self.refused += len(folded.refused)
-        # their number is enough: the list would grow without end
+        # keep only the count, because the list would grow forever
         self._folded = folded._replace(refused=())
         self._waiters.reach(folded.position)
 

@@ -44,8 +44,8 @@ __all__ = ["ExperimentSetup", "open_experiments"]
 
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = 8  # stores that are opened at a time
-_PATIENCE = 60_000.0  # timeout of experts in milliseconds, while a history is imported
+_AT_ONCE = 8  # stores opened at the same time
+_PATIENCE = 60_000.0  # timeout of experts in milliseconds during an import
 
 
 @dataclass(eq=False)
@@ -112,7 +112,7 @@ class ExperimentSetup:
                 f"{file.path} must describe the policy that is being served, and the "
                 "bench; it has changed"
             )
-        # `change` refers to this dict, so it is updated in place
+        # update in place, because `change` holds a reference to this dict
         for name, bank in file.bench.items():
             self.bench.setdefault(name, bank)
 
@@ -135,10 +135,11 @@ def open_experiments(
         settings = [replace(one, shadow=True, timeout_ms=_PATIENCE) for one in settings]
     _check_apart("names", [file.name for file in files])
     _check_apart("stores", [one.store for one in settings if not one.shared])
-    # numba takes seconds to import: not within the timeout of the first decision
+    # Import numba now: it takes seconds, longer than the timeout of the first decision.
     kernels.compiled()
     places = OpenStores() if stores is None else stores
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # which waits for disks
+    # threads, because opening waits for disks
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         futures = [
             pool.submit(_open, file, one, places)
             for file, one in zip(files, settings, strict=True)
@@ -256,7 +257,8 @@ def _open_store(
 
 def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
     """Raise if seed, arms or units differ from the first ones of the log."""
-    # the fingerprint of the policy does not contain the names of arms
+    # compare the arms here, because the policy's fingerprint does not include their
+    # names
     if store.about.get("arms", about["arms"]) != about["arms"]:
         raise AnotherPolicy(
             f"{file.path}: arms must be those of the log, {store.about['arms']!r:.80}",

@@ -63,7 +63,7 @@ class Jobs:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-                # Ctrl-C reaches this process, which ends the other
+                # Ctrl-C must reach only this process, which then ends the child
                 start_new_session=True,
             )
             try:
@@ -72,7 +72,7 @@ class Jobs:
                 if process.returncode is None:
                     process.kill()
                     await process.communicate()
-                    # the transport closes itself in the next round of the loop
+                    # the transport is closed in the next iteration of the loop
                     await asyncio.sleep(0)
         if process.returncode:
             raise JobFailed(
@@ -96,7 +96,7 @@ class LongReads:
     """
 
     def __init__(self, at_once: int = 2, waiting: int = 8) -> None:
-        # its threads start when they are needed
+        # threads are started on demand
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="long reads")
         self._most = at_once + waiting
         self._under_way = 0

@@ -48,7 +48,7 @@ class Windows:
         self._ahead: list[Window] = []
         self._wake = asyncio.Event()
         self._alarm = inf
-        self.next_close = inf  # when windows may be due again; inf: never
+        self.next_close = inf  # time when windows may be due again; inf: never
 
     def change(self, window: float, default: float) -> None:
         """Use this length and default for all open windows from now on."""
@@ -72,7 +72,8 @@ class Windows:
                 is_well = not self._hold()
                 if is_well:
                     await self.close_due()
-            except StoreFailed:  # requests report the trouble of the store
+            # ignored here, because requests report that the store fails
+            except StoreFailed:
                 is_well = False
             await asyncio.sleep(min(1.0, self._window / 5))
             if alarms is not None and is_well:
@@ -87,7 +88,7 @@ class Windows:
         while True:
             now = self._clock()
             windows = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
-            n_passed = 0  # up to the last window that is due
+            n_passed = 0  # windows up to the last one that is due
             for number, window in enumerate(windows, 1):
                 if self._is_due(window, now):
                     n_passed = number
@@ -100,7 +101,7 @@ class Windows:
             if n_passed < _CHUNK:
                 later = [*windows[n_passed:], *self._ahead]
                 times = [window.time for window in later if not window.closed]
-                # beyond a full chunk there may be open windows
+                # after a full chunk there may be more open windows
                 times += [window.time for window in windows[_CHUNK - 1 :]]
                 self.next_close = min(times, default=inf) + self._window
                 return written

@@ -23,10 +23,13 @@ _Waiting: TypeAlias = "tuple[Sequence[Event], asyncio.Future[_Receipts]]"
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Bounds of the histogram of commit times, in seconds."""
 
-_LATER = 0.25  # seconds
-_INLINE_ARMS = 20_000  # arms of decisions; larger batches would block the loop too long
-_FEATURES = 10  # an arm with features costs as much as so many arms without
-_MOST = 50_000  # waiting events: to refuse more is better than to delay all
+_LATER = 0.25  # seconds between decisions and the call of `written`
+# arms per batch of decisions; serializing larger batches on the event loop would block
+# it too long
+_INLINE_ARMS = 20_000
+_FEATURES = 10  # an arm with features takes as long as this number of arms without
+# maximum number of queued events; beyond it, refusing is better than delaying all
+_MOST = 50_000
 
 
 class Writes:
@@ -40,7 +43,7 @@ class Writes:
         self.events = 0
         self.failures = 0
         self.head = 0
-        self.seconds = 0.0  # from hand-over to commit, in total
+        self.seconds = 0.0  # total time from hand-over to commit
         self.last: float | None = None
         self.buckets = [0] * (len(BUCKETS) + 1)
 
@@ -91,7 +94,7 @@ class Writer:
         self._count += len(events)
         if not self._busy:
             self._busy = True
-            # all appends of this turn of the loop go together
+            # deferred, so that all appends of this iteration of the loop form one batch
             self._loop.call_soon(self._send)
         return future
 
@@ -105,7 +108,7 @@ class Writer:
             return
         begun = time.perf_counter()
         events = [event for events, _ in batch for event in events]
-        n_arms = 0  # the work that the store has with these events, in arms
+        n_arms = 0  # estimate of the store's work, in arms
         for event in events:
             if isinstance(event, DecisionMade):
                 n_features = len(event.decision.features or ())
@@ -161,7 +164,7 @@ class Writer:
     ) -> None:
         """Hand the result of the store's thread to the event loop."""
         took = time.perf_counter() - begun
-        # the loop is closed: no request waits for an answer any more
+        # if the loop is closed, no request waits for an answer
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._answer, batch, took, last, done)
 

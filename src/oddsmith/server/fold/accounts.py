@@ -111,17 +111,17 @@ class Account:
         self.zero = zero
         self.weights = weights
         self.totals = Totals()
-        # positions; 0 before the line is taken
+        # positions of these events; 0 until they are seen
         self.made = 0
         self.activated = 0
         self.settled = 0
-        self.decided = 0.0  # the time of the decision
+        self.decided = 0.0  # time of the decision
         self.deferred = False
         self.shown = False
         self.parts: tuple[float, ...] = ()
         self.default: float | None = None
         self.correction: float | None = None
-        self._turns: tuple[_Turn, ...] = ()  # without corrections
+        self._turns: tuple[_Turn, ...] = ()  # values over time, without corrections
 
     @classmethod
     def of(cls, store: Foldable) -> "Account":

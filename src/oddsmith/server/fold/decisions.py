@@ -10,9 +10,9 @@ from oddsmith.server.store.protocol import Line, Reading
 
 __all__ = ["ListEntry", "Page", "PageQuery", "page_of"]
 
-_SEARCHED = 5_000  # decisions searched for one page
-_LINES = 20_000  # lines read for one page; a decision can have four
-_CHUNK = 2_000  # lines in one read
+_SEARCHED = 5_000  # maximum number of decisions searched per page
+_LINES = 20_000  # maximum number of lines read per page; a decision can have four
+_CHUNK = 2_000  # lines per read
 
 
 class PageQuery(NamedTuple):

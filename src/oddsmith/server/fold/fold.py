@@ -202,9 +202,9 @@ def _refold(
     except ContextErased:
         if due is latest:
             raise
-    # the experts go on from the newest state; weights and sums are folded again
+    # Keep the newest state of the experts. Fold weights and sums again.
     learnt = settle(newest, with_decisions(store, latest.items), until, change)
-    again = start_at(start.position)  # `start` may have been written into
+    again = start_at(start.position)  # the fold may have changed `start` in place
     steps = with_decisions(store, due.items, again.sums)
     plain = judge(again.policy)
     if plain is None:
@@ -313,7 +313,7 @@ def _snapshot_content(store: Reading, position: int) -> bytes | None:
     """Return the content of a snapshot; None if it is gone or damaged."""
     try:
         return store.content(position)
-    except InvalidInput:  # another replica has removed it
+    except InvalidInput:  # another replica has deleted it
         return None
     except DamagedSnapshot as error:
         name = store.about.get("experiment", "")

@@ -8,8 +8,8 @@ from oddsmith.server.store.snapshots import retained_positions
 
 __all__ = ["Ladder"]
 
-_STEPS = 1000  # between two states
-_BYTES = 64 * 2**20  # of all states together; the newest always stays
+_STEPS = 1000  # maximum steps between two saved states
+_BYTES = 64 * 2**20  # size limit for all states together; the newest always stays
 
 
 class Ladder:

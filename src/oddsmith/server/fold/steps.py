@@ -49,8 +49,8 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
         for name, one in store.metrics.items()
         if one["default"] is not None
     }
-    known: dict[str, tuple[Count, ...]] = {}  # counts that the state contains
-    # decisions made, shown or corrected, and changes of the policy
+    known: dict[str, tuple[Count, ...]] = {}  # counts that the state already contains
+    # decisions made, activated or corrected, and changes of the policy
     lines: list[Line | Exposure] = []
     since = None
     waiting = 0

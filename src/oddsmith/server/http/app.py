@@ -54,19 +54,20 @@ __all__ = ["App", "RequestHead", "make_app"]
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
-# of JSON without escapes; "" for a string that is no key
+# strings of a JSON text without escapes; group 1 is "" if the string is not a key
 _keys = re.compile(rb'("[^"]*")(?=\s*:)|"[^"]*"').findall
 _KINDS: dict[type[Exception], tuple[int, str]] = {
     Forbidden: (403, "forbidden"),
     NotFound: (404, "not_found"),
-    Restoring: (503, "restoring"),  # before StoreFailed, which it is
+    # subclass of StoreFailed, so it must come first
+    Restoring: (503, "restoring"),
     Conflict: (409, "conflict"),
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
 }
-_FEW = 200  # of keys that are compared here; `check_keys` reads larger bodies
+_FEW = 200  # keys that are compared here; `check_keys` reads larger bodies
 _FULL = ("disk is full", "database or disk is full", "No space left")
-_NAMES = 20  # of experiments that a refusal lists
+_NAMES = 20  # experiment names listed in a refusal
 _WITH_ID = (DecisionAnswer, SlateAnswer, EventAnswer, DoorAnswer)
 """Answers whose id is in the access log."""
 
@@ -120,7 +121,7 @@ class App:
         door_routes = [route for door in doors for route in door.routes]
         for route in (*service.routes, *door_routes):
             if route.message is not None:
-                is_strict = route.method != "GET"  # a query is all strings
+                is_strict = route.method != "GET"  # all values in a query are strings
                 decoder = msgspec.json.Decoder(route.message, strict=is_strict)
                 self._decoders[route.handler] = decoder
 
@@ -180,7 +181,8 @@ class App:
                 refusals.append(match)
             elif match is not None:
                 return match
-        # a path that a door refuses may be our own, with a name that is a door's word
+        # A path that another API refuses may be one of ours, if it contains a name that
+        # is a word of that API.
         own = _find(self.service.routes, method, path, raw_path)
         if not isinstance(own, Response) or own.status != 404 or not refusals:
             return own
@@ -227,12 +229,12 @@ class App:
             else:
                 message = self._decoders[route.handler].decode(body)
                 n_colons = body.count(b":")
-                if n_colons > 1:  # else there are not two keys
+                if n_colons > 1:  # with one colon there is only one key
                     keys: list[bytes] = []
                     if n_colons < _FEW:
                         keys = list(filter(None, _keys(body)))
                     is_unique = 0 < len(keys) == len(set(keys))
-                    # equal keys may stand in two objects
+                    # equal keys may belong to two different objects
                     if not is_unique or b"\\" in body:
                         check_keys(body)
                 experiments = self.service.experiments
@@ -293,7 +295,7 @@ class App:
             return None, await route.handler(self.service, visit)
         name = head.parameters.get("experiment")
         if not name:
-            # a key for one experiment means that one
+            # a key for exactly one experiment implies that experiment
             names = tuple(experiments)
             if len(names) != 1:
                 names = head.key.experiments

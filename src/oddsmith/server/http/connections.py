@@ -17,7 +17,7 @@ __all__ = ["Connection", "Connections", "Flow", "room_for_connections"]
 
 _FEWEST = 800
 _MOST = 4_000
-_OTHER_FILES = 4_096  # stores, and what Python has open
+_OTHER_FILES = 4_096  # files reserved for stores and for Python itself
 
 
 class Connection(Protocol):
@@ -51,13 +51,13 @@ class Connections:
     each: int = 200
     free: Callable[[str], bool] = is_loopback
     closing: bool = False
-    # below the application, by status
+    # refusals below the application, by status
     refused: Counter[int] = field(default_factory=Counter)
     replaced: int = 0
     _networks: dict[Connection, str] = field(default_factory=dict)
     _by_network: Counter[str] = field(default_factory=Counter)
     _authenticated: set[Connection] = field(default_factory=set)
-    # a dict would search its deleted entries for the first one
+    # OrderedDict, because a dict scans its deleted entries to find the first one
     _others: OrderedDict[Connection, None] = field(default_factory=OrderedDict)
 
     @property
@@ -151,6 +151,6 @@ class Flow(FlowControl):
     def resume_reading(self) -> None:
         """The request is answered, or its body is read."""
         if self._rest:
-            self.read_paused = False  # the one who parses the last of it reads on
+            self.read_paused = False  # reading resumes after the rest is parsed
         else:
             super().resume_reading()

@@ -38,7 +38,7 @@ from oddsmith.server.store.protocol import Line, Reading
 
 __all__ = ["StoreView", "dashboard_app", "open_views"]
 
-_POLL = 1.0  # seconds between two looks at a log that a service may be writing
+_POLL = 1.0  # seconds between two reads of a log that a service may be writing
 
 
 class _ReadOnly:
@@ -218,7 +218,7 @@ def _view_by_file(path: Path) -> StoreView:
         first_arms: list[str] = reading.about.get("arms") or []
         arms = list(file.arms or ())
         if first_arms and arms[: len(first_arms)] == first_arms:
-            # the file may have gained arms since
+            # arms may have been added to the file since
             file = read_policy(path, arms=first_arms)
         policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
         if fingerprint(policy) != reading.fingerprint:

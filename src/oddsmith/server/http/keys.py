@@ -58,7 +58,7 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: _Time | None = None
 
     def __repr__(self) -> str:
-        return f"Token({self.created})"  # hashes have no place in logs
+        return f"Token({self.created})"  # hashes must not appear in logs
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,7 +108,7 @@ class KeyRing:
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        # before the content: a change in between is then read again
+        # Take the stamp before reading: a change in between then causes another read.
         self._stamp = _stamp(self.path)
         self._ends = _ends(read_keys(self.path))
 
@@ -138,7 +138,8 @@ class KeyRing:
         the first to end comes first."""
         self._read_again()
         now = self._clock()
-        last_ends: dict[str, float] = {}  # of several tokens of a key
+        # latest end by key, because a key can have several tokens
+        last_ends: dict[str, float] = {}
         for key, end in self._ends.values():
             if key is not None and now < end:
                 last_ends[key.name] = max(end, last_ends.get(key.name, end))

@@ -39,9 +39,9 @@ _CROWDED = (
     "too many connections of clients with a key are open; close some, or try again"
 )
 _STOPPED = "the service has stopped before this was done; send it again, same id"
-_LENIENT = 4  # times the limit: a longer body is refused before it has come
+_LENIENT = 4  # a body up to 4 times the limit is read to its end and then refused
 _KEYS = (b"authorization", b"ocp-apim-subscription-key")
-# they name the site of a request; pages cannot set the last four
+# Headers that name the site of a request. Scripts in a page cannot set the last four.
 _ORIGIN_HEADERS = (
     b"host",
     b"origin",
@@ -52,7 +52,7 @@ _ORIGIN_HEADERS = (
 _ONCE = frozenset(
     {b"content-length", b"transfer-encoding", b"expect", *_ORIGIN_HEADERS, *_KEYS}
 )
-_OWN_SITES = (None, b"same-origin", b"none")  # none: typed in, or a bookmark
+_OWN_SITES = (None, b"same-origin", b"none")  # none: address typed in, or a bookmark
 
 
 async def _nothing() -> None:
@@ -141,7 +141,7 @@ class Limits:
                 if name in once:
                     twice = name
                 once[name] = value
-        # the head, then the key, and only then the body
+        # order: limits of the head, then the key, and the body last
         call = self._check_head(scope, size, once) or self.enter(scope)
         authenticated = getattr(call, "authenticated", False)
         if recognize is not None and not recognize(authenticated):
@@ -164,7 +164,7 @@ class Limits:
             if getattr(call, "waits", False):
                 return await _unless_gone(answer, receive)
             return await answer
-        except asyncio.CancelledError:  # the server stops, and waits no longer
+        except asyncio.CancelledError:  # the server is stopping
             return refused(Refusal(503, "stopping", _STOPPED), _CLOSE)
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -276,15 +276,15 @@ async def _read_body(
             )
         if not length.isdigit():
             return _malformed("content-length must be a whole number")
-        # int() of very many digits would take long
+        # int() is slow for strings with very many digits
         n_bytes = int(length) if len(length) <= 18 else 10**18
         if n_bytes > limit:
             if n_bytes <= _LENIENT * limit and b"expect" not in once:
-                # most clients look for an answer once all is sent, and else see a
-                # broken connection
+                # Most clients read the answer only after sending everything; otherwise
+                # they would report a broken connection.
                 await _drop_body(receive)
             return _too_large(limit)
-    # not a list of parts: a million parts of one byte would be 50 MB
+    # bytearray, because a list of a million parts of one byte would take 50 MB
     whole = bytearray()
     while True:
         message = await receive()

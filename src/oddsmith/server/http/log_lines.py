@@ -26,7 +26,7 @@ _Exception: TypeAlias = (
     "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, "
     "None, None]"
 )
-_FRAMES = 30  # of an exception that no code expects
+_FRAMES = 30  # frames logged for an unexpected exception
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
@@ -62,11 +62,11 @@ class AccessLine(msgspec.Struct):
     of its request."""
 
     method: str
-    route: str  # the pattern, not the path; empty where there is none
+    route: str  # the pattern, not the path; empty if no route matches
     status: int
     ms: float
     bytes: int
-    key: str = ""  # its name
+    key: str = ""  # name of the key
     experiment: str | None = None
     decision: str | None = None
 
@@ -150,7 +150,7 @@ class AccessLog:
         )
         try:
             self._handler.emit(record)
-        # a full disk, a folder that is gone, an output that was closed
+        # disk full, folder deleted or output closed
         except (OSError, ValueError) as error:
             if not self._failing:
                 _log.error(
@@ -166,7 +166,7 @@ class AccessLog:
 
     def close(self) -> None:
         """Close the file."""
-        with suppress(OSError, ValueError):  # of lines that could not be written
+        with suppress(OSError, ValueError):  # lines still in the buffer may fail
             self._handler.close()
 
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-_SOON = 14 * 86_400.0  # seconds before its end in which a key is shown
-_PIECE = 50  # experiments that are looked at in one turn
-_KEYS = 100  # that have series of their own
+_SOON = 14 * 86_400.0  # report keys that expire within this number of seconds
+_PIECE = 50  # experiments processed before other requests get a turn
+_KEYS = 100  # keys with their own series
 
 
 class Metrics:
@@ -173,4 +173,4 @@ def _threads() -> int:
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
-        return threading.active_count()  # without threads of compiled code
+        return threading.active_count()  # does not count threads of compiled code

@@ -64,7 +64,7 @@ def document(routes: "Sequence[Route]") -> bytes:
             fields = components[route.message.__name__]["properties"]
         operation = _operation(route, references, fields)
         paths.setdefault(route.path, {})[route.method.lower()] = operation
-    for route in routes:  # queries are described as parameters
+    for route in routes:  # GET messages are described as parameters instead
         if route.method == "GET" and route.message is not None:
             components.pop(route.message.__name__, None)
     whole = {

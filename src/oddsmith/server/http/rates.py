@@ -17,7 +17,7 @@ __all__ = ["Rate", "Rates", "TooMany", "WrongKeys", "network_of", "read_rate"]
 _RATE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _MOST = 10_000_000
-_ADDRESSES = 10_000  # with counts of wrong keys; the oldest is forgotten first
+_ADDRESSES = 10_000  # addresses with counts of wrong keys; the oldest is dropped first
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +109,7 @@ class Rates:
         self.default = default
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
-        self.refused: Counter[str] = Counter()  # calls, by the name of their key
+        self.refused: Counter[str] = Counter()  # refused calls by key name
 
     def count_call(self, name: str, rate: Rate | None) -> None:
         """Count one call of a key, or raise TooMany."""

@@ -8,7 +8,7 @@ from oddsmith.server.http.openapi import JsonSchema
 
 __all__ = ["Field", "fields_of", "words_of"]
 
-_DEEP = 3  # levels of fields within fields
+_DEEP = 3  # maximum depth of nested fields
 _PLAIN = {
     "string": "text",
     "integer": "whole number",
@@ -16,8 +16,8 @@ _PLAIN = {
     "boolean": "true or false",
     "null": "null",
 }
-_NO_END = 2**63 - 1  # the default of a position that has no end
-_LARGEST_EXACT = 2**53  # larger numbers stand for no limit
+_NO_END = 2**63 - 1  # default that means "no upper position"
+_LARGEST_EXACT = 2**53  # larger bounds mean "no limit"
 
 
 class Field(NamedTuple):

@@ -35,8 +35,10 @@ def serve(
     room = room or Connections()
     config = server_config(app, host="", port=0, room=room)
     config.timeout_graceful_shutdown = GRACE_S
-    gc.freeze()  # loaded objects stay: the collector need not look at them again
-    # a request leaves hundreds of objects, none of them in reference cycles
+    # objects loaded so far live as long as the process: exclude them from collection
+    gc.freeze()
+    # Requests allocate hundreds of objects but no reference cycles, so collect less
+    # often.
     gc.set_threshold(10_000, 20, 20)
     _Server(config, app, room, drain_s).run(sockets=[door])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oddsmith.server.http.routes.route import Route
 
 
-_AT_ONCE = 8  # experiments that are restored at a time
+_AT_ONCE = 8  # experiments restored at the same time
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ class Service:
         self._clock = clock or Clock()
         self.document = document(
             routes
-        )  # made once, because every client may ask for it
+        )  # built once at the start, because any client may request it
         self.draining = False
         self.experiments: dict[str, Experiment] = {}
         self.rates = Rates(rate)
@@ -118,7 +118,7 @@ class Service:
 
     async def _restore_all(self) -> None:
         """Restore all states side by side: one that fails does not delay the others."""
-        # each is restored in one go, while its store is open
+        # limit how many are restored at once, because each keeps its store open
         places = asyncio.Semaphore(_AT_ONCE)
         tasks = [
             _restore(experiment, places) for experiment in self.experiments.values()
@@ -133,7 +133,7 @@ async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
             async with places:
                 await experiment.begin()
         except Exception as error:
-            # texts of other errors may contain a context
+            # messages of other errors may contain a context
             is_ours = isinstance(error, StoreFailed | BadFile)
             reason = str(error) if is_ours else place_of(error)
             trouble = f"its state cannot be restored: {reason}"

@@ -24,7 +24,8 @@ BACKLOG = 4_096
 clients try again after a second."""
 
 _requests = logging.getLogger("uvicorn.error.requests")
-# a line for each broken request lets strangers fill the log: they are counted
+# Unauthenticated clients could fill the log with broken requests, so those are only
+# counted.
 _requests.setLevel(logging.ERROR)
 
 
@@ -45,8 +46,8 @@ class Wire(HttpToolsProtocol):
     write_s: ClassVar[float] = 10.0
     slow_bytes: ClassVar[int] = 65_536
     head_bytes: ClassVar[int] = 32_768
-    message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte are 6 MiB
-    # in chunks of one byte these are a quarter of a millisecond's work
+    message_bytes: ClassVar[int] = 8 << 20  # 1 MiB in chunks of one byte takes 6 MiB
+    # if this arrives in chunks of one byte, parsing takes 0.25 ms
     piece_bytes: ClassVar[int] = 8_192
     depth: ClassVar[int] = 8
 
@@ -84,7 +85,8 @@ class Wire(HttpToolsProtocol):
         self._read_on()
         self._room.leave(self)
         self.pipeline.clear()
-        # uvicorn knows the newest request alone, which may be waiting behind this one
+        # uvicorn disconnects only the newest request, which may be queued behind this
+        # one
         if self._answered is not None:
             self._answered.disconnected = True
             self._answered.message_event.set()
@@ -116,7 +118,7 @@ class Wire(HttpToolsProtocol):
             head = head % len(response.body)
         cycle.response_started = True
         cycle.response_complete = True
-        # their length is that of the body that they leave out
+        # Content-Length must be that of the body that HEAD and 304 omit.
         has_no_body = scope["method"] == "HEAD" or response.status == 304
         content = head if has_no_body else head + response.body
         self.transport.write(content)
@@ -166,7 +168,7 @@ class Wire(HttpToolsProtocol):
         if self._over:
             return
         self._taken += len(data)
-        super().data_received(data)  # uvicorn's: parses
+        super().data_received(data)  # uvicorn's parser
         if self.transport.is_closing() or self._over:
             return
         if self._in_head and self._taken > self.head_bytes:
@@ -187,7 +189,8 @@ class Wire(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Queue the request of a complete head, unless too many wait."""
         if len(self.pipeline) >= self.depth:
-            self.pipeline[0][0].keep_alive = False  # the last one that is answered
+            # close after the last queued request
+            self.pipeline[0][0].keep_alive = False
             self._over = True
         if self._over:
             raise _Enough
@@ -264,7 +267,7 @@ class Wire(HttpToolsProtocol):
         sent, only close."""
         self._room.refused[refusal.status] += 1
         last = self.cycle
-        # else it was answered before its body came
+        # otherwise the request was answered before its body arrived
         free = last is None or (last.response_complete and self._in_head)
         if free or not (self._in_head or self.pipeline or last.response_started):
             response = refusal.response()

@@ -38,7 +38,7 @@ __all__ = [
 
 MOST = 1000  # entries of one batch
 _NAME = r"^[a-z0-9_-]{1,64}$"
-_TEXT = r"^[^\x00]*$"  # a body with a lone surrogate is no JSON
+_TEXT = r"^[^\x00]*$"  # a body with a lone surrogate is not valid JSON
 PATTERNS = {_NAME: "1 to 64 of a-z, 0-9, _ and -", _TEXT: "a string without NUL"}
 """What each pattern allows, in words."""
 
@@ -71,7 +71,7 @@ _Amounts = Annotated[
     ),
 ]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
-# other texts are no names, and not found: 404
+# Other names match nothing and give 404, so the pattern is documented but not checked.
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]
 _AnyId = Annotated[
     str,

@@ -19,7 +19,7 @@ __all__ = [
     "RewardRange",
 ]
 
-_POSITION = 2**63 - 1  # the last that a database can hold
+_POSITION = 2**63 - 1  # largest position that a database can store
 
 
 class DecisionsQuery(Query):

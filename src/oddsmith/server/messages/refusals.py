@@ -82,7 +82,7 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
         name = unknown[1][:80]
         meant = hint(name, list(types)) or "."
         return f"{where}{name} is not a field{meant} Allowed: {names}"
-    if " must be given" in text:  # in our own words
+    if " must be given" in text:  # the text is one of our own messages
         return f"{where}{text}. Fields: {names}"
     what = path or "the body"
     got = _got(body, place)
@@ -143,7 +143,7 @@ def check_keys(body: bytes) -> None:
     oddsmith.core.errors.InvalidInput: a key must stand once in an object; got 'hour'
     twice: leave one of them out
     """
-    has_escapes = b"\\" in body  # in which a colon may hide
+    has_escapes = b"\\" in body  # an escape sequence may hide a colon
     if has_escapes or body.count(b":") != _colons(msgspec.json.decode(body)):
         json.loads(body, object_pairs_hook=_once, parse_int=str, parse_float=str)
 

@@ -26,6 +26,6 @@ def last_clips(rows: Sequence[Array], policy: Policy, state: State) -> list[Clip
         inner = inner.policy
     if not rows or bank is None or isinstance(inner, OverBallots):
         return []
-    # policies may append values of their own
+    # policies may append their own values
     predictions = np.stack(rows)[:, : len(bank.names), None]
     return clip_counts(bank, getattr(state, "experts", ()), predictions)

@@ -7,8 +7,8 @@ from oddsmith.server.experiment.experiment import Experiment
 
 __all__ = ["late_sentence"]
 
-_ENOUGH = 100  # decisions
-_OFTEN = 0.05  # of them
+_ENOUGH = 100  # minimum number of decisions for a warning
+_OFTEN = 0.05  # share of late decisions that causes a warning
 
 
 def late_sentence(experiment: Experiment) -> str:

@@ -55,7 +55,7 @@ def promise(
         return _of_hedged(policy, arms, steps)
     if not isinstance(policy, GeneralizedThompsonSampling):
         return _none(_RATES if type(policy) is RateMixture else _OTHER)
-    # a store that is opened without its policy file
+    # the store was opened without its policy file
     if isinstance(policy.experts, RecordedExperts):
         return _none(
             "The theory covers fixed experts, and a store does not tell whether its "
@@ -147,7 +147,7 @@ def _bound(
             gamma=policy.gamma,
         )
     bound = anytime_bound(policy.loss, n_arms=n_arms, steps=steps, prior=prior)
-    # its schedule is scale / step^(1/3)
+    # the theorem assumes the schedule scale / step^(1/3)
     gamma = policy.gamma
     if not isinstance(gamma, PowerSchedule) or gamma.cap != 1:
         return None

@@ -12,7 +12,9 @@ from oddsmith.server.statistics.values import Target, Value
 __all__ = ["switch_of"]
 
 _LEVEL = 0.95
-_WIDER = 1.8  # width of an anytime interval over that of the planner's normal interval
+# ratio of the widths of an anytime-valid interval and of the normal interval that the
+# planner uses
+_WIDER = 1.8
 
 
 def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:

@@ -26,7 +26,7 @@ class StoreLooks:
 
     async def troubles(self, experiments: Collection[Experiment]) -> dict[str, str]:
         """Return the reasons why experiments cannot decide, by name."""
-        # at the same time, because each wait takes a round of a busy event loop
+        # concurrently, because each wait takes an iteration of a busy event loop
         sentences = await asyncio.gather(*map(self.trouble, experiments))
         named = zip(experiments, sentences, strict=True)
         return {one.name: sentence for one, sentence in named if sentence}

@@ -96,7 +96,8 @@ def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
     if hold_up is not None and experiment.name in hold_up.unread:
         hidden, since = hold_up.unread[experiment.name]
     behind = follower.behind
-    # without gaps, positions also count events that the follower has not read yet
+    # If positions have no gaps, their difference also counts events that the follower
+    # has not read yet.
     if experiment.store.gapless:
         behind = max(behind, experiment.writer.writes.head - follower.now.position)
     return Lag(hidden + behind, max(0.0, now - since, follower.lag_s))

@@ -10,9 +10,9 @@ FIXED = 50
 """Up to this number, all arms of an experiment are named."""
 FRESH = 20
 """Arms that are named if an experiment has more arms, or arms come with calls."""
-_FIRST = 10  # draws before the first look; this doubles up to `_LAST`
+_FIRST = 10  # draws before the first selection; doubles up to `_LAST`
 _LAST = 100
-_HALVES = 10  # looks from one halving of the counts to the next, after the first looks
+_HALVES = 10  # after the first selections, the counts are halved at every tenth one
 
 
 @dataclass(slots=True)
@@ -71,7 +71,8 @@ class NamedArms:
         is_early = self.length < _LAST
         self.left = self.length = min(2 * self.length, _LAST)
         self.looks += 1
-        # sorted() is stable: of equals, the arms that were drawn first
+        # sorted() is stable: arms with equal counts stay in the order of their first
+        # draws
         top = sorted(self.draws, key=lambda one: -self.draws[one])[:FRESH]
         self.since = {one: self.since.get(one, position + 1) for one in top}
         if is_early or self.looks % _HALVES == 0:

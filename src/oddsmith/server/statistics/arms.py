@@ -8,7 +8,7 @@ from oddsmith.server.fold.accounts import Count
 
 __all__ = ["ArmCounts", "ArmSum"]
 
-_NAMED = 10_000  # arms with a count of their own: calls can offer any number of arms
+_NAMED = 10_000  # arms with separate counts; limited because calls can offer any arms
 
 
 class ArmSum(NamedTuple):

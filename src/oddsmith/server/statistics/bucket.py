@@ -125,7 +125,8 @@ class Bucket:
         row.rewarded += new
         row.total += reward - gone
         if draw.odds > 0:
-            least = max(draw.odds, LEAST_PROPENSITY)  # old stores have smaller odds
+            # old stores may contain smaller values
+            least = max(draw.odds, LEAST_PROPENSITY)
             row.weighted += (reward - gone) / least
             row.squares += (reward * reward - gone * gone) / (least * least)
 

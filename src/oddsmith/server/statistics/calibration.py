@@ -24,9 +24,9 @@ from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 
 __all__ = ["Calibration", "CalibrationResult"]
 
-_MOST = 100  # experts
-_WORST = 700.0  # larger losses count as this one
-_WAIT = 64  # rewards in a batch
+_MOST = 100  # maximum number of experts
+_WORST = 700.0  # larger losses are clipped to this value
+_WAIT = 64  # rewards per batch
 _BETS = 2 * len(STAKES)
 _LARGEST = log(np.finfo(np.float64).max)
 
@@ -142,7 +142,7 @@ class Calibration:
         has_mean = (mean >= 0) & (mean <= 1)
         mean[~has_mean] = 0.5
 
-        # d (r - f) for the directions d = 1 and d = 2f - 1, then λ d (r - f)
+        # Bets on λ d (r - f) with the directions d = 1 and d = 2f - 1.
         error = (rewards - mean) * has_mean
         gains = np.concatenate([error, (2 * mean - 1) * error], axis=1)
         bets = in_units(np.log1p(gains[:, None, :] * STAKES[:, None]))

@@ -22,8 +22,8 @@ __all__ = ["ChoiceSums", "MOST"]
 
 MOST = 100
 """Number of experts that are compared: the first ones."""
-_WAIT = 64  # rewards in a batch
-# 10^8 rewards of the largest weight fit
+_WAIT = 64  # rewards per batch
+# units such that sums of 10^8 rewards with the largest weight do not overflow
 _UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]
 
 

@@ -140,7 +140,8 @@ class Sums:
         at = count.position
         odds = self._odds(drawn)
         draw = ArmDraw(count.made, drawn.arm, drawn.odds_drawn)
-        # RewardScale.value checks its argument, which is too slow for each reward
+        # inlined, because `RewardScale.value` checks its argument, which is too slow
+        # here
         low = self.scale.low
         width = self.scale.high - low
         reward = low + width * count.value

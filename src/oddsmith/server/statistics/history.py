@@ -9,8 +9,8 @@ from oddsmith.server.statistics.snapshot import pack_floats, unpack_floats
 
 __all__ = ["History", "MOST_NAMED", "Mark", "Point", "point_of"]
 
-_MOST = 200  # points
-_MARKS = 100  # of corrections, and the same number of other marks
+_MOST = 200  # maximum number of points
+_MARKS = 100  # maximum number of marks for corrections, and again for other marks
 MOST_NAMED = 50
 """Experts of a point whose weights have names."""
 

@@ -26,7 +26,8 @@ _DAY = 288  # buckets of 5 minutes in a day
 _WEEK = 168  # buckets of an hour in a week
 _IN_DAY = 30  # buckets of 10 seconds in 5 minutes
 _IN_WEEK = 12  # buckets of 5 minutes in an hour
-_ALL = 200  # buckets of all time, at most: their width doubles
+# maximum number of buckets for the whole log: at this number their width doubles
+_ALL = 200
 _NUMBERS = ("newest", "oldest", "each")
 
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-_MOST = 1 << 28  # bytes of sums
+_MOST = 1 << 28  # maximum size of the sums in bytes
 
 
 def pack_floats(values: Iterable[float]) -> str:

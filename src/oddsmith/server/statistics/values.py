@@ -34,13 +34,13 @@ __all__ = ["POLICY", "SERVED", "Target", "UNIFORM", "Value", "Values"]
 
 _BETS = bets_within()
 _B = len(_BETS.rates)
-# bets on w r, on w (1 - r), and on w
+# Rows are bets on w r, on w (1 - r), and on w.
 _RATES = np.concatenate([_BETS.rates, _BETS.rates, FRACTIONS])
 _CENTRES = np.concatenate([_BETS.centres, _BETS.centres, np.ones(len(FRACTIONS))])
 _IF_ZERO: Array = np.log1p(-_RATES * _CENTRES)
-_KNOWN = _BETS.rates * _BETS.centres  # the gain of each row, besides its logarithm
-_LIGHT: Array = np.exp2(np.arange(1.0, -12.0, -1.0))  # λ of bets on small weights
-_WAIT = 96  # rows in a batch, at most
+_KNOWN = _BETS.rates * _BETS.centres  # part of each row's gain outside the logarithm
+_LIGHT: Array = np.exp2(np.arange(1.0, -12.0, -1.0))  # λ of bets for small weights
+_WAIT = 96  # maximum number of rows per batch
 SERVED = "served"
 UNIFORM = "uniform"
 POLICY = "policy"
@@ -221,7 +221,8 @@ class Values:
             self._name(named)
         if drawn.odds_drawn <= 0:
             return
-        p = max(drawn.odds_drawn, LEAST_PROPENSITY)  # old stores have smaller odds
+        # old stores may contain smaller values
+        p = max(drawn.odds_drawn, LEAST_PROPENSITY)
         if drawn.shadow and POLICY not in self.plain:
             self._settle()
             self.plain[POLICY] = self._policy()

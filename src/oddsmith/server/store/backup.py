@@ -179,7 +179,7 @@ def _new_facts(
 def _into_file(
     backup: SQLiteReader, path: Path, meta: dict[str, str], left_out: list[int]
 ) -> None:
-    # a log without its store would be played into the new one
+    # SQLite would replay a leftover write-ahead log into the new store
     for suffix in ("", "-wal", "-journal"):
         check_absent(path.with_name(path.name + suffix))
     lock = Lock(path)

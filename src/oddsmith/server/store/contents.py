@@ -35,10 +35,10 @@ LEASE = 60.0
 """Seconds in which a row of features that is offered again need not be written
 again."""
 
-_MOST = 50_000  # rows whose times are remembered
+_MOST = 50_000  # rows whose last write time is cached
 _PLAIN = frozenset((float, int, str, bool, type(None)))
 _FLOATS = {float}
-_WHOLE = 2**63  # text of longer whole numbers may be refused
+_WHOLE = 2**63  # Python may refuse to convert longer integers to text
 
 
 class Content(NamedTuple):
@@ -83,7 +83,7 @@ def feature_row(row: Any) -> FeatureRow:
     if exact is None:
         return FeatureRow(*text_of(written(encode(row))))
     digest = blake2b(exact, digest_size=DIGEST, person=b"values").hexdigest()
-    return FeatureRow(digest, row.copy())  # the caller may write into it
+    return FeatureRow(digest, row.copy())  # copy, because the caller may change the row
 
 
 def _exact(row: Any) -> bytes | None:

@@ -55,7 +55,7 @@ SETTINGS = "personalizer"
 """The setting of a `ConfigurationChange` that stands over the policy file from there
 on; the last one counts."""
 _FIRST = -62_135_596_800.0
-_END = 253_402_300_800.0  # seconds since 1970: the years 1 to 9999, as logs have them
+_END = 253_402_300_800.0  # seconds since 1970; the range covers the years 1 to 9999
 LONGEST_ID = 256
 """Characters in an id, a key, or the name of a unit, an expert or an arm."""
 _LONGEST_PART = 160
@@ -128,7 +128,7 @@ class DecisionMade:
             and _ID.fullmatch(self.id)
             and _FIRST <= self.time < _END
         ):
-            _check_name("id", self.id, self.time)  # says what is wrong
+            _check_name("id", self.id, self.time)  # raises with the detailed reason
         if self.unit is not None:
             _check_name("unit", self.unit)
         if self.slate is not None:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 FORMAT = "oddsmith store 3"
-UNRELEASED = "oddsmith store 1"  # the format of tables without a format
+UNRELEASED = "oddsmith store 1"  # format of stores that do not record one
 _FIRST_RELEASED = 3
 _NEXT = (
     "Undo the change, or keep this log and begin a new one: another store (or "

@@ -37,7 +37,7 @@ def is_address(place: str) -> bool:
     (True, False)
     """
     scheme, mark, _ = str(place).partition("://")
-    # the rest may hold a password
+    # show only the scheme, because the rest may contain a password
     if mark and scheme not in ("postgresql", "postgres"):
         raise InvalidInput(
             "place must be a file, or postgresql://…; got an address that starts with "

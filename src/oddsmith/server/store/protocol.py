@@ -141,7 +141,8 @@ class Erased:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
-            raise AttributeError(name)  # so that it can be copied
+            # copy and pickle need AttributeError for missing special methods
+            raise AttributeError(name)
         self._refuse()
 
     def __repr__(self) -> str:

@@ -51,12 +51,13 @@ _FACTS = {
 }
 _KNOWN = set(KINDS)
 
-_CHUNK = 2000  # lines in one statement: short reads let a write-ahead log be emptied
-_RECENT = 100  # lines in which the newest event is looked for
-_BEYOND = 2**62  # any position
-_MANY = 500  # ids or positions in one statement
+# lines per statement; short reads let SQLite truncate its write-ahead log
+_CHUNK = 2000
+_RECENT = 100  # lines that are searched for the newest event
+_BEYOND = 2**62  # larger than any position
+_MANY = 500  # maximum number of ids or positions per statement
 _T = TypeVar("_T")
-# seconds that a statement of a server may take
+# time limits of statements on a server, in seconds
 _SHORT = 2.0
 _USUAL = 10.0
 _LONG = 60.0
@@ -66,24 +67,24 @@ class Queries(NamedTuple):
     """The statements of one database; comments name the parameters of each."""
 
     head: str
-    lines: str  # after, until, limit
-    lines_back: str  # before, limit
-    history: str  # ids, until
-    decisions: str  # positions
-    evidence: str  # positions
-    summaries: str  # positions
-    names: str  # digests
-    features: str  # digests
-    tally: str  # until
-    tally_on: str  # after, until
+    lines: str  # parameters: after, until, limit
+    lines_back: str  # parameters: before, limit
+    history: str  # parameters: ids, until
+    decisions: str  # parameters: positions
+    evidence: str  # parameters: positions
+    summaries: str  # parameters: positions
+    names: str  # parameters: digests
+    features: str  # parameters: digests
+    tally: str  # parameters: until
+    tally_on: str  # parameters: after, until
     changes: str
-    of_setting: str  # setting
-    of_unit: str  # unit
-    of_slate: str  # slate
+    of_setting: str  # parameters: setting
+    of_unit: str  # parameters: unit
+    of_slate: str  # parameters: slate
     has_slates: str
-    windows: str  # kinds that close a window, after, limit
+    windows: str  # parameters: kinds that close a window, after, limit
     snapshots: str
-    content: str  # position
+    content: str  # parameters: position
 
 
 def snapshot_digest(snapshot: Snapshot, content: bytes) -> bytes:
@@ -141,7 +142,7 @@ class StoreReader(Reading, ABC):
         self.description = json.loads(meta["policy"])
         names: list[str] | None = json.loads(meta["experts"])
         self.experts = None if names is None else tuple(names)
-        # events never change, so counts up to a position stay valid
+        # cache: events never change, so counts up to a position stay valid
         self._counted = 0
         self._counts: dict[EventKind, int] = {}
 

@@ -428,7 +428,7 @@ def read_decision(
     plain = dict(row.plain)
     counts = plain.pop("numbers")
     stored = np.frombuffer(row.numbers, dtype="<f8", count=sum(counts.values()))
-    values = stored.astype(np.float64)  # a copy, which can be written to
+    values = stored.astype(np.float64)  # writable copy
     end = 0
     for name, length in counts.items():
         plain[name] = values[end : end + length]
@@ -444,7 +444,7 @@ def read_decision(
     had = plain.pop("context", False)
     known = plain.pop("features", None)
     digests = digests_of(row)
-    # they may be erased since the row was read
+    # features may have been erased since the row was read
     there = row.there and all(digest in features for digest in digests)
     if "arms" in plain:
         plain["arms"] = tuple(json.loads(names[plain["arms"]]))
@@ -539,7 +539,7 @@ def pack_votes(votes: Array) -> tuple[Form, bytes]:
     ((2, 'u1'), b'\\x01\\xff')
     """
     n_experts, n_arms = votes.shape
-    # as they mostly are: an arm each
+    # usual case: every expert votes for one arm
     if n_arms < WHOLE[0][1] and np.count_nonzero(votes) == n_experts:
         places = votes.argmax(axis=1)
         if np.count_nonzero(votes[np.arange(n_experts), places] == 1.0) == n_experts:

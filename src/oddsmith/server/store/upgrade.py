@@ -53,7 +53,7 @@ def upgrade(place: str, *, backup: Path | None) -> UpgradeResult:
         return asyncio.run(_upgrade_database(place, backup))
     path = Path(place)
     files.check_file(path)
-    # what is no store is left as it is
+    # check first, so that a file that is not a store is left unchanged
     with closing(files.connect(path, read_only=True)) as reading:
         _format_of(reading, path)
     lock = files.Lock(path)
@@ -120,7 +120,7 @@ async def _upgrade_database(url: str, folder: Path | None) -> UpgradeResult:
         connection = await connect(url)
         try:
             upgraded = await _upgrade_tables(connection, where, folder)
-            # a server notices the end of a connection later than its client
+            # unlock explicitly, because a server may notice a closed connection late
             await connection.execute("select pg_advisory_unlock($1)", FORMAT_LOCK)
             return upgraded
         finally:

@@ -109,11 +109,11 @@ def _parts(seconds: float) -> tuple[int, int, int, float]:
     return days, hours, minutes, rest
 
 
-_FOR_EVER = 36_500 * 86_400.0  # seconds: a wait that never ends
+_FOR_EVER = 36_500 * 86_400.0  # seconds; stands for a wait without end
 _DAY = 86_400.0
 _EXPORT = 300.0
 _OPTIMIZATION = 28 * _DAY
-_FIRST_OPTIONAL = ("logMirrorEnabled", "logMirrorSasUri")  # in version 1.0
+_FIRST_OPTIONAL = ("logMirrorEnabled", "logMirrorSasUri")  # optional since version 1.0
 _OURS = (
     "rewardWaitTime",
     "defaultReward",
@@ -121,7 +121,8 @@ _OURS = (
     "explorationPercentage",
     "logRetentionDays",
 )
-_APART = (*_OURS, "lastConfigurationEditDate")  # not written as they were sent
+# fields that are not stored as they were sent
+_APART = (*_OURS, "lastConfigurationEditDate")
 _CONSTANT = {
     "rewardAggregation": "the store's",
     "explorationPercentage": "the policy's: change it in a new policy file",
@@ -138,7 +139,7 @@ async def configuration(experiment: Experiment, visit: Visit) -> dict[str, Any]:
 async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
     """Change the configuration, and return it. A change is an event in the log, which
     other replicas follow."""
-    # one after the other, each on what the last one left
+    # changes run one at a time, because each builds on the previous one
     async with experiment.changing:
         await experiment.take_settings()
         before = _fields(experiment)
@@ -216,7 +217,7 @@ def _message_fields(message: ServiceConfiguration) -> dict[str, Any]:
         if name in fields:
             fields[name] = seconds_of(name, fields[name])
     if "logMirrorSasUri" in fields:
-        # the rest of the address is a secret
+        # the query of the address contains a secret
         address, _, _ = fields["logMirrorSasUri"].partition("?")
         fields["logMirrorSasUri"] = address
     return fields

@@ -69,7 +69,8 @@ class Personalizer(Door):
             refusal = Refusal(400, "malformed", "a path must be UTF-8, percent-encoded")
             return self.refusal_response(refusal, None)
         refusals: list[Refusal] = []
-        # an experiment, or an event, may have the name of the API, too
+        # An experiment or an event may also have the name of the API, so try each
+        # place.
         for place, word in enumerate(words):
             if word.lower() != _NAME:
                 continue

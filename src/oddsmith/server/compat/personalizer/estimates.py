@@ -39,7 +39,7 @@ _WINDOWS = {
     2_592_000: "P30D",
     31_536_000: "P365D",
 }
-_MOST_WINDOWS = 40  # a result is an event of the log
+_MOST_WINDOWS = 40  # limited because a result is stored as one event of the log
 _SOURCES = {"Online": "served", "Baseline": "first", "Random": "uniform"}
 _BY_LOG: dict[str, Callable[[Log], Array]] = {
     "uniform": uniform_target,
@@ -144,7 +144,8 @@ def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]
         if odds is not None:
             rows = rows_of(log, odds)
             weights = rows.weights
-            # too much of the policy's mass is missing: its sums mean nothing
+            # if too much probability mass of the policy is missing, its sums mean
+            # nothing
             has_sums = rows.missing.mean() <= MISSING
         gains = weights * scale.value(known.reward)
         sums["snipsEstimatorDenominator"] = float(weights.sum())

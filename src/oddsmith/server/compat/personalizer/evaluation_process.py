@@ -28,7 +28,8 @@ __all__ = ["CELLS", "answer", "log_between", "main"]
 
 CELLS = 5_000_000
 """Decisions times actions that one evaluation reads: a matrix of them has 40 MB."""
-_NICE = 10  # a tenth of the service's share of a core that both need
+# nice value: a tenth of the CPU share of the service if both need the same core
+_NICE = 10
 _UNUSED = (
     "context",
     "features",
@@ -44,7 +45,7 @@ _UNUSED = (
 def main() -> None:
     """Answer one order."""
     order = json.load(sys.stdin)
-    # also where the service is gone
+    # a timer in this process also works if the service has died
     signal.setitimer(signal.ITIMER_REAL, order["seconds"])
     _lower_priority()
     try:
@@ -59,7 +60,7 @@ def _lower_priority() -> None:
     """Run while the service is idle, and be the first process to end if memory is
     short."""
     os.nice(_NICE)
-    # sessions are weighed before their processes
+    # Linux schedules by session before it looks at the nice value of processes.
     settings = {"autogroup": _NICE, "oom_score_adj": 1000}
     for file, value in settings.items():
         with suppress(OSError):

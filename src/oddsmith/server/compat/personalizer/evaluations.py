@@ -44,7 +44,7 @@ QUESTION = "personalizer evaluation"
 ANSWER = "personalizer evaluation result"
 DELETED = "personalizer evaluation deleted"
 MOST_EVALUATIONS = 100
-_SECONDS = 900.0  # that one may take
+_SECONDS = 900.0  # time limit of an evaluation
 _UNDER_WAY = 10
 _OWN = ("Online", "Baseline", "Random")
 _log = logging.getLogger(__name__)
@@ -146,7 +146,8 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
     try:
         await experiment.append(event)
         one = await _one(experiment, id)
-    except (Conflict, DoorRefusal) as error:  # another question, or a deleted one
+    # another request for this id, or a deleted evaluation
+    except (Conflict, DoorRefusal) as error:
         raise InvalidInput(
             f"evaluation {id!r:.60} must be as it was asked first, or have another id"
         ) from error
@@ -270,7 +271,7 @@ async def _answer(experiment: Experiment, one: _Evaluation) -> None:
             one.id,
             experiment.name,
         )
-    except StoreFailed as error:  # it begins again when it is read
+    except StoreFailed as error:  # the evaluation starts again when it is read
         _log.warning(
             "evaluation %s of %s could not be kept: %s", one.id, experiment.name, error
         )

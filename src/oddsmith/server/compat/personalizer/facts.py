@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PAGE = 1000
-_NEVER = 0.0  # the times of a model that has learnt nothing
+_NEVER = 0.0  # time fields of a model that has learned nothing
 
 
 async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
@@ -72,7 +72,8 @@ def fixed(what: str, instead: str) -> DoorRefusal:
 
 async def model(experiment: Experiment, _: Visit) -> Response:
     """The newest state, as `Agent.save` and `oddsmith fit` write it."""
-    # a state that is written in place is read between two updates
+    # The state may be updated in place: hold the lock so that we never read a
+    # half-finished update.
     async with experiment.follower.learning:
         now = experiment.follower.now
         content = await asyncio.to_thread(

@@ -48,7 +48,7 @@ UNREAD: dict[UnreadKind, str] = {
 }
 """Why a line is no event, in words."""
 
-_LONGEST = 2**24  # bytes of a line; 50 actions with 40 features are some 50 kB
+_LONGEST = 2**24  # maximum bytes per line; 50 actions with 40 features take about 50 kB
 
 
 class PersonalizerEvent(NamedTuple):

@@ -27,8 +27,8 @@ from oddsmith.server.compat.personalizer.log import (
 
 __all__ = ["ImportReport", "by_line", "log_of_events", "to_parquet"]
 
-_ROWS = 1000  # decisions held at once: each may have 50 arms with 40 features
-_NAMED = 1000  # lines that are kept for the report; a file takes all of them
+_ROWS = 1000  # decisions in memory at a time; each may have 50 arms with 40 features
+_NAMED = 1000  # line numbers in the report; a complete list goes into a file
 _COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
 """Kinds of lines that are counted, and not named in the text."""
 _COLUMNS = {

@@ -62,7 +62,7 @@ class ApplyContract(msgspec.Struct, rename="camel"):
 
 
 MOST_ACTIONS = 50
-Id: TypeAlias = str | int | float  # programs send numbers, too
+Id: TypeAlias = str | int | float  # some clients send numbers
 Features: TypeAlias = list[dict[str, Any]]
 
 

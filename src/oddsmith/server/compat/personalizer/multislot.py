@@ -70,7 +70,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
     message: MultiSlotRewards = visit.message
     low = experiment.scale.low
     high = experiment.scale.high
-    for one in message.reward:  # all of them, or none
+    for one in message.reward:  # check all entries before writing any
         slot = checked_id("slotId", one.slot_id)
         if not low <= one.value <= high:
             raise InvalidInput(
@@ -103,7 +103,7 @@ async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
 
 async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
     """Activate all slots of an event."""
-    # an id that no event can have would stay parked for ever
+    # An id that no event can have would wait forever for its decision.
     slate = checked_id("eventId", visit.parameters["event"])
     await activate(experiment, Activate(slate=slate), visit.sender)
     return NO_CONTENT

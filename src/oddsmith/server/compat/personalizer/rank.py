@@ -40,7 +40,7 @@ def flat_features(
     record: dict[str, Any] = {}
     n_fields = 0
     kinds: set[type] = set()
-    for one in objects:  # mostly one, of words and numbers
+    for one in objects:  # usually a single object of strings and numbers
         n_fields += len(one)
         kinds.update(map(type, one.values()))
         record = record | one if record else one

@@ -26,8 +26,9 @@ from oddsmith.server.statistics import Sums
 
 __all__ = ["ROUTES", "checks"]
 
-_NAMED_EXPERTS = 50  # the heaviest ones
-_COMPARED = 0.5  # share of the rewards of the expert with most of them
+_NAMED_EXPERTS = 50  # experts listed by name, by decreasing weight
+# experts with fewer rewards than this share of the largest number are not compared
+_COMPARED = 0.5
 _ALPHA = 0.05
 _DECISIVE = 0.0001
 
@@ -36,7 +37,8 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
     """Whether the experiment is healthy."""
     settings = experiment.settings
     hold_up = await hold_up_of(experiment) if settings.shared else None
-    # a state that is written in place is read between two updates
+    # The state may be updated in place: hold the lock so that we never read a
+    # half-finished update.
     async with experiment.follower.learning:
         follower = experiment.follower
         sums = follower.sums

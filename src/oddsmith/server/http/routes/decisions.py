@@ -32,7 +32,7 @@ from oddsmith.server.store.protocol import Erased, Line, decision_line
 
 __all__ = ["ROUTES", "decision", "decisions", "record_of"]
 
-CLOSE = 1e-9  # predictions that differ by more are different
+CLOSE = 1e-9  # tolerance when comparing predictions
 
 
 async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Decisions:
@@ -51,7 +51,7 @@ async def decision(
     """The record of one decision, or those of a slate's slots."""
     record = None
     slots: list[Line] = []
-    if is_id(query.id):  # to SQLite, a text ends at a NUL
+    if is_id(query.id):  # SQLite would cut a text at a NUL
         read = partial(record_of, experiment, query.id, query.explain)
         run = experiment.long_reads.run if query.explain else asyncio.to_thread
         record = await run(read)
@@ -90,7 +90,7 @@ def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecis
     account = entry.account
     draw = entry.draw
     activated = account.shown if line.deferred else None
-    # the unit is a part of what is hidden
+    # the unit identifies a person, so it is hidden together with the context
     unit = draw.unit if experiment.settings.show_contexts else None
     return lm.ListedDecision(
         line.id,
@@ -224,7 +224,7 @@ def _explain(
     folded = restore_judge(experiment.store, experiment.setup.policy, made.seen or 0)
     judge = None if folded is None else gts_inside(folded.policy)
     if folded is None or judge is None:
-        return _Explanation([], [])  # votes are kept of policies that weigh them
+        return _Explanation([], [])  # the policy does not record votes
     names = judge.experts.names
     weights = awake_weights(folded.state.log_weights, votes)
     advice = decision.advice
@@ -274,7 +274,8 @@ def _predict_again(
             experiment.store, setup.policy, until=seen, change=setup.change
         )
         bank = gts_inside(folded.policy).experts  # type: ignore[union-attr]
-        # without a limit of time; what is known of a store alone fails, and sleeps
+        # Ask without a time limit. This fails for experts that are known only from a
+        # store.
         inner = bank.experts if isinstance(bank, Guarded) else bank
         patient = Guarded(inner, arms=bank.arms)
         own_state = folded.state.experts
@@ -282,7 +283,7 @@ def _predict_again(
         if decision.arms is None:
             question = single(question)
         predictions = patient.predict(own_state, question)
-    except OddsmithError:  # a store that fails, contexts that are gone, an expert
+    except OddsmithError:  # the store fails, a context is erased, or an expert fails
         return None
     drawn = predictions[:, decision.number]
     recorded = np.isnan(drawn) if decision.advice is None else decision.advice

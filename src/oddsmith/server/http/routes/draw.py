@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 ENTRY_ARMS = 100_000
 """The largest number of arms in all decisions of one request: work and answer grow with
 it."""
-_ODDS_ARMS = 100  # up to this number of arms, an answer has the odds of all of them
+_ODDS_ARMS = 100  # answers contain all propensities up to this number of arms
 
 
 class SlotCall(NamedTuple):
@@ -81,7 +81,7 @@ async def decide(
     """Make one decision, and answer once it is on disk; `sender` is the name of the
     key."""
     settings = experiment.settings
-    # a decision of an incumbent that steps in does not bind the unit
+    # An incumbent that decides instead of the policy does not fix the unit's arm.
     is_sticky = settings.sticky and (message.incumbent is None or settings.shadow)
     if is_sticky or (message.unit is not None and not experiment.has_units):
         return await _decide_for_unit(experiment, message, sender)
@@ -111,7 +111,7 @@ async def make(
         call = slot.call
     elif now.arms is None or message.arms is not None:
         call = offer_call(experiment, now, message)
-    else:  # the arms of the policy file, as in most calls
+    else:  # the usual case: the arms of the policy file
         mask = None if message.eligible is None else now.arms.mask(message.eligible)
         call = Call(single(message.context), message.context, mask, now.arms)
     experiment.steps += 1
@@ -124,7 +124,7 @@ async def make(
             is_current = now.arms is arms
             if is_current:
                 odds, votes = await _odds(experiment, now, call, step)
-        if not is_current:  # another replica has added arms meanwhile
+        if not is_current:  # another replica has added arms in the meantime
             return await make(experiment, message, id, sender)
     else:
         odds, votes = await _odds(experiment, now, call, step)
@@ -153,7 +153,7 @@ async def make(
         own = OwnDraw(drawn.arm, odds.propensities)
         drawn = incumbent_decision(now.policy, message, call.names, drawn, odds)
     has_plain_names = call.features is None and call.names is now.arms
-    if has_plain_names:  # as `name_arm`, in less time
+    if has_plain_names:  # same result as `name_arm`, but faster
         decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
     else:
         decision = call.name_arm(drawn)
@@ -259,7 +259,7 @@ def _sleepers(experiment: Experiment, now: Now, advice: Array) -> list[str]:
     """The experts without a prediction of the drawn arm. The log warns of each that
     fails, the first time."""
     names = () if now.experts is None else now.experts.names
-    predictions = advice[: len(names)]  # policies may append values of their own
+    predictions = advice[: len(names)]  # policies may append their own values
     places = np.flatnonzero(np.isnan(predictions)).tolist()
     asleep = [names[place] for place in places]
     if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
@@ -297,7 +297,7 @@ async def answer_new(
         answer.would = new.arms[event.own.would]
     if new.asleep:
         answer.asleep = new.asleep
-    # arms of calls are counted together: there may be any number of them
+    # Arms that come with calls are counted together, because their number is unbounded.
     has_arms = experiment.follower.now.arms is not None
     label = answer.arm if has_arms else OTHERS
     experiment.decided[label] += 1
@@ -428,7 +428,7 @@ async def _decide_for_unit(
         new = await make(experiment, message, None, sender)
         event = replace(new.event, unit=message.unit, turn=len(lines) + 1)
         (receipt,) = await experiment.writer.append([event])
-        if receipt.new:  # else another request of the unit was faster
+        if receipt.new:  # otherwise a concurrent request of the same unit was first
             return await answer_new(experiment, new, receipt)
 
 

@@ -21,7 +21,7 @@ from oddsmith.server.store.protocol import Line, line_of
 __all__ = ["ROUTES", "experts", "posterior", "posterior_history", "wait_for_state"]
 
 _log = logging.getLogger(__name__)
-_PATIENCE = 10.0  # seconds that a change of experts waits for the state to know it
+_PATIENCE = 10.0  # seconds to wait until the state contains a change of experts
 
 
 async def experts(
@@ -41,14 +41,14 @@ async def experts(
         share=message.share,
         sender=sender,
     )
-    # one after the other, each on the state that the last one left
+    # changes run one at a time, because each builds on the previous state
     async with experiment.changing:
         if not await _is_stored(experiment, line_of(event)):
             head = await asyncio.to_thread(experiment.store.head)
             await wait_for_state(experiment, head)
             await _check_change(experiment, message)
             now = experiment.follower.now
-            # what cannot be folded must not get into the log
+            # an event that cannot be folded must not be written to the log
             experiment.setup.change(now.policy, now.state, line_of(event))
         receipt = await experiment.append(event)
         await wait_for_state(experiment, receipt.position)
@@ -83,7 +83,8 @@ async def _is_stored(experiment: Experiment, line: Line) -> bool:
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
     """The posterior over experts, or the estimates of arms."""
-    # a state that is written in place is read between two updates
+    # The state may be updated in place: hold the lock so that we never read a
+    # half-finished update.
     async with experiment.follower.learning:
         now = experiment.follower.now
         by_name = experiment.posterior()
@@ -113,7 +114,8 @@ async def wait_for_state(
 
 async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:
     """The weight of each expert over time."""
-    # a state that is written in place is read between two updates
+    # The state may be updated in place: hold the lock so that we never read a
+    # half-finished update.
     async with experiment.follower.learning:
         sums = experiment.follower.sums
         now = experiment.follower.now

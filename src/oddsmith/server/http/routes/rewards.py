@@ -108,7 +108,7 @@ async def correct(
         receipts = await _accepted(experiment, events)
     except Conflict:
         raise
-    except InvalidInput as error:  # there is no reward to correct
+    except InvalidInput as error:  # the decision has no reward to correct
         raise Conflict(str(error)) from error
     return event_answer(message.id, receipts)
 

@@ -64,13 +64,14 @@ async def decide_slate(
     slots = _checked_slots(experiment, message)
     slate = message.id
     if slate is None:
-        # a step of its own, because others may ask before the first slot takes one
+        # Reserve a step now, because other requests may run before the first slot takes
+        # one.
         experiment.steps += 1
         slate = new_id(experiment)
     lock: Any = nullcontext()
     if experiment.follower.now.in_place:
         lock = experiment.follower.learning
-    async with lock:  # one state for all slots
+    async with lock:  # all slots use the same state
         new = await _fill(experiment, message, slate, slots, sender)
     receipts = await experiment.writer.append([one.event for one in new.decisions])
     if receipts[0].refused is not None:

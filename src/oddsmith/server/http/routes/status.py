@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _GLANCE = 0.5  # seconds that /v1/stats waits for the learner to catch up
-_REASON = 200  # characters of the reason of a failure
+_REASON = 200  # maximum length of a failure's reason
 _PROMETHEUS = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 
 
@@ -81,13 +81,14 @@ async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
     events, head, hold_up = await experiment.long_reads.run(
         lambda: (store.tally(), store.head(), store.hold_up())
     )
-    # its own decisions are there, unless the state is far behind
+    # So that callers find their own decisions in the counts, unless the state is far
+    # behind.
     with suppress(StoreFailed, Busy):
         await wait_for_state(experiment, head, patience=_GLANCE)
     follower = experiment.follower
     sums = follower.sums
     by_arm = dict.fromkeys(experiment.arms or (), ArmSum()) | sums.arms.by_name
-    # arms with equal counts stay in the order of their first draws
+    # sorted() is stable: arms with equal counts stay in the order of their first draws
     ranking = sorted(by_arm, key=lambda arm: -by_arm[arm].decided)
     page = ranking[query.skip : query.skip + query.limit]
     epoch, epoch_after = store.epochs[-1]
@@ -153,7 +154,8 @@ async def metrics(service: Service, _: Key) -> Response:
     parts: list[bytes] = []
     for part in service.metrics.parts():
         parts.append(part)
-        # there may be 2,000 experiments: others have their turn between two metrics
+        # with 2,000 experiments this takes long: let other requests run between two
+        # metrics
         await asyncio.sleep(0)
     return Response(200, b"".join(parts), _PROMETHEUS)
 

@@ -16,12 +16,13 @@ from oddsmith.server.store.sqlite.copy import fill
 
 __all__ = ["add_experiment", "check_new", "clear_away", "copy_experiment"]
 
-_PIECE = 250  # rows in memory at a time; of snapshots, which are large, one
-_PATIENCE = 60.0  # seconds for a piece
-# begins the name of an experiment that is being restored: no other can have such a name
+_PIECE = 250  # rows in memory at a time; 1 for snapshots, which are large
+_PATIENCE = 60.0  # seconds per piece
+# Prefix of an experiment's name while it is being restored. A valid name never starts
+# with a period.
 _UNFINISHED = ".restoring-"
-# the first half of the lock that a restore holds, with the experiment's number as the
-# second
+# First key of the lock that a restore holds. The second key is the number of the
+# experiment.
 _RESTORING = 0x6F646473
 
 
@@ -36,7 +37,7 @@ async def copy_experiment(
     yet comes after what is.
     """
     await connection.execute("begin isolation level repeatable read read only")
-    # by the index, whatever the server thinks of the tables
+    # force the index, whatever the table statistics say
     await connection.execute("set local enable_sort = off")
     border = await connection.fetchval(
         f"select (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + {SHIFT}) << "
@@ -141,7 +142,7 @@ async def _write(
     records: list[tuple[Any, ...]] = []
     for row in rows:
         record = [number, *row]
-        if "deferred" in columns:  # SQLite has numbers in place of truth values
+        if "deferred" in columns:  # SQLite stores booleans as numbers
             place = columns.index("deferred")
             record[place] = bool(record[place])
         records.append(tuple(record))
@@ -157,7 +158,7 @@ async def clear_away(connection: Connection, tables: Sequence[Table]) -> None:
         "select number from experiments where starts_with(name, $1)", _UNFINISHED
     )
     for (number,) in left:
-        # its holder is gone
+        # if we get the lock, the restore that held it has died
         if await connection.fetchval(
             "select pg_try_advisory_lock($1, $2)", _RESTORING, number
         ):

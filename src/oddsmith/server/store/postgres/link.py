@@ -43,17 +43,17 @@ __all__ = [
 ]
 
 PATIENCE = 2.0  # seconds to wait for a server that does not answer
-PLACES = 20  # bits of a position that are the place in its transaction
-# of an experiment: see schema.sql
+PLACES = 20  # bits of a position for the row number within its transaction
+# the shift of an experiment, see schema.sql
 SHIFT = "(select shift from experiments where number = $1)"
 SESSION = {
     "application_name": "oddsmith",
     "default_transaction_isolation": "read committed",
-    # each statement has its index; a plan made while a table was small would read all
-    # of it
+    # Every statement has an index. A plan cached while a table was small would scan it
+    # all.
     "enable_seqscan": "off",
     "search_path": "oddsmith",
-    "synchronous_commit": "on",  # off loses the last commits when the server dies
+    "synchronous_commit": "on",  # "off" loses the last commits in a crash
 }
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 _READERS = 4
@@ -61,10 +61,10 @@ _UNREADABLE = (
     "url must be an address like postgresql://user@host:5432/name; this one cannot be "
     "read"
 )
-_SCHEMA_LOCK = 0x6F6464736D697468  # any number that no other program locks
-FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections, and had alone by an upgrade
+_SCHEMA_LOCK = 0x6F6464736D697468  # arbitrary number that no other program locks
+FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections; exclusive during an upgrade
 
-# beside the number of the experiment
+# second key of the lock; the first is the number of the experiment
 KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Link:
         self._url = url
         self.experiment = experiment
         self.where = f"experiment {experiment!r} in {address}"
-        # once it was, each new connection checks that it still is the same
+        # after the first check, every new connection is checked for the same format
         self.format_is_checked = False
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -174,7 +174,8 @@ class Link:
                 try:
                     rows: list[tuple[Any, ...]] = await connection.fetch(query, *values)
                     return rows
-                except BaseException:  # whatever state it is in, it is not waited for
+                # do not wait for a connection in an unknown state
+                except BaseException:
                     connection.terminate()
                     raise
                 finally:
@@ -231,7 +232,7 @@ async def connect(url: str) -> Connection:
             url, timeout=PATIENCE, server_settings=SESSION
         )
         return connection
-    # its words may hold part of a password
+    # replace the message, because it may contain part of a password
     except (ValueError, OverflowError) as error:
         raise InvalidInput(_UNREADABLE) from error
 
@@ -265,7 +266,7 @@ async def create_or_check_owner(
 async def make_tables(connection: Connection, where: str) -> None:
     """Make the tables in a transaction if they are not there; refuse those of another
     format."""
-    # one replica makes them
+    # take the lock, so that only one replica creates the tables
     await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)
     if not await connection.fetchval(
         "select to_regclass('oddsmith.snapshots') is not null"

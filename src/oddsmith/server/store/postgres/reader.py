@@ -104,7 +104,7 @@ _LINE = (
 class PostgresReader(StoreReader):
     """The reading half of a store; needs neither the policy nor the right to write."""
 
-    queries = Queries(  # $1 is the number of the experiment
+    queries = Queries(  # $1 is the number of the experiment in all of them
         head=(
             "select coalesce(max(position), 0) from events where experiment = $1 and "
             f"{_FINISHED}"
@@ -120,7 +120,7 @@ class PostgresReader(StoreReader):
         history=(
             f"select {_LINE} from unnest($2::text[]) as asked (id) cross join lateral "
             "(select * from events e "
-            # by id, then by position: not the other way
+            # "offset 0" forces the search by id first, then the filter by position
             "where experiment = $1 and e.id = asked.id offset 0) found where position "
             f"<= $3 and kind in {DECISION_KINDS}"
         ),

@@ -23,7 +23,7 @@ from oddsmith.server.store.slates import not_kept, places_of_firsts
 
 __all__ = ["GROUP", "groups_of", "write"]
 
-GROUP = 2000  # rows in one statement; far below the 2^20 places of a transaction
+GROUP = 2000  # rows per statement; far below the limit of 2^20 rows per transaction
 
 _ROWS = """
     select $1::integer, base + place, kind, id, key, value, time, deferred, seen, sender, unit, turn, slate, slot,
@@ -98,7 +98,7 @@ _REWARDED = (
     "('reward', 'default')"
 )
 
-# what is there once: a kind and a key of an id, a turn of a unit, a slot of a slate
+# Columns with unique indexes: (id, kind, key), (unit, turn) and (slate, slot).
 _UNIQUE = attrgetter("id", "kind", "key", "unit", "turn", "slate", "slot")
 
 
@@ -111,7 +111,8 @@ async def write(
     }
     given = [i for i in range(len(rows)) if i not in receipts]
     if given:
-        # harmless without their decisions
+        # Names and features come first: they are harmless if their decisions are never
+        # written.
         await _write_contents(connection, experiment, [rows[i] for i in given])
         made = _decided_before(rows)
         chosen = [rows[i] for i in given]

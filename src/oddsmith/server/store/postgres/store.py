@@ -35,8 +35,8 @@ from oddsmith.server.store.trouble import WriteTrouble
 
 __all__ = ["PostgresStore"]
 
-_ATTEMPTS = 5  # at a group that a deadlock with another program broke up
-_FIRST_PAUSE = 0.05  # seconds between two attempts to connect; it doubles
+_ATTEMPTS = 5  # attempts to write a group after deadlocks with other programs
+_FIRST_PAUSE = 0.05  # seconds before the first reconnect; doubles with every failure
 _LAST_PAUSE = 1.0
 _PROBE = "update experiments set name = name where number = $1"
 
@@ -88,7 +88,7 @@ class PostgresStore(PostgresReader):
         self._connection: Connection | None = None
         self._answered = 0
         self._pause = 0.0
-        self._again = 0.0  # when it may connect again
+        self._again = 0.0  # earliest time of the next reconnect
         with ExitStack() as undo:
             link = Link(url, experiment)
             undo.callback(link.close)
@@ -144,7 +144,7 @@ class PostgresStore(PostgresReader):
         log and backups are its own.
         """
         erased = self._erase("contexts", "time, position", before)
-        # after what needs them, so that what is there can be read
+        # Features go last, so that every remaining context can still be read.
         self._erase("features", "digest", before)
         return erased
 
@@ -176,7 +176,7 @@ class PostgresStore(PostgresReader):
     async def _begin(self, link: Link, mine: dict[str, str]) -> None:
         """Connect for the first time."""
         try:
-            # another replica may be making the tables
+            # generous timeout, because another replica may be creating the tables
             async with asyncio.timeout(15 * PATIENCE):
                 self._connection = await link.connect()
                 number = await create_or_check_owner(self._connection, link, mine)
@@ -209,7 +209,8 @@ class PostgresStore(PostgresReader):
             try:
                 for part in groups_of(rows):
                     receipts += await self._write(part)
-            except Exception as error:  # also for entries that were queued meanwhile
+            # also fails the entries that were queued in the meantime
+            except Exception as error:
                 self._drop()
                 self._fail(group, error)
                 continue
@@ -268,7 +269,8 @@ class PostgresStore(PostgresReader):
                         return []
                     receipts = await write(connection, self._number, rows)
                     break
-                # safe to repeat: nothing was written, and an event is written once
+                # Retrying is safe: nothing was committed, and an event is stored only
+                # once.
                 except retryable_errors():
                     if attempt == _ATTEMPTS - 1:
                         raise
@@ -295,7 +297,7 @@ class PostgresStore(PostgresReader):
                 self._connection, self._link.where, self._number, self._answered
             )
             await self._hold_kernels(self._link, self._number)
-        except BaseException:  # also when it took too long
+        except BaseException:  # includes timeouts
             self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LAST_PAUSE)
             self._again = self._link.loop.time() + self._pause
             raise

@@ -13,8 +13,8 @@ from oddsmith.server.store.formats import Piece, Table
 __all__ = ["changing", "copy_file", "fill", "read_pieces"]
 
 _BEGIN = "begin"
-_PAGES = 256  # of 4 KiB in one step
-_ROWS = 250  # in memory at a time; of snapshots, which are large, one
+_PAGES = 256  # pages of 4 KiB copied per step
+_ROWS = 250  # rows in memory at a time; 1 for snapshots, which are large
 
 
 def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
@@ -25,7 +25,7 @@ def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
     """
     try:
         source.execute(_BEGIN)
-        # from here on it sees one moment
+        # the first read fixes the snapshot that this transaction sees
         source.execute("select count(*) from sqlite_master").fetchone()
         with closing(Bar(what)) as bar, changing(part) as target:
             source.backup(
@@ -85,7 +85,7 @@ def changing(part: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("pragma synchronous = off")
             connection.execute("pragma secure_delete = on")
             yield connection
-            # a copy of one with a write-ahead log asks for one, too
+            # the copy inherits WAL mode, which a single file must not have
             connection.execute("pragma journal_mode = delete")
         except sqlite3.Error as error:
             raise StoreFailed(f"the copy could not be written: {error}") from error

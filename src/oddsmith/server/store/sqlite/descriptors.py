@@ -47,7 +47,7 @@ def open_connection(
             uri=uri,
             factory=_Connection,
         )
-        # SQLite has made the file if there was none
+        # SQLite creates the file if there is none
         if path.exists():
             connection.number = _number(os.stat(path))
             _connections[connection.number] += 1

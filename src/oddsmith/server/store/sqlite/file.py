@@ -83,7 +83,7 @@ def _open_uri(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power cut
+SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power failure
 
 
 class Lock:
@@ -96,7 +96,8 @@ class Lock:
     """
 
     def __init__(self, path: Path) -> None:
-        path = path.resolve()  # whatever name a link gives it
+        # follow symbolic links, so that every name has the same lock
+        path = path.resolve()
         beside = path.with_name(path.name + ".lock")
         try:
             self._handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
@@ -134,7 +135,8 @@ class Lock:
                 f"{path} must be used by one process at a time; it is in use by {by}"
             ) from error
         except OSError as error:
-            # over NFS a file that is only read cannot be locked: its name is enough
+            # Over NFS, a file opened for reading cannot be locked. The lock on its name
+            # is enough.
             if handle == self._handle:
                 raise StoreFailed(
                     f"{path} must be on a disk that has locks; {error.strerror}"
@@ -226,8 +228,8 @@ def _read_process(handle: int) -> str:
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Return a connection that starts no transaction by itself."""
     if not read_only and not path.exists():
-        with suppress(OSError):  # SQLite reports the reason better
-            path.touch(mode=0o600)  # it will contain people's contexts
+        with suppress(OSError):  # ignored, because SQLite reports a better reason
+            path.touch(mode=0o600)  # private, because it will contain personal contexts
     try:
         if read_only:
             return connect_to_read(path)
@@ -240,7 +242,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
                     f"chose {mode!r}"
                 )
             connection.execute(f"pragma synchronous = {SYNCHRONOUS}")
-            # overwrite erased contexts
+            # overwrite erased contexts with zeros
             connection.execute("pragma secure_delete = on")
         except BaseException:
             connection.close()

@@ -11,13 +11,13 @@ from oddsmith.core.errors import StoreFailed
 
 __all__ = ["OpenStores", "Rests", "room_for_stores"]
 
-# of a store: two locks, its index, and the file and the write-ahead log for each of two
-# connections
+# Descriptors per store: two locks, its index, and two connections with the database
+# file and its write-ahead log each.
 _FILES = 7
-_OTHER_FILES = 860  # connections of clients, and what Python has open
+_OTHER_FILES = 860  # reserved for client connections and Python itself
 _FEWEST = 16
-_MOST = 512  # each has a thread
-_PATIENCE = 10.0  # seconds that a store waits for another one to close
+_MOST = 512  # limited because each open store has a thread
+_PATIENCE = 10.0  # seconds to wait until another store is closed
 _OPENERS = 4
 
 

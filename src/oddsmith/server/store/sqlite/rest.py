@@ -64,7 +64,7 @@ class RestingStore(StoreReader):
         self._users = 0
         self._used = 0.0  # time of the last call
         self._commits = 0
-        self._is_moving = False  # it is being opened or closed
+        self._is_moving = False  # the file is being opened or closed
         self._is_closed = False
         self._waiting: list[tuple[Sequence[Event], Future[_Receipts]]] = []
         self._idle: _IdleState | None = None
@@ -83,7 +83,7 @@ class RestingStore(StoreReader):
         inner = self._inner
         if inner is None or self._is_moving or self._users or self._waiting:
             return None
-        if inner.commits != self._commits:  # appends do not set `_used`
+        if inner.commits != self._commits:  # appends do not update `_used`
             self._commits = inner.commits
             self._used = self._stores.clock()
         return self._used
@@ -97,7 +97,7 @@ class RestingStore(StoreReader):
     def append_later(self, events: Sequence[Event]) -> "Future[_Receipts]":
         """Return receipts in the order of `events`, once they are on disk."""
         for event in events:
-            row_of(event, self.rule)  # refuse at once what cannot be written
+            row_of(event, self.rule)  # raises at once if an event cannot be written
         future: Future[_Receipts] = Future()
         with self._state:
             if self._is_closed:
@@ -143,14 +143,15 @@ class RestingStore(StoreReader):
             self._is_moving = True
             self.append = self.append_later
         try:
-            # after the queue; a store that cannot write stays open, and reports it
+            # An empty append waits for the queue. A store that cannot write stays open,
+            # because it reports why.
             inner.append([]).result()
             head = inner.last_answer
             ((oldest,),) = inner._fetch(_OLDEST)
             inner.close()
             if oldest is None:
                 oldest = inf
-            if inner.last_answer > head:  # an event came just before
+            if inner.last_answer > head:  # an event arrived in the meantime
                 oldest = -inf
             self._idle = _IdleState(inner.last_answer, oldest, _signature(self.path))
         except StoreFailed:
@@ -214,7 +215,7 @@ class RestingStore(StoreReader):
                     inner = self._make()
                 else:
                     inner = self._make_again(self._idle)
-                # for a caller that comes while it is closed
+                # used by a caller that appends while the file is closed
                 inner._append_closed = self.append_later  # type: ignore[method-assign]
             except BaseException:
                 self._stores.leave(self)
@@ -234,7 +235,8 @@ class RestingStore(StoreReader):
 
     def _make_again(self, idle: _IdleState) -> SQLiteStore:
         try:
-            # to open another file for writing could make a store of it
+            # Check by reading first: opening another file for writing could turn it
+            # into a store.
             if _signature(self.path)[:1] != idle.signature[:1]:
                 with SQLiteReader(self.path) as reader:
                     self._check(reader, idle)

@@ -83,7 +83,8 @@ def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> boo
     return connection.execute(query, (decision, *kinds)).fetchone() is not None
 
 
-_PAUSE = 0.05  # seconds between two attempts at emptying a log that is being read
+# seconds between attempts to truncate a write-ahead log that is being read
+_PAUSE = 0.05
 _INSERT = (
     f"insert into events ({', '.join(COLUMNS)}) values "
     f"({', '.join('?' * len(COLUMNS))}) on conflict do nothing returning position"
@@ -93,7 +94,7 @@ _FEATURES = (
     "insert into features values (?, ?, ?) on conflict (digest) do update set time = "
     "excluded.time where excluded.time > time"
 )
-_POSITION = itemgetter(0)  # of a receipt
+_POSITION = itemgetter(0)  # position of a receipt
 
 _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
@@ -148,11 +149,11 @@ class SQLiteStore(SQLiteReader):
             self._writing = undo.enter_context(
                 closing(WritePath(path, meta_of(policy, rule, late, about or {})))
             )
-            lock.lock_file(path)  # which may be new
+            lock.lock_file(path)  # again, because SQLite may have just created the file
             super().__init__(path)
             self._files = undo.pop_all()
         self._entry = threading.Lock()
-        self._outstanding = 0  # entries in the queue or being written
+        self._outstanding = 0  # entries that are queued or being written
         self._queue: SimpleQueue[_Entry | _Uncommitted | None] = SimpleQueue()
         self._thread = threading.Thread(
             target=self._write_on, name=f"writer of {self.path.name}", daemon=True
@@ -217,13 +218,14 @@ class SQLiteStore(SQLiteReader):
             erased = erase(connection, before)
             self._writing.leases.end(before)
         end = time.monotonic() + PATIENCE
-        while self._is_read():  # the write-ahead log still holds them
+        # until then the write-ahead log still contains the erased contexts
+        while self._is_read():
             if time.monotonic() > end:
                 reason = "is being read by another program"
                 raise StoreFailed(
                     f"{self.path} {reason}: contexts are still on disk, erase again"
                 )
-            time.sleep(_PAUSE)  # meanwhile others can write
+            time.sleep(_PAUSE)  # other threads can write during the pause
         return erased
 
     def _is_read(self) -> bool:
@@ -247,7 +249,7 @@ class SQLiteStore(SQLiteReader):
             self._closed = True
         self._thread.join()
         super().close()
-        with self._writing.lock:  # a snapshot may be on its way
+        with self._writing.lock:  # a snapshot may be in progress
             self._files.close()
 
     def _append_closed(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
@@ -288,7 +290,7 @@ class SQLiteStore(SQLiteReader):
         Return False if another program has a lock: the writer thread waits for it.
         """
         try:
-            # a snapshot that failed may have released the lock just now
+            # a failed snapshot may have released the lock in the meantime
             if self._writing.told.text:
                 self._writing.check()
             self._writing.connection.execute("begin immediate")
@@ -355,7 +357,8 @@ def _insert(
 ) -> tuple[Receipt, ...]:
     """Write the rows that are not there yet, inside a transaction."""
     receipts: list[Receipt] = []
-    # slates whose first slot is not new: all were there before, or are refused
+    # Slates whose first slot is already stored. Either all slots were stored with it,
+    # or they are refused.
     known: set[str] = set()
     for row in rows:
         if row.kind == "correction" and not has(

@@ -17,10 +17,10 @@ from oddsmith.server.store.trouble import WriteTrouble
 
 __all__ = ["NUMBER", "PATIENCE", "WritePath", "displacement", "is_busy"]
 
-# of a file: its name may become that of another
+# identity of a file, because another file may get the same name
 NUMBER = attrgetter("st_dev", "st_ino")
-PATIENCE = 2.0  # seconds to wait for the lock of another program
-# seconds from one attempt to be well again to the next: the first, the longest
+PATIENCE = 2.0  # seconds to wait for another program's lock
+# seconds between attempts to recover: the first pause and the longest one
 PAUSES = (0.05, 5.0)
 
 _OF_THE_DATA = {
@@ -28,11 +28,11 @@ _OF_THE_DATA = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_TOOBIG,
 }
-# after which the same connection may go on
+# errors after which the same connection can still be used
 _PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SOON = 0.01  # seconds
-# needs as much room as many events: one line may find some on a full disk
+# as large as many events, because a small row may still fit on a full disk
 _PROBE = "x" * 65536
 
 
@@ -56,7 +56,7 @@ class WritePath:
         try:
             create_or_check_owner(self.connection, path, mine)
             self.answered = self._head()
-            # resolved, because a link can change
+            # resolve now, because a link may change later
             self.names = str(path), f"{path.resolve()}-wal"
             self.numbers = tuple(map(NUMBER, map(os.stat, self.names)))
         except BaseException as error:
@@ -72,14 +72,14 @@ class WritePath:
         self._telling = threading.Lock()
         self._fault = ""
         self._displaced = ""
-        self._is_suspect = False  # the connection must be made again
-        self._is_final = False  # it is never tried again
+        self._is_suspect = False  # the connection must be replaced
+        self._is_final = False  # never retry
         self._is_closed = False
         self._pause = 0.0
         self._due = 0.0
         try:
             self._sync_anew()
-        # opened all the same: it can be read
+        # still open the store, because it can be read
         except (sqlite3.Error, StoreFailed) as error:
             self.failed(error)
 
@@ -195,7 +195,7 @@ class WritePath:
                         "insert into meta values ('probe', ?)", (_PROBE,)
                     )
                     connection.execute("delete from meta where name = 'probe'")
-            except Exception as error:  # whatever it is, it is tried again
+            except Exception as error:  # retry after any error
                 self._judge(error)
                 self._pause = min(max(2 * self._pause, PAUSES[0]), PAUSES[1])
                 self._due = time.monotonic() + self._pause
