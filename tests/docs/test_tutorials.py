@@ -20,6 +20,7 @@ WALKED = (
     "tutorial/run-a-service.md",
     "howto/rewards.md",
 )
+EVALUATIONS = ("howto/ab-test.md", "howto/guardrails.md")
 SMALLER = {
     "tutorial/web-shop.md": {
         "range(400)": "range(120)",
@@ -87,6 +88,16 @@ def test_a_walk_does_what_its_page_says(
                 del sys.modules[module]
     assert any(command.startswith("oddsmith serve") for command in commands)
     assert any(command.startswith("oddsmith verify") for command in commands)
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_an_evaluation_prints_what_its_page_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (REPOSITORY / "docs" / name).read_text()
+    commands = walk(page.replace("$ python ", f"$ {sys.executable} "), tmp_path)
+    assert any(command.startswith("oddsmith evaluate") for command in commands)
 
 
 def test_teeth_a_command_that_prints_something_else_is_found_out(

@@ -38,7 +38,7 @@ def scorecard_table(results: Sequence[MetricResult]) -> Table:
             lift,
             _signed(one.difference.value),
             difference,
-            one.outcome,
+            _verdict(one),
         )
         rows.append(row)
     caption = "Each metric against the control; the intervals hold together"
@@ -59,11 +59,21 @@ def result_sentence(one: MetricResult, level: float) -> str:
     if isfinite(one.lift.value):
         effect = _percent(one.lift.value)
         low, high = _percent(one.lift.low), _percent(one.lift.high)
-    verdict = one.outcome
     return (
         f"{one.target}: {name} {effect} against {one.control}, {at} {low} to {high}: "
-        f"{verdict}."
+        f"{_verdict(one)}."
     )
+
+
+def _verdict(one: MetricResult) -> str:
+    """The outcome, and for a guardrail whether its limit holds."""
+    if one.metric.role != "guardrail" or one.outcome == "refused":
+        return one.outcome
+    if one.is_within_limit:
+        return "within the limit"
+    if one.is_beyond_limit:
+        return "beyond the limit"
+    return "limit not decided"
 
 
 def scorecard_record(results: Sequence[MetricResult]) -> list[dict[str, Any]]:
@@ -85,6 +95,9 @@ def scorecard_record(results: Sequence[MetricResult]) -> list[dict[str, Any]]:
             "level": one.level,
             "interval": one.interval,
             "outcome": one.outcome,
+            "limit": one.metric.limit,
+            "within_limit": one.is_within_limit,
+            "beyond_limit": one.is_beyond_limit,
             "refused": one.refused,
             "share_above_cap": one.share_above_cap,
             "uncapped_difference": _finite(one.uncapped_difference),
