@@ -1,5 +1,5 @@
-"""Access control: the key of a request against the scopes of its route, and where to
-listen without keys."""
+"""Access control: check the key of a request against the scopes of its route, and which
+addresses a service without keys may listen on."""
 
 from ipaddress import ip_address
 
@@ -31,18 +31,19 @@ _NO_KEY = Refusal(
 
 
 class Forbidden(OddsmithError):
-    """The key does not allow this."""
+    """The key does not permit this call."""
 
 
 def authorize(
     ring: KeyRing | None, header: str | None, scopes: frozenset[Scope]
 ) -> Key | Refusal:
-    """Return the key of a request's Authorization header, or the refusal; `ANYONE`
-    without a key ring.
+    """Return the key of an Authorization header, or a refusal; `ANYONE` without a key
+    ring.
 
-    Without scopes no key is needed, and a request without a valid key has `STRANGER`.
-    With scopes, a key needs one of them, or admin, for some experiment. The experiment
-    is known only once the body is read, see `check_scope`.
+    If `scopes` is empty, no key is needed, and a request without a valid key gets
+    `STRANGER`. Otherwise the key must have one of the scopes, or admin, for at least
+    one experiment. The experiment is known only after the body is read, see
+    `check_scope`.
 
     >>> authorize(None, None, frozenset({"decide"})).name
     'anyone'
@@ -66,11 +67,10 @@ def authorize(
 
 
 def check_scope(key: Key, scopes: frozenset[Scope], experiment: str | None) -> None:
-    """Refuse a key that has none of the scopes for this experiment; None is for routes
-    about all of them at once.
+    """Raise `Forbidden` if a key has none of the scopes for this experiment.
 
-    Call this before the experiment is looked up: a key of another experiment must not
-    learn whether this one exists.
+    `experiment` is None for routes about all experiments. Call this before looking up
+    the experiment: the holder of another key must not learn whether it exists.
     """
     if not scopes or any(key.may(scope, experiment) for scope in scopes):
         return
@@ -88,7 +88,7 @@ def _scopes_text(scopes: frozenset[Scope]) -> str:
 
 
 def check_bind(host: str, ring: KeyRing | None) -> None:
-    """Refuse to listen to other machines while no key is in force.
+    """Raise if a host is reachable from other machines and no key is in force.
 
     >>> check_bind("127.0.0.1", None)
     >>> check_bind("0.0.0.0", None)
@@ -105,7 +105,7 @@ def check_bind(host: str, ring: KeyRing | None) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine is meant: localhost, 127.0.0.0/8 or ::1.
+    """Return whether a host is this machine: localhost, 127.0.0.0/8 or ::1.
 
     >>> hosts = ("127.0.0.2", "::1", "LOCALHOST", "localhost.example", "")
     >>> [is_loopback(host) for host in hosts]

@@ -1,5 +1,5 @@
-"""The application: from a request to the handler of its route, and from errors to
-refusals."""
+"""The application: dispatch requests to the handlers of their routes, and turn errors
+into error responses."""
 
 import logging
 import re
@@ -73,12 +73,11 @@ _WITH_ID = (DecisionAnswer, SlateAnswer, EventAnswer, DoorAnswer)
 
 
 class RequestHead(NamedTuple):
-    """A request whose body is not read yet. It adds to the scope of ASGI the route, the
-    parameters in its path, and the key.
+    """The head of a request, with its route, the parameters in its path, and its key.
 
-    `waits`: it may be held open for long, and is given up once the caller is gone. For
-    the route of a door, `body_bytes` is the limit of its body. `authenticated`: the
-    caller has a key in force, or needs none.
+    If `waits`, the call may be held open for long, and is cancelled when the client
+    disconnects. `body_bytes` limits the body of another product's API (a `Door`).
+    `authenticated` is true if the caller has a key in force, or needs none.
     """
 
     route: Route
@@ -93,13 +92,14 @@ class RequestHead(NamedTuple):
     def refusal_response(
         self, refusal: Refusal, *more: tuple[bytes, bytes]
     ) -> Response:
-        """The refusal in the format of the route's API, with `more` headers."""
+        """Return the refusal in the format of the route's API, with additional
+        headers."""
         return _error_response(refusal, self.route, *more)
 
 
 class App:
-    """Answers requests by the table of routes; `service` has the experiments, `page`
-    the files for browsers."""
+    """Answers requests by the table of routes of `service`; `page` contains the files
+    for browsers."""
 
     def __init__(
         self,
@@ -126,8 +126,10 @@ class App:
                 self._decoders[route.handler] = decoder
 
     def enter(self, scope: HttpScope) -> RequestHead | Response:
-        """Read the head of a request: its path, its method, its key and the scopes of
-        that. Return a response if it is refused, or asks for a file."""
+        """Check path, method, key and scopes of a request.
+
+        Return a response if the request is refused or asks for a file.
+        """
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route = self._routes.get((method, scope["path"]))
         parameters: dict[str, str] = {}
@@ -166,8 +168,8 @@ class App:
     def _match(
         self, method: str, scope: HttpScope
     ) -> tuple[Route, dict[str, str]] | Response:
-        """The route of a path that is not in the table as it is: of the page, of a
-        door, or with a parameter."""
+        """Find the route of a path that is not a fixed entry of the table: a file for
+        browsers, another product's API, or a path with a parameter."""
         path = scope["path"]
         query = scope["query_string"]
         file = self._page.answer(method, path, scope["headers"], query)
@@ -194,8 +196,10 @@ class App:
     def _refuse(
         self, route: Route, refusal: Refusal, scope: HttpScope, key: str = ""
     ) -> Response:
-        """The response to a head that is refused, which it counts. After too many wrong
-        keys from one address it closes the connection."""
+        """Count a refused head, and return its response.
+
+        After too many wrong keys from one address, the response closes the connection.
+        """
         answers, _ = self.service.metrics.series(route.path, refusal.status)
         answers.inc()
         address, *_ = scope.get("client") or ("",)
@@ -212,7 +216,7 @@ class App:
             self._access_log(line)
 
     async def __call__(self, head: RequestHead, body: bytes) -> Response:
-        """The response to one request."""
+        """Return the response to one request."""
         start = time.perf_counter()
         route = head.route
         name: str | None = None
@@ -283,8 +287,11 @@ class App:
         return response
 
     async def _visit(self, head: RequestHead, body: bytes) -> tuple[str | None, Any]:
-        """The experiment and the answer of a door's route; the experiment is None where
-        the route is about all of them."""
+        """Call a handler of another product's API. Return the name of the experiment
+        and the answer.
+
+        The name is None if the route is about all experiments.
+        """
         route = head.route
         experiments = self.service.experiments
         message = None
@@ -307,16 +314,16 @@ class App:
     def _check(
         self, head: RequestHead, name: str | None, experiment: Experiment | None
     ) -> None:
-        """Refuse what the key does not allow, a name that no experiment has, and an
-        experiment that is not ready."""
+        """Raise if the key does not permit the call, or if the experiment does not
+        exist or is not ready."""
         check_scope(head.key, head.route.scopes, name)
         if experiment is None:
             raise self._unknown_experiment(head, name)
         experiment.check_restored()
 
     def _unknown_experiment(self, head: RequestHead, name: str | None) -> InvalidInput:
-        """The refusal of an experiment's name. It lists only experiments that the key
-        may call."""
+        """Return the error for an unknown experiment. It lists only experiments that
+        the key may use."""
         names: list[str] = []
         for one in self.service.experiments:
             if any(head.key.may(scope, one) for scope in head.route.scopes):
@@ -347,13 +354,13 @@ def make_app(
     dashboard: bool = True,
     doors: Sequence[Door] = (),
 ) -> Limits:
-    """Return the ASGI application that serves these experiments, and closes their
-    stores at its end.
+    """Return the ASGI application that serves these experiments and closes their stores
+    when it ends.
 
-    `rate` limits keys that have no rate of their own. `access_log` is called with a
-    line for each answer. `room` has the connections of the server, for metrics. Without
-    `dashboard`, no page is served. `doors` are the APIs of other products, which serve
-    paths that are not our own.
+    `rate` limits keys without a rate of their own. `access_log` is called with a line
+    for each answer. `room` contains the server's connections, for metrics. Without
+    `dashboard`, no files for browsers are served. `doors` are APIs of other products,
+    which serve paths that are not ours.
     """
     service = Service(experiments, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
     files = page_folder() if dashboard else {}
@@ -374,7 +381,8 @@ def make_app(
 
 
 def _authorization(route: Route, headers: Headers) -> str:
-    """The Authorization header of a request, or the key that a door finds in it."""
+    """Return the Authorization header of a request, or the key that another product's
+    API finds in it."""
     if route.door is not None:
         return f"Bearer {route.door.token(headers)}"
     for name, value in headers:
@@ -384,7 +392,7 @@ def _authorization(route: Route, headers: Headers) -> str:
 
 
 def _query_as_json(head: RequestHead) -> bytes:
-    """The query and the parameters of the path, as the body of a POST has them."""
+    """Return the query and the path parameters as JSON, in the form of a POST body."""
     pairs = parse_qsl(head.query.decode("latin-1"), keep_blank_values=True)
     return _encode(dict(pairs) | head.parameters)
 
@@ -392,10 +400,10 @@ def _query_as_json(head: RequestHead) -> bytes:
 def _find(
     routes: Sequence[Route], method: str, path: str, raw_path: str
 ) -> tuple[Route, dict[str, str]] | Response:
-    """The route of a path with a parameter, and the parameter; or the refusal of a path
-    or a method.
+    """Find the route of a path with a parameter.
 
-    A parameter may contain any character, so it is read from the path as it was sent.
+    Return the route with the parameter, or a refusal of the path or method. A parameter
+    may contain any character, so it is read from the raw path.
     """
     allowed: list[str] = []
     for route in routes:
@@ -422,7 +430,7 @@ def _find(
 def _error_response(
     refusal: Refusal, route: Route, *more: tuple[bytes, bytes]
 ) -> Response:
-    """The refusal in the format of the route's API, with `more` headers."""
+    """Return the refusal in the format of the route's API, with additional headers."""
     if route.door is None:
         return refusal.response(*more)
     response = route.door.refusal_response(refusal, route)
@@ -430,7 +438,7 @@ def _error_response(
 
 
 def _refusal_of(error: Exception, route: Route, body: bytes) -> Refusal:
-    """The refusal for an error; unexpected errors are in the log."""
+    """Return the refusal for an error; log unexpected errors."""
     text = str(error)
     if isinstance(error, DoorRefusal):
         return Refusal(error.status, error.code, text)

@@ -1,5 +1,5 @@
-"""Connections: the limits of a server by number and by address, the rule for replacing
-connections, and the flow of one."""
+"""Connections: limits in total and by address, the rule for closing one to make room,
+and flow control."""
 
 import resource
 from asyncio import Transport
@@ -29,22 +29,23 @@ class Connection(Protocol):
 
 @dataclass(eq=False)
 class Connections:
-    """The connections of one server, at most `most`, and the rule by which they make
-    room for new ones.
+    """The connections of one server, at most `most`, and the rule for closing some to
+    make room for new ones.
 
     A connection is *authenticated* if its last request had a key in force; without a
-    key ring every request has one. At most three quarters of the places are for
-    authenticated connections, which are never closed to make room. The other
-    connections are in the order of their last answered request, or of their arrival if
-    there is none: an unfinished request does not count. If all places are taken, a new
-    connection replaces the first of them. So a new client always gets in and has the
-    time of `entrance` further arrivals to send its key.
+    key ring every request has one. Authenticated connections can take at most three
+    quarters of the places, and are never closed to make room. The other connections are
+    ordered by the time of their last answer, or of their arrival if there is none;
+    unfinished requests do not count. If all places are taken, a new connection replaces
+    the first of them. So a new client always gets a place, and can send its key until
+    `entrance` further clients have arrived.
 
-    One address (of IPv6 the network, /64) has at most `each` connections. Beyond that
-    a new one replaces another of the same address, by the same order, and is refused
-    if all of them are authenticated. Addresses that are `free`, unless given otherwise
-    those of this machine, have no limit of their own. With `closing` each answer ends
-    its connection, so that clients go elsewhere.
+    One address (for IPv6: the network, /64) can have at most `each` connections. If it
+    opens more, the new connection replaces another one of the same address, in the same
+    order. It is refused if all of them are authenticated. Addresses in `free` have no
+    limit of their own; by default these are the addresses of this machine. With
+    `closing`, each answer ends its connection, so that clients reconnect to another
+    server.
     """
 
     most: int = _FEWEST
@@ -62,17 +63,17 @@ class Connections:
 
     @property
     def n_open(self) -> int:
-        """The number of open connections."""
+        """Number of open connections."""
         return len(self._networks)
 
     @property
     def entrance(self) -> int:
-        """Places that authenticated connections cannot take."""
+        """Number of places that authenticated connections cannot take."""
         return max(1, self.most // 4)
 
     def admit(self, one: Connection, address: str) -> bool:
-        """Give a new connection a place, if need be that of another one. Return False
-        if its address has too many."""
+        """Give a new connection a place, and close another one if necessary. Return
+        False if its address has too many."""
         network = network_of(address)
         if self._by_network[network] >= self.each and not self.free(address):
             oldest = self._oldest_of(network)
@@ -87,8 +88,10 @@ class Connections:
         return True
 
     def recognize(self, one: Connection, *, authenticated: bool) -> bool:
-        """Note whether a request has a key in force, before its body is read. Return
-        False if there is no place for another authenticated connection."""
+        """Record whether a request has a key in force, before its body is read.
+
+        Return False if there is no place for another authenticated connection.
+        """
         was_authenticated = one in self._authenticated
         if one not in self._networks or was_authenticated == authenticated:
             return True
@@ -103,7 +106,7 @@ class Connections:
         return True
 
     def note_answer(self, one: Connection) -> None:
-        """Note that a request was answered."""
+        """Record that a request was answered."""
         if one in self._others:
             self._others.move_to_end(one)
 
@@ -124,7 +127,7 @@ class Connections:
         one.drop()
 
     def _oldest_of(self, network: str) -> Connection | None:
-        """The connection of a network that makes room first."""
+        """Return the first connection of a network to close when room is needed."""
         for one in self._others:
             if self._networks[one] == network:
                 return one
@@ -132,8 +135,8 @@ class Connections:
 
 
 def room_for_connections() -> int:
-    """The number of connections for the process's limit of files: 800 at the usual
-    1,024, up to 4,000 with a higher limit."""
+    """Return the number of connections that fit into the process's limit on open files:
+    800 for the usual limit of 1,024, up to 4,000 for a higher one."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return _MOST
@@ -141,15 +144,18 @@ def room_for_connections() -> int:
 
 
 class Flow(FlowControl):
-    """Reads on only once all received bytes are parsed: `rest` holds the other bytes,
-    and one more piece from the socket."""
+    """Flow control that resumes reading only after all received bytes are parsed.
+
+    `rest` contains the bytes that are not parsed yet, plus at most one more piece from
+    the socket.
+    """
 
     def __init__(self, transport: Transport, rest: bytearray) -> None:
         super().__init__(transport)
         self._rest = rest
 
     def resume_reading(self) -> None:
-        """The request is answered, or its body is read."""
+        """Resume after a request was answered or its body was read."""
         if self._rest:
             self.read_paused = False  # reading resumes after the rest is parsed
         else:

@@ -1,5 +1,5 @@
-"""The dashboard of stores, whether or not a service uses them: the page and all routes
-that read."""
+"""The dashboard of stores, with or without a running service: the files for browsers
+and all read-only routes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ _POLL = 1.0  # seconds between two reads of a log that a service may be writing
 
 
 class _ReadOnly:
-    """A store that cannot be written."""
+    """A store that refuses writes."""
 
     write_trouble = ""
 
@@ -58,7 +58,7 @@ class _Count(NamedTuple):
 
 
 class _Bystander(Policy):
-    """In place of a policy that the store does not describe: it counts rewards, and
+    """Stand-in for a policy that the store does not describe: it counts rewards and
     learns nothing else."""
 
     def init(self, shape: tuple[int, ...] = ()) -> _Count:
@@ -79,20 +79,21 @@ def _no_change(policy: Policy, state: Any, _: Line) -> tuple[Policy, Any]:
 
 @dataclass(eq=False)
 class StoreView(ExperimentSetup):
-    """A read-only view of an experiment, with the models of its policy file
-    (`by_file`), or from its store alone."""
+    """A read-only view of an experiment, with the models of its policy file (`by_file`)
+    or from its store alone."""
 
     by_file: bool = False
     writes: ClassVar[bool] = False
 
     @property
     def poll(self) -> float:
-        """Seconds between two looks: a service may be writing."""
+        """Seconds between two reads of the store, because a service may be writing to
+        it."""
         return _POLL
 
     @property
     def change(self) -> Change:
-        """The function that applies changes of experts and arms to policy and state: a
+        """Function that applies changes of experts and arms to policy and state. A
         judge needs no models."""
         if isinstance(self.policy, _Bystander):
             return _no_change
@@ -101,13 +102,15 @@ class StoreView(ExperimentSetup):
         return roster_change()
 
     def load_expert(self, name: str) -> None:
-        """Load an expert that joins, where the view has models."""
+        """Load an expert that joins, if the view has models."""
         if self.by_file:
             super().load_expert(name)
 
     def start_before(self, latest: int) -> FoldState:
-        """The newest state at or before a position, with its sums. A judge has its
-        weights as state, a bystander a count."""
+        """Return the newest state at or before a position, with its statistics.
+
+        A judge has its weights as state; a bystander has a count.
+        """
         if self.by_file:
             return super().start_before(latest)
         first = initial_fold(self.store, self.policy, self.policy.init(), Sums)
@@ -136,8 +139,10 @@ class StoreView(ExperimentSetup):
 
 
 def open_views(places: Sequence[str], experiment: str | None = None) -> list[StoreView]:
-    """Open the experiments of these places: files of stores, databases (`experiment` is
-    the one to open), or policy files."""
+    """Open the experiments of these places: store files, databases or policy files.
+
+    `experiment` selects one experiment of a database.
+    """
     views: list[StoreView] = []
     try:
         for place in places:
@@ -160,7 +165,8 @@ def open_views(places: Sequence[str], experiment: str | None = None) -> list[Sto
 
 
 def dashboard_app(views: Sequence[StoreView]) -> Limits:
-    """The ASGI application that shows these experiments to this machine, read-only."""
+    """Return the ASGI application that shows these experiments read-only, to this
+    machine only."""
     routes = tuple(route for route in ROUTES if route.method == "GET")
     service = Service(views, routes)
     page = PageFiles(page_folder(), docs_page(routes))
@@ -176,8 +182,10 @@ def dashboard_app(views: Sequence[StoreView]) -> Limits:
 
 
 def _view_by_store(place: str, experiment: str | None) -> StoreView:
-    """The view of a store without its policy file: its judge, if it names one, needs no
-    models."""
+    """Return the view of a store without its policy file.
+
+    If the store contains the judge of its policy, the judge needs no models.
+    """
     reading = open_reader(place, experiment)
     about = reading.about
     policy: Policy = _Bystander()
@@ -210,7 +218,7 @@ def _view_by_store(place: str, experiment: str | None) -> StoreView:
 
 
 def _view_by_file(path: Path) -> StoreView:
-    """The view of the store of a policy file, with its models."""
+    """Return the view of a policy file's store, with the models of the file."""
     file = read_policy(path)
     settings = read_settings(file)
     reading = open_reader(settings.store, file.name)

@@ -1,5 +1,5 @@
-"""docs_page: the API for people, one page of HTML made from the table of routes, with a
-form for each call."""
+"""docs_page: the HTML page of the API, made from the table of routes, with a form for
+each call."""
 
 import json
 import re
@@ -59,7 +59,8 @@ _PAGE = """<!doctype html>
 
 
 class _Entry(NamedTuple):
-    """A route, its operation in the OpenAPI document, and the schemas of that."""
+    """A route with its operation in the OpenAPI document and the schemas of the
+    document."""
 
     route: "Route"
     operation: dict[str, Any]
@@ -67,7 +68,7 @@ class _Entry(NamedTuple):
 
 
 def docs_page(routes: "Sequence[Route]") -> bytes:
-    """The page of these routes."""
+    """Return the HTML page of these routes."""
     openapi = msgspec.json.decode(document(routes))
     schemas = openapi["components"]["schemas"]
     rows: list[Sequence[str]] = []
@@ -86,7 +87,7 @@ def docs_page(routes: "Sequence[Route]") -> bytes:
 
 
 def _section(entry: _Entry) -> str:
-    """The section about one route."""
+    """Return the section about one route."""
     route = entry.route
     name = route.name
     parts = [
@@ -120,7 +121,7 @@ def _section(entry: _Entry) -> str:
 
 
 def _refusals(entry: _Entry) -> str:
-    """The table of the statuses of refusals."""
+    """Return the table of error statuses."""
     rows: list[tuple[str, str]] = []
     for status, response in entry.operation["responses"].items():
         if status != "200":
@@ -129,7 +130,7 @@ def _refusals(entry: _Entry) -> str:
 
 
 def _answer(entry: _Entry, kind: Any, heading: str) -> str:
-    """The answer of a route, of one kind."""
+    """Return the description of an answer of this type."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     rows: list[tuple[str, str]] = []
     for field in fields_of(schema, entry.schemas):
@@ -141,7 +142,7 @@ def _answer(entry: _Entry, kind: Any, heading: str) -> str:
 
 
 def _request_fields(entry: _Entry) -> list[Field]:
-    """The fields of a query or of a body."""
+    """Return the fields of the query or body."""
     if entry.route.message is None:
         return []
     if entry.route.method == "GET":
@@ -155,7 +156,8 @@ def _request_fields(entry: _Entry) -> list[Field]:
 
 
 def _form(entry: _Entry) -> str:
-    """A form that makes the call; a script of ours sends it and shows the answer."""
+    """Return a form that makes the call; a script of the page sends it and shows the
+    answer."""
     route = entry.route
     name = route.name
     path = escape(route.path)
@@ -177,12 +179,12 @@ def _form(entry: _Entry) -> str:
 
 
 def _example_body(route: "Route") -> object:
-    """The first example of a POST."""
+    """Return the first example of a POST body."""
     return next(iter(route.examples.values()), {})
 
 
 def _inputs(entry: _Entry) -> Iterator[str]:
-    """An input, or a list to choose from, for each parameter."""
+    """Yield an input, or a list of choices, for each parameter."""
     for one in entry.operation.get("parameters", ()):
         name = escape(one["name"])
         schema = one["schema"]
@@ -206,7 +208,8 @@ def _inputs(entry: _Entry) -> Iterator[str]:
 
 
 def _curl(route: "Route") -> str:
-    """The call as a command, with this service's address and a place for a key."""
+    """Return the call as a curl command, with this service's address and a placeholder
+    for the key."""
     key = " \\\n  -H 'Authorization: Bearer KEY'" if route.scopes else ""
     if route.method == "POST":
         body = escape(json.dumps(_example_body(route)), quote=False)
@@ -242,14 +245,15 @@ def _scopes(route: "Route") -> str:
 
 
 def _sentences(kind: Any) -> str:
-    """The docstring of a type of message; names in it are code."""
+    """Return the docstring of a message type as HTML; names in backticks become
+    code."""
     text = " ".join((kind.__doc__ or "").split())
     html = escape(text, quote=False)
     return re.sub("`([^`]*)`", r"<code>\1</code>", html)
 
 
 def _about(field: Field) -> str:
-    """The kind of a field, whether it is needed, and its description."""
+    """Return the type of a field, whether it is required, and its description."""
     html = escape(field.kind)
     if field.needed:
         html += " <strong>Needed.</strong>"
@@ -259,7 +263,7 @@ def _about(field: Field) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
-    """A table of cells that are HTML already; the first cell is the head of its row."""
+    """Return a table of HTML cells; the first cell of each row is its header."""
     head = "".join(f'<th scope="col">{one}</th>' for one in heads)
     lines: list[str] = []
     for first, *rest in rows:

@@ -1,7 +1,7 @@
-"""Door: the API of another service, translated to our own calls.
+"""Door: base class for the APIs of other products, translated to our own calls.
 
-A door has the paths, keys and error responses of its API. It calls the handlers of our
-own routes with our own messages, so decisions have one way into the log.
+Such an API has its own paths, keys and error format. It calls the handlers of our own
+routes with our own messages, so every decision is written to the log in the same way.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,8 @@ NO_CONTENT = Response(204, b"", [])
 
 
 class DoorRefusal(OddsmithError):
-    """A refusal by a door's handler, with a status and a code of the door's API."""
+    """An error raised by a handler of another product's API, with that API's status and
+    code."""
 
     def __init__(self, status: int, code: str, sentence: str) -> None:
         self.status = status
@@ -32,16 +33,17 @@ class DoorRefusal(OddsmithError):
 
 
 class DoorAnswer(msgspec.Struct):
-    """A door's answer about one decision, whose id the access log has."""
+    """An answer of another product's API about one decision, with the id for the access
+    log."""
 
     @property
     @abstractmethod
     def id(self) -> str:
-        """The id of the decision."""
+        """Id of the decision."""
 
 
 def bearer_token(headers: Headers) -> str:
-    """The key behind Bearer in Authorization; empty where there is none."""
+    """Return the key after "Bearer" in the Authorization header; empty without one."""
     authorization = dict(headers).get(b"authorization", b"").decode("latin-1")
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() == "bearer":
@@ -50,11 +52,11 @@ def bearer_token(headers: Headers) -> str:
 
 
 class Visit(NamedTuple):
-    """A call of a door's route, which its handler gets beside the experiment (the
-    service, where the route is `each`).
+    """A call to another product's API, as its handler gets it.
 
-    `parameters` are those of the path, and of the door; `message` is the body as the
-    route's type, None where it has none.
+    The other argument of the handler is the experiment, or the service if the route has
+    `each`. `parameters` contains the parameters of the path and of the API. `message`
+    is the decoded body, or None if the route takes no body.
     """
 
     parameters: dict[str, str]
@@ -65,17 +67,17 @@ class Visit(NamedTuple):
 
     @property
     def sender(self) -> str:
-        """The name of the key, which every event has."""
+        """Name of the key, which is recorded in every event."""
         return self.key.name
 
     @property
     def query_fields(self) -> dict[str, str]:
-        """The fields of the query by name; of a repeated field, the last one."""
+        """The fields of the query by name; if a field is repeated, the last one."""
         text = self.query.decode("latin-1")
         return dict(parse_qsl(text, keep_blank_values=True))
 
     def header(self, name: bytes) -> str | None:
-        """The value of a header, by its name in lower case; None where it was not
+        """Return the value of a header by its lower-case name; None if it was not
         sent."""
         for header, value in self.headers:
             if header == name:
@@ -84,7 +86,7 @@ class Visit(NamedTuple):
 
 
 class Door(ABC):
-    """The API of another service; its `routes` have it as their `door`."""
+    """The API of another product; its `routes` refer to it as their `door`."""
 
     routes: Sequence[Route]
 
@@ -92,17 +94,17 @@ class Door(ABC):
     def find(
         self, method: str, raw_path: str, query: bytes
     ) -> tuple[Route, dict[str, str]] | Response | None:
-        """Return the route of a path as it was sent, and its parameters; a refusal; or
-        None for a path that is not this API's.
+        """Find the route of a raw path.
 
-        The parameter `experiment` names the experiment of the call. Without it, it is
-        the only one, or the only one of the key.
+        Return the route and its parameters, or a refusal. Return None if the path does
+        not belong to this API. The parameter `experiment` names the experiment. Without
+        it, the call is about the only experiment, or the only one of the key.
         """
 
     @abstractmethod
     def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
-        """The error response in this API's format."""
+        """Return the error response in this API's format."""
 
     @abstractmethod
     def token(self, headers: Headers) -> str:
-        """The key in the headers; empty where there is none."""
+        """Return the key in the headers; empty without one."""

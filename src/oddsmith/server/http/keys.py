@@ -1,5 +1,5 @@
-"""API keys: tokens of 256 random bits, shown once; a file has their hashes, scopes,
-experiments, ends and rates."""
+"""API keys: random tokens of 256 bits. A file contains their hashes, scopes,
+experiments, expiry times and rates; a token itself is shown only once."""
 
 import logging
 import math
@@ -50,8 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The record of a token: its SHA-256, and the time from which it is refused, if
-    there is one."""
+    """The record of a token: its SHA-256 and its expiry time, if it has one."""
 
     sha256: _Digest
     created: _Time
@@ -62,11 +61,11 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A name and what it may do. No experiments means all of them; no rate means that
-    of the service.
+    """A named key and its permissions.
 
-    `tokens` are in the order in which they were made: the last one is the key's,
-    earlier ones end soon.
+    Without experiments it is valid for all of them; without a rate, the rate of the
+    service applies. `tokens` are in the order of their creation. The last one is
+    current, and earlier ones expire soon.
     """
 
     name: _Name
@@ -77,8 +76,8 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     revoked: _Time | None = None
 
     def may(self, scope: Scope, experiment: str | None) -> bool:
-        """Whether this key allows `scope` on `experiment`, or on all of them at once
-        where that is None."""
+        """Return whether this key permits `scope` on an experiment, or on all
+        experiments if it is None."""
         if self.revoked is not None:
             return False
         if scope not in self.scopes and "admin" not in self.scopes:
@@ -95,12 +94,12 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class KeyRing:
-    """The keys of a file that `create` wrote, read again as soon as it changes: a
-    revoked key is refused from the next request on.
+    """The keys of a file, which is read again as soon as it changes. A revoked key is
+    refused from the next request on.
 
-    A change that cannot be read is logged once, and the earlier keys stay in force.
-    `clock` is in seconds since 1970: a token is refused from its end on, whether or not
-    the file changes.
+    If a changed file cannot be read, this is logged once, and the earlier keys stay in
+    force. `clock` returns seconds since 1970: an expired token is refused even if the
+    file does not change.
     """
 
     def __init__(
@@ -113,11 +112,10 @@ class KeyRing:
         self._ends = _ends(read_keys(self.path))
 
     def find(self, token: str) -> Key | None:
-        """Return the key of this token; None if there is none, it was revoked or it has
-        ended.
+        """Return the key of this token; None if it is unknown, revoked or expired.
 
-        A dictionary by hash: its time may depend on the hash of the token that was
-        sent, which reveals nothing about a token of 256 random bits.
+        Keys are looked up in a dictionary by hash. The time of a lookup may depend on
+        the hash of the token, which reveals nothing about a random token of 256 bits.
         """
         self._read_again()
         if not _TOKEN.fullmatch(token):
@@ -128,14 +126,14 @@ class KeyRing:
         return None
 
     def live(self) -> bool:
-        """Whether there is a key that is in force."""
+        """Return whether at least one key is in force."""
         self._read_again()
         now = self._clock()
         return any(now < end for _, end in self._ends.values())
 
     def seconds_left(self, within: float) -> dict[str, float]:
-        """The seconds to the end of keys that end `within` so many seconds, by name;
-        the first to end comes first."""
+        """Return the seconds until expiry of the keys that expire `within` this number
+        of seconds, by name, earliest first."""
         self._read_again()
         now = self._clock()
         # latest end by key, because a key can have several tokens
@@ -165,8 +163,7 @@ _NO_KEY: tuple[Key | None, float] = (None, -math.inf)
 
 
 def _ends(keys: tuple[Key, ...]) -> _Ends:
-    """The key of each hash, and the time at which its token ends; revoked keys have
-    none."""
+    """Return the key and the expiry time of each hash, without revoked keys."""
     ends: _Ends = {}
     for key in keys:
         if key.revoked is not None:
@@ -180,8 +177,8 @@ def _ends(keys: tuple[Key, ...]) -> _Ends:
 
 
 def read_keys(path: str | Path) -> tuple[Key, ...]:
-    """The keys of a file, revoked ones too, oldest first; the file must be writable by
-    its owner only."""
+    """Return the keys of a file, oldest first, with revoked ones. Only its owner may be
+    able to write the file."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -208,7 +205,7 @@ def read_keys(path: str | Path) -> tuple[Key, ...]:
 
 
 def _check_once(path: str | Path, what: str, values: list[str]) -> None:
-    """Refuse a file in which two keys have the same value."""
+    """Raise if two keys in a file have the same value."""
     if len(set(values)) < len(values):
         raise BadFile(f"{path} must hold each key once; got the same {what} twice")
 
@@ -222,8 +219,10 @@ def create(
     expires: datetime | None = None,
     rate: Rate | None = None,
 ) -> str:
-    """Add a key to the file, which is made if there is none, and return its token. The
-    file has only the hash of the token."""
+    """Add a key to the file and return its token; create the file if there is none.
+
+    The file contains only the hash of the token.
+    """
     _check_key_name("name", name)
     for experiment in experiments:
         _check_key_name("experiments", experiment)
@@ -261,10 +260,10 @@ def rotate(
     overlap: timedelta = OVERLAP,
     expires: datetime | None = None,
 ) -> str:
-    """Return a new token for a key. Earlier tokens stay in force for `overlap`, but not
-    beyond their own end.
+    """Return a new token for a key. Earlier tokens expire after `overlap`, or at their
+    own expiry time if that is earlier.
 
-    Unless its end is given, the new token has the lifetime of the last one.
+    By default, the new token has the lifetime of the last one.
     """
     now = _now()
     with _editing(path) as keys:
@@ -292,8 +291,8 @@ def rotate(
 
 
 def revoke(path: str | Path, name: str) -> None:
-    """Refuse this key from now on, all its tokens; its name stays in the file. A second
-    call changes nothing."""
+    """Revoke a key with all its tokens. Its name stays in the file. Revoking it again
+    changes nothing."""
     with _editing(path) as keys:
         place = _place(keys, name, path)
         if keys[place].revoked is None:
@@ -320,8 +319,8 @@ def _new_token(expires: datetime | None) -> tuple[str, Token]:
 
 @contextmanager
 def _editing(path: str | Path) -> Iterator[list[Key]]:
-    """The keys of a file, which is locked against other writers; written back as a
-    whole unless something is raised."""
+    """Lock a file against other writers, and yield its keys; write the list back as a
+    whole unless the block raises."""
     import fcntl
 
     path = Path(path).resolve()
@@ -344,7 +343,7 @@ _Stamp: TypeAlias = tuple[int, int, int]
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """Facts of a file that differ after a change; None if there is no file."""
+    """Return a value that changes when the file changes; None if there is no file."""
     try:
         facts = os.stat(path)
     except OSError:

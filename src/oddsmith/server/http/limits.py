@@ -1,5 +1,8 @@
-"""Limits: the ASGI side of the application. Requests that are too large, or made for
-pages of other sites, are refused before they are read (`wire` limits time)."""
+"""Limits: the ASGI layer around the application.
+
+It refuses requests that are too large or come from pages of other sites, before it
+reads them (`wire` limits time).
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -56,33 +59,35 @@ _OWN_SITES = (None, b"same-origin", b"none")  # none: address typed in, or a boo
 
 
 async def _nothing() -> None:
-    """The begin and the end of an application that needs neither."""
+    """Default for `begin` and `end`: do nothing."""
 
 
 def _stay() -> None:
-    """The drain of an application that holds no calls open."""
+    """Default for `drain`: there are no open calls to end."""
 
 
 def _as_it_is(scope: HttpScope) -> HttpScope:
-    """The head as it is, if the application reads it itself."""
+    """Default for `enter`: pass the scope to the application."""
     return scope
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An ASGI application around `app`, which gets whole bodies. Requests that are too
-    large are refused before they are read, or while they arrive.
+    """An ASGI application around `app`, which gets complete bodies. A request that is
+    too large is refused before it is read, or while it arrives.
 
-    `enter` reads the head alone. It returns a response, for which no body is read, or
-    an object for `app`. This object may have four attributes. `authenticated`: the
-    caller has a key in force. `waits`: the call is given up once its caller is gone.
-    `body_bytes` limits its body. `refusal_response` makes responses of refusals.
+    `enter` reads only the head. It returns either a response, and then no body is read,
+    or an object for `app`. The object may have four attributes: `authenticated` (the
+    caller has a key in force), `waits` (the call is cancelled when the client
+    disconnects), `body_bytes` (limit of its body) and `refusal_response` (a function
+    that formats refusals).
 
-    `begin` and `end` are awaited at the start and the end of the server; `drain` is
-    called when the end is near. `body_bytes` limits the bodies of paths, `body` those
-    of all other paths. `target` limits path and query; `headers` and `header_bytes`
-    limit the rest of the head. With `local`, which a service without keys needs,
-    browsers may call it from its own pages only (`foreign_header`).
+    `begin` and `end` are awaited when the server starts and ends; `drain` is called
+    when it will end soon. `body_bytes` contains the limits of bodies by path, and
+    `body` the limit for other paths. `target` limits path and query; `headers` and
+    `header_bytes` limit the number and size of headers. `local` is required for a
+    service without keys: browsers can then call it from its own pages only
+    (`foreign_header`).
     """
 
     app: Callable[[Any, bytes], Awaitable[Response]]
@@ -98,7 +103,7 @@ class Limits:
     local: bool = False
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
-        """Answer one request, or run ASGI's lifespan."""
+        """Answer one request, or run the ASGI lifespan."""
         if scope["type"] != "http":
             await self._live(receive, send)
             return
@@ -126,8 +131,8 @@ class Limits:
         receive: Receive,
         recognize: Callable[[bool], bool] | None = None,
     ) -> Response | None:
-        """Return the response to one request, without its length and the safe headers;
-        None if the caller is gone.
+        """Return the response to one request, without Content-Length and the security
+        headers; None if the client has disconnected.
 
         Before the body is read, `recognize` is called with whether the request has a
         key in force. If it returns False, there is no place for the connection.
@@ -168,7 +173,7 @@ class Limits:
             return refused(Refusal(503, "stopping", _STOPPED), _CLOSE)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """ASGI's lifespan: begin with the server, end with it."""
+        """Run the ASGI lifespan: call `begin` and `end`."""
         await receive()
         try:
             await self.begin()
@@ -188,8 +193,8 @@ class Limits:
     def _check_head(
         self, scope: HttpScope, size: int, once: Mapping[bytes, bytes]
     ) -> Response | None:
-        """The refusal of a head that is too large or names another site; `size` is that
-        of its headers."""
+        """Return the refusal of a head that is too large or comes from another site;
+        `size` is the size of its headers."""
         path = scope.get("raw_path") or scope["path"].encode()
         if len(path) + len(scope["query_string"]) > self.target:
             return _final(
@@ -253,7 +258,7 @@ def foreign_header(method: str, headers: Mapping[bytes, bytes]) -> str:
 
 @lru_cache(maxsize=64)
 def _is_local(host: bytes) -> bool:
-    """Whether a Host header names this machine."""
+    """Return whether a Host header names this machine."""
     try:
         name = urlsplit(f"//{host.decode('latin-1')}").hostname
     except ValueError:
@@ -264,8 +269,8 @@ def _is_local(host: bytes) -> bool:
 async def _read_body(
     receive: Receive, limit: int, once: Mapping[bytes, bytes], twice: bytes
 ) -> bytes | Refusal | None:
-    """The whole body, or the refusal of the one that the head announces; None if the
-    caller is gone."""
+    """Return the whole body, a refusal if it is too large, or None if the client has
+    disconnected."""
     if twice:
         return _malformed(f"the header {twice.decode()} must be sent once")
     length = once.get(b"content-length")
@@ -303,7 +308,7 @@ async def _read_body(
 async def _unless_gone(
     answer: Awaitable[Response], receive: Receive
 ) -> Response | None:
-    """The answer; None as soon as the caller is gone, which cancels it."""
+    """Return the answer. If the client disconnects, cancel the call and return None."""
     answer_task = asyncio.ensure_future(answer)
     gone_task = asyncio.ensure_future(_disconnection(receive))
     tasks = (answer_task, gone_task)
@@ -318,7 +323,7 @@ async def _unless_gone(
 
 
 async def _disconnection(receive: Receive) -> None:
-    """Wait until the caller is gone."""
+    """Wait until the client disconnects."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -326,7 +331,7 @@ async def _disconnection(receive: Receive) -> None:
 
 
 async def _drop_body(receive: Receive) -> None:
-    """Wait for the end of a body that is not read."""
+    """Read and discard the rest of a body."""
     while True:
         message = await receive()
         is_last = not message.get("more_body", False)
@@ -335,8 +340,8 @@ async def _drop_body(receive: Receive) -> None:
 
 
 def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:
-    """A response that did not wait for the body. The connection stays open only if the
-    rest of the body can be short."""
+    """Return a response that was made before the body was read. The connection stays
+    open only if the rest of the body is short."""
     length = once.get(b"content-length", b"0")
     if b"transfer-encoding" not in once and length.isdigit() and len(length) <= 5:
         return response
@@ -353,5 +358,6 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _final(status: int, code: str, why: str) -> Response:
-    """A refusal that closes the connection: the rest of the request is never read."""
+    """Return a refusal that closes the connection, because the rest of the request is
+    never read."""
     return Refusal(status, code, why).response(_CLOSE)

@@ -1,7 +1,8 @@
-"""Log lines of the service: time and level in front, or JSON; and the access log.
+"""Log lines of the service, as text or JSON, and the access log.
 
-Neither has the text of an exception or of a library's warning: those of experts and
-drivers may contain a context. Type and place are enough to find the line of code.
+Neither log contains the text of an exception or of a library's warning, because the
+texts of experts and drivers may contain a context. Type and place are enough to find
+the line of code.
 """
 
 import logging
@@ -32,8 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class _TextLines(logging.Formatter):
-    """2026-11-16T09:00:00.123Z WARNING sentence; one line for each record, whatever it
-    holds."""
+    """Formats a record as a single line: 2026-11-16T09:00:00.123Z WARNING sentence."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"{_time(record.created)} {record.levelname} {_words(self, record)}"
@@ -45,7 +45,7 @@ class _TextLines(logging.Formatter):
 
 
 class _JsonLines(_TextLines):
-    """One JSON object for each record."""
+    """Formats a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -58,8 +58,8 @@ class _JsonLines(_TextLines):
 
 
 class AccessLine(msgspec.Struct):
-    """One answer in the access log: nothing of the body, the query or the key's token
-    of its request."""
+    """One answer in the access log, without the body, the query and the token of its
+    request."""
 
     method: str
     route: str  # the pattern, not the path; empty if no route matches
@@ -72,8 +72,8 @@ class AccessLine(msgspec.Struct):
 
 
 def set_up_logging(form: LogFormat) -> None:
-    """Log lines of this process go to standard error, unless it has set up logging
-    itself."""
+    """Send the log of this process to standard error, unless logging is configured
+    already."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = _JsonLines if form == "json" else _TextLines
     handler.setFormatter(formatter())
@@ -84,8 +84,8 @@ def set_up_logging(form: LogFormat) -> None:
 
 
 class _OnceEach:
-    """Writes warnings as log lines, one for each line of code that warns. Only the
-    library's own warnings are logged with their text."""
+    """Writes warnings as log lines, once per line of code. Only warnings of this
+    library are logged with their text."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[type[Warning], str, int]] = set()
@@ -99,7 +99,7 @@ class _OnceEach:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        """Log a warning; the arguments are those of `warnings.showwarning`."""
+        """Log a warning; a replacement for `warnings.showwarning`."""
         source = (category, filename, lineno)
         if source in self._logged:
             return
@@ -117,11 +117,11 @@ class _OnceEach:
 
 
 class AccessLog:
-    """Writes lines to the end of a file, which is created again if it was moved away;
-    `-` is standard output.
+    """Appends lines to a file; `-` is standard output. The file is created again if it
+    was moved away.
 
-    Lines that cannot be written are left out, and the log reports it once. Answers do
-    not wait for them.
+    Lines that cannot be written are dropped, and the log reports this once. Answers do
+    not wait for lines.
     """
 
     def __init__(self, place: str) -> None:
@@ -171,7 +171,7 @@ class AccessLog:
 
 
 def _raise(_: logging.LogRecord) -> None:
-    """Leave the error of a handler to its caller."""
+    """Pass the error of a logging handler on to the caller."""
     raise  # noqa: PLE0704, handlers call this while they handle the error
 
 

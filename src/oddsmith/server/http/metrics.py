@@ -1,8 +1,8 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
-prometheus_client counts the answers of routes as they are made. All other metrics are
-computed in a scrape, which reads no store, and written by `families` one after the
-other, because there may be thousands of experiments.
+prometheus_client counts answers as they are sent. All other metrics are computed during
+a scrape without reading a store, and written by `families`. They are written one by
+one, because there may be thousands of experiments.
 """
 
 import os
@@ -69,16 +69,16 @@ class Metrics:
         self.series = cache(self._series)
 
     def _series(self, route: str, status: int) -> tuple[Counter, Histogram]:
-        """The counter of answers and the histogram of seconds of a route and status."""
+        """Return the counter of answers and the histogram of latencies for a route and
+        status."""
         return self._answers.labels(route, str(status)), self._seconds.labels(route)
 
     def text(self) -> bytes:
-        """All metrics as of now."""
+        """Return all current metrics."""
         return b"".join(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """The metrics one after the other, so that other requests have their turn in
-        between."""
+        """Yield the metrics one by one, so that other requests can run in between."""
         yield generate_latest(self._registry)
         for family in self._of_process():
             yield family.text()
@@ -100,7 +100,7 @@ class Metrics:
         yield sync_seconds(scrapes).text()
 
     def _of_process(self) -> Iterator[Family]:
-        """Facts of the process and its connections."""
+        """Yield metrics of the process and its connections."""
         service = self._service
         room = service.room
         build = labels(
@@ -153,7 +153,7 @@ class Metrics:
 
 
 def _gauge(name: str, summary: str, value: float) -> Family:
-    """A gauge without labels."""
+    """Return a gauge without labels."""
     return Family(name, "gauge", summary, [("", value)])
 
 
@@ -164,7 +164,7 @@ def _by_label(
     label: str,
     values: Mapping[Any, float],
 ) -> Family:
-    """A metric with a value for each value of a label."""
+    """Return a metric with one sample per value of a label."""
     samples = [(labels((label, key)), value) for key, value in list(values.items())]
     return Family(name, kind, summary, samples)
 

@@ -47,7 +47,7 @@ _LINKS = {
 
 
 def document(routes: "Sequence[Route]") -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     types: list[Any] = [ErrorAnswer]
     for route in routes:
         for one in (route.message, route.answer, route.slate_answer):
@@ -88,7 +88,8 @@ def _operation(
     references: Mapping[object, JsonSchema],
     fields: Mapping[str, JsonSchema],
 ) -> dict[str, object]:
-    """One route as an operation; `fields` are the schemas of its message's fields."""
+    """Return the operation of a route; `fields` are the schemas of its message's
+    fields."""
     responses: dict[str, dict[str, object]] = {}
     for status in route.statuses:
         responses[str(status)] = _answer(_REASONS[status], references[ErrorAnswer])
@@ -122,7 +123,7 @@ def _operation(
 def _success(
     route: "Route", references: Mapping[object, JsonSchema]
 ) -> dict[str, object]:
-    """The response with status 200."""
+    """Return the response with status 200."""
     if route.name == "metrics":
         return {
             "description": route.summary,
@@ -144,7 +145,8 @@ def _success(
 
 
 def _parameter(name: str, schema: JsonSchema, path: str) -> dict[str, object]:
-    """A field of a query; one that may be left out is never null in a URL."""
+    """Return a query parameter. In a URL, an optional field is omitted and never
+    null."""
     is_in_path = f"{{{name}}}" in path
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":

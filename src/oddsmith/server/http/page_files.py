@@ -1,5 +1,5 @@
-"""PageFiles: the service's page and the API for people, read once at the start; nothing
-else of the disk is served."""
+"""PageFiles: the dashboard and the page of the API, read once at the start. No other
+file on the disk is served."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -37,12 +37,12 @@ class _File(NamedTuple):
 
 
 class PageFiles:
-    """Answers by path, also to clients without a key: files contain no data. Without
-    files, every path is unknown."""
+    """Serves files by path, to clients without a key as well, because they contain no
+    data. Without files, every path is unknown."""
 
     def __init__(self, bodies: Mapping[str, bytes], docs: bytes) -> None:
-        """`bodies` are those of the page by name, `index.html` among them; `docs` is
-        the API for people."""
+        """`bodies` are the files of the dashboard by name, with `index.html`; `docs` is
+        the page of the API."""
         self._files: dict[str, _File] = {}
         for name, body in bodies.items():
             path = "" if name == "index.html" else name
@@ -53,10 +53,10 @@ class PageFiles:
     def answer(
         self, method: str, path: str, headers: Headers, query: bytes = b""
     ) -> Response | None:
-        """The response for a path of the page; 304 to a browser that has the file; None
-        for any other path.
+        """Return the response for a file; 304 if the browser has it; None for any other
+        path.
 
-        Redirects keep the query, in which a link may name an experiment.
+        Redirects keep the query, because a link may name an experiment in it.
         """
         if not self._files:
             return None
@@ -85,7 +85,7 @@ class PageFiles:
 
 
 def page_folder() -> dict[str, bytes]:
-    """The files of the page by name, of the kinds that browsers load."""
+    """Return the files of the dashboard by name, of the types that browsers load."""
     folder = files("oddsmith.server") / "dashboard"
     bodies: dict[str, bytes] = {}
     for file in folder.iterdir():

@@ -1,4 +1,4 @@
-"""Rates: the largest number of calls per second of a key, counted by token buckets."""
+"""Rates: limits on the calls per second of each key, by token buckets."""
 
 import math
 import re
@@ -21,7 +21,8 @@ _ADDRESSES = 10_000  # addresses with counts of wrong keys; the oldest is droppe
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Calls per second in the long run, and `burst` calls at once after a pause."""
+    """Calls per second in the long run, and the number of calls at once after a pause
+    (`burst`)."""
 
     per_second: Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
     burst: Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -34,8 +35,8 @@ _GUESSES = Rate(0.1, 20)
 
 
 def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
-    """Return the rate of a text like 100/s, 30/m or 1000/h; its burst is one second's
-    worth unless given.
+    """Return the rate of a text like 100/s, 30/m or 1000/h. By default, the burst is
+    the number of calls in one second.
 
     >>> print(read_rate("100/s"), read_rate("30/m", 10), read_rate(None), sep="; ")
     100/s, burst 100; 0.5/s, burst 10; None
@@ -62,7 +63,7 @@ def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
 
 class _Bucket:
     """A token bucket: up to `burst` calls, refilled by `per_second`. One batch may
-    overdraw it; later calls wait for that."""
+    overdraw it; then later calls wait."""
 
     __slots__ = ("_at", "_left", "rate")
 
@@ -72,8 +73,8 @@ class _Bucket:
         self._at = now
 
     def take(self, calls: int, now: float, least: float) -> float:
-        """Take the calls and return 0 if `least` are left; else return the seconds
-        until they are."""
+        """Take the calls and return 0 if at least `least` are available; otherwise
+        return the seconds until they are."""
         gain = max(0.0, now - self._at) * self.rate.per_second
         self._left = min(float(self.rate.burst), self._left + gain)
         self._at = now
@@ -84,8 +85,8 @@ class _Bucket:
 
 
 class TooMany(OddsmithError):
-    """A key has made more calls than its rate allows; it may call again in
-    `seconds`."""
+    """A key has made more calls than its rate permits; `seconds` is the time until the
+    next one."""
 
     def __init__(self, rate: Rate, wait: float) -> None:
         self.seconds = max(1, math.ceil(wait))
@@ -96,11 +97,11 @@ class TooMany(OddsmithError):
 
 class Rates:
     """The buckets of all keys of one process, by name; `default` is the rate of keys
-    that have none of their own.
+    without their own.
 
-    A call is counted before its body is read, the further entries of a batch once they
-    are known: they may overdraw the bucket if nothing else has, so a batch is never too
-    large for a rate, and at most one is beyond the burst.
+    A call is counted before its body is read, and the further entries of a batch when
+    their number is known. They may overdraw a bucket that is not overdrawn yet. So no
+    batch is too large for a rate, and at most one batch exceeds the burst.
     """
 
     def __init__(
@@ -116,8 +117,8 @@ class Rates:
         self._count(name, rate or self.default, 1, 1.0)
 
     def count_entries(self, name: str, rate: Rate | None, entries: int) -> None:
-        """Count the entries of a batch but the first, which was counted as the call, or
-        raise TooMany."""
+        """Count the entries of a batch, or raise TooMany. The first entry was counted
+        as the call."""
         self._count(name, rate or self.default, entries - 1, 0.0)
 
     def _count(self, name: str, rate: Rate | None, calls: int, least: float) -> None:
@@ -135,11 +136,11 @@ class Rates:
 
 
 class WrongKeys:
-    """Counts wrong keys by address: beyond `rate`, a refusal closes the connection, so
+    """Counts wrong keys by address. Above `rate`, a refusal closes the connection, so
     each guess needs a new one.
 
-    A right key is never refused for its address, which may be that of a proxy. Of IPv6
-    the first 64 bits count.
+    A valid key is never refused because of its address, which may be that of a proxy.
+    For IPv6, the first 64 bits count.
     """
 
     def __init__(
@@ -163,8 +164,9 @@ class WrongKeys:
 
 
 def network_of(address: str) -> str:
-    """The unit that an address is counted as: itself, or of IPv6 its network (/64),
-    because the owner of one address there has them all.
+    """Return the unit by which addresses are counted: an IPv4 address itself, and the
+    network (/64) of an IPv6 address, because one client usually has all addresses of
+    the network.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6")
     ('192.0.2.7', '20010db800010002')

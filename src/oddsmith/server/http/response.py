@@ -1,5 +1,4 @@
-"""Response and Refusal: what is sent back, and the one shape of every answer that says
-no."""
+"""Response and Refusal: answers of the service, and the format of its errors."""
 
 import json
 from typing import NamedTuple, TypeAlias
@@ -11,7 +10,8 @@ JSON: Headers = [(b"content-type", b"application/json")]
 
 
 class Response(NamedTuple):
-    """Status, body and headers of an answer; its length is added when it is sent."""
+    """Status, body and headers of an answer; Content-Length is added when it is
+    sent."""
 
     status: int
     body: bytes
@@ -19,7 +19,7 @@ class Response(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A status, a short code for programs and one sentence for people.
+    """An error: its status, a short code for programs and one sentence for people.
 
     >>> Refusal(404, "not_found", "there is no such decision").response().body
     b'{"error": "there is no such decision", "code": "not_found"}'
@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
     retry_after: int = 1  # seconds, for 429 and 503
 
     def response(self, *more: tuple[bytes, bytes]) -> Response:
-        """The answer, with `more` headers."""
+        """Return the response, with additional headers."""
         headers = [*JSON, *more]
         if self.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))

@@ -1,4 +1,4 @@
-"""JSON schemas in words, for people."""
+"""JSON schemas described in words."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -21,8 +21,8 @@ _LARGEST_EXACT = 2**53  # larger bounds mean "no limit"
 
 
 class Field(NamedTuple):
-    """A field of a message: its name behind those of the objects around it, its kind in
-    words, its default, its description."""
+    """A field of a message: its name with the names of enclosing objects, its type in
+    words, its default and its description."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ class Field(NamedTuple):
         *,
         needed: bool,
     ) -> "Field":
-        """The field of this schema."""
+        """Return the field of this schema."""
         default = schema.get("default")
         has_default = default is not None and default != _NO_END and not needed
         return cls(
@@ -81,8 +81,8 @@ def _fields(
 def _parts(
     schema: JsonSchema, schemas: Mapping[str, JsonSchema]
 ) -> Iterator[tuple[JsonSchema, str]]:
-    """The objects with known fields that a value is, or contains, and the marks behind
-    their names."""
+    """Yield the objects with known fields in a value, with the suffix of their
+    names."""
     whole = _dereference(schema, schemas)
     for choice in whole.get("anyOf", ()):
         yield from _parts(choice, schemas)
@@ -97,7 +97,7 @@ def _parts(
 
 
 def words_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> str:
-    """A schema in words.
+    """Describe a schema in words.
 
     >>> names = {"type": "array", "items": {"type": "string"}}
     >>> words_of({"anyOf": [names, {"type": "null"}]}, {})
@@ -129,7 +129,7 @@ def words_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> str:
 
 
 def _length(schema: JsonSchema, least: str, most: str, unit: str) -> str:
-    """The allowed length of a text or a list."""
+    """Describe the permitted length of a text or list."""
     found = _range(schema.get(least), schema.get(most))
     if found:
         return f"{found} {unit}"
@@ -137,7 +137,7 @@ def _length(schema: JsonSchema, least: str, most: str, unit: str) -> str:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """The allowed numbers."""
+    """Describe the permitted numbers."""
     has_high = high is not None and high < _LARGEST_EXACT
     if low is None:
         if has_high:
@@ -149,6 +149,6 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _dereference(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> JsonSchema:
-    """The schema that a reference names; a schema without reference is returned."""
+    """Follow the reference of a schema; return a schema without reference as it is."""
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     return schemas.get(name, schema)

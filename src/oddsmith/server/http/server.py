@@ -26,11 +26,11 @@ def serve(
     room: Connections | None = None,
     drain_s: float = 0.0,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way are answered, snapshots kept.
+    """Serve until SIGINT or SIGTERM; then finish current requests and save snapshots.
 
-    After SIGTERM, `/readyz` answers 503 for `drain_s` seconds, and other requests are
-    answered as before, so that a load balancer can react. SIGINT, or a second signal,
-    does not wait.
+    After SIGTERM, `/readyz` answers 503 for `drain_s` seconds so that load balancers
+    can react, and all other requests are answered normally. SIGINT, or a second signal,
+    ends the server without this delay.
     """
     room = room or Connections()
     config = server_config(app, host="", port=0, room=room)
@@ -44,8 +44,8 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Ends in order at a signal, and returns to its caller; uvicorn's server sends
-    itself the signal again."""
+    """Shuts down at a signal and returns to its caller. The server of uvicorn would
+    raise the signal again."""
 
     def __init__(
         self, config: uvicorn.Config, app: Limits, room: Connections, drain_s: float

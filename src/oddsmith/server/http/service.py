@@ -1,4 +1,4 @@
-"""Service: the experiments of one process, from the start to the end."""
+"""Service: the experiments of one process, from start to end."""
 
 import asyncio
 import logging
@@ -38,8 +38,8 @@ class Service:
     """Experiments by name, their metrics, the key ring (None: no keys are needed), and
     the table of routes.
 
-    `rate` limits keys that have no rate of their own. `room` has the connections of the
-    server.
+    `rate` limits keys without a rate of their own. `room` contains the server's
+    connections.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Service:
         self._long_polls = LongPolls()
 
     async def begin(self) -> None:
-        """Start restoring all states; `/healthz` answers meanwhile."""
+        """Start restoring all states; `/healthz` answers in the meantime."""
         alarms = Alarms(self._clock)
         for setup in self._setups:
             self.experiments[setup.file.name] = Experiment(
@@ -84,18 +84,18 @@ class Service:
         self._restoring = asyncio.create_task(self._restore_all())
 
     def drain(self) -> None:
-        """From now on `/readyz` answers 503, and no call is held open."""
+        """Answer 503 to `/readyz` from now on, and do not hold calls open."""
         self.draining = True
         self._long_polls.end()
 
     async def seldom(
         self, check: "Callable[[Service], Awaitable[dict[str, str]]]"
     ) -> dict[str, str]:
-        """Return the result of a check: a recent one, or a new one, which all callers
-        share that ask meanwhile.
+        """Return the result of a check, from a cache or from a new check that
+        concurrent callers share.
 
-        A result is used for a second, or for 20 times as long as the check took, but
-        not for longer than 5 seconds.
+        A result is cached for 1 second or 20 times the duration of the check, whichever
+        is longer, but for at most 5 seconds.
         """
         async with self._check_lock:
             start = monotonic()
@@ -117,7 +117,8 @@ class Service:
         await asyncio.gather(*ends)
 
     async def _restore_all(self) -> None:
-        """Restore all states side by side: one that fails does not delay the others."""
+        """Restore all states concurrently, so that one that fails does not delay the
+        others."""
         # limit how many are restored at once, because each keeps its store open
         places = asyncio.Semaphore(_AT_ONCE)
         tasks = [
@@ -127,7 +128,7 @@ class Service:
 
 
 async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
-    """Restore the state, again every second until it succeeds."""
+    """Restore the state; retry every second until it succeeds."""
     while experiment.follower.trouble:
         try:
             async with places:

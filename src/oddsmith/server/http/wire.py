@@ -1,5 +1,4 @@
-"""Connections below the application: uvicorn's, with limits on time and on the bytes of
-a head."""
+"""Connections of uvicorn with limits on time and on the bytes of a head."""
 
 import logging
 from asyncio import TimerHandle, Transport
@@ -30,16 +29,17 @@ _requests.setLevel(logging.ERROR)
 
 
 class Wire(HttpToolsProtocol):
-    """A connection whose requests must come whole within `request_s` seconds, with
-    heads of bounded size.
+    """A connection that limits the size of heads and requires complete requests within
+    `request_s` seconds.
 
-    uvicorn by itself collects headers for as long and as many as they come, and only
-    then asks the application. `head_bytes` limits request line and headers,
-    `message_bytes` a whole request with all that its encoding adds, trailers too. A
-    usual request comes in one piece and sets no timer. At most `depth` requests wait
-    behind the one that is being answered: the connection is closed after the last of
-    them. A client that reads fewer than `slow_bytes` of an answer in `write_s` seconds
-    is dropped. `room` decides which connections are admitted, and which make room.
+    uvicorn itself collects headers without a limit before it calls the application.
+    `head_bytes` limits request line and headers. `message_bytes` limits a whole
+    request, with its chunked encoding and trailers. A typical request arrives in one
+    piece and sets no timer. At most `depth` requests can be queued behind the current
+    one; if there are more, the connection is closed after the last of them. A client
+    that reads fewer than `slow_bytes` of an answer in `write_s` seconds is
+    disconnected. `room` decides which connections are admitted, and which are closed to
+    make room.
     """
 
     request_s: ClassVar[float] = 10.0
@@ -65,7 +65,7 @@ class Wire(HttpToolsProtocol):
         self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Admit a new connection; its time runs from now, whether or not it sends
+        """Admit a new connection. Its time starts now, whether or not it sends
         anything."""
         super().connection_made(transport)
         self.flow = Flow(transport, self._rest)
@@ -80,7 +80,7 @@ class Wire(HttpToolsProtocol):
         self._refuse(Refusal(503, "busy", why))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end of a connection."""
+        """Free the place of a connection that has ended."""
         self._disarm()
         self._read_on()
         self._room.leave(self)
@@ -99,8 +99,8 @@ class Wire(HttpToolsProtocol):
         self.tasks.add(task)
 
     async def _respond(self, cycle: RequestResponseCycle, app: Limits) -> None:
-        """Answer one request, as `cycle.run_asgi` does: in one piece, whose head is
-        made once for all like it."""
+        """Answer one request, as `cycle.run_asgi` does, but with a single write. The
+        bytes of the head are cached."""
         scope: Any = cycle.scope
         receive: Any = cycle.receive
         try:
@@ -137,8 +137,8 @@ class Wire(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse more bytes: of many bytes one piece now, and the next one after other
-        connections had their turn."""
+        """Parse received bytes. Of many bytes only one piece is parsed now; the next
+        one follows after other connections had their turn."""
         if self._rest:
             self._rest += data
             return
@@ -164,7 +164,7 @@ class Wire(HttpToolsProtocol):
             self.transport.resume_reading()
 
     def _parse(self, data: bytes) -> None:
-        """Parse a piece of a request, counted from its first one on."""
+        """Parse a piece of a request, and count its bytes from the first piece on."""
         if self._over:
             return
         self._taken += len(data)
@@ -181,13 +181,12 @@ class Wire(HttpToolsProtocol):
             self._timer = self.loop.call_later(self.request_s, self._late)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; a trailer, which comes after the body, is no header and is
-        dropped."""
+        """Take a header. A trailer, which comes after the body, is ignored."""
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Queue the request of a complete head, unless too many wait."""
+        """Queue a request with a complete head, unless too many are queued."""
         if len(self.pipeline) >= self.depth:
             # close after the last queued request
             self.pipeline[0][0].keep_alive = False
@@ -199,49 +198,50 @@ class Wire(HttpToolsProtocol):
         self.cycle.keep_alive &= not self._room.closing
 
     def on_message_complete(self) -> None:
-        """The request is complete; the next bytes belong to the next head."""
+        """End a request; the next bytes belong to another head."""
         super().on_message_complete()
         self._disarm()
         self._in_head = True
         self._taken = 0
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are not HTTP, in our own words."""
+        """Refuse bytes that are not HTTP, with our own message."""
         if self._over:
             return
         self._refuse(Refusal(400, "malformed", "a request must be valid HTTP/1.1"))
 
     def on_response_complete(self) -> None:
-        """The answer is written; if it was the last one, watch that it is read."""
+        """Continue after an answer is written. After the last answer, watch whether the
+        client reads it."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch()
 
     def timeout_keep_alive_handler(self) -> None:
-        """No further request came."""
+        """Close the connection, because no further request arrived."""
         super().timeout_keep_alive_handler()
         self._watch()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as we write."""
+        """Stop writing, because the client reads too slowly."""
         super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
-        """The client has read on."""
+        """Continue writing, because the client has read more."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._read_on()
 
     def _watch(self) -> None:
-        """From now on the client must read its answers."""
+        """Check from now on that the client reads its answers."""
         if self._stall is None:
             self._unsent = self.transport.get_write_buffer_size()
             self._stall = self.loop.call_later(self.write_s, self._stalled)
 
     def _stalled(self) -> None:
-        """Drop a client that has read too little since the last look, else look again
-        later."""
+        """Disconnect a client that has read too little since the last check; otherwise
+        check again later."""
         self._stall = None
         if self._unsent - self.transport.get_write_buffer_size() < self.slow_bytes:
             self.transport.abort()
@@ -263,8 +263,8 @@ class Wire(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Send the refusal, count it and close; where an earlier answer is due or half
-        sent, only close."""
+        """Send a refusal, count it and close the connection. If an earlier answer is
+        unfinished, only close."""
         self._room.refused[refusal.status] += 1
         last = self.cycle
         # otherwise the request was answered before its body arrived
@@ -281,8 +281,8 @@ class Wire(HttpToolsProtocol):
 def head_of(
     status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool
 ) -> bytes:
-    """The head of an answer, with a place for the length of its body; an answer without
-    content (204) has no such place."""
+    """Return the head of an answer, with a placeholder for Content-Length; without one
+    for status 204."""
     own = {name for name, _ in headers}
     pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
     if not keep_alive and b"connection" not in own:
@@ -307,8 +307,8 @@ def server_config(
     room: Connections | None = None,
     wire: type[Wire] = Wire,
 ) -> uvicorn.Config:
-    """The configuration of uvicorn: connections are `Wire`, without websockets, banner
-    or trust in forwarded addresses; logging is left to the caller."""
+    """Return the configuration of uvicorn: connections are `Wire`, without websockets,
+    banner and trusted proxy headers. The caller configures logging."""
     protocol: Any = partial(wire, room=room or Connections())
     return uvicorn.Config(
         app,

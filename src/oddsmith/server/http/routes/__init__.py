@@ -1,7 +1,8 @@
-"""Routes: each file has the handlers of one family and their entries, which are joined
-here.
+"""Routes: each module contains the handlers of one topic with their table entries. All
+entries are joined here.
 
-Dispatch, access, limits, OpenAPI and the page of routes are made from `ROUTES`.
+Dispatch, access control, limits, OpenAPI and the page of the API are made from
+`ROUTES`.
 """
 
 from oddsmith.server.http.routes import (

@@ -1,5 +1,5 @@
-"""Routes of health checks: odds, experts, rewards and faults of an experiment, from the
-sums that are folded beside its state."""
+"""Routes of health checks: propensities, experts, rewards and faults of an experiment,
+from the statistics that are folded beside its state."""
 
 from collections.abc import Collection, Sequence
 
@@ -34,7 +34,7 @@ _DECISIVE = 0.0001
 
 
 async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
-    """Whether the experiment is healthy."""
+    """Return whether the experiment is healthy."""
     settings = experiment.settings
     hold_up = await hold_up_of(experiment) if settings.shared else None
     # The state may be updated in place: hold the lock so that we never read a
@@ -75,7 +75,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
 
 
 def _failure_counts(bank: Experts | None) -> dict[str, int]:
-    """The number of failures of each expert that failed."""
+    """Return the number of failures by expert."""
     counts: dict[str, int] = {}
     if isinstance(bank, Guarded):
         for name, kinds in bank.failures().items():
@@ -91,7 +91,7 @@ def _clip_check(one: ClipCount) -> f.ClipCheck:
 
 
 def _served_check(standing: Standing) -> f.ServedCheck:
-    """Whether arms follow the logged odds, in a word and a sentence."""
+    """Return whether arms follow the logged propensities, as a word and a sentence."""
     n = standing.n
     p_value = standing.p_value
     if not n:
@@ -121,8 +121,8 @@ def _served_check(standing: Standing) -> f.ServedCheck:
 
 
 def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
-    """Whether the rewards refute each expert's predictions; the heaviest experts come
-    first."""
+    """Return whether the rewards refute each expert's predictions, by decreasing
+    weight."""
     results = sorted(
         sums.checks.calibration.results(),
         key=lambda one: -weights.get(one.expert, 0.0),
@@ -136,7 +136,8 @@ def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
 
 
 def _clipped_sentence(clips: Sequence[ClipCount]) -> str:
-    """The experts with clipped predictions, and what to do; empty if there are none."""
+    """Return a sentence that names experts with clipped predictions and gives advice;
+    empty if there are none."""
     if not clips:
         return ""
     rest = ""
@@ -149,12 +150,13 @@ def _clipped_sentence(clips: Sequence[ClipCount]) -> str:
 def _calibration_sentence(
     found: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()
 ) -> str:
-    """How many experts are refuted, and whether the one of least mean loss is.
+    """Return how many experts are refuted, and whether one of them has the smallest
+    mean loss.
 
-    Losses over different rewards cannot be compared, but sleeping now and then must not
-    hide the best expert. So the experts with at least half as many rewards as the most
-    frequent one are compared, and the others are counted. Retired experts are not
-    compared with active ones.
+    Losses over different rewards cannot be compared. But missing a few predictions must
+    not hide the best expert. So the experts with at least half as many rewards as the
+    most frequent one are compared, and the number of the others is reported. Retired
+    experts are not compared with active ones.
     """
     if not found:
         return "No expert has been scored yet."
@@ -179,8 +181,8 @@ def _calibration_sentence(
 
 
 def _reward_check(sums: Sums, window: float | None) -> f.RewardedCheck:
-    """The decisions whose window had closed by the last event, and how many of them
-    have a reward of their own."""
+    """Count the decisions whose window had closed by the last event, and those of them
+    with a reward of their own."""
     found = sums.checks
     recent = young(sums, window)
     due = found.shown - recent.shown

@@ -1,4 +1,4 @@
-"""Routes that decide: one decision, the slots of a slate, or many decisions."""
+"""Routes that decide: one decision, the slots of a slate, or a batch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,8 +38,7 @@ __all__ = ["ROUTES", "decide", "decide_batch"]
 async def decide_batch(
     experiment: Experiment, message: DecideBatch, sender: str
 ) -> Results:
-    """Make many decisions with one commit; each entry is answered, or refused, by
-    itself."""
+    """Make many decisions with one commit; each entry gets its own answer or error."""
     n_arms = 0
     for entry in message.decisions:
         if entry.arms is None:
@@ -71,7 +70,7 @@ async def decide_batch(
 async def _decide_all(
     experiment: Experiment, entries: Sequence[DecideEntry], sender: str
 ) -> list[DecisionAnswer | BaseException]:
-    """The answers to entries that do not depend on each other, or their refusals."""
+    """Return the answers or errors of entries that do not depend on each other."""
     answers: dict[int, DecisionAnswer | BaseException] = {}
     made: dict[int, NewDecision] = {}
     turns = Turns()

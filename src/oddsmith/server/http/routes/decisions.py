@@ -1,4 +1,4 @@
-"""Routes that read decisions: a page of them, and the record of one."""
+"""Routes that read decisions: a page of them, or the record of one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ CLOSE = 1e-9  # tolerance when comparing predictions
 
 
 async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Decisions:
-    """A page of decisions, the newest first."""
+    """Return a page of decisions, newest first."""
     rewarded = None if query.reward == "any" else query.reward == "some"
     page_query = PageQuery(query.before, query.limit, query.arm, rewarded)
     read = partial(_read_page, experiment, page_query)
@@ -48,7 +48,7 @@ async def decisions(experiment: Experiment, query: lm.DecisionsQuery) -> lm.Deci
 async def decision(
     experiment: Experiment, query: m.DecisionQuery
 ) -> m.DecisionRecord | m.SlateRecord:
-    """The record of one decision, or those of a slate's slots."""
+    """Return the record of one decision, or the records of a slate's slots."""
     record = None
     slots: list[Line] = []
     if is_id(query.id):  # SQLite would cut a text at a NUL
@@ -110,14 +110,15 @@ def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecis
 
 
 def _reward_in_units(experiment: Experiment, account: Account) -> float | None:
-    """The reward of a decision in the caller's units; None until there is one."""
+    """Return the reward of a decision in the caller's units; None until there is
+    one."""
     if isnan(account.value):
         return None
     return experiment.scale.value(account.value)
 
 
 def _counts(account: Account) -> Literal["reward", "default", "correction"] | None:
-    """The kind of the value that a decision counts with; None until it counts."""
+    """Return which kind of value a decision counts with; None until it counts."""
     if not account.settled:
         return None
     if account.correction is not None:
@@ -128,8 +129,8 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
-    """The record of a decision in the log. With `explain`, the state that it was made
-    with is folded again."""
+    """Return the record of a decision in the log. With `explain`, fold the state that
+    made it again."""
     store = experiment.store
     lines = store.history([id], EVERYTHING)
     made = decision_line(lines)
@@ -178,14 +179,15 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
 
 
 def _readable(value: object) -> Json:
-    """A context, or features, as JSON; "erased" where they were erased."""
+    """Return a context or features as JSON; "erased" if they were erased."""
     if isinstance(value, Erased):
         return "erased"
     return encode(value)
 
 
 def _features(decision: Decision, *, is_hidden: bool) -> Json:
-    """The features of the offer; "erased" also where they would be hidden."""
+    """Return the features of the offered arms; "erased" also if they would be
+    hidden."""
     features: Any = decision.features
     if features is None or isinstance(features, Erased):
         if features is None:
@@ -211,7 +213,8 @@ def _event(experiment: Experiment, line: Line) -> dict[str, object]:
 
 
 class _Explanation(NamedTuple):
-    """Each expert's part in a decision, the heaviest first, and notes about them."""
+    """The contribution of each expert to a decision, by decreasing weight, with
+    notes."""
 
     experts: list[dict[str, object]]
     notes: list[str]
@@ -220,7 +223,7 @@ class _Explanation(NamedTuple):
 def _explain(
     experiment: Experiment, decision: Decision, votes: Array, made: Line
 ) -> _Explanation:
-    """Each expert's vote, its weight in the vote, and its predictions."""
+    """Return each expert's vote, its weight in the vote, and its predictions."""
     folded = restore_judge(experiment.store, experiment.setup.policy, made.seen or 0)
     judge = None if folded is None else gts_inside(folded.policy)
     if folded is None or judge is None:
@@ -251,7 +254,8 @@ def _explain(
 
 
 class _Predictions(NamedTuple):
-    """What the experts predict of all arms (N, K), by the state of a decision."""
+    """The experts' predictions (N, K) for all arms, by the state that made a
+    decision."""
 
     values: Array
     notes: list[str]
@@ -260,10 +264,10 @@ class _Predictions(NamedTuple):
 def _predict_again(
     experiment: Experiment, decision: Decision, made: Line
 ) -> _Predictions | None:
-    """The experts' predictions for a decision, by its state.
+    """Predict again with the state that made a decision.
 
-    None where its context was erased, or where an expert now predicts another number of
-    the drawn arm. Experts that learn are folded to that state.
+    None if its context was erased, or if an expert's prediction for the drawn arm has
+    changed. Experts that learn are folded to that state.
     """
     if isinstance(decision.context, Erased) or isinstance(decision.features, Erased):
         return None

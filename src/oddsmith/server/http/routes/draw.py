@@ -1,6 +1,6 @@
-"""One decision of the service: ask the experts, draw an arm, write the event, answer.
+"""Make one decision: ask the experts, draw an arm, write the event, answer.
 
-A decision is one type per stage: `Decide` (the message), `Call` (the question for the
+A decision has one type per stage: `Decide` (the message), `Call` (the question to the
 policy), `Odds`, `Decision`, `DecisionMade` (the event), `EventRow` (the row in the
 store), `Receipt` (its position) and `DecisionAnswer`.
 """
@@ -55,7 +55,8 @@ _ODDS_ARMS = 100  # answers contain all propensities up to this number of arms
 
 
 class SlotCall(NamedTuple):
-    """The call of one slot of a slate, and the state that decides the whole slate."""
+    """The call of one slot of a slate, with the state that is used for the whole
+    slate."""
 
     now: Now
     call: Call
@@ -63,10 +64,12 @@ class SlotCall(NamedTuple):
 
 
 class NewDecision(NamedTuple):
-    """A decision that is not on disk yet: its event, and what only the answer needs.
+    """A decision that is not on disk yet: its event, and additional fields for the
+    answer.
 
-    `arms` are the names of the propensities, `asleep` the experts without a prediction.
-    With None, `with_odds` depends on the number of arms.
+    `arms` labels the propensities, and `asleep` lists experts without a prediction.
+    `with_odds` is whether the answer contains the propensities of all arms; None means
+    that it depends on the number of arms.
     """
 
     event: DecisionMade
@@ -78,7 +81,7 @@ class NewDecision(NamedTuple):
 async def decide(
     experiment: Experiment, message: DecideEntry, sender: str
 ) -> DecisionAnswer:
-    """Make one decision, and answer once it is on disk; `sender` is the name of the
+    """Make one decision, and answer when it is on disk; `sender` is the name of the
     key."""
     settings = experiment.settings
     # An incumbent that decides instead of the policy does not fix the unit's arm.
@@ -101,8 +104,8 @@ async def make(
 ) -> NewDecision:
     """Make a decision that is not on disk yet.
 
-    A slot is decided by the state of its slate, which the caller holds still. Other
-    decisions are made by the current state.
+    A slot is decided by the state of its slate, whose lock the caller holds. Other
+    decisions use the current state.
     """
     check_json(message.context)
     now = experiment.follower.now
@@ -185,15 +188,14 @@ async def make(
 
 
 def new_id(experiment: Experiment) -> str:
-    """Return an id for the decision or the slate of the current step; ids sort by
-    time."""
+    """Return an id for the decision or slate of the current step; ids sort by time."""
     milliseconds = int(experiment.clock() * 1000)
     last_digits = experiment.steps & 0xFFFF
     return f"{milliseconds:011x}{experiment.mark}{last_digits:04x}"
 
 
 def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
-    """The question about the arms that came with the call."""
+    """Return the question to the policy about arms that came with the call."""
     if message.arms is None:
         give = (
             'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, '
@@ -215,11 +217,12 @@ def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
 async def _odds(
     experiment: Experiment, now: Now, call: Call, step: int
 ) -> tuple[Odds, Array | None]:
-    """The odds for this call, and the votes behind them.
+    """Return the propensities for this call, and the votes behind them.
 
-    The library's own banks run on the event loop. Other people's code runs in threads,
-    because it may be slow, and on a copy of the context, because it may write into it,
-    also when it is late. A policy that does not weigh votes returns its odds alone.
+    The library's own banks run on the event loop. Experts from outside this library run
+    in threads, because they may be slow. They get a copy of the context, because they
+    may change it even after their timeout. If the policy does not weigh votes, there
+    are no votes.
     """
     loop = asyncio.get_running_loop()
     context = call.question
@@ -242,8 +245,8 @@ async def _odds(
 
 
 def _policy_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
-    """The odds of a policy without guarded experts; whatever it raises refuses the
-    context."""
+    """Return the propensities of a policy without guarded experts; any error refuses
+    the context."""
     try:
         return now.policy.odds(now.state, context, eligible=eligible, step=step)
     except InvalidInput:
@@ -256,8 +259,8 @@ def _policy_odds(now: Now, context: Context, eligible: Bools | None, step: int) 
 
 
 def _sleepers(experiment: Experiment, now: Now, advice: Array) -> list[str]:
-    """The experts without a prediction of the drawn arm. The log warns of each that
-    fails, the first time."""
+    """Return the experts without a prediction for the drawn arm. Log a warning at the
+    first failure of each."""
     names = () if now.experts is None else now.experts.names
     predictions = advice[: len(names)]  # policies may append their own values
     places = np.flatnonzero(np.isnan(predictions)).tolist()
@@ -278,8 +281,8 @@ def _sleepers(experiment: Experiment, now: Now, advice: Array) -> list[str]:
 async def answer_new(
     experiment: Experiment, new: NewDecision, receipt: Receipt
 ) -> DecisionAnswer:
-    """The answer to a new decision that is on disk; where its id was known before, the
-    first answer stands."""
+    """Return the answer to a new decision that is on disk. If its id is a repeat,
+    return the first answer."""
     if not receipt.new:
         return await _answer_again(experiment, new, receipt)
     event = new.event
@@ -307,7 +310,7 @@ async def answer_new(
 async def _answer_again(
     experiment: Experiment, new: NewDecision, receipt: Receipt
 ) -> DecisionAnswer:
-    """The first answer to a decision whose id was known before."""
+    """Return the first answer to a decision with a repeated id."""
     id = new.event.id
     found = await asyncio.to_thread(experiment.find, id)
     if found is None:
@@ -326,7 +329,7 @@ async def _answer_again(
 def answer_stored(
     experiment: Experiment, line: Line, decision: Decision, *, with_odds: bool | None
 ) -> DecisionAnswer:
-    """The answer that was given for a decision in the store."""
+    """Return the answer that was given for a decision in the store."""
     return _answer(
         experiment,
         decision,
@@ -350,7 +353,7 @@ def _answer(
     new: bool,
     with_odds: bool | None,
 ) -> DecisionAnswer:
-    """The answer to a decision over these arms."""
+    """Return the answer to a decision over these arms."""
     odds = dict(zip(arms, decision.propensities.tolist(), strict=True))
     if with_odds is None:
         with_odds = len(odds) <= _ODDS_ARMS
@@ -370,8 +373,8 @@ def _answer(
 def check_again(
     what: str, arm: Hashable, names: Sequence[Hashable] | None, eligible: Bools | None
 ) -> None:
-    """Refuse to answer again with an arm that the repeated call does not offer, or that
-    is not eligible in it."""
+    """Raise if the first answer has an arm that the repeated call does not offer, or
+    that is not eligible in it."""
     if names is None:
         return
     if arm not in names:
@@ -387,8 +390,8 @@ def check_again(
 
 
 def check_unit(experiment: Experiment, message: DecideEntry) -> None:
-    """Refuse a unit where decisions have none; where they have one, a missing unit; and
-    an id where a unit keeps its decision."""
+    """Raise if a unit is given but decisions have none, if it is missing, or if an id
+    is given although the unit identifies the decision."""
     name = experiment.name
     sticky = experiment.settings.sticky
     has_units = experiment.has_units
@@ -416,7 +419,7 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
 async def _decide_for_unit(
     experiment: Experiment, message: DecideEntry, sender: str
 ) -> DecisionAnswer:
-    """The decision that the unit has, or its next one."""
+    """Return the existing decision of a unit, or make its next one."""
     check_unit(experiment, message)
     while True:
         lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
@@ -435,7 +438,7 @@ async def _decide_for_unit(
 def _allowed_arms(
     experiment: Experiment, message: DecideEntry
 ) -> Collection[str] | None:
-    """The arms that the message allows; None for all."""
+    """Return the arms that the message permits; None for all."""
     if experiment.arms is not None and message.arms is None:
         return message.eligible
     call = offer_call(experiment, experiment.follower.now, message)
@@ -447,7 +450,7 @@ def _allowed_arms(
 def _first_allowed(
     lines: Sequence[Line], allowed: Collection[str] | None
 ) -> Line | None:
-    """The first decision whose arm is allowed."""
+    """Return the first decision whose arm is permitted."""
     for line in lines:
         if allowed is None or line.arm in allowed:
             return line

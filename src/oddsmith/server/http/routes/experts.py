@@ -1,4 +1,4 @@
-"""Routes of experts: joining and retiring, the posterior, and its history."""
+"""Routes of experts: add or retire one, read the posterior and its history."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ _PATIENCE = 10.0  # seconds to wait until the state contains a change of experts
 async def experts(
     experiment: Experiment, message: m.RosterChange, sender: str
 ) -> m.EventAnswer:
-    """Add or retire an expert; answer once the state knows it."""
+    """Add or retire an expert; answer when the state contains the change."""
     if (message.share is None) == (message.change == "added"):
         got = "none" if message.share is None else f"{message.share:g}"
         raise InvalidInput(
@@ -73,7 +73,7 @@ async def experts(
 
 
 async def _is_stored(experiment: Experiment, line: Line) -> bool:
-    """Whether the log has this change of an expert."""
+    """Return whether the log contains this change of an expert."""
     for earlier in await asyncio.to_thread(experiment.store.changes):
         is_same_kind = earlier.kind == line.kind and earlier.id == line.id
         if is_same_kind and earlier.key == line.key:
@@ -82,7 +82,7 @@ async def _is_stored(experiment: Experiment, line: Line) -> bool:
 
 
 async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
-    """The posterior over experts, or the estimates of arms."""
+    """Return the posterior over experts, or the estimates of arms."""
     # The state may be updated in place: hold the lock so that we never read a
     # half-finished update.
     async with experiment.follower.learning:
@@ -100,7 +100,7 @@ async def posterior(experiment: Experiment, _: m.Query) -> m.PosteriorAnswer:
 async def wait_for_state(
     experiment: Experiment, position: int, patience: float = _PATIENCE
 ) -> None:
-    """Wait until the state knows all events up to a position."""
+    """Wait until the state contains all events up to a position."""
     try:
         async with asyncio.timeout(patience):
             await experiment.follower.wait_for(position)
@@ -113,7 +113,7 @@ async def wait_for_state(
 
 
 async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHistory:
-    """The weight of each expert over time."""
+    """Return the weight of each expert over time."""
     # The state may be updated in place: hold the lock so that we never read a
     # half-finished update.
     async with experiment.follower.learning:
@@ -140,7 +140,7 @@ async def posterior_history(experiment: Experiment, _: m.Query) -> f.PosteriorHi
 
 
 def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Point]:
-    """The points of the history, and the current state."""
+    """Return the points of the history, with the current state as the last one."""
     points = sums.history.points
     if not points or points[-1].position == position:
         return points
@@ -148,7 +148,7 @@ def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Poi
 
 
 def _heaviest(points: list[Point]) -> list[str]:
-    """The heaviest experts: by the last weight, then by the largest one."""
+    """Return the heaviest experts, by the last weight, then by the largest one."""
     largest: dict[str, float] = {}
     for point in points:
         for name, weight in point.weights.items():
@@ -162,7 +162,7 @@ def _heaviest(points: list[Point]) -> list[str]:
 
 
 def _other_weight(point: Point, names: list[str]) -> float | None:
-    """The weight of all other experts; None where there are no others."""
+    """Return the weight of all other experts; None if there are none."""
     rest = [weight for name, weight in point.weights.items() if name not in names]
     if point.others is not None:
         rest.append(point.others)
@@ -172,8 +172,8 @@ def _other_weight(point: Point, names: list[str]) -> float | None:
 
 
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:
-    """Refuse a change without effect: an expert that is added twice or retired twice,
-    an unknown one, and the last one."""
+    """Raise if a change has no effect or is impossible: an expert that is added or
+    retired twice, is unknown, or is the last one."""
     expert = message.expert
     known_experts = experiment.weights()
     active = active_experts(experiment.follower.now.policy)

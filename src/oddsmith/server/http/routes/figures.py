@@ -1,4 +1,4 @@
-"""Routes of the dashboard's figures: sums by time, and the values of targets."""
+"""Routes for the charts of the dashboard: sums by time, and values of targets."""
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.server.experiment.experiment import Experiment
@@ -17,7 +17,7 @@ _EMPTY = ArmRow()
 
 
 async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer:
-    """Sums by time, in all and by arm."""
+    """Return sums by time, in total and by arm."""
     sums = experiment.follower.sums
     position = experiment.follower.now.position
     width, buckets = sums.series.buckets(query.range, sums.named)
@@ -48,7 +48,7 @@ async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer
 
 
 def _most_drawn(rows: list[Bucket]) -> list[str]:
-    """The arms that were drawn most, in this order; equals are sorted by name."""
+    """Return the arms that were drawn most, by decreasing number, then by name."""
     drawn: dict[str, float] = {}
     for bucket in rows:
         for name, row in bucket.arms.items():
@@ -57,7 +57,7 @@ def _most_drawn(rows: list[Bucket]) -> list[str]:
 
 
 def _others(bucket: Bucket, names: list[str]) -> ArmRow:
-    """The sums of all other arms."""
+    """Return the sums of all other arms."""
     rest = [row for name, row in bucket.arms.items() if name not in names]
     if bucket.others is not None:
         rest.append(bucket.others)
@@ -70,7 +70,7 @@ def _others(bucket: Bucket, names: list[str]) -> ArmRow:
 
 
 def _columns(rows: list[ArmRow]) -> f.ArmColumns:
-    """The sums of one arm by bucket."""
+    """Return the sums of one arm by bucket."""
     return f.ArmColumns(
         drawn=[int(row.drawn) for row in rows],
         odds_sum=[row.odds for row in rows],
@@ -82,7 +82,7 @@ def _columns(rows: list[ArmRow]) -> f.ArmColumns:
 
 
 async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
-    """The value of the served decisions, and of other targets."""
+    """Return the value of the served decisions, and of other targets."""
     sums = experiment.follower.sums
     position = experiment.follower.now.position
     estimates = sums.values.estimates(sums.named, _LEVEL, shadow=sums.shadow)
@@ -97,7 +97,7 @@ async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
 
 
 def _target_value(one: Value, scale: RewardScale) -> f.TargetValue:
-    """A value in the caller's units."""
+    """Return a value in the caller's units."""
 
     def in_units(number: float | None) -> float | None:
         if number is None:
@@ -118,7 +118,8 @@ def _target_value(one: Value, scale: RewardScale) -> f.TargetValue:
 
 
 def _values_sentence(targets: list[f.TargetValue]) -> str:
-    """One sentence that compares the values, or why they are not known yet."""
+    """Compare the values in one sentence, or give the reason why they are not known
+    yet."""
     by_kind = {one.kind: one for one in targets}
     served = by_kind[SERVED]
     if served.refused is not None:
@@ -146,7 +147,7 @@ def _values_sentence(targets: list[f.TargetValue]) -> str:
 
 
 def _interval(one: f.TargetValue) -> str:
-    """A value with its interval."""
+    """Format a value with its interval."""
     text = f"{one.low:.4g} to {one.high:.4g}"
     if one.is_cut:
         text = f"{text}; the mean of weighted rewards is outside"

@@ -1,5 +1,5 @@
-"""Decisions of an incumbent: the user's current policy acts, and ours is recorded
-beside it."""
+"""Decisions of an incumbent: the user's current policy acts, and ours is recorded as
+well."""
 
 import numpy as np
 
@@ -16,7 +16,8 @@ __all__ = ["by_incumbent", "incumbent_decision"]
 def incumbent_decision(
     policy: Policy, message: DecideEntry, arms: Arms, decision: Decision, ours: Odds
 ) -> Decision:
-    """The decision of the incumbent that the message names: its arm, with its odds."""
+    """Return the decision of the incumbent in the message: its arm, with its
+    propensities."""
     if message.incumbent is None:
         raise InvalidInput(
             "incumbent must be given with incumbent_odds, and in shadow mode always; "
@@ -51,8 +52,8 @@ def incumbent_decision(
 def by_incumbent(
     policy: Policy, decision: Decision, *, ours: Odds, arm: int, odds: Array
 ) -> Decision:
-    """Turn a decision of the policy into one of the incumbent: its arm and odds, our
-    advice on that arm."""
+    """Turn a decision of our policy into one of the incumbent: the incumbent's arm and
+    propensities, and our advice for that arm."""
     advice = None
     if ours.advice is not None:
         advice = ours.advice[:, arm].astype(np.float64)

@@ -1,4 +1,4 @@
-"""The route of results: the policy against the control, metric by metric."""
+"""The route of results: the policy against the control, by metric."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -17,7 +17,7 @@ _LEVEL = 0.95
 
 
 async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
-    """The policy and each arm against the control."""
+    """Compare the policy and each arm with the control."""
     position = experiment.follower.now.position
     differences = experiment.follower.sums.differences.settled()
     candidates = dict.fromkeys(candidate for _, candidate in differences.pairs)
@@ -42,7 +42,8 @@ async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
 def _figures(
     differences: Differences, candidates: Sequence[str]
 ) -> list[f.MetricResult]:
-    """The figures of some candidates in all metrics, which hold together."""
+    """Return the results of some candidates in all metrics; their intervals hold
+    simultaneously."""
     pairs = [
         (metric, candidate)
         for metric in differences.metrics.values()
@@ -89,7 +90,7 @@ def _effect(effect: Effect) -> f.EffectFigures:
 
 
 def _number(value: float) -> float | None:
-    """A number; None where it is not known or has no end."""
+    """Return a number; None if it is unknown or infinite."""
     return None if isnan(value) or value in (float("inf"), float("-inf")) else value
 
 

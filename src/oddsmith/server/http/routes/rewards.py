@@ -50,7 +50,7 @@ async def reward(
 async def reward_batch(
     experiment: Experiment, message: m.RewardBatch, sender: str
 ) -> m.Results:
-    """Write many rewards with one commit; each entry is answered by itself."""
+    """Write many rewards with one commit; each entry gets its own answer or error."""
     lost = await experiment.unlearnable_ids([one.id for one in message.rewards])
     refusals = await slot_refusals(experiment, message.rewards)
     entries: list[_Outcomes | InvalidInput] = []
@@ -78,7 +78,7 @@ async def reward_batch(
 async def activate(
     experiment: Experiment, message: m.Activate, sender: str
 ) -> m.EventAnswer:
-    """Activate a deferred decision, a slot, or all of a slate."""
+    """Activate a deferred decision, a slot, or all slots of a slate."""
     id = message.id
     if id is None and message.slate is not None:
         if message.slot is None:
@@ -116,7 +116,7 @@ async def correct(
 def _outcomes(
     experiment: Experiment, message: m.RewardEntry, sender: str
 ) -> "_Outcomes":
-    """The events of a reward and of amounts, all of one time."""
+    """Return the events of a reward and its amounts, all with the same time."""
     now = experiment.clock()
     events: _Outcomes = []
     if message.reward is not UNSET:
@@ -135,13 +135,13 @@ def _outcomes(
 def _amounts(
     experiment: Experiment, metrics: Mapping[str, float] | UnsetType
 ) -> dict[str, float]:
-    """Amounts of declared metrics, within their ranges."""
+    """Return the amounts of declared metrics; raise if one is out of range."""
     given = {} if metrics is UNSET else metrics
     return check_amounts(experiment.design.metrics, given)
 
 
 def _scaled_reward(experiment: Experiment, reward: float) -> float:
-    """A reward in [0, 1], from one in the caller's units."""
+    """Convert a reward from the caller's units to [0, 1]."""
     low = experiment.scale.low
     high = experiment.scale.high
     if not low <= reward <= high:
@@ -152,7 +152,7 @@ def _scaled_reward(experiment: Experiment, reward: float) -> float:
 
 
 def _check_in_reach(id: str, lost: set[str]) -> None:
-    """Refuse events that cannot be folded, before they get into the log."""
+    """Raise if an event could not be folded, before it is written to the log."""
     if id in lost:
         raise InvalidInput(
             "id must be of a decision whose context experts can learn from; that of "
@@ -163,8 +163,8 @@ def _check_in_reach(id: str, lost: set[str]) -> None:
 async def _append(
     experiment: Experiment, events: "Sequence[Reward | MetricAmount | Activation]"
 ) -> m.EventAnswer:
-    """Write events about one decision, which may come later; the id of a slate is
-    refused."""
+    """Write events about one decision, which may be made later. Raise if the id is that
+    of a slate."""
     id = events[0].id
     _check_in_reach(id, await experiment.unlearnable_ids([id]))
     try:
@@ -177,7 +177,7 @@ async def _append(
 async def _accepted(
     experiment: Experiment, events: Sequence[Event]
 ) -> Sequence[Receipt]:
-    """The receipts of events that are on disk; the first refusal raises."""
+    """Return the receipts of events that are on disk; raise the first refusal."""
     receipts = await experiment.writer.append(events)
     for receipt in receipts:
         if receipt.refused is not None:
@@ -188,7 +188,7 @@ async def _accepted(
 async def _entry_answer(
     experiment: Experiment, id: str, receipts: Sequence[Receipt]
 ) -> m.EventAnswer | m.ErrorAnswer:
-    """The answer to an entry of a batch."""
+    """Return the answer to an entry of a batch."""
     for receipt in receipts:
         if isinstance(receipt.refused, OfSlate):
             refusal = await with_slots(experiment, receipt.refused, id)
@@ -199,7 +199,7 @@ async def _entry_answer(
 
 
 def event_answer(id: str, receipts: Sequence[Receipt]) -> m.EventAnswer:
-    """The answer about events that are on disk: the last position, and whether any of
+    """Return the answer about events on disk: the last position, and whether any of
     them is new."""
     return m.EventAnswer(
         id,

@@ -1,4 +1,4 @@
-"""Route: one method and path of the service, with its handler, messages, scopes, limits
+"""Route: a method and path of the service, with its handler, messages, scopes, limits
 and examples."""
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,19 +40,21 @@ ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 
 class Route(NamedTuple):
-    """One method and path; `statuses` are those of its refusals.
+    """A method and path; `statuses` are those of its errors.
 
     With a `message`, `handler` takes the experiment and the message: path and query of
-    a GET; the body of a POST, and then the sender, the name of its key, which goes with
-    every event. Without one it takes the service and the key. It returns an `answer`
-    (None: what is not JSON), or a `Response`. A key needs one of the `scopes`, or
-    admin; without scopes no key is needed. `path` may end in one {parameter}. `each`:
-    without a message, a key for some experiments is enough, and the answer is about
-    these. `waits`: the call is held open, and given up where the caller is gone.
-    `status` is that of an answer that is no `Response`. A route of a `door` has
-    handlers of another form, see `Visit`. A message with `slots` is for the
-    `slate_handler`, which returns a `slate_answer`. `examples` are bodies of a POST by
-    what they show; path and query of a GET that takes more than the experiment.
+    a GET, or the body of a POST. For a POST it also takes the sender, the name of the
+    key, which is recorded in every event. Without a message it takes the service and
+    the key. It returns an `answer` (None if it is not JSON) or a `Response`.
+
+    A key needs one of the `scopes`, or admin; without scopes no key is needed. `path`
+    may end in one {parameter}. If `each` is set and there is no message, a key for some
+    experiments is enough, and the answer is about these. If `waits` is set, the call is
+    held open, and cancelled when the client disconnects. `status` is that of an answer
+    that is not a `Response`. For the handlers of a `door`, see `Visit`. A message with
+    `slots` goes to the `slate_handler`, which returns a `slate_answer`. `examples` are
+    POST bodies by description, or path and query of a GET with more parameters than the
+    experiment.
     """
 
     method: str
@@ -74,5 +76,5 @@ class Route(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the operation in OpenAPI: that of its handler."""
+        """Name of the operation in OpenAPI: the name of its handler."""
         return self.handler.__name__

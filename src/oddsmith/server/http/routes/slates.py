@@ -1,4 +1,4 @@
-"""Slates: the part of /v1/decide that fills several slots, by one state and with one
+"""Slates: the part of /v1/decide that fills several slots with the same state and one
 commit."""
 
 import asyncio
@@ -47,7 +47,7 @@ __all__ = ["activate_slate", "decide_slate", "slot_refusals", "with_slots"]
 
 
 class _NewSlate(NamedTuple):
-    """The decisions of all slots, not on disk yet, and the call of each slot."""
+    """The decisions of all slots before they are on disk, and the call of each slot."""
 
     decisions: list[NewDecision]
     calls: Sequence[Call]
@@ -56,7 +56,7 @@ class _NewSlate(NamedTuple):
 async def decide_slate(
     experiment: Experiment, message: Decide, sender: str
 ) -> SlateAnswer:
-    """Decide all slots, and answer once they are on disk together; `sender` is the name
+    """Decide all slots, and answer when all of them are on disk; `sender` is the name
     of the key.
 
     A slate that was decided before gets its first answer.
@@ -113,10 +113,11 @@ async def activate_slate(
 async def slot_refusals(
     experiment: Experiment, rewards: Sequence[RewardEntry]
 ) -> dict[int, InvalidInput]:
-    """Refusals of rewards by slate and slot, by their places in `rewards`: the slate is
-    known, and has no such slot.
+    """Return errors of rewards for unknown slots of known slates, by index in
+    `rewards`.
 
-    A reward of an unknown slate waits for it, as rewards of unknown ids do.
+    A reward for an unknown slate waits until the slate is decided, like rewards for
+    unknown ids.
     """
     by_slot = {
         place: entry for place, entry in enumerate(rewards) if entry.slate is not None
@@ -129,7 +130,8 @@ async def slot_refusals(
 async def with_slots(
     experiment: Experiment, refused: OfSlate, slate: str
 ) -> InvalidInput:
-    """The refusal of an id that is a slate's, with the slots that it has."""
+    """Return the error for a slate id in place of a decision id, with the slots of the
+    slate."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
     names = _slot_names(slate, [line.id for line in lines])
     return InvalidInput(f"{refused} with {names}: send slate, and slot for a reward")
@@ -160,14 +162,14 @@ def _slot_refusals(
 
 
 def _decided(store: Store, ids: Sequence[str]) -> set[str]:
-    """Those of the ids that decisions have."""
+    """Return the ids that belong to decisions."""
     history = store.history(ids, EVERYTHING)
     return {line.id for line in history if line.kind == "decision"}
 
 
 def _slot_names(slate: str, ids: Sequence[str]) -> str:
-    """The slots of a slate in words. The store has hashes of slot names alone, so only
-    numbers can be named."""
+    """Describe the slots of a slate. The store contains only hashes of slot names, so
+    only numbers can be listed."""
     numbers = [str(number) for number in range(1, len(ids) + 1)]
     if list(ids) != [slot_id(slate, number) for number in numbers]:
         return f"{len(ids)} slots of other names"
@@ -177,8 +179,8 @@ def _slot_names(slate: str, ids: Sequence[str]) -> str:
 
 
 def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntry]:
-    """The slots of the message, by name or by number. Fields that do not go with slots
-    are refused."""
+    """Return the slots of the message, by name or number; raise if other fields do not
+    go with slots."""
     if experiment.settings.sticky:
         raise InvalidInput(
             f"slots must be left out, for experiment {experiment.name!r} is sticky; "
@@ -244,10 +246,11 @@ async def _fill(
 
 
 def _check_incumbents(slots: Sequence[SlotEntry], calls: Sequence[Call]) -> None:
-    """Refuse an incumbent's arm that an earlier slot may draw, whatever is drawn.
+    """Raise if an earlier slot could draw the arm of an incumbent, whether or not it
+    does.
 
-    If some draws were refused, the odds of the others would not be those of the shown
-    arms.
+    If only some draws were refused, the propensities would not be those of the
+    remaining draws.
     """
     earlier_calls: list[Call] = []
     for slot, call in zip(slots, calls, strict=True):
@@ -265,7 +268,7 @@ def _check_incumbents(slots: Sequence[SlotEntry], calls: Sequence[Call]) -> None
 
 
 def _slate_call(experiment: Experiment, now: Now, message: Decide) -> Call:
-    """The question before any slot is filled."""
+    """Return the question to the policy before any slot is filled."""
     if now.arms is None or message.arms is not None:
         return offer_call(experiment, now, message)
     return call_of(now.policy, now.arms, message.context, None, message.eligible)
@@ -274,7 +277,7 @@ def _slate_call(experiment: Experiment, now: Now, message: Decide) -> Call:
 async def _new_answers(
     experiment: Experiment, decisions: list[NewDecision], receipts: Sequence[Receipt]
 ) -> list[DecisionAnswer]:
-    """The answers to the slots of a new slate."""
+    """Return the answers for the slots of a new slate."""
     pairs = zip(decisions, receipts, strict=True)
     return [await answer_new(experiment, new, receipt) for new, receipt in pairs]
 
@@ -282,7 +285,7 @@ async def _new_answers(
 async def _first_answers(
     experiment: Experiment, slate: str, new: _NewSlate, *, with_odds: bool | None
 ) -> list[DecisionAnswer]:
-    """The answers to a slate that was decided before, if it has the same slots now."""
+    """Return the first answers of a repeated slate, if it still has the same slots."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
     if [line.id for line in lines] != [one.event.id for one in new.decisions]:
         raise Conflict(
@@ -300,6 +303,6 @@ async def _first_answers(
 
 
 def _set_fields(answer: DecisionAnswer) -> dict[str, Any]:
-    """The fields of an answer that are set."""
+    """Return the fields of an answer that are set."""
     fields = msgspec.structs.asdict(answer)
     return {name: value for name, value in fields.items() if value is not msgspec.UNSET}

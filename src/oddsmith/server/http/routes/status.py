@@ -1,4 +1,4 @@
-"""Routes of the service itself: its experiments, counts, news, metrics and health."""
+"""Routes of the service itself: experiments, counts, changes, metrics and health."""
 
 import asyncio
 from contextlib import suppress
@@ -40,7 +40,7 @@ _PROMETHEUS = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 
 
 async def experiments(service: Service, key: Key) -> lm.Experiments:
-    """The experiments that a key may read."""
+    """Return the experiments that a key may read."""
     facts: list[lm.ExperimentFacts] = []
     for name, one in service.experiments.items():
         if key.may("read", name):
@@ -76,7 +76,7 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
 
 
 async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
-    """Counts and positions."""
+    """Return counts and positions."""
     store = experiment.store
     events, head, hold_up = await experiment.long_reads.run(
         lambda: (store.tally(), store.head(), store.hold_up())
@@ -111,7 +111,7 @@ async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
 
 
 def _expert_stats(experiment: Experiment) -> dict[str, dict[str, object]]:
-    """The weight, the failures and the reason of the last failure, by expert."""
+    """Return the weight, the failures and the last reason for a failure, by expert."""
     guard = experiment.follower.now.experts
     failures: dict[str, dict[str, int]] = {}
     reasons: dict[str, str] = {}
@@ -137,8 +137,10 @@ def _arm_count(experiment: Experiment, one: ArmSum) -> sm.ArmCount:
 
 
 async def changes(experiment: Experiment, query: lm.ChangesQuery) -> lm.Changes:
-    """The positions of log and state, once the state is beyond `after`; the database is
-    read once, at the end."""
+    """Return the positions of log and state, once the state is beyond `after`.
+
+    The database is read only once, at the end.
+    """
     follower = experiment.follower
     if follower.now.position <= query.after and query.wait:
         beyond = partial(follower.wait_beyond, query.after)
@@ -149,7 +151,7 @@ async def changes(experiment: Experiment, query: lm.ChangesQuery) -> lm.Changes:
 
 
 async def metrics(service: Service, _: Key) -> Response:
-    """Metrics of all experiments."""
+    """Return the metrics of all experiments."""
     await service.hold_ups.look()
     parts: list[bytes] = []
     for part in service.metrics.parts():
@@ -161,13 +163,13 @@ async def metrics(service: Service, _: Key) -> Response:
 
 
 async def health(_: Service, __: Key) -> sm.Health:
-    """Healthy: a process that answers lives."""
+    """Report that the process is alive."""
     return sm.Health(True, {})
 
 
 async def ready(service: Service, key: Key) -> sm.Health | Response:
-    """Whether every experiment can decide; for each that the key may read and that
-    cannot, the reason.
+    """Return whether every experiment can decide. For experiments that the key may
+    read, give the reason if not.
 
     Unauthenticated callers get a cached result; callers with a key get a fresh check.
     """
@@ -188,17 +190,17 @@ async def ready(service: Service, key: Key) -> sm.Health | Response:
 
 
 async def openapi(service: Service, _: Key) -> Response:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return Response(200, service.document, JSON)
 
 
 async def _troubles(service: Service) -> dict[str, str]:
-    """The reason why an experiment cannot decide, for each that cannot."""
+    """Return the reason why experiments cannot decide, by name."""
     return await service.store_looks.troubles(service.experiments.values())
 
 
 async def _warnings(service: Service, key: Key) -> dict[str, str]:
-    """Faults that do not keep experiments from deciding, and should not last."""
+    """Return faults that do not prevent decisions but need attention, by name."""
     await service.hold_ups.look()
     warnings: dict[str, str] = {}
     for name, experiment in service.experiments.items():

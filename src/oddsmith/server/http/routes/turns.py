@@ -1,4 +1,4 @@
-"""Turns: other requests are answered during a long one."""
+"""Turns: let other requests run during a long one."""
 
 import asyncio
 import time
@@ -8,9 +8,9 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """Gives other requests a turn after each `slice_s` seconds of work for one.
+    """Lets other requests run after each `slice_s` seconds of work for one request.
 
-    Time is what counts, since the work for an entry depends on its arms and experts.
+    The limit is a time, because the work for an entry depends on its arms and experts.
     """
 
     slice_s: ClassVar[float] = 0.005
@@ -19,7 +19,7 @@ class Turns:
         self._end = time.perf_counter() + self.slice_s
 
     async def give(self) -> None:
-        """Let others run if this request has worked long enough."""
+        """Let other requests run if this one has worked long enough."""
         if time.perf_counter() < self._end:
             return
         await asyncio.sleep(0)
