@@ -14,7 +14,7 @@ from oddsmith.experts.wrapper import Wrapper
 
 __all__ = ["match_advisers", "signed_names"]
 
-_LONG = 40  # characters of the longest version that is written in full
+_LONG = 40  # versions with at most this many characters are shown in full
 
 
 def signed_names(bank: Experts | None) -> tuple[str, ...] | None:

@@ -107,7 +107,8 @@ class Agent:
         self._trial = Trial(holdout, metrics, reward_weights, self._uniforms, clock)
         self._trial.check_arms(self.arms)
         self._experts = signed_names(policy.bank)
-        # the experts that joined, with their shares, or retired (0)
+        # experts that joined since the start with their shares; a share of 0 marks a
+        # retired one
         self._changes: list[list[Any]] = []
         self._steps = 0
         self._numbering = threading.Lock()
@@ -157,7 +158,8 @@ class Agent:
         made with arms, `arms` are the eligible ones. `unit` is the visitor or customer,
         where the holdout is by unit.
         """
-        # one lock for arms, policy and state: another thread may add arms
+        # read arms, policy and state under one lock, because another thread may add
+        # arms
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
@@ -265,7 +267,9 @@ class Agent:
                 self._trial.note_reward(decision, rewards)
                 return
             if self.policy.in_place:
-                state = deepcopy(state)  # because a later row may be refused
+                # work on a copy: if a later row is invalid, the caller's state must not
+                # have changed
+                state = deepcopy(state)
             self._state = fold(self.policy, state, by_number, rewards)
             self._trial.note_rewards(decision, rewards)
 
@@ -420,7 +424,7 @@ class Agent:
             policy = policy_after(policy, changes, experts or {})
         state, _ = saving.read_state(Path(path), policy)
         with warnings.catch_warnings():
-            # the warning came when the agent was made
+            # do not repeat the warning: it was given when the agent was first made
             warnings.simplefilter("ignore", NoExploration)
             agent = cls(policy, meta["seed"], meta["arms"])
         agent._state = state
@@ -465,7 +469,7 @@ class Agent:
             check_record(decision)
         if self.arms is None:
             return
-        # arms may have joined since the decision
+        # use only the arms of the decision: arms may have been added since
         names = self.arms[: decision.propensities.shape[-1]]
         if decision.index is not None:
             index = np.asarray(decision.index)
@@ -513,7 +517,8 @@ class Agent:
         odds = self._odds(now, call, steps)
         shape = odds.propensities.shape
         if shape[:-1] != steps.shape:
-            # one row of odds may stand for all contexts
+            # if the policy reads no context, one row of propensities serves all
+            # contexts
             is_shared = not now.policy.reads_context or _all_failed(now.policy, odds)
             if len(shape) != 1 or not is_shared:
                 raise InvalidInput(

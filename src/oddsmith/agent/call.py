@@ -29,7 +29,7 @@ _NONE_LEFT = (
     "at least one arm must be eligible; got none that is also among the arms of the "
     "call"
 )
-# one name, one number or one entry of a mask
+# types of a single arm name, arm number or mask entry
 _SCALARS = (str, int, float, np.generic)
 
 

@@ -268,5 +268,5 @@ def _slot_numbers(place: int, slot: str, features: Any) -> list[float]:
             f"{short_repr(features)}"
         )
     values = np.atleast_1d(numbers(features)).tolist()
-    # a list may have None for a missing number
+    # do not convert lists to arrays: a list may contain None for a missing number
     return [place, *(features if isinstance(features, list) else values)]

@@ -27,7 +27,7 @@ __all__ = [
 INSTANCE = np.array([[[0.5, 0.9], [0.5, 0.1]]])
 WIN = 0.9
 GAP = 0.4
-# beyond them the missing probability, or the regret, is below 1e-50
+# outside this range, the ignored probability or regret is below 1e-50
 _LOW = -60
 _HIGH = 280
 
@@ -110,7 +110,7 @@ def exact_error(
     """
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
     cost = GAP * (1 - explore)
-    # E of the regret to come and of its square, by state
+    # expected remaining regret and its second moment, per state
     first = np.zeros_like(cost)
     second = np.zeros_like(cost)
     for _ in range(steps):

@@ -78,7 +78,7 @@ def switching(setup: Setup) -> Outcome:
     )
     bound = found.bound
     figure, (panel,) = panels()
-    # a log scale has no place for the share 0
+    # a logarithmic axis cannot show 0, so plot the first share at 2e-5
     priors = [2e-5, *shares[1:]]
     draw_means(panel, priors, totals, 0, "GTS, log loss")
     panel.axvline(best, color=EDGE, ls=":", label="switches / T")

@@ -83,7 +83,7 @@ class Claim:
     holds: bool
 
     def __post_init__(self) -> None:
-        # comparisons of arrays give numpy's own
+        # a comparison of arrays returns numpy.bool_, so convert it to bool
         object.__setattr__(self, "holds", bool(self.holds))
 
 

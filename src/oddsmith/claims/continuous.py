@@ -50,16 +50,18 @@ _ETA = 0.5
 _RIDGE = 0.25
 _DECISIONS = 60
 _ARMS = 3
-# the grid of the exact posterior: seven of its standard deviations, cells of 0.0125
+# grid of the exact posterior: it spans seven posterior standard deviations, in cells of
+# width 0.0125
 _REACH = 5.0
 _FINE = 801
-# standard errors: chance exceeds them once in 20,000 at 24 runs; adaptive resampling
-# adds a bias of half one
+# Acceptance interval in standard errors. With 24 runs, chance exceeds it once in 20,000
+# cases. Adaptive resampling adds a bias of about half a standard error.
 _ERRORS = 5.0
-# rarer arms are found best by so few particles that standard errors say nothing
+# do not compare arms that are less likely to be best: too few particles favour them for
+# a reliable standard error
 _LIKELY = 0.02
 _MASSES = (0.5, 0.9, 0.99)
-_DRAWN = 300  # particles that are drawn: a thousand would only hide each other
+_DRAWN = 300  # particles to draw: with a thousand, the points would cover each other
 
 
 class Past(NamedTuple):
@@ -381,7 +383,7 @@ def _contours(panel: Any, exact: Cloud, colour: str, dashes: str) -> None:
     mass_above = np.cumsum(falling)
     places = np.searchsorted(mass_above, _MASSES)
     levels = sorted(falling[places].tolist())
-    # a point in 16 is enough for a smooth line
+    # every fourth grid point is enough for a smooth contour
     some = (slice(None, None, 4), slice(None, None, 4))
     columns = exact.points[:, 0].reshape(_FINE, _FINE)
     rows = exact.points[:, 1].reshape(_FINE, _FINE)

@@ -58,12 +58,13 @@ def late_regret(
     [0.432976, 0.536, 0.6]
     """
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
-    # a queue is a number of `delay` bits; its oldest bit leaves at the next step
+    # a queue of pending rewards is a number of `delay` bits, and each step removes the
+    # oldest bit
     queues = np.arange(2**delay)
     mask = 2**delay - 1
     after_first = (2 * queues) & mask
     after_second = (2 * queues + 1) & mask
-    # whether the draw that leaves the queue was arm 2, so that a win or loss comes
+    # whether the draw whose reward arrives now was arm 2, so that the posterior moves
     learnt_first = (2 * queues) >> delay
     learnt_second = (2 * queues + 1) >> delay
     learns_first = learnt_first.astype(np.bool_)[:, None]
@@ -196,7 +197,7 @@ def _figure(setup: Setup) -> Figure:
     means = []
     policy = setup.gts(problem.experts, gamma=_GAMMA)
     random_delay = GeometricDelay(200.0)
-    # runs share their delays, so the error is that of several seeds
+    # the runs of a seed share their delays, so estimate the error from several seeds
     for seed in range(setup.runs(20) // 2):
         run = measure(
             policy, problem.world, steps=steps, runs=10, seed=seed, delay=random_delay

@@ -142,8 +142,8 @@ def _learner_claims(
         prior=[prior, 1 - prior],
     )
     totals = []
-    # rare runs in which nothing is learnt carry much of the mean: many runs, a few
-    # hundred at a time
+    # Rare runs in which the policy learns nothing dominate the mean. Simulate many
+    # runs, a few hundred at a time to save memory.
     for seed in range(8, 18):
         runs = setup.runs(200)
         run = measure(policy, _WORLD, steps=_STEPS, runs=runs, seed=seed)
@@ -157,7 +157,7 @@ def _learner_claims(
     regret = float(exact[-1])
     claims = [mean_is(SIMULATED, case, total, regret, error=exact_deviation)]
     if learner.gamma == 0 and prior < 0.01:
-        # the exploration that is played where none should be
+        # the wrong setup adds exploration to a policy that should have none
         known["gamma"] = 0.05 if setup.wrong.other == "explores" else 0.0
         _, played = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
         log_missed = _STEPS * np.log1p(-prior)

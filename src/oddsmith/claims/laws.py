@@ -87,7 +87,7 @@ def _arms_figure(x: Array, regrets: Array, bounds: Array) -> Figure:
     return Figure(svg(figure), caption)
 
 
-_POWERS = (25, 50, 100, 200)  # priors 10^-25 and so on
+_POWERS = (25, 50, 100, 200)  # the priors are 10^-25, 10^-50, ...
 _STEPS = 2**16
 _EVERYDAY = (4, 6, 9, 13)
 _FIXED = 0.2

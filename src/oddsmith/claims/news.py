@@ -46,9 +46,10 @@ FALLS = Rule(
 )
 FORGETFUL = Break("learners remember no arm", other="forgetful")
 ALIKE = Break("all arms live as long", other="alike")
-# a pull so strong that memories are 0 in floats; a merely large one still breaks ties
+# a decay so strong that old memories underflow to 0; a weaker one would still break
+# ties
 _FORGETFUL = 1e300
-_SHORT = 50  # the life of an article
+_SHORT = 50  # lifetime of an article in steps
 _LONG = 800
 _HIDDEN = "decisive one hidden"
 

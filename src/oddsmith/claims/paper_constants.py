@@ -18,7 +18,7 @@ from oddsmith.theory.constants import lemma1, log_inverse, ratio_constant
 
 __all__ = ["BETA", "CONDITION_2", "LEMMA_1_PAPER", "predicted_doubt", "total_doubt"]
 
-_BLOCK = 64  # steps between two looks at where the probability is
+_BLOCK = 64  # steps between two updates of the range of states with probability
 _RARE = 1e-25
 _SETTLED = 1e-14
 
@@ -194,7 +194,7 @@ GROWTH = Rule(
     "% between the ends of its share",
     cases=2,
 )
-_SMALL = 0.01  # the prior of the truth
+_SMALL = 0.01  # prior weight of the true expert
 
 
 def beta(setup: Setup) -> Outcome:
@@ -289,7 +289,7 @@ def condition_2(setup: Setup) -> Outcome:
     """Δ_2/√lbar after n rewards that confirm the truth, by the policy's own weights: it
     grows without bound."""
     width = 2 * log(1.5)  # β: twice the largest log ratio
-    # kl over β, for log loss that is divided by it
+    # KL divergence over β, for log loss divided by β
     mean_loss = _APART * log(1.5) / width
     log_case = _Confirmations("log", 0.5, log(1.5), mean_loss)
     square_case = _Confirmations("square", 1.0, _APART, _APART**2)

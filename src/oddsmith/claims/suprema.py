@@ -29,11 +29,11 @@ __all__ = [
     "worst",
 ]
 
-LARGEST = 0.45  # Δ: predictions stay inside [0.05, 0.95]
-# of world B, in which both experts say (0.1, ..., 0.1, 0.9) and are right
+LARGEST = 0.45  # largest Δ: predictions stay inside [0.05, 0.95]
+# Δ of world B, in which both experts correctly predict (0.1, ..., 0.1, 0.9)
 AGREED_GAP = 0.8
-# of ln Δ: the curve is flat at its top; it has waves, as m is whole, of up to a
-# thousandth
+# Tolerance for ln Δ at the maximum. The curve is flat there, and it has waves of up to
+# a thousandth because m is an integer.
 _TOLERANCE = 2e-3
 
 
@@ -87,7 +87,8 @@ def _slowest_gap(learner: Learner, *, prior: float, steps: int, n_arms: int) -> 
     doubt = max(log((1 - prior) / prior), 1.0)
     if learner.optimism:
         return doubt / (learner.optimism * steps)
-    rate = 2 * spacing(1e-3, learner) / 1e-3  # 2 Δ s / Δ²: what a pull adds
+    # log weight that one pull adds, 2 Δ s / Δ²
+    rate = 2 * spacing(1e-3, learner) / 1e-3
     if isinstance(learner, GapWeighting):
         slow = learner.sharpness * doubt
         product = 4 * rate * steps * n_arms * doubt

@@ -17,7 +17,7 @@ from oddsmith.theory.constants import kappa1_averaged, lemma1
 
 __all__ = ["COROLLARY_2", "THEOREM_1"]
 
-_C = 0.463177  # c(1) of square loss, docs/math 3.3
+_C = 0.463177  # the constant c(1) of square loss, see docs/math 3.3
 
 
 class Case(NamedTuple):
@@ -142,7 +142,7 @@ WRONG_PRIOR = Rule(
     "2's",
     cases=4,
 )
-# p*_1 and p_1
+# pairs of prior weights (p*_1, p_1)
 _PRIORS = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.1), (1.0, 0.01), (0.5, 0.01), (1.0, 1e-6))
 
 

@@ -33,10 +33,10 @@ __all__ = [
     "spacing",
 ]
 
-FLIPPED = "learns from 1 - r"  # what a setup does wrong
-_DEPTH = 34.0  # e^-34 of probability, or of doubt, is left out at each end of the band
-_BLOCK = 32  # steps in one product
-_RARE = 1e-25  # probabilities that Feel-Good's window leaves behind
+FLIPPED = "learns from 1 - r"  # name of the deliberate fault that a test setup can have
+_DEPTH = 34.0  # the band leaves out at most a probability of e^-34 at each end
+_BLOCK = 32  # steps per matrix product
+_RARE = 1e-25  # the band for Feel-Good may leave out probabilities up to this
 
 
 class World(NamedTuple):
@@ -182,7 +182,8 @@ class Chain(NamedTuple):
         from scipy.linalg.blas import dgbmv
 
         size = len(costs)
-        n = min(_BLOCK, (size - 1) // 2)  # BLAS wants the band to fit
+        # BLAS requires that the band fits into the matrix
+        n = min(_BLOCK, (size - 1) // 2)
         done = 0
         jump = None
         block = np.zeros_like(costs)
@@ -325,7 +326,7 @@ def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
         known = np.flatnonzero(here > _RARE)
         first = max(known[0] - _BLOCK, 0)
         window = slice(first, known[-1] + _BLOCK + 1)
-        part = here[window]  # a view: what is done to it is done to `here`
+        part = here[window]  # a view: changes to it change `here`
         against = odds[window]
         for t in range(start, min(start + _BLOCK, steps)):
             belief = 1 / (1 + against * fade**t)

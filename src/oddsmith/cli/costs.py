@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from oddsmith.lab.ordinary import Cost, OrdinaryWorld
 
 
-DEFAULT_GAMMA = 0.02  # that of policy files
+DEFAULT_GAMMA = 0.02  # same default as in policy files
 
 
 class Algorithm(NamedTuple):

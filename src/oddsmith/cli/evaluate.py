@@ -189,14 +189,15 @@ def _evaluate(asked: argparse.Namespace) -> str | Refusal:
             )
         if asks_for_scorecard(asked):
             raise InvalidInput("out must not be given with --control or --metrics")
-        check_drawing()  # before the work, not after it
+        # fail early if matplotlib is missing, before the long computation
+        check_drawing()
     checked_seed(asked.seed)
     question = _question(asked)
     if asks_for_scorecard(asked):
         log = question.log
         return score(asked, log, question.targets, question.scale, question.notes)
     predictions = _predictions(asked, question)
-    # nothing below reads contexts, which may be most of the memory
+    # drop contexts, which may take most of the memory: nothing below reads them
     log = question.log.without("context", "features")
     question = question._replace(log=log)
     found = assess(
@@ -284,7 +285,7 @@ def _question(asked: argparse.Namespace) -> _Question:
     reading = replace(reader(asked, arms, offers=has_offers), only=tuple(columns))
     sources = [str(source) for source in reading.sources(asked.logs)]
     units = units_of(asked, files.values(), reading, sources)
-    # only the reader needs ids, to refuse rows that occur twice
+    # drop the ids: only the reader needs them, to reject duplicate rows
     whole = units.reader.read_log(sources).without("decision_id")
     log, row_notes = _select_rows(asked, _slot_rows(asked.slot, whole))
     if arms is not None and log.offered is None and log.n_arms != len(arms):
@@ -420,7 +421,7 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
         return policy_target(log, file.policy, state)
     if name == "policy":
         if log.group is not None:
-            # by unit, a scorecard compares groups
+            # a scorecard by unit compares groups
             return control_target(log, "logged")
         return policy_odds(log)
     if name in _WORDS:
@@ -438,7 +439,7 @@ def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None
     if asked.model == "auto":
         n_rewards = (~np.isnan(log.reward)).sum()
         lacks_features = log.offered is not None and log.known_features == "drawn"
-        if n_rewards < 10 or lacks_features:  # 2 for each fold
+        if n_rewards < 10 or lacks_features:  # cross-fitting needs 2 rewards per fold
             return None
     from oddsmith.evaluation.reward_models import by_offers, cross_fit
 

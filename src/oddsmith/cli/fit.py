@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 _LEADERS = 10
-_LONG_S = 20.0  # after which it is worth a sentence that numba is not there
+_LONG_S = 20.0  # if fitting takes longer, suggest to install numba
 
 
 def add_commands(commands: Commands) -> None:
@@ -89,7 +89,7 @@ def _fit(asked: argparse.Namespace) -> str:
         "reward": [scale.low, scale.high],
     }
     check_file_place(asked.out)
-    # refuse a state that cannot be saved before the work
+    # fail early if the state cannot be saved, before the long computation
     saving.pack(policy, policy.init(), meta)
     reading = reader(asked, file.arms, offers=file.arms is None)
     logs = [str(source) for source in reading.sources(asked.logs)]

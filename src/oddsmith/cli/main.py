@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreFailed) else 2
     except MemoryError as error:
-        # numpy names the size that it asked for, others have no message
+        # numpy's message contains the requested size; other libraries give no message
         detail = f" ({error})" if str(error) else ""
         print(f"oddsmith: not enough memory{detail}: {_LESS}", file=sys.stderr)
         return 1
@@ -102,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
-    # the reader (head, less) has closed the pipe; unwritten text must not raise at exit
+    # the reader (head, less) closed the pipe: send the remaining output to /dev/null,
+    # so that no exception occurs at exit
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from oddsmith.evaluation.replay import Replayed
 
 
-_LEAST = 100  # accepted rows for a comparison: as many as evaluate asks for
+_LEAST = 100  # accepted rows that a comparison needs, as in `evaluate`
 _LEVEL = 0.95
 
 

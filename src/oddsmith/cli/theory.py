@@ -266,7 +266,7 @@ if TYPE_CHECKING:
     from oddsmith.lab.ordinary import OrdinaryWorld
 
 
-# defaults, which the answer names
+# defaults; the output states them
 _ARMS, _STEPS, _EXPERTS = 5, 10_000, 10
 
 
@@ -431,7 +431,7 @@ def _bound(asked: argparse.Namespace) -> str:
             "episode; got none"
         )
     if asked.compare:
-        asked.loss = asked.loss or "log"  # each algorithm has its own
+        asked.loss = asked.loss or "log"  # each algorithm has its own default loss
         return comparison(asked, _assume(asked, steps=True))
     assumed = _assume(asked, steps=True)
     loss = _own(asked)
@@ -501,7 +501,7 @@ def _beside(
     place = "in an ordinary world"
     if world.steps != steps:
         place += f", simulated for {world.steps:,} decisions,"
-    unit = "" if what == "it" else " rewards"  # "it" follows a number of rewards
+    unit = "" if what == "it" else " rewards"  # "it" refers to a number of rewards
     text = f"; {place} {what} cost {rewards(first.cost.mean)}{unit}"
     for row in rows:
         if row.name == f"GTS, gamma {DEFAULT_GAMMA:g}" and row.cost is not None:

@@ -167,7 +167,8 @@ def loss_named(text: str) -> Loss:
     sys.path.insert(0, str(Path.cwd()))
     try:
         function = getattr(importlib.import_module(module), name)
-    except Exception as error:  # exceptions of a user's module become one sentence
+    except Exception as error:
+        # report any exception of a user's module as one sentence
         problem = f"{type(error).__name__}: {error}"
         raise InvalidInput(
             "loss must be a function that can be imported; got "

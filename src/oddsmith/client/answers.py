@@ -211,13 +211,13 @@ def refusal(status: int, body: bytes) -> OddsmithError:
     code = ""
     try:
         answer = json.loads(body)
-        if "errorDetails" in answer:  # an answer about a flag
+        if "errorDetails" in answer:  # OpenFeature error response
             answer = {"error": answer["errorDetails"], "code": answer["errorCode"]}
         own_sentence = str(answer["error"])
         code = str(answer["code"])
         sentence = own_sentence
     except (ValueError, KeyError, TypeError):
-        pass  # a proxy answers in another form
+        pass  # not our JSON, perhaps a proxy's error page
     if status == 409:
         return Conflict(sentence)
     if status in (400, 422):

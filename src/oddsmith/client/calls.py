@@ -37,7 +37,7 @@ from oddsmith.core.errors import InvalidInput, OddsmithError
 
 __all__ = ["Calls", "new_id"]
 
-_LOOK = 0.1  # seconds between two questions whether the service is ready
+_LOOK = 0.1  # seconds between two requests to the readiness endpoint
 
 
 def new_id() -> str:
@@ -77,7 +77,7 @@ class Calls(Sending):
         odds; it is reported later as an incumbent's decision (`report`). A fallback has
         an id of its own: send rewards with the `id` of the answer.
         """
-        # a unit's decision has an id of its own
+        # a decision by unit gets its id from the service
         own_id = new_id() if unit is None else None
         fields = {
             "id": id or own_id,
@@ -312,7 +312,7 @@ class Calls(Sending):
     def changes(self, *, after: int = 0, wait: float = 25.0) -> Steps[dict[str, Any]]:
         """The positions of log and state, once the state is beyond `after`, or after
         `wait` seconds, at most 25."""
-        # a try has half of it
+        # each try has half of this time
         timeout = self.patience.timeout + 2 * wait
         patience = replace(self.patience, timeout=timeout)
         return self._get("/v1/changes", dict, patience, after=after, wait=wait)
@@ -390,7 +390,8 @@ def _decision_entry(entry: object) -> dict[str, object]:
 
 
 def _check_id_is_free(id: str | None, deferred: bool) -> None:
-    # the service may have another arm for this id, which must not be activated
+    # A repeated id must not be activated after a fallback: the service may have drawn
+    # another arm for it.
     if id is not None and deferred:
         raise InvalidInput(
             "id must be left out where a deferred decision has a fallback; got "

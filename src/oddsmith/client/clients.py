@@ -33,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-# seconds: connections are left before the service, which waits for 5, hangs up
+# close idle connections after 4 seconds, because the service closes them after 5
 _IDLE = 4.0
 
 
@@ -63,7 +63,8 @@ class _Base:
         self._http: Any = make(base_url=self.url, headers=_headers(key), limits=limits)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r})"  # keys have no place in logs
+        # omit the key, because a repr may end up in logs
+        return f"{type(self).__name__}({self.url!r})"
 
     @staticmethod
     def _arguments(attempt: Try) -> dict[str, Any]:
@@ -262,7 +263,8 @@ class AsyncClient(_Base):
 
 def _checked_url(url: str) -> str:
     if not _is_service_url(url):
-        public = str(url).rpartition("@")[2]  # a password must not be read in a log
+        # remove user and password, because the text may end up in logs
+        public = str(url).rpartition("@")[2]
         raise InvalidInput(
             "url must be like http://127.0.0.1:8000, without a user or a query; got "
             f"{public!r:.80}"

@@ -19,8 +19,8 @@ __all__ = ["Sending"]
 T = TypeVar("T")
 A = TypeVar("A", ServedDecision, ServedSlate)
 
-# tries after the first, about a second of pauses, where there is a fallback and
-# `retries` is None
+# default number of retries if there is a fallback: their pauses take about a second in
+# total
 _SOON = 4
 
 

@@ -26,7 +26,7 @@ DOWN = frozenset({0, 502, 503, 504, 507})
 """Statuses of a service that does not answer; 0 is no answer at all."""
 
 
-_MOST = 1_000  # ids whose first answer is remembered
+_MOST = 1_000  # ids whose first decision is remembered
 A = TypeVar("A", ServedDecision, ServedSlate)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_UNITS = 10_000  # the most units whose decisions are remembered
+_UNITS = 10_000  # maximum number of units whose decisions are remembered
 
 
 def _sdk(module: str) -> Any:
@@ -44,7 +44,7 @@ def _sdk(module: str) -> Any:
 
 try:
     _Provider = _sdk("provider").AbstractProvider
-except MissingExtra:  # making a provider raises it again
+except MissingExtra:  # raised again when a provider is made
     _Provider = object
 
 
@@ -93,7 +93,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         self._deferred = deferred
         self._exposures = frozenset(exposures)
         self._events = None if events is None else frozenset(events) | self._exposures
-        # by unit and flag; None after the default of the program
+        # decisions by unit and flag; None if the program's default value was returned
         self._decisions: OrderedDict[str, dict[str, _FlagDecision | None]]
         self._decisions = OrderedDict()
         self._lock = threading.Lock()
@@ -179,7 +179,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             key = str(attributes.get("key", ""))
             for decision in self._decisions_of(unit, evaluation_context, flag):
                 self._send(unit, decision, None if is_exposure else reward, key)
-        # tracking must not stop a visitor's purchase
+        # an error while tracking must not interrupt the program, for instance a
+        # purchase
         except Exception as error:
             _log.warning(
                 "event %r could not be tracked: %s", tracking_event_name, error
@@ -221,7 +222,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         """The decision of a unit that another process asked for."""
         answer = self._ask(flag, context)
         decision = _decision_in(answer)
-        if not decision.counts:  # perhaps its answer was lost
+        if not decision.counts:  # retry, because the response may have been lost
             raise InvalidInput(
                 f"unit {self._unit_of(context)!r:.60} was never given flag "
                 f"{flag!r:.60}, or its exposure was not tracked where it was"
@@ -237,7 +238,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             decision = _decision_in(answer)
             if not self._deferred:
                 decision = self._activate(decision)
-        except Exception:  # the SDK then shows the default
+        except Exception:  # the SDK then returns the default value
             self._remember(unit, flag, None)
             raise
         self._remember(unit, flag, decision)
@@ -280,7 +281,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         if not decision.counts:
             calls = self._client._calls
             about = {"experiment": decision.experiment, "id": decision.id}
-            # its context is erased: the unit keeps its arm, which cannot count any more
+            # the service has erased the context: keep the arm, although the decision
+            # does not count any more
             with suppress(InvalidInput):
                 self._client._drive(calls.activate_now(about, calls.patience.timeout))
         return decision._replace(counts=True)

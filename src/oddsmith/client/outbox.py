@@ -34,10 +34,10 @@ _ROUTES = {
     "reward": _Route("/v1/reward/batch", "rewards"),
     "activation": _Route("/v1/activate", ""),
 }
-# the most entries and bytes of an outbox
+# maximum entries and bytes of an outbox
 _MOST = 10_000
 _MOST_BYTES = 64 << 20
-# the most entries and bytes of a request
+# maximum entries and bytes per request
 _CHUNK = 100
 _CHUNK_BYTES = 500_000
 
@@ -98,7 +98,7 @@ class Outbox:
                 oldest = self._entries.pop(next(iter(self._entries)))
                 self._bytes -= len(oldest.body)
                 self._dropped += 1
-                # the first, and each time that it has doubled
+                # warn at the first dropped entry, and each time the count doubles
                 if self._dropped.bit_count() == 1:
                     _log.warning(
                         "%d fallback decisions, rewards or activations had no room: "
@@ -199,5 +199,5 @@ def _request(entries: Sequence[_Entry], experiment: str | None) -> Request:
     if route.list_name:
         fields.append(b'"%s":[%s]' % (route.list_name.encode(), bodies))
     else:
-        fields.append(bodies[1:-1])  # the fields of the only entry
+        fields.append(bodies[1:-1])  # JSON fields of the only entry, without braces
     return Request("POST", route.path, b"{" + b",".join(fields) + b"}")

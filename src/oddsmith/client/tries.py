@@ -30,7 +30,7 @@ _HALF = (
     "the first try has half of it, and a batch takes as long as its decisions one by "
     "one"
 )
-_FIRST = 0.1  # seconds before the second try, doubling up to
+_FIRST = 0.1  # seconds before the second try; the pause doubles up to _LONGEST
 _LONGEST = 2.0
 
 

@@ -120,7 +120,7 @@ def _schema_facts(record: Mapping[str, object], schema: Schema) -> Iterator[Fact
     """The same, of the schema's columns alone."""
     names = (*schema.numbers, *schema.categories)
     if any(name not in record for name in names):
-        # keys of dicts may be numbers, too
+        # column names are strings, but keys of dicts may be numbers
         record = {str(name): value for name, value in record.items()}
         check_columns(names, tuple(record))
     for name in schema.numbers:
@@ -368,7 +368,7 @@ def _grow(
     """The columns and the wanted ones, as far as there is room for `most`, else for
     texts in the shared ones."""
     columns = places.columns
-    new: dict[int, tuple[int, int]] = {}  # key and kind of each digest
+    new: dict[int, tuple[int, int]] = {}  # maps each digest to key and kind
     room = most - int((columns.kinds != OTHER).sum())
     n_new_values = Counter[int]()
     for _, key, part in wanted_columns:

@@ -244,7 +244,8 @@ class _Parser:
         return Condition("is", field=field)
 
     def _field(self) -> Field:
-        first = self._here.text  # `arm` in backticks is a field of the context
+        # in backticks, `arm` is a field of the context, not the keyword
+        first = self._here.text
         names = [self._name()]
         while self._takes("."):
             names.append(self._name())

@@ -8,7 +8,7 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["flat"]
 
-_DEEPEST = 32  # dicts and lists in each other
+_DEEPEST = 32  # maximum nesting of dicts and lists
 
 
 def flat(objects: Any) -> dict[str, Any]:

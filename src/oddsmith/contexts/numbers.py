@@ -66,7 +66,8 @@ def _table_as_array(table: object) -> Array | Sequence[object]:
     number can be told apart."""
     try:
         array = np.asarray(table)
-    except Exception:  # a library's own reasons: its columns have no type in common
+    except Exception:
+        # pandas and polars raise various errors if columns have no common type
         return rows(table)
     return array.astype(np.float64) if array.dtype.kind in "fiub" else rows(table)
 
@@ -88,7 +89,7 @@ def _from_objects(context: object) -> Array:
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)
     if array.dtype.kind in "mM":
-        # objects of nanoseconds are numbers
+        # numpy would convert times in nanoseconds to integers, so reject them here
         time = array.flat[0] if array.size else array
         raise unreadable(0, time, "a number")
     array = as_array(context, np.object_)

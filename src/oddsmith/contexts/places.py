@@ -58,9 +58,9 @@ MOST_WORDS = 64
 """Words of one text."""
 NOT_WHOLE = 0
 """Recorded of a key whose numbers are not whole: it has no codes."""
-_SHORT = 128  # characters of a text that is worth a place in a cache
-_CACHED = 2048  # names and values of one state that are kept: about a megabyte
-_STATES = 512  # whose places are kept
+_SHORT = 128  # cache only texts up to this many characters
+_CACHED = 2048  # cached names and values per state: about a megabyte
+_STATES = 512  # number of states with a cache
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -130,7 +130,7 @@ class Key:
         self.digest = digest
         self.number = self.missing = -1
         self.n_values = self.n_codes = 0
-        # whether its absence means something: words are absent from nearly every text
+        # whether absence is informative: words are absent from nearly every text
         self.own = False
         self.wholes: set[int] = set()
         self.codes: dict[float, int] = {}

@@ -10,7 +10,7 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["RewardScale", "binarize"]
 
-_LARGEST = 1e100  # squares of values, and sums of them, are still numbers
+_LARGEST = 1e100  # limit for values, so that squares and their sums do not overflow
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ __all__ = ["Schema", "category_text", "numeric"]
 _ABSENT: object = object()
 
 
-_PART = 65_536  # contexts encoded at once
+_PART = 65_536  # contexts encoded per block
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Schema:
         records = rows(contexts) if is_batch(contexts) and len(contexts) else []
         if not records or not all(isinstance(record, Mapping) for record in records):
             raise _no_records(contexts)
-        names: dict[str, None] = {}  # in the order of their first record
+        names: dict[str, None] = {}  # ordered by first occurrence
         texts = categorical(contexts)
         for record in records:
             for key, value in record.items():
@@ -178,7 +178,7 @@ class Schema:
         if not is_batch(context):
             return self._row(one(context))
         records = rows(context)[: length(context)]
-        # few at a time: an array for each row takes more memory than its numbers
+        # encode in blocks, because one array per row would need much more memory
         parts = []
         for first in range(0, len(records), _PART):
             part = records[first : first + _PART]
@@ -220,7 +220,7 @@ class Schema:
             start += len(places) + 1 if places else self.buckets
         if is_complete:
             return row
-        # keys of dicts may be numbers, too
+        # column names are strings, but keys of dicts may be numbers
         if not all(isinstance(name, str) for name in record):
             return self._row({str(name): value for name, value in record.items()})
         check_columns((*self.numbers, *self.categories), tuple(record))
@@ -319,7 +319,7 @@ def category_text(name: str, value: object) -> str | None:
     if not isinstance(plain, str | int | float):
         raise unreadable(name, value, "text, a number, True or False")
     is_huge = isinstance(plain, int) and not -HUGE < plain < HUGE
-    # Python does not write out whole numbers of any length
+    # Python refuses to print very long integers in decimal
     return f"{plain:#x}" if is_huge else str(plain)
 
 

@@ -12,7 +12,7 @@ from oddsmith.core.names import resembling
 
 __all__ = ["check_columns", "check_json", "single"]
 
-_DEEPEST = 32  # dicts and lists in each other
+_DEEPEST = 32  # maximum nesting of dicts and lists
 _NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.int64))
 
 
@@ -41,7 +41,7 @@ def single(context: Any) -> Any:
     if isinstance(context, list | tuple) and _NUMBERS.issuperset(map(type, context)):
         try:
             return np.array(context, dtype=np.float64)
-        except OverflowError:  # a whole number beyond all floats
+        except OverflowError:  # an integer larger than any float
             return np.array(
                 [as_number(place, value) for place, value in enumerate(context)]
             )
@@ -59,7 +59,7 @@ def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
     kind = type(context)
     if kind is float or kind is int:
         if not -HUGE <= context <= HUGE:
-            # which may be too large to print
+            # Python refuses to print very long integers
             got = f"{context:.6g}" if kind is float else "a larger whole number"
             raise InvalidInput(
                 f"{what} must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}"

@@ -23,9 +23,9 @@ __all__ = [
     "range_fault",
 ]
 
-_SUM = 1e-6  # odds may be made in float32
-_BELOW = 1e-9  # a difference of two numbers may be negative by rounding
-_FEW = 64  # arms for which Python is faster than numpy
+_SUM = 1e-6  # tolerance for sums of propensities, which may be float32
+_BELOW = 1e-9  # a difference may be negative by this much because of rounding
+_FEW = 64  # up to this many arms, Python is faster than numpy
 
 
 def check_odds(

@@ -42,7 +42,7 @@ __all__ = [
     "unreadable",
 ]
 
-HUGE = 1e100  # beyond it squares overflow: such a number is as good as missing
+HUGE = 1e100  # squares of larger numbers overflow, so such numbers count as missing
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _NO_NUMBERS = (*_TIMES, bytes, bytearray, complex, np.complexfloating)
 
@@ -61,9 +61,9 @@ def missing(value: object) -> bool:
         return True
     try:
         return bool(value != value)
-    except ArithmeticError:  # a NaN of Decimal that signals
+    except ArithmeticError:  # a signalling NaN of Decimal
         return True
-    # the NA of pandas is neither equal to itself nor not; arrays are neither, too
+    # pandas.NA and arrays raise in comparisons: recognize pandas.NA by its type name
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
 
@@ -79,7 +79,7 @@ def plain(value: object) -> Any:
         return None
     if missing(value):
         return None
-    # nanoseconds would become a whole number
+    # item() would convert nanoseconds to an integer, so round to microseconds
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]").item()
     if isinstance(value, np.timedelta64):
@@ -120,7 +120,7 @@ def as_number(column: object, value: object) -> float:
         return float("nan")
     is_array = isinstance(value, np.ndarray) and value.ndim > 0
     try:
-        # float() may take them
+        # reject these types here, because float() may accept them
         if isinstance(value, _NO_NUMBERS) or is_array:
             raise TypeError("it is no number")
         converted = float(value)  # type: ignore[arg-type]  # whatever float() takes
@@ -170,7 +170,7 @@ def short_repr(value: object) -> str:
     return " ".join(repr(value).split())[:60]
 
 
-_DEEP = 4  # lists in each other, before contexts are looked for in vain
+_DEEP = 4  # nesting of lists up to which we look for contexts
 _USUAL = frozenset((str, int, float, bool, type(None)))
 
 
@@ -267,7 +267,8 @@ def as_array(
     """
     try:
         return np.asarray(context, dtype=dtype)
-    # numpy's words are about arrays, and other libraries have their own reasons
+    # replace the error messages of numpy and other libraries, which do not mention
+    # contexts
     except Exception as error:
         then = (
             "give every context the same columns, of numbers, and None where a value "
@@ -320,7 +321,8 @@ def rows(contexts: Any) -> Sequence[Any]:
         columns = [[plain(value) for value in column] for column in _columns(contexts)]
         return [_row(names, values) for values in zip(*columns, strict=True)]
     if isinstance(contexts, np.matrix):
-        contexts = np.asarray(contexts)  # a row of a matrix is a matrix
+        # iterating over a numpy.matrix gives matrices, so convert it to an array
+        contexts = np.asarray(contexts)
     if isinstance(contexts, np.ndarray):
         if contexts.dtype.names:
             return [one(context) for context in contexts]

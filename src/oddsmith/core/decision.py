@@ -290,7 +290,7 @@ def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
         n_missing = sum(value is None for value in values)
         is_mixed = 0 < n_missing < len(values)
         if is_mixed and name in _OF_THE_EXPERIMENT:
-            continue  # learning does not need them
+            continue  # skip fields that learning does not need
         if is_mixed and name not in _OF_THE_CALLER:
             raise InvalidInput(
                 f"decisions must all have {name}, or none of them; got a mixture"

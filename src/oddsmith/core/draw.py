@@ -61,12 +61,14 @@ def pick(propensities: Array, uniform: Real) -> Any:
         sums = list(accumulate(propensities.tolist()))
         total = sums[-1]
         drawn = bisect_right(sums, uniform * total)
-        last = bisect_left(sums, total)  # where uniform · total rounds up to the total
+        # if uniform · total rounds up to total, draw the last arm
+        last = bisect_left(sums, total)
         return min(drawn, last)
     cumulative = np.add.accumulate(propensities, axis=-1)
     total = cumulative[..., -1:]
     beyond = cumulative > np.asarray(uniform)[..., None] * total
-    beyond |= cumulative == total  # a uniform of exactly 1 means the last arm with odds
+    # a uniform of exactly 1 draws the last arm with positive propensity
+    beyond |= cumulative == total
     arms = beyond.argmax(axis=-1)
     if arms.ndim == 0:
         return int(arms)
@@ -88,7 +90,7 @@ def draw(
         return _batch_decision(odds, context, arm, eligible, step)
     advice = odds.advice
     if advice is not None:
-        # the column is copied: a view would keep all arms alive
+        # copy the column: a view would keep the array of all arms in memory
         advice = advice[:, arm].astype(np.float64)
     return Decision(
         step,

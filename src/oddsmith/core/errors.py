@@ -89,7 +89,7 @@ class BrokenLog(InvalidInput):
         super().__init__(f"{prefix}column {column}, row {row}: {rule}")
 
     def __reduce__(self) -> "tuple[type[BrokenLog], tuple[str, int, str, str]]":
-        # so that it comes home from a worker
+        # needed to pickle the error, so that it can return from a worker process
         return BrokenLog, (self.column, self.row, self.rule, self.source)
 
     def shift(self, by: int, source: str) -> "BrokenLog":
@@ -161,7 +161,7 @@ class ServiceError(OddsmithError):
         super().__init__(sentence)
 
     def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, int, str]]":
-        # else a worker cannot send it back
+        # needed to pickle the error, so that it can return from a worker process
         return ServiceError, (self.sentence, self.status, self.code)
 
 

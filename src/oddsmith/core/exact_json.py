@@ -66,10 +66,10 @@ def encode(value: object) -> Json:
     >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
     {'age': 31, 'embedding': array([1., 2.], dtype=float32)}
     """
-    # isinstance with a union of types would make the union again at each call
+    # use a tuple: isinstance with a union would build the union at each call
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    # a list of finite floats, as contexts often are
+    # fast path for lists of finite floats, which most contexts are
     if (
         isinstance(value, list)
         and set(map(type, value)) == {float}
@@ -116,7 +116,7 @@ def encode(value: object) -> Json:
 def _array(value: Any) -> Json:
     """An array of numbers, text or times, or one such value of numpy."""
     if value.dtype == np.longdouble:
-        value = value.astype(np.float64)  # JSON has no longer ones
+        value = value.astype(np.float64)  # JSON has no number type wider than float64
     if value.dtype.kind == "f":
         values = encode_floats(np.asarray(value))
     elif value.dtype.kind in "mM":

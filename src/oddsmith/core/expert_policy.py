@@ -293,7 +293,7 @@ def shared_log_weights(log_weights: Array, prior: Array, change: ExpertShare) ->
         first = np.log(others, out=np.full(len(prior), -np.inf), where=others > 0)
         wider = np.where(top == -np.inf, first, wider)
     else:
-        # relative to the leader: at least 0
+        # the log total is relative to the leading expert, so it is at least 0
         log_total = np.log(np.exp(wider).sum(axis=-1))
         odds = np.log(change.share) - np.log1p(-change.share)
         wider[..., change.place] = odds + log_total

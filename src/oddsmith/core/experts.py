@@ -44,8 +44,8 @@ class Experts:
            [0. , 1. ]])
     """
 
-    # properties for the type checker, plain attributes for frozen dataclasses to
-    # override
+    # declare properties for the type checker; at run time plain attributes, which
+    # frozen dataclasses can override
     if TYPE_CHECKING:
 
         @property
@@ -216,7 +216,8 @@ def as_floats(values: object, *, source: str) -> Array:
     ExpertFailed, in one sentence."""
     try:
         floats = np.asarray(values)
-        # numpy would drop the imaginary part, and count days
+        # numpy would silently drop the imaginary part, and convert dates to numbers of
+        # days
         if floats.dtype.kind in "cmM":
             raise TypeError(f"{floats.dtype} is no real number")
         if floats.dtype in _FLOATS:
@@ -261,7 +262,7 @@ def checked_predictions(
     """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a
     mask that fit."""
     checked = _as_known_type(predictions, log_weights.shape[-1], eligible)
-    # a sum of squares is infinite or NaN where a prediction is, and quick
+    # quick test: the sum of squares is infinite or NaN if any prediction is
     if not np.vdot(checked, checked) < np.inf:
         no_infinity(checked, source="experts")
     if checked.ndim > 2 or log_weights.ndim > 1:

@@ -11,12 +11,12 @@ from oddsmith.core.arrays import Array, Ints
 
 __all__ = ["ArmExplanation", "Explanation"]
 
-# arms before "… more"
+# number of arms shown before "… more"
 _WIDEST = 12  # in columns
 _LONGEST = 40  # in rows
-_FAVOURITES = 3  # in an expert's vote
+_FAVOURITES = 3  # arms shown per expert's vote
 _NOTE_WIDTH = 88
-_UNEQUAL = 1e-9  # by which parts of a vote differ that are no tie
+_UNEQUAL = 1e-9  # votes that differ by less are ties, up to rounding
 
 
 class Explanation(NamedTuple):

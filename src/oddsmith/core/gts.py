@@ -32,8 +32,8 @@ from oddsmith.core.offer import AnyOffer, Offer
 
 __all__ = ["GeneralizedThompsonSampling", "best_prediction"]
 
-# rewards whose losses are added up before the weights change: sums of many small losses
-# keep their digits
+# rewards per block: their losses are summed before the weights change, so that sums of
+# many small losses keep their digits
 _BLOCK = 1024
 
 
@@ -190,7 +190,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if fused is None:
             advice = self.advice(state, context, eligible)
             return self.weigh(state, advice, eligible=eligible, step=step)
-        # a compiled call has done what `weigh` does
+        # the compiled kernel has already called the equivalent of `weigh`
         predictions, propensities, is_asleep = fused
         bonus = None
         if self.optimism:
@@ -284,7 +284,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         ):
             check_advice(advice.shape[1:], log_weights)
             losses = total_log_loss(advice, rewards)
-            if losses is not None:  # no expert slept
+            if losses is not None:  # losses is None if an expert made no prediction
                 return -twin.eta * losses
         factors = self.factors(block, rewards)
         check_advice(factors.shape[1:], log_weights)

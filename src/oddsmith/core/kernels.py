@@ -59,7 +59,7 @@ def use(choice: str) -> None:
     if choice != "numpy":
         try:
             twins = importlib.import_module("oddsmith.experts.kernels.twins")
-        # not installed, or it finds no place for its cache
+        # numba is not installed, or cannot write to its cache folder
         except (ImportError, RuntimeError) as error:
             if choice == "numba":
                 raise MissingExtra(

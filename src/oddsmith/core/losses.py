@@ -61,7 +61,8 @@ def log_loss(prediction: Array, reward: Real) -> Array:
         miss = special.xlog1py(1 - reward, -prediction)
         log_likelihood = hit + miss
     loss: Array = 0.0 - log_likelihood
-    # xlogy(0, ·) is 0 even outside the domain; the other term is a negative loss there
+    # xlogy(0, ·) is 0 even if the prediction is outside [0, 1]; the other term is then
+    # negative
     is_outside = loss < 0
     if np.count_nonzero(is_outside):
         return np.where(is_outside, np.nan, loss)

@@ -44,7 +44,8 @@ class Policy:
     with a field `learnt`, the number of rewards.
     """
 
-    # properties for the type checker, plain attributes that subclasses override
+    # declare properties for the type checker; at run time plain attributes, which
+    # subclasses override
     if TYPE_CHECKING:
 
         @property

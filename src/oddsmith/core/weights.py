@@ -54,7 +54,7 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
         arms_first = predictions.swapaxes(-1, -2)
         top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
         best = arms_first == top
-        # no ties, no NaN: the common case
+        # fast path for the common case without ties and NaN
         if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
             return np.asarray(best, dtype=np.float64).swapaxes(-1, -2)
     else:
@@ -74,7 +74,7 @@ def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
     False
     """
     if eligible is None and predictions.size:
-        # the minimum is NaN if any number is, and takes half the time of isnan
+        # the minimum is NaN if any number is NaN, and takes half the time of isnan
         lowest = np.minimum.reduce(predictions, axis=None)
         return bool(lowest != lowest)
     missing = np.isnan(predictions)
@@ -100,7 +100,8 @@ def mix(
     >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
     array([0.725, 0.275])
     """
-    # another layout in memory is another order of summing, and another last bit
+    # make the array contiguous: another memory layout changes the order of summation,
+    # and thus the last bit
     ballots = np.ascontiguousarray(ballots)
     is_one_row = log_weights.ndim == 1 and ballots.ndim == 2
     tally = np.dot if is_one_row else np.vecmat
@@ -118,7 +119,8 @@ def mix(
         if fallback is None:
             fallback = 1 / n_arms if eligible is None else eligible / n_arms
         faint_votes, faint_total = _faint_votes(log_weights, ballots, fallback)
-        # the other rows stay as they are: each has the odds that it has alone
+        # replace only rows whose total is too small, so that a batch equals its rows
+        # one by one
         votes = np.where(has_weight, votes, faint_votes)
         total = np.where(has_weight, total, faint_total)
     if not isinstance(gamma, float):
@@ -262,7 +264,7 @@ def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
     return relative
 
 
-FAINT = 1e-290  # a total of weights below this loses digits, or all of them
+FAINT = 1e-290  # a smaller total of weights loses digits, or underflows to 0
 _REFUTED = (
     "the reward has probability zero under every awake expert with weight; clip "
     "predictions away from 0 and 1"
