@@ -82,10 +82,10 @@ def whole_slates(log: Log, target: object) -> Terms:
         most = rows.weights + rows.rounding
         largest[where] = most[kept]
         rounding = largest.prod(axis=1) - whole
-    # the product of the weights of the slots before each
+    # product of the weights of all earlier slots of the slate
     earlier = np.insert(weights[:, :-1], 0, 1.0, axis=1)
     before = np.cumprod(earlier, axis=1)
-    # of the target's own slates, as the weights count them
+    # share of the target's slates that the log cannot contain, estimated by the weights
     lost = np.minimum((before * missing).sum(axis=1), 1.0)
     reward = slates.means(rows.reward[kept])
     gain = whole * reward
@@ -296,7 +296,7 @@ def _assess_rows(
     """The assessment of a log without the test of served arms."""
     settings = question.settings
     today = logged(log)
-    # refuses level and interval that make no sense, for all
+    # check level and interval once, before the loop over targets
     own = estimate(today, **settings | {"floor": None})
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
@@ -349,7 +349,8 @@ def _by_slot(
     for slot in np.unique(log.slot).tolist():
         rows = np.flatnonzero(log.slot == slot)
         own = log[rows]
-        # odds and predictions are as wide as the most arms that a row of these offers
+        # width of propensities and predictions: the largest number of arms offered in a
+        # row
         width = None
         if own.offered is not None:
             width = own.n_arms

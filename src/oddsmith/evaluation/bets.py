@@ -19,13 +19,14 @@ __all__ = ["FRACTIONS", "Limited", "log_shortfall", "log_wealth", "lower_bound"]
 
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
 """The fractions f of the bets."""
-# of bets on L - y, which rare rewards make large
+# fractions of bets on L - y; rare rewards make it large
 _LIMITED_FRACTIONS: Array = np.array([0.9, 0.75, *FRACTIONS[:14]])
-# of bets that a mean is below a number, and the most that one row may lose
+# rates of bets that a mean is below a number, and the largest loss per row
 _SHORTFALL_RATES: Array = 2.0 ** np.arange(2, -11, -1.0)
 _LOSS = 0.9
 _DOUBLINGS = 3
-# factors multiplied before a logarithm is taken; each is between 1/2 and about 1e18
+# number of factors multiplied before taking a logarithm; each is between 1/2 and 1e18,
+# so their product does not overflow
 _INNER = 2**_DOUBLINGS
 _LOOKS = 1024
 _HALVINGS = 32
@@ -51,13 +52,13 @@ def log_wealth(
     own = _log_wealth(x, mean, looks, FRACTIONS)
     if limited is None:
         return own
-    # the mean of limit - y
+    # the hypothesis for the mean of limit - y
     other_mean = np.asarray(mean + limited.limit - limited.total)
     possible = other_mean > 0
     other_column = limited.limit - limited.y
     safe_mean = np.where(possible, other_mean, 1.0)
     more = _log_wealth(other_column, safe_mean, looks, _LIMITED_FRACTIONS)
-    # limit - y has no mean below 0, so these are refuted without any row
+    # the mean of limit - y cannot be negative, so reject such hypotheses at once
     more = np.where(possible[..., None], more, np.inf)
     joint = np.logaddexp(own, more)
     return np.asarray(joint - np.log(2.0))
@@ -65,11 +66,11 @@ def log_wealth(
 
 def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
     steps = x.shape[-1]
-    every = -(-steps // looks)  # rows between looks
+    every = -(-steps // looks)  # rows between two checks of the wealth
     if every > 1:
         every = -(-every // _INNER) * _INNER
     looks = -(-steps // every)
-    # at the end, bets that change nothing
+    # pad with zeros: a bet on an excess of 0 leaves the wealth unchanged
     excess = np.zeros((*x.shape[:-1], looks * every))
     ratios = excess[..., :steps]
     np.divide(x, mean[..., None], out=ratios)
@@ -117,7 +118,7 @@ def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array
     """
     counts = np.arange(1, x.shape[-1] + 1)
     needed = -np.log(alpha)
-    # at the largest running mean the wealth has never been above 1
+    # the wealth for the largest running mean never exceeds 1
     means = np.cumsum(x, axis=-1) / counts
     high = means.max(axis=-1)
     if limited is not None:

@@ -25,8 +25,8 @@ __all__ = [
 
 STAKES: Array = np.array([-0.9, -0.3, -0.1, -0.03, 0.03, 0.1, 0.3, 0.9])
 """The stakes λ of the bets."""
-_DIRECTIONS = 3  # bias, slope, the loss's own
-_BLOCK = 2**20  # numbers held at once when many rewards are learnt together
+_DIRECTIONS = 3  # bias, slope and the direction of the loss
+_BLOCK = 2**20  # maximum numbers in memory while learning from many rewards at once
 _LARGEST = log(np.finfo(np.float64).max)
 
 

@@ -37,17 +37,19 @@ SHARE = 0.05
 OFF = 0.3
 ERRORS = 4.0
 EVIDENCE = 1000.0
-# what odds of 0.3333 for a third may do to the mean weight, where its standard error is
-# 0
+# tolerance for the mean weight if its standard error is 0: propensities may be rounded,
+# for instance 0.3333 for 1/3
 ROUNDED = 1e-3
-# what rounded propensities may do to the mean weight; intervals are wider by as much
+# largest accepted error of the mean weight by rounded propensities; intervals are
+# widened by the actual one
 _MOST_ROUNDING = 0.05
-# a mean weight so near to 1, whatever is drawn, is that of odds with few digits
+# with almost no spread, a mean weight this close to 1 indicates propensities with few
+# digits
 _DIGITS = 0.05
 RULES = ("overlap", "ess", "share", "weight", "digits")
 """Names of the rules, as `overrule` takes them."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
-# terms do not change, and are asked often
+# diagnostics are needed several times, and terms do not change: cache them
 _CACHE: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
     WeakKeyDictionary()
 )

@@ -7,7 +7,7 @@ from oddsmith.core.arrays import number
 
 __all__ = ["days_needed", "smallest_detectable_effect"]
 
-# of the standard normal law at 80 % power
+# quantile of the standard normal distribution for 80 % power
 _POWER_QUANTILE = 0.84
 
 

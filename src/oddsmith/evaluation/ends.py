@@ -99,7 +99,7 @@ def _quantile(
     return np.asarray(np.where(has_law, quantile, more))
 
 
-_BLOCK = 2**21  # numbers held at once
+_BLOCK = 2**21  # maximum numbers in memory at once
 _GROUPS = 20_000
 
 
@@ -185,7 +185,7 @@ def _resample(
         residuals /= mean[:, None]
     variance = np.square(residuals, out=residuals).mean(axis=1)
     errors = np.sqrt(variance / n)
-    # a resample without spread is infinitely far, or nowhere
+    # without spread, the statistic of a resample is infinite, or 0 if its mean agrees
     with np.errstate(divide="ignore", invalid="ignore"):
         no_spread = np.where(distance == 0, 0.0, np.sign(distance) * np.inf)
         statistics: Array = np.where(errors > 0, distance / errors, no_spread)

@@ -120,7 +120,7 @@ def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
         apart = first.target - second.target
         more = np.maximum(apart, 0.0).sum(axis=1)
         return more, np.maximum(-apart, 0.0).sum(axis=1)
-    # the logger's own weights are 1
+    # the weights of the logging policy are all 1
     both_weights = first.weights * second.weights
     light = np.maximum(1.0 - both_weights, 0.0)
     more = light + first.mass - 1.0
@@ -250,7 +250,7 @@ def estimate(
         )
     names = check_rules(overrule)
     if floor is not None:
-        terms.limit(floor)  # refuses a floor that the logged odds contradict
+        terms.limit(floor)  # raises if the logged propensities contradict the floor
     found = diagnose(terms, None if interval in ASYMPTOTIC else floor)
     against = broken_rules(found, interval)
     refused = tuple(name for name in against if name not in names)
@@ -275,7 +275,8 @@ def estimate(
     if refused:
         return answer
     low, high = _widest_ends(terms, interval, level, floor, seed)
-    # rewards are in [0, 1], so a mean moves by what the weights do at most
+    # widen the interval for rounded propensities: rewards are in [0, 1], so the mean
+    # changes at most as much as the mean weight
     low -= found.rounding
     high += found.rounding
     if low > high:

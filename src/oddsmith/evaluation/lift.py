@@ -5,7 +5,7 @@ from oddsmith.evaluation.paired_bets import Bounds
 __all__ = ["DAYS_PER_MONTH", "lift_bounds", "monthly_sum", "split_level"]
 
 DAYS_PER_MONTH = 30.4
-# the share of α that the control's mean has
+# share of α spent on the mean of the control
 _CONTROL_SHARE = 0.1
 
 

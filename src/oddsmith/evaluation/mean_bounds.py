@@ -46,25 +46,26 @@ __all__ = [
 ]
 
 RATES: Array = 2.0 ** np.arange(6, -15, -1.0)
-# rates that logs of a hundred to a million rows need, from the least to the most
+# smallest and largest rate that logs of a hundred to a million rows need
 _USUAL = (2.0**-9, 2.0)
 _USUAL_SHARE = 0.9
-# steps between centres: for rates that may need fine ones, and for others
+# number of steps between centres: fine for the rates below, coarse for all others
 _FINE, _COARSE = 16, 4
 _FINE_RATES = (2.0**-8, 1.0)
-# the share of a centre at an end, where the mean of rare rewards is, in those of
-# another one
+# weight of the first and last centre relative to the others: means of rare rewards are
+# near the ends
 _END_SHARE = 3.0
-# of bets on L - y: the largest losses of one row, as shares of what is bet, and their
-# parts of the money; rare rewards and few rows need the largest
+# Bets on L - y: the largest loss per row as a share of the bet, and the relative
+# amounts of money. Rare rewards and few rows need the largest losses.
 _LOSSES: Array = np.array([0.8, 0.5, *(2.0 ** np.arange(-2, -15, -1.0))])
 _LOSS_PARTS: Array = np.array([3.0, 2.0, 1.0, 1.0, *([0.5] * 11)])
-# centres of y, and their parts
+# centres for y and their relative amounts of money
 _LIMITED_CENTRES = (0.0, 0.25, 0.5)
 _CENTRE_PARTS = (4.0, 1.0, 1.0)
-# the share of all money that is on L - y
+# share of all money that is bet on L - y
 _LIMITED_SHARE = 0.6
-# of Newton's method, which comes from below: what it leaves makes the bound smaller
+# Steps of Newton's method. It approaches the root from below, so stopping early gives a
+# smaller, still valid bound.
 _STEPS = 60
 
 
@@ -145,7 +146,7 @@ def running_sums(
         return Sums(rows, np.stack(gains, axis=-1), bets)
     times: Array = np.ones(steps)
     rows = np.full(x.shape[:-1], float(steps))
-    if x.ndim == 1:  # rewards, and so terms, are mostly few numbers
+    if x.ndim == 1:  # rewards often have few distinct values, and so have the terms
         x, counts = np.unique(x, return_counts=True)
         times = counts.astype(np.float64)
     for rate, centre in pairs:
@@ -214,9 +215,10 @@ def running_bound(sums: Sums, alpha: float) -> Array:
     """
     needed = -np.log(alpha)
     rates = sums.bets.rates
-    charges = rates * sums.rows[..., None]  # of a mean of 1
+    charges = rates * sums.rows[..., None]  # cost of the bets per unit of the mean
     gains = sums.gains + sums.bets.log_shares
-    mean = ((gains - needed) / charges).max(axis=-1)  # one bet alone refutes it
+    # start value: the bound of the best single bet
+    mean = ((gains - needed) / charges).max(axis=-1)
     for _ in range(_STEPS):
         terms = gains - charges * mean[..., None]
         largest = terms.max(axis=-1, keepdims=True)

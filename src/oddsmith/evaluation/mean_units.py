@@ -14,7 +14,7 @@ from oddsmith.evaluation.paired_bets import Bounds
 
 __all__ = ["mean_interval", "mean_units", "no_mean_units"]
 
-# rows whose sums are computed at once: larger tables leave the cache
+# rows per block, so that tables stay in the cache
 _PIECE = 40
 
 

@@ -27,7 +27,7 @@ def slate_notes(found: Assessment) -> list[str]:
         return []
     in_slates = np.asarray(found.log.slot) > 0
     sizes = np.bincount(slates.number[in_slates])
-    sizes = sizes[sizes > 0]  # of slates, without decisions that stand alone
+    sizes = sizes[sizes > 0]  # sizes of slates, without decisions outside of slates
     least = int(sizes.min())
     most = int(sizes.max())
     slots = f"{least} to {most} slots"
@@ -117,7 +117,7 @@ def _cells(one: Answer) -> tuple[str, str, str]:
     return f"{one.value:z.4f}", f"{one.low:z.4f}", f"{one.high:z.4f}"
 
 
-_EMPTY = 0.1  # of the rows: beyond it, say so
+_EMPTY = 0.1  # report a larger share of empty rows
 
 
 def log_notes(found: Assessment) -> list[str]:

@@ -96,14 +96,14 @@ def weighted_mean(
     terms = weights * (amounts - value * denominators) * (len(amounts) / total)
     if units is not None:
         n_units = int(units.max()) + 1
-        # a mean over units, as a mean over rows is
+        # scale sums per unit so that the result is a mean over rows
         scale = n_units / len(amounts)
         terms = scale * np.bincount(units, weights=terms).astype(np.float64)
         weights = np.bincount(units, weights=weights).astype(np.float64)
     effective_size = float(weights.sum() ** 2 / (weights @ weights))
     correction = np.nan
     if effective_size > 1:
-        # the sample variance divides by n - 1
+        # Bessel's correction, as in the sample variance
         correction = np.sqrt(effective_size / (effective_size - 1))
     return WeightedMean(value, terms * correction, effective_size)
 

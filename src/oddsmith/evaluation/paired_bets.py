@@ -50,16 +50,16 @@ __all__ = [
 
 RATES: Array = 2.0 ** np.arange(0.0, -13.0, -1.0)
 """The rates λ of the bets."""
-# evenly spaced in the angle of a Bernoulli mean, where equal steps lose equal width
+# even steps of the angle arcsin √m: each step then costs the same width of the interval
 CENTRES: Array = np.sin(np.linspace(0.0, np.pi / 2, 13)) ** 2
 """The centres m of the bets."""
-# parts of the money: rates that a thousand to a hundred thousand rows need, and centres
-# below 0.15, where the means of most metrics are, have more
+# Relative amounts of money. Rates for a thousand to a hundred thousand rows get more,
+# and so do centres below 0.15, because most metrics have small means.
 _RATE_PARTS: Array = np.array([2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 0.5])
 _CENTRE_PARTS: Array = np.where(CENTRES < 0.15, 2.0, 1.0)
 _LARGEST_LOSS = 0.9
 _SHAPE = (2, len(RATES), len(CENTRES))
-# rows whose sums are computed at once: larger tables leave the cache
+# rows per block, so that tables stay in the cache
 _PIECE = 90
 
 
@@ -315,7 +315,7 @@ def paired_bounds(units: Ints, rows: Ints, level: float) -> tuple[Array, Array]:
     """The bounds (…) of sums (…, 2, rates, centres) over so many rows (…)."""
     bets = _bets()
     counts = np.maximum(rows, 1).astype(np.float64)[..., None]
-    # the root is that of a mean above 0, so the effect is shifted by 1
+    # the root finder needs a positive mean, so shift the effect by 1
     shift = counts[..., None] * bets.rates
     gains = of_units(units).reshape(*units.shape[:-2], -1) + shift
     sums = Sums(np.broadcast_to(counts, gains.shape[:-1]), gains, bets)
@@ -357,7 +357,7 @@ def _gains(rows: PairedRows) -> Array:
     """What each row adds to G of the lower bound (T, rates, centres)."""
     has_reward = ~np.isnan(rows.reward)
     reward = np.where(has_reward, rows.reward, 0.0)
-    # the losses of an arm that the target prefers are with reward 0, others with 1
+    # the worst reward is 0 for an arm that the target prefers, and 1 for the others
     preferred_loss = rows.most[:, None] * CENTRES
     other_loss = -rows.least[:, None] * (1.0 - CENTRES)
     loss = np.maximum(np.maximum(preferred_loss, other_loss), 1e-300)

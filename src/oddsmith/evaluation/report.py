@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
-_ARMS = 20  # arms in the figure of overlap
+_ARMS = 20  # maximum number of arms in the figure of overlap
 
 
 def summary(found: Assessment) -> list[str]:
@@ -165,7 +165,7 @@ def diagnostics_table(found: Assessment) -> Table:
         missing = f"{one.missing:.2%}"
         if not is_known:
             missing = f"at least {missing}" if one.missing else "not known"
-        if "ips" not in found.terms[target]:  # no estimator with weights
+        if "ips" not in found.terms[target]:  # none of the estimators uses weights
             rows.append((target, "", "", missing, "", ""))
             continue
         cells = (
@@ -372,7 +372,7 @@ def _overlap_figure(found: Assessment) -> Figure:
     if log.propensities is not None:
         own = _by_arm(log, log.propensities)
         own_label = "the logger's odds"
-    else:  # by place: a row has one place per arm
+    else:  # without names, arms are numbered by their position in the row
         width = max(np.shape(odds)[-1] for odds in found.targets.values())
         drawn = np.arange(width) == log.arm[:, None]
         own = _by_arm(log, drawn)

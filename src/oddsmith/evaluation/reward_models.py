@@ -20,7 +20,7 @@ from oddsmith.logs.table import Log
 
 __all__ = ["JoinedRows", "Regressor", "by_offers", "cross_fit", "fill_missing"]
 
-_OWN_COLUMNS = 32  # arms that have a column of their own: those drawn most
+_OWN_COLUMNS = 32  # only the arms drawn most get a column of their own, up to this many
 
 
 class Regressor(Protocol):
@@ -78,7 +78,7 @@ def cross_fit(
             f"n_arms must be at least the log's {log.n_arms} (those, where it has "
             f"offers); got {arms}"
         )
-    rewarded_rows(log)  # without any reward, there is no estimator to do with
+    rewarded_rows(log)  # raises if the log has no reward at all
     known = ~np.isnan(log.reward)
     if known.sum() < 2 * folds:
         needed = f"at least {2 * folds} rows with rewards, 2 for each fold"
@@ -230,7 +230,7 @@ def _fit(model: M, x: Array, reward: npt.NDArray[np.generic]) -> M:
         return model.fit(x, reward)
     except OddsmithError:
         raise
-    except Exception as error:  # whatever a user's model raises becomes one sentence
+    except Exception as error:  # report any exception of a user's model as one sentence
         name = type(error).__name__
         raised = " ".join(f"{name}: {error}".split())
         raise InvalidInput(

@@ -25,14 +25,17 @@ __all__ = [
     "rows_of",
 ]
 
-_ROUNDING = 1e-6  # of logged odds, which may be float32
-_SURE = 1e-12  # so near to 1, no other arm had a chance
+_ROUNDING = 1e-6  # tolerance for logged propensities, which may be float32
+_SURE = 1e-12  # a propensity so close to 1 counts as a certain arm
 
-# of propensities that were written with few digits
+# numbers of digits to which propensities may have been rounded
 _DIGITS = (1, 2, 3, 4)
-_NEIGHBOURS = 4  # pairs of values one step apart, which a design does not have
-_TENTHS = 6  # of odds in tenths, which designs do have
-_EXACT = 1e-7  # of a step
+# rounding leaves at least so many pairs of values one step apart; designed propensities
+# have fewer
+_NEIGHBOURS = 4
+# the same for one digit: larger, because designed propensities are often tenths
+_TENTHS = 6
+_EXACT = 1e-7  # tolerance as a share of one step
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +127,8 @@ class Rows:
             return None
         draws_own = drawn_entries(self.target, self.arm) > 0
         others = (self.target > 0).sum(axis=1) - draws_own
-        # else they had no odds: that is missing mass
+        # if the drawn arm was not certain, other arms without propensity are missing
+        # mass
         is_sure = self.propensity >= 1 - _SURE
         has_others = (others > 0) & ~is_sure
         rest = 1 - self.propensity[has_others] + _ROUNDING
@@ -193,7 +197,7 @@ def rows_of(log: Log, target: object) -> Rows:
     odds = rows_at(_check_target(log, target), known)
     propensities = all_odds(own)
     eligible = own.eligible
-    # rows that wait for their reward may have the most arms
+    # a row without reward may have more arms than any row with one
     more = odds.shape[1] - own.n_arms
     if more > 0:
         width = [(0, 0), (0, more)]

@@ -277,7 +277,7 @@ def score_metrics(
         )
     by_name = {metric.name: metric for metric in metrics}
     own_level = 1 - (1 - level) / (len(targets) * len(metrics))
-    # weights do not depend on rewards
+    # check the weights on all rows, because they do not depend on rewards
     full = Log(**log.columns() | _no_rewards(log), arms=log.arms)
     names = check_rules(overrule)
     found = []
@@ -484,7 +484,8 @@ def _score_anytime(
                 "or ask for one_look"
             )
         )
-    # the paired bounds count what could not be drawn
+    # paired bounds account for missing mass, so failed overlap alone is no reason to
+    # refuse
     if set(pair.broken) - {"overlap"}:
         return result._replace(refused=refused)
     width = metric.top - metric.low

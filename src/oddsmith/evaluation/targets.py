@@ -68,7 +68,7 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     has_own_arms = log.offered is None and log.arms in fixed_arms
     if question.offered is not None or has_own_arms:
         return odds
-    # back from the policy's arms to the places of each row
+    # reorder from the policy's arms to each row's positions
     numbers = numbers_of(log, question.arms or ())
     of_places = np.take_along_axis(odds, np.maximum(numbers, 0), axis=1)
     return np.where(numbers >= 0, of_places, 0.0)
@@ -92,7 +92,7 @@ def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
             ) from error
         except OddsmithError:
             raise
-        # whatever a user's experts raise becomes one sentence
+        # report any exception of a user's experts as one sentence
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
             if log.offered is None:
@@ -227,7 +227,7 @@ def where_offered(log: Log, arm: str) -> Log:
     rows = np.asarray(_arm_mask(log, arm).any(axis=1))
     if rows.all():
         return log
-    # how many rows a slate has left would depend on what it drew
+    # selecting rows would select slates by what they drew, and bias the estimate
     if slates_of(log) is not None:
         alone = ""
         if np.asarray(log.slot == 0).any():
@@ -256,7 +256,7 @@ def where_drawn(log: Log) -> Log:
     1
     """
     certain = certain_rows(log)
-    # later odds depend on what was drawn before
+    # later propensities of a slate depend on earlier draws
     in_slate = certain & (log.slot != 0)
     if slates_of(log) is not None and in_slate.any():
         raise InvalidInput(
@@ -294,7 +294,8 @@ def _one_slot(log: Log, absent: Bools) -> str:
     the decisions that stand alone."""
     slot = "one slot, where it was left (--slot N --where-offered)"
     alone = np.asarray(log.slot == 0)
-    if absent[alone].all():  # or there are none
+    # no decision outside of slates has the arm, or there are no such decisions
+    if absent[alone].all():
         return slot
     option = "--slot 0"
     if absent[alone].any():

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from oddsmith.evaluation.slates import Slates
 
 
-_NOTHING = 1e-9  # mass that is missing by rounding
-_FIRST = 256  # entries sorted at first, when the heaviest are looked for
+_NOTHING = 1e-9  # smaller missing mass is rounding
+_FIRST = 256  # entries to sort first when searching the largest weights
 
 
 class Bets(NamedTuple):
@@ -60,7 +60,7 @@ class Extremes(NamedTuple):
         """The mean of the lowest and of the highest terms that one row in T has, or one
         slate in n at most."""
         places = self.places or (slice(None),)
-        # one table for both ends: it may be the largest array in memory
+        # reuse one array for both ends, because it may be the largest in memory
         table = np.minimum(self.rewarded, self.unrewarded)
         np.negative(table, out=table)
         total = 0.0
@@ -296,7 +296,7 @@ class Terms:
         """What to bet on: the columns that need no bound, with the one that `floor`
         gives them, else the distances from both ends of the range."""
         if self.bets is not None:
-            # without support the columns with a limit would leave out what is missing
+            # columns with a limit ignore missing mass, so they need full support
             if floor is None or float(self.missing.mean()) > _NOTHING:
                 return self.bets
             return self.bets._replace(limit=self.limit(floor))

@@ -32,7 +32,8 @@ of two that answer for as many.
 Never the one whose answer is better: an estimator is chosen by what it can answer, not
 by what it says."""
 _POWER = 0.8
-_FAR = 100  # times as many decisions: beyond it, say so
+# if more than this multiple of decisions were needed, say that it is far off
+_FAR = 100
 _NEXT = {
     "overlap": (
         "let the logger draw every arm the target draws (gamma or floors above 0), or "

@@ -42,7 +42,7 @@ WIDTH = 1.5
 GROWTH = 0.35
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 Scalar = TypeVar("Scalar", bound=np.generic)
-_CHUNK = 2_000_000  # numbers in one array of the numpy path, at most
+_CHUNK = 2_000_000  # maximum numbers per array in numpy code
 
 
 def _partial() -> Array:
@@ -75,7 +75,7 @@ def normal_best(
     sds = np.asarray(sds, dtype=np.float64)
     gap = means.max(axis=-1) - means.min(axis=-1)
     spread = np.maximum(gap, sds.max(axis=-1))[..., None]
-    # a sure value is a very narrow one
+    # replace a standard deviation of 0 by a tiny one
     narrow = 1e-9 * np.where(spread > 0, spread, 1.0)
     kind = OPTIMIST if optimist else NORMAL
     return _best(kind, means, np.maximum(sds, narrow), eligible)
@@ -166,7 +166,7 @@ def ranges(kind: int, first: Array, second: Array) -> Array:
         return np.stack(columns, axis=-1)
     from scipy.special import zeta
 
-    # zeta(2, ·) is ψ'
+    # zeta(2, ·) is the trigamma function ψ'
     mode = np.log(first) - np.log(second)
     sd = np.sqrt(zeta(2.0, first) + zeta(2.0, second))
     reach = np.minimum(REACH * sd, 8.0)
@@ -201,7 +201,8 @@ def _cuts(kind: int, first: Array, second: Array) -> Array:
         cell = np.where(beyond > 0, tail_cell, width)
         cell = np.where(x < right, cell, np.inf)
         allowed = np.where(x < left, left - x, cell)
-        if kind == OPTIMIST:  # its distribution jumps at its mean, which must be a cut
+        # the distribution jumps at its mean, so a cell must end there
+        if kind == OPTIMIST:
             allowed = np.where(x < mode, np.minimum(allowed, mode - x), allowed)
         step = allowed.min(axis=1, keepdims=True)
         step = np.maximum(step, np.spacing(np.abs(x)))
@@ -222,7 +223,7 @@ def _constants(kind: int, first: Array, second: Array) -> Array:
 def _density(
     kind: int, x: Array, first: Array, second: Array, constant: Array
 ) -> Array:
-    if kind == BETA:  # of the log-odds: θ^a (1-θ)^b / B(a, b)
+    if kind == BETA:  # density of the log-odds: θ^a (1-θ)^b / B(a, b)
         softplus = np.logaddexp(0.0, x)
         return np.exp(constant + first * (x - softplus) - second * softplus)
     z = (x - first) / second
@@ -261,7 +262,7 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
     if kind == OPTIMIST:
         start = start + 0.5 * (cuts[:, None, :-1] >= first[..., None])
     up_to = start[..., None] + dense @ PARTIAL.T
-    # products over the arms before and behind each arm
+    # products over all earlier and over all later arms, per arm
     ones = np.ones_like(up_to[:, :1])
     ahead = np.cumprod(np.concatenate([ones, up_to[:, :-1]], axis=1), axis=1)
     behind = np.cumprod(np.concatenate([ones, up_to[:, :0:-1]], axis=1), axis=1)
@@ -281,7 +282,7 @@ def _atoms(means: Array, sds: Array) -> Array:
     """
     from scipy.special import ndtr
 
-    # the mean of arm a, against arm b (rows, a, b)
+    # mean of arm a next to that of arm b, shape (rows, a, b)
     at = means[:, :, None]
     other = means[:, None, :]
     same = at == other

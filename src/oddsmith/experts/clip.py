@@ -59,10 +59,10 @@ class Clipped(Wrapper):
         if predictions.size:
             lowest = np.minimum.reduce(predictions, axis=None)
             highest = np.maximum.reduce(predictions, axis=None)
-            # most calls: nothing to clip
+            # fast path: most calls have nothing to clip
             if self.low <= lowest <= highest <= self.high:
                 return predictions
-        # no mean reward is infinite, and clipping would hide it
+        # reject infinite predictions, because clipping would hide the error
         if np.isinf(predictions).any():
             raise ExpertFailed(
                 "Clipped experts must give finite numbers; got an infinite one",

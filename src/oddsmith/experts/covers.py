@@ -13,7 +13,8 @@ from oddsmith.core.errors import InvalidInput, TooLarge
 __all__ = ["Cover", "ball_cover", "grid_cover"]
 
 _GIB = 2**30
-_COORDINATE = 24  # bytes per coordinate while a cover is made: lattice, copy, points
+# bytes of memory per coordinate while building a cover: lattice, copy and points
+_COORDINATE = 24
 _HUGE = 1e100
 
 
@@ -124,12 +125,13 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
     if radius >= bound:
         return 1
     _, limit = _reach(dim, bound, radius)
-    # too long a table: the cube around the ball is bound enough to refuse
+    # the table would be too long: bound the count by a cube, which is enough to raise
+    # an error
     if limit > 1_000_000:
         return int(min((np.sqrt(float(limit)) + 3.0) ** min(dim, 40), _HUGE))
     most = int((np.sqrt(limit) + 1) / 2)
     squares = [(2 * k - 1) ** 2 for k in range(1, most + 1)]
-    # ways[s]: choices for the axes off centre whose squares sum to s
+    # ways[s]: number of choices for the axes off centre whose squares sum to s
     ways = np.zeros(limit + 1)
     ways[0] = 1.0
     total = 0.0

@@ -16,7 +16,7 @@ __all__ = ["FittedModel", "Refits", "TrainingRows", "settings", "unfitted"]
 
 TrainingRows: TypeAlias = tuple[Array, Array]
 """The rows (n, m) and rewards (n) that a model is fitted to."""
-# fits in the cache: the current ones of as many agents that share a policy
+# maximum number of cached fits: one per agent that shares the policy
 _MOST_FITS = 4
 
 
@@ -36,7 +36,7 @@ class FittedModel(NamedTuple):
         try:
             answer = self.model.predict(_complete(x, self.missing))
             mean = np.asarray(answer, dtype=np.float64)
-        except Exception as error:  # whatever user code raises
+        except Exception as error:  # user code may raise any exception
             raise failure_of(f"predict of model {self.name!r}", error) from error
         if mean.shape not in ((len(x),), (len(x), 1)):
             wanted = f"one number per row, {len(x)} of them"
@@ -64,7 +64,7 @@ class Refits:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
-        # in another process, fits are made again
+        # do not pickle the cache: another process fits again
         return Refits, (self.name, self.model)
 
     def at(self, digest: bytes, table: Callable[[], TrainingRows]) -> FittedModel:
@@ -74,7 +74,8 @@ class Refits:
             fit = self._fits.pop(digest, None)
             if fit is None:
                 fit = self._fit(*table())
-            self._fits[digest] = fit  # least recently used first
+            # move to the end: the first entry is the least recently used
+            self._fits[digest] = fit
             if len(self._fits) > _MOST_FITS:
                 del self._fits[next(iter(self._fits))]
             return fit
@@ -85,7 +86,7 @@ class Refits:
             model = _copy(self.model)
             missing = _substitutes(self.model, x)
             model.fit(_complete(x, missing), rewards.copy())
-        except Exception as error:  # whatever user code raises
+        except Exception as error:  # user code may raise any exception
             failure = failure_of(f"fit of model {self.name!r}", error)
             return FittedModel(self.name, None, missing, str(failure))
         return FittedModel(self.name, model, missing)

@@ -161,7 +161,7 @@ def _arity(function: object) -> int:
         return -1
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # built-in functions may have no signature
+    except ValueError:  # some built-in functions have no signature
         return -1
     arity = 0
     for parameter in parameters:

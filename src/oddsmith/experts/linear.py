@@ -73,8 +73,8 @@ class LinearExperts(Experts):
                     f"weights must be for the {len(arms)} arms; got shape "
                     f"{checked.shape}"
                 )
-        # (d, N) for one matrix product per decision; (d, K·N), arms first, for weights
-        # per arm
+        # shape (d, N), so that a decision is one matrix product; (d, K·N) with arms
+        # first if weights differ per arm
         columns = checked.T
         if checked.ndim == 3:
             columns = checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
@@ -114,7 +114,8 @@ class LinearExperts(Experts):
         compiled = kernels.compiled() if is_plain else None
         if compiled is not None:
             features = self._features(context)
-            n_axes = 2 if self.weights.ndim == 2 else 1  # (K, d), or (d,) for all arms
+            # shape (K, d), or (d,) if all arms share the weights
+            n_axes = 2 if self.weights.ndim == 2 else 1
             if features.ndim == n_axes and features.flags.c_contiguous:
                 result: AdviceAndOdds | None = compiled.vote_logistic(
                     log_weights, features, self._columns, gamma

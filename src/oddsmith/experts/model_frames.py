@@ -43,7 +43,7 @@ def as_frame(contexts: Context) -> Any:
             )
         records.append({n: np.nan if missing(v) else v for n, v in row.items()})
     frame = _convert(lambda: pd.DataFrame(records))
-    # object suits numbers and text alike
+    # empty columns become object, which suits numbers and text
     empty = [name for name in frame.columns if frame[name].isna().all()]
     frame = frame.astype(dict.fromkeys(empty, object))
     if all(isinstance(row, NamedRow) for row in each):
@@ -57,7 +57,7 @@ def _convert(convert: Callable[[], Any]) -> Any:
     """Return a frame that pandas makes; refuse contexts that it cannot hold."""
     try:
         return convert()
-    except Exception as error:  # pyarrow and pandas have their own reasons
+    except Exception as error:  # pyarrow and pandas raise various errors
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise InvalidInput(
             f"contexts must be what a pandas frame can hold; {why:.160}"

@@ -186,7 +186,8 @@ class ModelExperts(Experts):
             rows = arm_rows(offer)
             return rows.reshape(-1, rows.shape[-1])
         frame = as_frame(arm_records(offer))
-        if len(offer.arms) == 1:  # there is no other arm to confuse it with
+        # with one arm, columns of different arms cannot be mixed up
+        if len(offer.arms) == 1:
             return frame
         of_arms = set[str]()
         for one in offer.offers:
@@ -328,7 +329,8 @@ def _as_features(context: Context) -> Array:
         return np.atleast_1d(numbers(context, NAMES))
     features = np.atleast_1d(as_array(context))
     if features.dtype.kind in "cmMSV":
-        return np.atleast_1d(numbers(features))  # which refuses them
+        # raises, because these types are not numbers
+        return np.atleast_1d(numbers(features))
     if features.dtype == np.object_:
         try:
             return numbers(features)
@@ -346,7 +348,7 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
         mean = mean[:, 1]
     elif n_columns == 1:
         mean = mean[:, 0]
-        # a classifier trained on one class only: its label is the sure reward
+        # a classifier trained on a single class: predict that class
         if hasattr(model, "predict_proba"):
             mean = np.full(len(mean), float(model.classes_[0]))
     if mean.shape != (len(rows),):

@@ -92,13 +92,14 @@ class _OnnxModel:
                 f"OnnxExperts needs the extra oddsmith[models]; {error}"
             ) from error
         options = onnxruntime.SessionOptions()
-        # same sums on every machine, and decisions are small
+        # one thread: sums are the same on every machine, and decisions are too small to
+        # gain from more
         options.intra_op_num_threads = 1
         try:
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"]
             )
-        # onnxruntime raises its own kinds for every sort of broken file
+        # onnxruntime has its own exception types for broken files
         except Exception as error:
             first_line = str(error).splitlines()[0]
             raise BadFile(

@@ -101,7 +101,8 @@ class RefittedExperts(Experts):
     array([[0.4, 0.4]])
     """
 
-    arms: Sequence[str] | None = field()  # required, although banks have a default
+    # required, although the base class has a default
+    arms: Sequence[str] | None = field()
     models: Mapping[str, Any]
     _: KW_ONLY
     window: int = 4096

@@ -9,7 +9,7 @@ from oddsmith.core.arrays import Ints
 
 __all__ = ["FIRST", "PACE", "latest", "longer", "next_refit"]
 
-# rewards until the first fit; how many times as many until each next one
+# number of rewards before the first fit, and growth factor until each next fit
 FIRST = 24
 PACE = 1.4
 

@@ -33,7 +33,8 @@ def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
             )
         return expert
     is_model = hasattr(expert, "predict") or hasattr(expert, "predict_proba")
-    if is_model or isinstance(expert, (Mapping, list, tuple)):  # or a model per arm
+    # a model, or one model per arm
+    if is_model or isinstance(expert, (Mapping, list, tuple)):
         like = _models(experts)
         if like is None:
             return ModelExperts({name: expert}, experts.arms)
@@ -63,7 +64,7 @@ def bank_with_expert(
         )
     arms = experts.arms
     own = bank.init()
-    # arms that were added after the start
+    # the bank lacks arms that were added later
     if arms is not None and bank.arms is not None and len(bank.arms) < len(arms):
         bank, own = bank.with_arms(own, arms)
     return stack(experts, bank), (state, own)

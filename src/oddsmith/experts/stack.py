@@ -144,7 +144,8 @@ class StackedExperts(Experts):
             if decision.advice is not None:
                 part = decision._replace(advice=decision.advice[..., first:last])
             first = last
-            # a later bank may still raise, so a bank that writes in place gets a copy
+            # copy the state of a bank that learns in place, because a later bank may
+            # still raise
             if bank.learns and i < last_learner:
                 own = deepcopy(own)
             states.append(learn(bank, own, part))

@@ -41,7 +41,7 @@ class TableExperts(Experts):
                 f"{table.shape}"
             )
         names = expert_names(self.names, table.shape[1])
-        # arms outermost in memory, so that a drawn column is contiguous
+        # arms outermost in memory, so that the column of an arm is contiguous
         arms_first = np.swapaxes(table.astype(np.float64), 1, 2)
         arms_first = np.ascontiguousarray(arms_first)
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))

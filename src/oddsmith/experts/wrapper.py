@@ -23,7 +23,7 @@ class Wrapper(Experts):
     def names(self) -> Sequence[str]:
         return self.experts.names
 
-    if not TYPE_CHECKING:  # their types are those of Experts
+    if not TYPE_CHECKING:  # the type checker uses the types that Experts declares
         arms = property(attrgetter("experts.arms"))
         learns = property(attrgetter("experts.learns"))
         version = property(attrgetter("experts.version"))

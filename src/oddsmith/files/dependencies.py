@@ -88,7 +88,9 @@ _NO_CONTENT = {
     "_abc_impl",
 }
 """Attributes of a class that say nothing about what it does."""
-_KIND_OF_CODE = 0x2FF  # flags: *args, **kwargs, generator, coroutine; not a docstring
+# bit mask: keep flags for *args, **kwargs, generators and coroutines; drop the
+# docstring flag
+_KIND_OF_CODE = 0x2FF
 _FILE_BLOCK = 1 << 20
 
 
@@ -130,7 +132,7 @@ class _Search:
     def __init__(self) -> None:
         self.parts: dict[str, str] = {}
         self._names: dict[int, str] = {}
-        # objects whose id is used must stay alive
+        # keep the objects alive, so that their ids are not used again
         self._known: list[object] = []
         self._open: list[int] = []
         self._trail: list[str] = []
@@ -188,7 +190,8 @@ class _Search:
             return self._cell(value)
         if isinstance(value, Enum):
             return ["enum", self.token(type(value)), value.name]
-        # a guard says when experts sleep, not what they predict
+        # skip the guard: it decides when experts make no prediction, not what they
+        # predict
         if isinstance(value, Guarded):
             return self.token(value.experts)
         if isinstance(value, Isolated):
@@ -251,7 +254,7 @@ class _Search:
                 return [name, self.token(inside)]
         try:
             made = value.__reduce_ex__(4)
-        except Exception as error:  # any class may refuse to be copied, in its own way
+        except Exception as error:  # a user's class may raise anything when copied
             raise self._refusal(value) from error
         if isinstance(made, str):
             return made
@@ -275,7 +278,7 @@ class _Search:
     def _cell(self, cell: Any) -> Token:
         try:
             return self.token(cell.cell_contents)
-        except ValueError:  # a name that has no value yet
+        except ValueError:  # a name without a value yet
             return "empty"
 
     def _part(self, value: object, name: str) -> tuple[str, bool]:
@@ -354,7 +357,8 @@ class _Search:
             return self.token(value)
         part = f"{space.get('__name__')}.{name}"
         if part not in self.parts:
-            self.parts[part] = ""  # a constant may refer to itself
+            # set the entry first, because a constant may refer to itself
+            self.parts[part] = ""
             with self.inside(part):
                 self.parts[part] = _digest(self.token(value))
         return ["part", part]
@@ -379,7 +383,7 @@ class _Search:
         for own in sorted(own for own in space if not own.startswith("__")):
             try:
                 content.append([own, self._global(space, own, set())])
-            except NotPortable:  # which this code may not use at all
+            except NotPortable:  # the code may never use this value
                 content.append([own, type(space[own]).__name__])
         self.parts[name] = _digest(content)
         return ["part", name]
@@ -387,7 +391,7 @@ class _Search:
     def _class(self, kind: type) -> Token:
         """A reference to a class; if it is the user's, its content becomes a part."""
         name = f"{kind.__module__}.{kind.__qualname__}"
-        # a compiled metaclass may have a descriptor there
+        # in compiled classes __module__ may be a descriptor, not a string
         if not isinstance(kind.__module__, str) or _is_foreign(kind.__module__):
             return ["class", name, self._package(str(kind.__module__))]
         name, is_known = self._part(kind, name)
@@ -472,10 +476,11 @@ def _imports_in(code: CodeType, package: str) -> set[str]:
     for place, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":
             continue
-        level = steps[place - 2].argval  # the two arguments of an import come before
+        # bytecode loads level and names before it imports
+        level = steps[place - 2].argval
         name = "." * level + step.argval
         name = importlib.util.resolve_name(name, package) if level else name
-        # `import a.b` binds a
+        # `import a.b` binds the name a
         found.update(accumulate(name.split("."), "{}.{}".format))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -495,7 +500,7 @@ def _import_own(name: str) -> ModuleType | None:
         if found is None or _is_foreign(name, found.origin):
             return None
         return importlib.import_module(name)
-    except Exception:  # the code that imports it may expect that
+    except Exception:  # a failed import may be expected by the code
         return None
 
 

@@ -28,7 +28,7 @@ from oddsmith.files.keys import Keys
 
 __all__ = ["main"]
 
-# seconds beyond the timeout after which the kernel ends a call that was given up
+# seconds after the timeout until the kernel ends an abandoned call
 _SPARE = 1.0
 
 
@@ -57,7 +57,7 @@ def main() -> None:
         page, _ = receive(link)
         signal.setitimer(
             signal.ITIMER_REAL, order["timeout_ms"] / 1000 + _SPARE
-        )  # SIGALRM ends us, whatever the model does
+        )  # SIGALRM ends the process, even if the model never returns
         answer, arrays = _answer(bank, page)
         signal.setitimer(signal.ITIMER_REAL, 0)
         send(link, answer, arrays)
@@ -71,10 +71,10 @@ def _link() -> socket.socket:
         os.dup2(nothing.fileno(), 0)
     with suppress(OSError):
         os.dup2(2, 1)
-    # writing a core takes longer than a call may take
+    # disable core dumps: writing one takes longer than the time limit of a call
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):
-        # out of memory, this process goes first
+        # if memory runs out, the kernel should end this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()
     return link
@@ -83,7 +83,7 @@ def _link() -> socket.socket:
 def _end_with(link: socket.socket) -> None:
     """End this process when the other end is closed, also while a call is under way."""
     poll = select.poll()
-    poll.register(link, getattr(select, "POLLRDHUP", 0))  # POLLHUP comes unasked
+    poll.register(link, getattr(select, "POLLRDHUP", 0))  # POLLHUP is always reported
     poll.poll()
     os._exit(0)
 
@@ -140,4 +140,4 @@ if __name__ == "__main__":
     with suppress(EOFError, OSError):
         main()
     sys.stderr.flush()
-    os._exit(0)  # whatever threads and exit handlers the models have left
+    os._exit(0)  # do not wait for threads and exit handlers of the models

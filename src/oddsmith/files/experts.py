@@ -137,12 +137,13 @@ def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> E
     width = sum(schema.width for schema in schemas)
     if build.arms is not None:
         question = np.zeros((len(build.arms), width) if rows_per_arm else (width,))
-    elif len(schemas) == 2:  # with one schema, plain numbers may come beside its own
+    elif len(schemas) == 2:
+        # skip the test for one schema: plain numbers may follow its columns
         question = Offer(None, ("any",), {"any": np.zeros(width)})
     try:
         if question is not None:
             bank.predict((), question)
-    except Exception as error:  # onnxruntime raises its own kinds
+    except Exception as error:  # onnxruntime has its own exception types
         reason = str(error).splitlines()[0]
         whose = "schema's" if len(schemas) == 1 else "schemas'"
         raise ExpertFailed(

@@ -28,7 +28,8 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
     make = _imported(factory, build.folder)
     try:
         made = make(build.arms, **(args or {}))
-    except Exception as error:  # whatever a user's function raises becomes one sentence
+    except Exception as error:
+        # report any exception of a user's function as one sentence
         raised = f"{factory} raised {type(error).__name__}: {error}"
         raise InvalidInput(
             f"factory must make what it is for; {raised:.200}"
@@ -59,7 +60,8 @@ def _imported(text: str, folder: Path) -> Callable[..., Any]:
         importlib.invalidate_caches()
     try:
         loaded = importlib.import_module(module)
-    except Exception as error:  # whatever a user's module raises becomes one sentence
+    except Exception as error:
+        # report any exception of a user's module as one sentence
         raised = f"{type(error).__name__}: {error}"
         raise InvalidInput(
             f"factory must name a module that can be imported; got {text!r}, "

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["describe", "difference", "fingerprint", "opaque", "source_digest"]
 
 
-_EXCERPT = 60  # characters of a setting in a message
-_BEFORE = 20  # of them before the first difference
+_EXCERPT = 60  # maximum characters of a setting in a message
+_BEFORE = 20  # characters shown before the first difference
 
 
 def fingerprint(policy: object) -> str:
@@ -60,7 +60,7 @@ def describe(value: object) -> Json:
         plain: Json = value.item()
         return plain
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
-        return float(value)  # eta=1 and eta=1.0 are the same setting
+        return float(value)  # eta=1 and eta=1.0 must be the same setting
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
@@ -84,7 +84,7 @@ def describe(value: object) -> Json:
         }
     if isinstance(value, list | tuple):
         return [describe(inner) for inner in value]
-    # a guard says when experts sleep, not what is learnt from those awake
+    # skip the guard: it decides when experts make no prediction, not what others learn
     if isinstance(value, Guarded):
         return describe(value.experts)
     if isinstance(value, Isolated):
@@ -96,7 +96,7 @@ def describe(value: object) -> Json:
             field.name: describe(getattr(value, field.name))
             for field in _described_fields(value)
         }
-    # no dataclass: at least the names of the experts, in their order
+    # not a dataclass: describe at least the expert names in their order
     elif isinstance(value, Experts):
         described |= {"names": list(value.names), "version": value.version}
     return described

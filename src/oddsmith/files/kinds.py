@@ -40,7 +40,8 @@ from oddsmith.policies.window import Windowed
 
 __all__ = ["KINDS", "parameters", "read_policy_table", "settings"]
 
-# The first maker whose required settings a table has makes the policy; else the last.
+# Each kind has several constructors. The first whose required settings are all in the
+# table is used, else the last.
 KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "gts": (GeneralizedThompsonSampling,),
     "tuned": (recipes.tuned,),
@@ -84,7 +85,7 @@ _BUILT = (
     "n_arms",
     "schema",
     "arm_schema",
-)  # come from the build context, not from the table
+)  # these arguments come from the build context, not from the table
 
 
 def read_policy_table(keys: Keys, build: BuildContext) -> Policy:

@@ -16,8 +16,8 @@ from oddsmith.files.sizes import check_unpacked
 __all__ = ["NOT_NPZ", "read_arrays"]
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-# Python 3.11 may fail where two threads read literals, as headers of arrays are, at
-# once
+# Parse array headers under a lock, because ast.literal_eval of Python 3.11 may fail in
+# concurrent threads.
 _READING = Lock()
 
 NOT_NPZ = (

@@ -73,7 +73,7 @@ def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
         _check(f"flag.values.{arm}", value)
     kinds = {type(value) for value in given.values()}
     if kinds == {int, float}:
-        # programs ask for one type
+        # use one type for all arms, because a program requests a flag with a fixed type
         return {arm: float(value) for arm, value in given.items()}
     if len(kinds) > 1:
         found = " and ".join(sorted(_KINDS[kind] for kind in kinds))
@@ -204,7 +204,7 @@ def _read(
     design = read_design(
         keys, path.resolve().parent, arms, lambda file: read_policy(file).policy
     )
-    keys.table("service", {})  # read where it is served
+    keys.table("service", {})  # mark the table as known: the service reads it
     keys.close({name: "[policy]" for kind in KINDS for name in settings(kind)})
     return PolicyFile(
         path,
@@ -306,7 +306,7 @@ def _reward_scale(keys: Keys) -> RewardScale:
         scale = RewardScale(*ends)
     except InvalidInput as error:
         raise table.blame(error) from error
-    table.get("metrics", None)  # weights, which `read_design` reads
+    table.get("metrics", None)  # mark the weights as known: `read_design` reads them
     table.close()
     return scale
 

@@ -3,8 +3,8 @@ contain, more than memory has."""
 
 __all__ = ["check_unpacked", "most_unpacked"]
 
-_LARGEST = 1 << 28  # bytes that any file may have when unpacked
-_RATIO = 20  # beyond that, times its own size
+_LARGEST = 1 << 28  # maximum unpacked size of small files in bytes
+_RATIO = 20  # larger files may unpack to this multiple of their own size
 
 
 def most_unpacked(packed: int) -> int:

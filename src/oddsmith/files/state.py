@@ -154,7 +154,7 @@ def _fill(
 ) -> State:
     """The tree of `template` with the arrays of the file."""
     if isinstance(template, tuple):
-        # an empty tuple stands for an array that a state may have
+        # an empty tuple in the template marks an optional array
         if not template and name in arrays:
             return arrays[name]
         fields = getattr(template, "_fields", None)

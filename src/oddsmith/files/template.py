@@ -48,7 +48,7 @@ def start_policy_file(path: Path) -> bool:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(_TEXT.format(name=path.stem))
-    except FileExistsError:  # another process has just made it
+    except FileExistsError:  # another process has created it in the meantime
         return False
     except OSError as error:
         raise BadFile(

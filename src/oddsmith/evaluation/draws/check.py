@@ -19,14 +19,15 @@ __all__ = ["EvidenceGrade", "ServedReport", "served_as_logged"]
 EvidenceGrade: TypeAlias = Literal["none", "some", "strong", "decisive"]
 
 _STRENGTHS = np.array([0.03, 0.1, 0.3, 0.9])
-_SHARES = np.array([0.15, 0.35, 0.2, 0.3])  # of the money, by strength
-_LOOK = 16  # rows between looks at the money
-_BLOCK = 256  # rows between the starts of new bets
-_PIECE = 4096  # rows in memory at a time
-_FIRST = 0.75  # the share of money for bets from the first row on
+_SHARES = np.array([0.15, 0.35, 0.2, 0.3])  # initial share of the money per strength
+_LOOK = 16  # rows between two checks of the money
+_BLOCK = 256  # rows between two starts of new bets
+_PIECE = 4096  # rows per block in memory
+_FIRST = 0.75  # share of the money for bets that start at the first row
 _LARGEST = log(np.finfo(np.float64).max)
-_AHEAD = log(1000)  # a learned mixture is named where it is that far ahead
-# the largest p-value of each grade
+# report a learned mixture as the cause only if it leads by this log factor
+_AHEAD = log(1000)
+# largest p-value per grade of evidence
 _GRADES: dict[EvidenceGrade, float] = {"decisive": 0.0001, "strong": 0.01, "some": 1.0}
 _CLAIMS: dict[EvidenceGrade, str] = {
     "decisive": "Arms do not follow the logged odds",
@@ -189,8 +190,8 @@ def _wealth(draws: Draws) -> tuple[Array, _Winner]:
         growth = np.hstack(columns)
         ends = range(looks_of_block, len(growth), looks_of_block)
         for looks in np.split(growth, ends):
-            # after the first share, the rest times 1/(b (b + 1)): together 1, and what
-            # is left over is not bet yet
+            # Later blocks get 1/(b (b + 1)) of the remaining money. These shares sum to
+            # 1, so some money is always left for later blocks.
             money = _FIRST
             if block != 0:
                 money = (1 - _FIRST) / (block * (block + 1))

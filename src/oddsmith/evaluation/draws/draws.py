@@ -19,11 +19,13 @@ from oddsmith.logs.table import Log
 
 __all__ = ["BetFamily", "Draws", "equal_bets"]
 
-# a bet that pays less than it could is fair, and sixteen such rows do not overflow
+# Limit the payoff of a bet: a smaller payoff is still fair, and the product of sixteen
+# payoffs does not overflow.
 _MOST = 1e15
-_MOST_NAMES = 256  # arms of calls that are told apart by name
-_MOST_ODDS = 2**25  # odds in memory
-_SUM = 1e-6  # logged odds may sum to 1 within that
+# maximum number of arms with their own bets, in calls with named arms
+_MOST_NAMES = 256
+_MOST_ODDS = 2**25  # maximum number of propensities in memory
+_SUM = 1e-6  # tolerance for sums of logged propensities
 
 
 class BetFamily(NamedTuple):

@@ -12,10 +12,11 @@ from oddsmith.logs.rules import drawn_entries
 __all__ = ["bets_on_all_odds", "bets_on_drawn_odds", "steps"]
 
 _DRAWN_CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4999)
-# a whole number would give v itself
+# no integers: rounding to a multiple with an integer step could return v itself
 _STEPS = (1.5, 1.99, 2.5, 2.99, 3.5, 3.99, 4.99, 7.99, 15.99)
-_SUM_ROUNDING = 1e-9  # odds whose sum is rounded up are not above 1
-# what is left above the floors is rounding below this; to divide by more is fair
+_SUM_ROUNDING = 1e-9  # tolerance for sums of propensities above 1
+# Treat a smaller remainder above the floors as rounding. Dividing by this larger number
+# keeps the bet fair.
 _LEAST_REST = 1e-3
 
 _RANKS = (
@@ -32,13 +33,14 @@ _POWERS: dict[str, Callable[[Array], Array]] = {
     "much sharper odds (power 4)": lambda p: np.square(np.square(p)),
 }
 _CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
-_CUT_ROUNDING = 1 - 1e-9  # odds of 0.2 that are 1 - 0.8 are not below 0.2
+# tolerance for cuts, because 1 - 0.8 is slightly less than 0.2
+_CUT_ROUNDING = 1 - 1e-9
 _LAGS = (
     *(1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64),
     *(100, 128, 200, 256, 500, 512, 1000, 1024),
 )
 _NUMBER_LAGS = (1, 2, 3, 4)
-_BLOCK = 256  # rows between updates of the mean of past odds
+_BLOCK = 256  # rows between two updates of the mean past propensities
 
 
 def bets_on_drawn_odds(draws: Draws) -> list[BetFamily]:
@@ -142,7 +144,8 @@ def _dual_feasible(draws: Draws) -> BetFamily:
         count = draws.count[rows]
         rest = np.maximum(1.0 - count * draws.floor, _LEAST_REST)
         v = ((p - draws.floor) / rest).clip(0.0, 1.0)
-        # p is no bet, in a first row before which no arm is known
+        # betting by p changes nothing; do so in the first row, when no past arm is
+        # known
         unknown = np.where(count > 0, 0.0, p)
         is_known = draws.stated | ~draws.new[rows]
         uniform = 1.0 / np.maximum(count, 1)
@@ -209,7 +212,7 @@ def _ranks(draws: Draws, odds: Array) -> BetFamily:
     def gains(rows: slice) -> Array:
         p = odds[rows]
         n = len(p)
-        # column 0 is above all odds, the last one below
+        # sentinels: column 0 is larger, the last column smaller than any propensity
         above = np.full((n, 1), 2.0)
         below = np.zeros((n, 1))
         ordered = np.hstack([above, -np.sort(-p, axis=1), below])
@@ -269,7 +272,7 @@ def _missing_arms(draws: Draws, odds: Array) -> BetFamily:
         p = odds[rows]
         total = p.sum(axis=1, keepdims=True)
         others = np.maximum(total, 1.0) - p
-        able = others > 1e-6  # logged odds may sum to 1 within that
+        able = others > 1e-6  # tolerance for sums of logged propensities
         inverse = 1.0 / np.where(able, others, 1.0)
         is_drawn = draws.arm[rows, None] == numbers
         gain = np.where(is_drawn, 0.0, inverse) - 1.0

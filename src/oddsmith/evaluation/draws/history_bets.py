@@ -17,11 +17,12 @@ from oddsmith.logs.rules import drawn_entries
 
 __all__ = ["LearnedBet", "Portfolio", "RandomNumbers", "Relabelling", "learned_bets"]
 
-_BLOCK = 64  # rows with the same weights
-_FIRST = 32.0  # rows that the first weights count for
-_CASH = 0.1  # is not bet, so that one row cannot lose everything
+_BLOCK = 64  # rows between two updates of the weights
+_FIRST = 32.0  # number of rows that the initial weights count for
+_CASH = 0.1  # share that is not bet, so that one row cannot lose all the money
 _BINS = 64
-_MOST_ARMS = 40  # above, a table of arms by arms has too much to learn
+# with more arms, the table of arms by arms has too many entries to learn
+_MOST_ARMS = 40
 
 
 class LearnedBet(Protocol):
@@ -113,7 +114,7 @@ class Relabelling:
         self._arm = draws.arm
         self._odds = odds
         self._inverse = draws.inverse
-        # half of the first weight is on arms that are what they seem
+        # start with half of the weight on the hypothesis that logged arms are correct
         shares = 0.5 * np.eye(draws.n_arms) + 0.5 / draws.n_arms
         self._count = _FIRST / draws.n_arms * shares
 

@@ -33,7 +33,8 @@ from oddsmith.logs.table import Log
 __all__ = ["ALARM", "Standing", "StandingBets", "standing_bets"]
 
 _STRENGTHS: Array = np.array([0.03, 0.1, 0.3, 0.9])
-_SHARES: Array = np.log([0.15, 0.35, 0.2, 0.3])  # of the money, by strength
+# initial share of the money per strength
+_SHARES: Array = np.log([0.15, 0.35, 0.2, 0.3])
 _CUTS = (0.03, 0.1)
 _CAUSES = (
     "the likeliest arm were forced",
@@ -42,17 +43,18 @@ _CAUSES = (
     "uniform exploration were logged but not served",
     *(f"arms with odds below {cut:g} were not served" for cut in _CUTS),
 )
-_FAMILIES = 3  # these causes, arms that are forced, arms that are not served
-_FEW = 64  # arms that may have equal shares
-_LOOK = 16  # rows between looks at the money
-_SHORTEST = 1024  # rows of a window
-# rows of a window after an alarm, at most: it clears no later than that
+_FAMILIES = 3  # families: the causes above, forced arms, and arms that were not served
+_FEW = 64  # up to this many arms, every arm has the same share
+_LOOK = 16  # rows between two checks of the money
+_SHORTEST = 1024  # rows per window
+# maximum rows per window after an alarm: the alarm clears at the latest after so many
+# rows
 _LONGEST_AFTER = 16_384
 ALARM = 0.001
 """An honest log ever has a p-value as small as that with at most this probability."""
-_MOST = 1e15  # a bet that pays less than it could is fair
-_NOTHING = 1e-9  # odds above the least that are left by rounding
-_ALONE = 1e-6  # logged odds may sum to 1 within that
+_MOST = 1e15  # limit the payoff of a bet: a smaller payoff is still fair
+_NOTHING = 1e-9  # smaller propensities above the floor are rounding
+_ALONE = 1e-6  # tolerance for sums of logged propensities
 _LARGEST = log(np.finfo(np.float64).max)
 
 
@@ -130,7 +132,8 @@ class StandingBets:
         known = self.shares
         n_known = len(known)
         money = np.exp(self._log_money()).sum(axis=1)
-        # of the bets that an arm is forced; "not served" is n_known places further
+        # positions of the bets that an arm is forced; those for "not served" follow
+        # n_known later
         places = {}
         for i, arm in enumerate(known):
             places[arm] = len(_CAUSES) + i

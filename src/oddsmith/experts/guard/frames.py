@@ -18,7 +18,7 @@ __all__ = ["LARGEST", "receive", "send"]
 
 LARGEST = 64 * 2**20
 """Bytes in one frame; a frame that announces more is refused."""
-_LENGTHS = struct.Struct("!II")  # of the page, and of the arrays
+_LENGTHS = struct.Struct("!II")  # lengths of the JSON text and of the arrays
 
 
 def send(

@@ -54,7 +54,7 @@ class Workers:
     """
 
     def __init__(self) -> None:
-        # the inboxes of threads that wait, last come first served
+        # queues of the idle threads; the last to become idle gets the next job
         self._idle: list[SimpleQueue[Job | None]] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -83,7 +83,8 @@ class Workers:
     def _work(self, inbox: "SimpleQueue[Job | None]") -> None:
         while (job := inbox.get()) is not None:
             job()
-            job = None  # a thread that waits must not keep what it worked on alive
+            # release the references of the job while waiting for the next one
+            job = None
             with self._lock:
                 if self._closed:
                     return
@@ -91,14 +92,14 @@ class Workers:
 
 
 _log = logging.getLogger(__name__)
-# failures that say nothing about the context
+# kinds of failure that do not depend on the context
 _ABSENT = frozenset({"late", "resting", "died", "starting"})
-# late calls of one expert that may still be running before it is no longer asked
+# do not call an expert while this many of its late calls are still running
 _STUCK = 4
 _RETIRED = CallFailure("retired", "")
-_PATIENCE = 10  # late calls in a row after which an expert rests
-# resting experts are asked in every 128th call, all in the same one: less than 1 % of
-# calls are slow
+_PATIENCE = 10  # after so many late calls in a row, an expert is idle
+# idle experts are all tried again in the same call, every 128th, so that less than 1 %
+# of calls are slow
 _ROUND = 128
 _Ended: TypeAlias = SimpleQueue[tuple[int, CallResult]]
 
@@ -162,7 +163,7 @@ class Guarded(RecordKeeper, Wrapper):
     retired: frozenset[str] = frozenset()
     earlier_votes: bool = True
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
-    # the library's own bank, if there is no other
+    # the only bank, if it belongs to the library
     _only: Experts | None = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
     _paces: dict[tuple[str, ...], Pace] = field(
@@ -447,10 +448,10 @@ class Guarded(RecordKeeper, Wrapper):
                 pace.stuck -= 1
             elif kind == "late":
                 pace.late += 1
-            # these kinds do not depend on the expert's pace
+            # failures of other kinds do not depend on the pace of the expert
             elif kind not in ("died", "starting"):
                 pace.late = 0
-        ended.put((i, outcome))  # not read any more if the call was given up
+        ended.put((i, outcome))  # nobody reads the queue if the caller has given up
 
     def _remember(
         self, leaf: Leaf, predictions: Array, arms: Sequence[Hashable] | None
@@ -481,9 +482,9 @@ class Guarded(RecordKeeper, Wrapper):
         invalid = (predictions < low) | (predictions > high) | (ballots < 0)
         if eligible is not None:
             invalid |= (ballots != 0) & ~eligible[..., None, :]
-        with np.errstate(invalid="ignore"):  # votes may be inf and -inf
+        with np.errstate(invalid="ignore"):  # invalid votes may be inf or -inf
             votes = ballots.sum(axis=-1)
-        # votes may be float32
+        # tolerance, because votes may be float32
         is_vote = (np.abs(votes - 1) <= 1e-6) | (votes == 0)
         unusable = invalid.any(axis=-1) | ~is_vote
         if unusable.any():

@@ -81,7 +81,7 @@ def ask(
     except BaseException as error:
         in_main = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and in_main:
-            raise  # a request to stop the program
+            raise  # do not catch exceptions that end the program
         if isinstance(error, ExpertFailed):
             return CallFailure(error.kind, _reason(error))
         refusal = error if isinstance(error, InvalidInput) else None
@@ -99,7 +99,7 @@ def common_shape(
         if not isinstance(outcome, CallFailure):
             *lead, _, last = outcome[0].shape
             counts[tuple(lead), last] += len(outcomes) if leaf.is_library_code else 1
-    # a state may have axes, too
+    # the state of a bank that learns may have batch axes too
     is_free = any(leaf.bank.learns for leaf, _ in outcomes)
     leads = [] if is_free else _leads(context)
 

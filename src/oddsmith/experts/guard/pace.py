@@ -19,11 +19,11 @@ limit."""
 LONGEST_MS = 2_000.0
 """The longest measured limit, and the limit of the first calls."""
 _SHORTEST_MS = 50.0
-_ENOUGH = 16  # durations from which a limit is made
-_RECENT = 64  # durations that are kept
-_SLACK = 3.0  # by which a call may be slower than 95 % of the recent ones
-_MEMORY = 1_000  # answers that a mean remembers
-_MOST = 10_000  # arms of calls whose means are kept
+_ENOUGH = 16  # number of durations needed for a time limit
+_RECENT = 64  # number of recent durations in memory
+_SLACK = 3.0  # time limit as a multiple of the 95 % quantile of recent durations
+_MEMORY = 1_000  # number of recent predictions that the mean averages over
+_MOST = 10_000  # maximum number of arms whose means are in memory
 
 
 class ArmMeans:
@@ -48,7 +48,8 @@ class ArmMeans:
             n = min(n + 1, _MEMORY)
             self._by_arm[arm] = n, mean + (column - mean) / n
         while len(self._by_arm) > _MOST:
-            del self._by_arm[next(iter(self._by_arm))]  # the one not seen for longest
+            # drop the arm that was not offered for the longest time
+            del self._by_arm[next(iter(self._by_arm))]
 
     def predict(self, arms: Sequence[Hashable], *, n_experts: int) -> Array:
         """The means (N, K) of these arms, NaN for arms that are not known."""
@@ -72,8 +73,8 @@ class Pace:
     120.0
     """
 
-    late: int = 0  # calls in a row
-    stuck: int = 0  # late calls that still run
+    late: int = 0  # late calls in a row
+    stuck: int = 0  # late calls that are still running
     durations_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
     means: ArmMeans = field(default_factory=ArmMeans)
 

@@ -33,8 +33,8 @@ from oddsmith.experts.guard.parts import RecordKeeper
 __all__ = ["Isolated"]
 
 _PROGRAM = "oddsmith.files.expert_process"
-_START = 120.0  # seconds in which a process must have loaded its models
-# seconds before a process that never answered is started again
+_START = 120.0  # seconds that a process may take to load its models
+# seconds to wait before restarting a process that has never answered
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
 _Reply = tuple[dict[str, Any], list[Array]]
@@ -61,7 +61,8 @@ class Isolated(RecordKeeper, Experts):
 
     name: str
     table: Mapping[str, object]
-    # required, although banks have a default: None where they come with the call
+    # required, although the base class has a default; None if each call has its own
+    # arms
     arms: Sequence[str] | None = field()
     schema: Schema | None = None
     folder: Path | str = "."
@@ -176,7 +177,8 @@ class _Child:
                     f"its process is being started again{self._trouble}",
                     kind="starting",
                 )
-            # the wait for other calls is not this call's own time
+            # start the deadline after waiting for other calls, which does not count as
+            # this call's time
             deadline = time.monotonic() + timeout_ms / 1000
             reply = self._exchange(self._process, page, deadline)
             self._pause = _FIRST_PAUSE
@@ -199,7 +201,8 @@ class _Child:
             raise ExpertFailed(
                 f"its process ended ({process.ended(deadline)})", kind="died"
             ) from error
-        # Ctrl-C: an answer that was not read must not be taken for the next one
+        # Replace the process, also after Ctrl-C: otherwise the next call would read the
+        # answer of this one.
         except BaseException:
             self._replace(process)
             raise
@@ -224,7 +227,7 @@ class _Child:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             try:
                 process = _Process(self._order)
-            # whatever is wrong with it, or with this machine, may pass
+            # keep trying: any error of the process or the machine may be temporary
             except Exception as error:
                 self._trouble = f"; the last try: {error!s:.200}"
                 continue
@@ -303,7 +306,8 @@ def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         command,
         stdin=link.fileno(),
-        stdout=subprocess.DEVNULL,  # it prints to its standard error instead
+        # stdout carries our messages, so models print to stderr
+        stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": path},
-        process_group=0,  # Ctrl-C reaches this process, which ends the child
+        process_group=0,  # Ctrl-C must not reach the child: the parent ends it
     )

@@ -115,7 +115,7 @@ def _integrate(
     others = np.empty(n_arms)
     start = np.zeros(n_arms)
     risen = np.empty(n_arms)
-    # lowest: the second largest of the arms' left ends
+    # no arm can be best below `lowest`, the second largest left end
     x = np.inf
     end = -np.inf
     lowest = -np.inf
@@ -128,7 +128,7 @@ def _integrate(
         top = max(top, left)
     while x < end:
         following = min(x + _width(kind, x, places), end)
-        if following <= x:  # narrower than the numbers' own spacing
+        if following <= x:  # the step is smaller than the spacing of floats
             following = np.nextafter(x, np.inf)
         half = (following - x) / 2
         _densities(kind, x, half, parameters, dense)
@@ -176,7 +176,7 @@ def _densities(
         x = left + half + half * NODES[i]
         if kind == BETA:
             tail = log1p(np.exp(-abs(x)))
-            # ln θ and ln(1 - θ)
+            # ahead is ln θ, behind is ln(1 - θ)
             ahead = min(x, 0.0) - tail
             behind = min(-x, 0.0) - tail
             for a in range(n_arms):

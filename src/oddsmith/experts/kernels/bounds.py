@@ -232,7 +232,7 @@ def _climb(values: Array, rates: Array) -> None:
         if rates[k] > 0.0 and values[k] > top:
             top = values[k]
     if top == -np.inf:
-        return  # all open arms lack a value
+        return  # no free arm is left to take the rest
     for k in range(values.size):
         if values[k] != top:
             rates[k] = 0.0

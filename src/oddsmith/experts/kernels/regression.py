@@ -23,7 +23,7 @@ __all__ = [
     "standardise",
 ]
 
-# sums in any order, so that they vectorise; NaN and infinity stay what they are
+# fast-math flags: sums may be reordered to vectorize, but NaN and infinity remain valid
 _SUMS = {"reassoc", "contract", "nsz"}
 
 

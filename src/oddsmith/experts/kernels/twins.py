@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-# experts at a time, whose predictions are then still in the cache when they vote
+# experts per block, so that their predictions are still in the cache when they vote
 _STRIP = 512
 
 
@@ -215,10 +215,10 @@ def _tally(
     size = stop - start
     best = np.full(size, -np.inf)
     second = np.full(size, -np.inf)
-    known = np.zeros(size)  # NaN where the expert lacks an opinion
+    known = np.zeros(size)  # NaN marks an expert without prediction
     arm = np.zeros(size, np.int64)
     weight = np.empty(size)
-    # slices of rows: plain indices into them vectorise, start + i does not
+    # use slices: loops over plain indices vectorize, loops over start + i do not
     strip = log_weights[start:stop]
     for i in range(size):
         weight[i] = exp(strip[i])
@@ -228,7 +228,7 @@ def _tally(
             for i in range(size):
                 new = row[i]
                 old = best[i]
-                # NaN loses every comparison, so it is never best or second
+                # comparisons with NaN are false, so NaN is never best or second
                 lower = old if new > old else new
                 known[i] += new
                 second[i] = lower if lower > second[i] else second[i]

@@ -206,7 +206,7 @@ class LearningExperts(LearnerBank):
         x = read_context(columns, decision.context, self.schema)
         if not self.rows_per_arm:
             return x
-        # the decision may be older than the last arms
+        # arms may have been added since the decision
         n_arms = min(decision.propensities.shape[-1], len(self.arms))
         rows = _check_rows(x, n_arms)
         drawn = np.take_along_axis(rows, arms[..., None, None], axis=-2)
@@ -215,7 +215,7 @@ class LearningExperts(LearnerBank):
     def beliefs(self, state: LearnerState, context: Context) -> Belief:
         x = read_context(state.columns, context, self.schema)
         if self.rows_per_arm:
-            # one more batch axis of a problem with one arm
+            # treat the arms as one more batch axis of problems with one arm
             x = np.moveaxis(_check_rows(x, len(self.arms)), -2, 0)
         if not state.seen:
             lead = x.shape[1:-1] if self.rows_per_arm else x.shape[:-1]

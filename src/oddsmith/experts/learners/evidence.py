@@ -40,7 +40,7 @@ _Models = TypeVar("_Models", "Regressions", "Crossed")
 Ridges: TypeAlias = tuple[tuple[float, float], ...]
 """Pairs of prior precisions: of 1 and the linear part, and of waves."""
 USUAL: Ridges = ((0.3, 0.3), (1.0, 3.0), (3.0, 30.0))
-_FAINT = 0.01  # ridges with less weight are not asked; all of them learn
+_FAINT = 0.01  # skip the predictions of ridges with less weight; all of them learn
 
 
 class Regressions(NamedTuple):

@@ -32,8 +32,9 @@ from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 
 __all__ = ["Forest", "ForestState"]
 
-_MOST = 100.0  # coins that a reward may count for
-_AT_ONCE = 4096  # rows to grow trees on in one step, over all trees; one tree at least
+_MOST = 100.0  # maximum number of Bernoulli trials that one reward counts for
+# rows per step, summed over all trees (at least one tree), to limit memory
+_AT_ONCE = 4096
 
 
 class ForestState(NamedTuple):

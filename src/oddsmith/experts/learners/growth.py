@@ -28,15 +28,16 @@ __all__ = ["DEPTH", "Indices", "MOST_ROWS", "Rows", "Tree", "grow", "key_of"]
 Indices = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
 
-DEPTH = 14  # steps from root to leaf, at most
+DEPTH = 14  # maximum number of steps from root to leaf
 MOST_ROWS = 2**15
-_SPLIT = 1.0  # an arm's squared sum counts as if one more row of no gain were there
+# prior: divide the squared sum of an arm as if it had one more row with gain 0
+_SPLIT = 1.0
 _UNIT = 2.0**-20
 # A row's weight is 2^_BITS plus its reward in units. The sum of MOST_ROWS rewards needs
 # fewer bits, so sums of weights contain both counts and rewards, and are exact.
 _BITS = 36
-_TRIES = 7  # rows to look at for a number that differs
-_PASS = 2**15  # rows times candidates in one pass of numpy
+_TRIES = 7  # rows to try until one has a different value
+_PASS = 2**15  # maximum rows times candidates per numpy call
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST_MIX = 0xBF58476D1CE4E5B9
 _SECOND_MIX = 0x94D049BB133111EB
@@ -260,7 +261,7 @@ def _best_cuts(
     an infinite threshold where none gains anything."""
     column = np.zeros(level.size, np.int64)
     threshold = np.full(level.size, np.inf)
-    # all 0 or all 1 for each arm: no cut explains more
+    # if all rewards of each arm are equal (0 or 1), no split improves the fit
     alike = ((total == 0) | (total == count)).all(axis=1)
     is_open = ~alike & (count.sum(axis=1) >= 4)
     nodes = np.flatnonzero(is_open)
@@ -322,7 +323,7 @@ def _explained_squares(
     left_terms = gain * gain * plan.shares.take(count)
     terms = left_terms + rest * rest * plan.shares.take(counts - count)
     place = node[:, None] * many + np.arange(many)
-    # added arm after arm
+    # bincount adds the arms in a fixed order
     explained = np.bincount(place.ravel(), terms.ravel(), n * many).reshape(n, many)
     size = np.add.reduceat(count, _changes(node), axis=0)
     both = part.counts.sum(axis=1)[:, None]

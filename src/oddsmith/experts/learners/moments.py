@@ -11,10 +11,10 @@ from oddsmith.experts.learners.protocol import LearnerInput
 
 __all__ = ["RunningMoments", "standardise", "with_row"]
 
-# standard deviations at which a number is cut, so that one wild value does not dominate
+# clip values beyond so many standard deviations, so that one outlier does not dominate
 # a regression
 _FAR = 5.0
-# least root by which all numbers are divided, so that a rare category does not dominate
+# smallest divisor of all values, so that a rare category does not dominate
 _LEAST = 0.2
 
 

@@ -13,7 +13,7 @@ from oddsmith.core.arrays import Array, Ints
 
 __all__ = ["NameTable", "Place", "claim", "empty_table", "slots_of"]
 
-_FIRST = 16  # places at the start; they double when they are full, up to the bound
+_FIRST = 16  # initial size; the table doubles when it is full, up to the bound
 
 
 class NameTable(NamedTuple):

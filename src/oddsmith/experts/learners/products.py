@@ -16,7 +16,7 @@ __all__ = ["Layout", "MOST_PRODUCTS", "crossed", "layout_of"]
 MOST_PRODUCTS = 128
 """How many products have a feature of their own; each further one is added to the
 feature of another one, with a random sign."""
-_LEAST = 0.04  # of the sum of variances by which the numbers are divided
+_LEAST = 0.04  # minimum divisor, as a share of the sum of variances
 
 
 class Layout(NamedTuple):
@@ -57,7 +57,7 @@ def _layout(is_own_bytes: bytes) -> Layout:
     later = later[order]
     earlier = earlier[order]
     kept = min(len(order), MOST_PRODUCTS)
-    numbers = 1 + is_own  # of each column in the linear part
+    numbers = 1 + is_own  # number of values per column in the linear part
     before = np.cumsum(numbers) - numbers
     products_before = np.minimum(np.searchsorted(later, np.arange(len(is_own))), kept)
     starts = before + products_before

@@ -138,7 +138,8 @@ class SharedExperts(LearnerBank):
         state = self._with_unit(state, np.asarray(value))
         unit = unit_or_one(state.unit)
         value = value / float(unit)
-        # the drawn arm's alone: there is nothing beside it
+        # only the drawn arm's features are given: there are no other arms to compare
+        # with
         if offer.features is not None and len(offer.features) == 1:
             offer = offer.only(drawn)
             drawn = 0
@@ -221,7 +222,7 @@ class SharedExperts(LearnerBank):
         seen = standardise(state.moments, rows, is_category)
         if not is_own.any():
             return seen
-        # the same for every order of the arms
+        # sort first, so that the mean does not depend on the order of the arms
         middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)
         pairs = np.stack([seen.z, seen.z - middle], axis=-1)
         is_used = np.stack([np.ones_like(is_own), is_own], axis=-1)

@@ -32,10 +32,10 @@ __all__ = [
     "with_arms",
 ]
 
-PULL = 2.0  # rows' worth of its parent's mean in a node's
-SPLIT = 0.7  # the prior probability that a node that was cut ought to be
-_CUTS = float(np.log(SPLIT))  # log prior of a node that is cut
-_STOPS = float(np.log1p(-SPLIT))  # ... and of one that ends the tree
+PULL = 2.0  # the mean of the parent counts as this many rows of a node
+SPLIT = 0.7  # prior probability that a split is needed
+_CUTS = float(np.log(SPLIT))  # log prior probability that a node is split
+_STOPS = float(np.log1p(-SPLIT))  # log prior probability that a node is a leaf
 _NODES = ("column", "threshold", "left", "drawn", "total", "evidence", "stop")
 
 
@@ -321,7 +321,7 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
     total = total + rewards
     own = density(trees.scale * drawn, trees.scale * total)
     own = np.where(drawn > 0, own, 0.0)
-    # the child that is not on the path
+    # the sibling of each node on the path
     goes_left = path[1:] == left[:-1]
     other = (left[:-1] + goes_left) * is_cut[:-1]
     all_evidence = parts[2]

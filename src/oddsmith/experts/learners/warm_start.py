@@ -38,16 +38,17 @@ __all__ = ["LoggingPolicy", "WarmStart", "ballot_of", "first_warm_start"]
 
 _FEATURES = Curves(64)
 _RIDGE = 1.0
-_SD = 1.0  # standard deviations that a cautious vote subtracts
-_PRIOR = np.array([2.0, 2.0, 0.0])  # of the votes: nats below the logging policy's
+_SD = 1.0  # cautious votes subtract so many standard deviations
+# log prior weights of the votes, in nats below that of the logging policy
+_PRIOR = np.array([2.0, 2.0, 0.0])
 _PER_Z = 1.7
 _LARGEST_Z = 20.0
 _LARGEST_STEP = 2.0
-_LARGEST_WEIGHT = 20.0  # of a live reward
+_LARGEST_WEIGHT = 20.0  # maximum weight of a live reward
 _LEAST_PROPENSITY = 1e-4
-_LEAST_GUESS = 1e-3  # of a propensity that the log does not have
-_HORIZON = 3_000.0  # live rewards, or rows of the log if there are fewer
-_END = 10.0  # horizons after which the votes are the usual ones
+_LEAST_GUESS = 1e-3  # smallest estimate for a propensity that the log lacks
+_HORIZON = 3_000.0  # number of live rewards, at most the rows of the log
+_END = 10.0  # after so many horizons, the expert votes as without a log
 
 
 class LoggingPolicy(NamedTuple):
@@ -160,7 +161,7 @@ class WarmStart(NamedTuple):
         kept = 1 - 1 / count
         variances = kept**2 * self.variances
         variances += (difference**2 / inside).sum(axis=-1) * residual
-        # no reward alone, however large, changes z by more than this
+        # limit how far one reward can change z, however large it is
         limit = _LARGEST_STEP * np.sqrt(variances)
         gain = np.minimum(np.maximum(gain, -limit), limit)
         return self._replace(

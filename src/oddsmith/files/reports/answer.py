@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 __all__ = ["Span", "chart", "compared", "digits", "interval"]
 
-_WIDTH = 48  # characters between the ends of the axis
-_FAR = 5  # times as far as the near end: half of the interval
+_WIDTH = 48  # characters between both ends of the axis
+_FAR = 5  # if the far end is beyond this multiple of the near end, shorten the axis
 
 
 class Span(NamedTuple):
@@ -36,7 +36,7 @@ def digits(span: Span) -> int:
     """
     reach = (span.high - span.low) / 2
     near = min(span.value - span.low, span.high - span.value)
-    # nearer than that is rounding
+    # a smaller distance is rounding
     if reach / _FAR**3 < near < reach / _FAR:
         reach = near
     places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4

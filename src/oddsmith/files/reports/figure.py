@@ -10,7 +10,7 @@ __all__ = ["alone", "apart", "themed"]
 
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 _LONG = re.compile(r"(\d\.\d\d)\d+")
-_PIXELS = 4 / 3  # in a point
+_PIXELS = 4 / 3  # pixels per point
 
 
 def themed(drawn: str, label: str) -> str:
@@ -40,8 +40,7 @@ def themed(drawn: str, label: str) -> str:
             element.attrib.pop("id", None)
     for side in ("width", "height"):
         root.set(side, f"{float(root.attrib[side].removesuffix('pt')) * _PIXELS:.0f}")
-    # black is left out by matplotlib, as it is what shapes are filled with if nothing
-    # is said
+    # matplotlib omits black, the default fill colour of SVG, so set the colour here
     root.attrib.update(
         {"role": "img", "aria-label": label, "fill": INK, "font-family": TYPE}
     )

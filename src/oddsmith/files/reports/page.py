@@ -70,7 +70,7 @@ class Section:
     folded: bool = False
 
 
-# nothing is fetched and nothing runs, whatever a name in the report says
+# forbid scripts and downloads, in case a name in the report contains HTML
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -88,7 +88,7 @@ def render(title: str, intro: str, sections: list[Section]) -> str:
         for i, section in enumerate(sections[1:], 1):
             links += f'<li><a href="#s{i}">{escape(section.title)}</a></li>'
         nav = f'<nav aria-label="More on this page"><ul>{links}</ul></nav>'
-        body.insert(1, nav)  # below the first picture
+        body.insert(1, nav)  # navigation goes below the first figure
     if lead:
         body.insert(0, f'<section aria-label="Verdict">{lead}</section>')
     css = Path(__file__).with_name("report.css").read_text(encoding="utf-8")

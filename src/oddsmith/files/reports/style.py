@@ -69,7 +69,7 @@ LOOK: dict[str, Any] = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
 }
-_CHARACTERS = 11.5  # of a label, in an inch
+_CHARACTERS = 11.5  # characters of a label per inch
 
 
 def check_drawing() -> None:
@@ -129,7 +129,8 @@ def band(
 ) -> None:
     """Draw a curve with its band of two standard errors, in the i-th colour, dash and
     marker."""
-    # beyond eight lines, dashes and markers shift, so that no two lines look the same
+    # from the ninth line on, change dashes and markers too, so that no two lines look
+    # the same
     shift = i // len(COLOURS)
     colour = COLOURS[i % len(COLOURS)]
     panel.plot(
@@ -208,7 +209,7 @@ def _plain_numbers(axis: "Axis") -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
     if isinstance(axis.get_major_locator(), FixedLocator):
-        return  # the figure has chosen its own
+        return  # the figure has its own setting
     low, high = axis.get_view_interval()
     axis.set_major_locator(
         LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 150 else (1.0,))

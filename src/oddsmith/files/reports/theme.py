@@ -19,7 +19,8 @@ __all__ = [
     "variables",
 ]
 
-THEMES: dict[str, tuple[str, str]] = {  # by name: on light ground, on dark ground
+# colour names: on light background, on dark background
+THEMES: dict[str, tuple[str, str]] = {
     "ground": ("#f4f5f7", "#101317"),
     "sheet": ("#ffffff", "#171b21"),
     "raised": ("#f0f2f4", "#20262e"),
