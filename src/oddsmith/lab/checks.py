@@ -28,9 +28,9 @@ __all__ = [
     "step_check",
 ]
 
-_STEPS = 256  # the most steps that one check covers
-_SUM = 1e-9  # a sum of odds that is closer to 1 needs no closer look
-_NUMBERS = 2**16  # the most numbers that wait for a check (but at least one step)
+_STEPS = 256  # maximum number of steps per check
+_SUM = 1e-9  # if all sums of propensities are this close to 1, skip the slower test
+_NUMBERS = 2**16  # maximum numbers collected for one check (at least one step)
 
 
 class _Call(NamedTuple):
@@ -95,7 +95,8 @@ class StepChecks:
 
     def add(self, upper: Array, lower: Array | None = None) -> None:
         """Take the arrays of the next step; check if there are enough steps."""
-        # this runs in every step: two assignments take half as long as concatenate
+        # two assignments take half as long as np.concatenate, and this runs in every
+        # step
         step = self._waiting
         if upper.shape != self._shape:
             raise ValueError(f"got shape {upper.shape}")
@@ -127,7 +128,8 @@ def step_check(policy: object, world: object) -> Check:
         n_runs = values.shape[1] // 2
         odds = values[:, :n_runs]
         means = values[:, n_runs:]
-        # odds and means are in [0, 1]: usually one pass over both is enough
+        # fast test: propensities and means are both in [0, 1], so one pass usually
+        # checks both
         is_in_range = values.min() >= 0 and values.max() <= 1
         row_sums = values @ np.ones(values.shape[-1])
         deviations = np.abs(row_sums[:, :n_runs] - 1)
@@ -211,7 +213,7 @@ def check_world(world: object) -> None:
             "world must have n_arms, context and means (name World as base); got "
             f"{kind.__name__}"
         )
-    # the user's own class may lack the field, which World only declares
+    # World only declares the field, so a user's subclass may lack it
     if not hasattr(world, "n_arms"):
         raise InvalidInput(
             f"world must have n_arms, the number of its arms; {kind.__name__} has none"
@@ -260,7 +262,7 @@ def _check_odds_shape(
 ) -> None:
     """Refuse odds that are no array (runs, K), nor one row (K,) for all runs."""
     n_arms = shape[1]
-    # a user's policy may return anything
+    # a user's policy may return any type
     values = getattr(odds, "propensities", odds)
     values_shape = getattr(values, "shape", None)
     if values_shape and values_shape[-1] != n_arms:

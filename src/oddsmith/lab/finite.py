@@ -17,7 +17,8 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["FiniteRuns", "play", "suits"]
 
-_AT_ONCE = 300_000_000  # expert-steps between two looks at the clock: about a second
+# expert-steps between two checks of the progress: about a second
+_AT_ONCE = 300_000_000
 
 
 class FiniteRuns(NamedTuple):
@@ -32,7 +33,7 @@ class FiniteRuns(NamedTuple):
 def suits(policy: Policy, world: World) -> bool:
     """Whether the compiled path can do it: plain GTS with log or square loss, tables
     without ties and sleepers."""
-    # exact types: a subclass may do something else
+    # compare exact types, because a subclass may behave differently
     if kernels.compiled() is None or type(world) is not TableWorld:
         return False
     if type(policy) is not GeneralizedThompsonSampling or policy.loss_twin is None:
@@ -43,7 +44,8 @@ def suits(policy: Policy, world: World) -> bool:
     n_contexts, _, n_arms = experts.table.shape
     if (n_contexts, n_arms) != world.table.shape:
         return False
-    # predictions of 0 and 1 can refute an expert, which the numpy path looks after
+    # leave predictions of 0 and 1 to the numpy code: they can give an expert a weight
+    # of 0
     table = experts.table
     return bool(table.min() > 0 and table.max() < 1)
 
@@ -80,7 +82,8 @@ def play(
         part_uniforms = np.ascontiguousarray(uniforms[:, part])
         part_coins = np.ascontiguousarray(coins[:, part])
         chance = (part_uniforms, part_coins, gammas, due.order, due.arrived)
-        # the kernel changes the log weights of `played` in place, and fills the rest
+        # the kernel updates the log weights of `played` in place and fills the other
+        # arrays
         some = _empty(part_contexts.shape, played.log_weights[part])
         compiled_play(tables, part_contexts, chance, policy.loss_twin, some)
         played.regret[:, part] = some.regret

@@ -33,7 +33,7 @@ def play(
     everything = np.ones(n_arms, np.bool_)
     for run in range(runs):
         log_weights = all_weights[run]
-        learnt = 0  # rewards that have arrived before this step
+        learnt = 0  # number of rewards that arrived before this step
         for t in range(steps):
             x = contexts[t, run]
             _odds(log_weights, votes[x], gammas[t], weight, everything, odds)

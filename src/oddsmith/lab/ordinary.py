@@ -17,11 +17,12 @@ __all__ = ["Cost", "OrdinaryWorld"]
 
 _CONTEXTS = 10
 _RUNS = 8
-# the largest world; with six policies about a second, for up to 20 arms
+# size of the largest world: six policies take about a second with up to 20 arms
 _STEPS = 1000
 _EXPERTS = 32
 _ARMS = 200
-_CELLS = 20 * _EXPERTS  # arms · experts up to which a step takes the same time
+# up to so many arms times experts, the time per step is constant
+_CELLS = 20 * _EXPERTS
 
 
 class Cost(NamedTuple):

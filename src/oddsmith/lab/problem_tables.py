@@ -21,8 +21,9 @@ from oddsmith.lab.worlds.tables import TableWorld, random_table
 
 __all__ = ["MODELS", "read_problem"]
 
-_SAMPLE = 256  # contexts of a world that has infinitely many, for elimination
-_MOST = 200_000_000  # numbers in a table of predictions
+# number of contexts to sample for elimination if a world has infinitely many
+_SAMPLE = 256
+_MOST = 200_000_000  # maximum size of a table of predictions
 
 
 def read_problem(keys: Keys) -> Problem:

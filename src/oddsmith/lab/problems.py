@@ -22,7 +22,7 @@ from oddsmith.policies.wrapper import PolicyWrapper
 
 __all__ = ["OnFeatures", "Problem", "column_names", "table_problem"]
 
-_MOST = 1000  # contexts of a table that become features, one column each
+_MOST = 1000  # maximum number of contexts of a table with one indicator column each
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
-# run-steps of one simulation: some 3 GB for each of regret, arms and rewards
+# maximum run-steps per simulation: about 3 GB for each of regret, arms and rewards
 _MOST = 400_000_000
 TRACES = ("posterior", "entropy", "gap", "odds", "log")
 
@@ -114,7 +114,7 @@ def _stepwise(
     arms_shape = (runs, world.n_arms)
     checks = StepChecks(arms_shape, step_check(policy, world), has_two=True)
     parts = StepParts(runs, noise)
-    learnt = 0  # rewards that have arrived before this step
+    learnt = 0  # number of rewards that arrived before this step
     t = 0
     try:
         for t in progress(range(steps), steps, "steps"):
@@ -155,7 +155,7 @@ def _stepwise(
                     check_state(policy, state)
             learnt = arrived
     except Exception:
-        # a value that is wrong is often the cause
+        # report an invalid value first, because it often causes the exception
         checks.flush()
         check_step(policy, world, t + 1, parts)
         check_rewards_in_range(noise, rewards[: t + 1])

@@ -53,7 +53,7 @@ class Study:
     delay: int | Delay
     noise: Noise
     problems: dict[str, Problem]
-    policies: dict[tuple[str, str], Policy]  # by world and name
+    policies: dict[tuple[str, str], Policy]  # policies by world and name
 
     def cells(self) -> list[Cell]:
         """The cells for `sweep`."""
@@ -184,7 +184,8 @@ def read_study(path: Path) -> Study:
     for world, problem in problems.items():
         for name, table in tables.items():
             build = problem.build(folder, steps)
-            # every world asks for all keys of the policy
+            # use new Keys per world, so that each one reports keys that it does not
+            # know
             policy_keys = Keys(table.values, f"policies.{name}")
             policies[world, name] = _policy(policy_keys, problem, build)
     delay = _delay(keys)

@@ -28,10 +28,10 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["Cell", "grid", "sweep"]
 
-# steps of each run in the table, from 1 to the last, evenly on a log scale
+# number of steps in the table per run, from 1 to the last, evenly spaced on a log scale
 _POINTS = 25
 _ORDER = ("world", "policy", "seed", "run", "step")
-# metadata of a cell's file
+# metadata keys in the file of a cell
 _NAME = b"cell"
 _PARTS = b"parts"
 _MOST_NAMES = 5
@@ -229,7 +229,7 @@ def _report_changes(cells: list[Cell], folder: Path) -> None:
         for old in earlier[cell.name]:
             candidates.append(changed_parts(old, cell.parts))
         for name in min(candidates, key=len):
-            # a second function of one name has a number
+            # remove the number that distinguishes functions of the same name
             changes[name.partition("#")[0]] = None
     names = list(changes)
     text = ", ".join(names[:_MOST_NAMES])
@@ -247,7 +247,7 @@ def _earlier_parts(folder: Path) -> dict[str, list[dict[str, str]]]:
     for path in folder.glob("*.parquet"):
         try:
             about = _arrow("pyarrow.parquet").read_schema(path).metadata or {}
-        except (OSError, ValueError):  # no whole file
+        except (OSError, ValueError):  # the file is incomplete
             continue
         if _NAME in about and _PARTS in about:
             name = about[_NAME].decode()
@@ -260,7 +260,8 @@ def _read_cell(path: Path) -> Any:
     """The table of a cell that was finished earlier, or None."""
     try:
         return _arrow("pyarrow.parquet").read_table(path)
-    except (OSError, ValueError):  # absent, or no whole file: done again
+    except (OSError, ValueError):
+        # the file is missing or incomplete: compute the cell again
         return None
 
 

@@ -136,7 +136,7 @@ def _is_author(policy: Policy, log: Log) -> bool:
         return False
     try:
         return bool((log.fingerprint == fingerprint(policy)).all())
-    except NotPortable:  # it has none
+    except NotPortable:  # the policy has no portable fingerprint
         return False
 
 
@@ -163,7 +163,7 @@ def _ask_experts(
         for expert, place in enumerate(places):
             if place is not None:
                 drawn[:, expert] = log.advice[:, place]
-        # an expert slept then, all are awake now
+        # an expert made no prediction in this row, but all do now
         if weights is None and np.isnan(drawn).any():
             with np.errstate(divide="ignore"):
                 weights = np.broadcast_to(np.log(policy.posterior(state)), drawn.shape)
@@ -189,7 +189,7 @@ def _advice_now(policy: Policy, state: State, log: Log) -> _Advice | None:
     drawn = np.empty((len(log), 0))
     bonus = weights = None
     for rows, odds in answers(policy, state, question, counted=True):
-        # a bonus depends on the odds and ballots of the logging policy
+        # the bonus depends on propensities and ballots of the logging policy
         if odds.bonus is not None and policy.importance_weighted:
             raise InvalidInput(
                 f"columns advice and bonus: must be there for {type(policy).__name__}; "
@@ -197,7 +197,8 @@ def _advice_now(policy: Policy, state: State, log: Log) -> _Advice | None:
             )
         if odds.advice is None:
             return None
-        if odds.bonus is not None and has_few:  # it compares arms
+        # the bonus compares arms, so it needs more than one
+        if odds.bonus is not None and has_few:
             log.require("models")
         arm = question.arm[rows]
         n_experts, n_arms = odds.advice.shape[-2:]

@@ -236,7 +236,7 @@ def _contexts(columns: dict[str, Values]) -> list[Context]:
     """Contexts from JSON texts in the column `json`; other rows have their values in
     columns of their keys."""
     texts = list(columns.pop("json"))
-    # a row without keys was a list of numbers
+    # if all keys are digits, the context was a list of numbers
     is_list = all(key.isdigit() for key in columns)
     rows = _rows(columns.values()) if columns else iter([()] * len(texts))
     contexts: list[Context] = []
@@ -302,7 +302,7 @@ def _lists(array: "pa.Array", name: str) -> Values:
         lengths = np.asarray(array.value_lengths())
         is_other = lengths != lengths[:1]
         if is_other.any() and name in BY_ARM:
-            # as many as were offered: checked when the log is made
+            # the check of the log compares these lengths with the offers
             return np.split(flat, lengths.cumsum()[:-1])
         if is_other.any():
             row = int(np.argmax(is_other))

@@ -27,7 +27,7 @@ __all__ = [
     "question_of",
 ]
 
-_NUMBERS = 2**22  # odds and advice in memory at once, roughly
+_NUMBERS = 2**22  # approximate maximum of propensities and advice in memory at once
 Question: TypeAlias = tuple[Ints, Any, Bools | None]
 """The numbers of some rows, their contexts or offers as a batch, and their eligible
 arms."""
@@ -71,8 +71,8 @@ def over_arms(log: Log, arms: Sequence[str]) -> Log:
     numbers = numbers_of(log, names)
     is_offered = numbers >= 0
     rows = np.arange(len(log))
-    # places beyond an offer, numbered -1, write False and 0 into one more column, which
-    # is cut off
+    # offers shorter than the table are padded with -1: write the padding into one more
+    # column, which is then cut off
     shape = (len(log), len(names) + 1)
     eligible = np.zeros(shape, dtype=np.bool_)
     is_eligible = is_offered if log.eligible is None else is_offered & log.eligible

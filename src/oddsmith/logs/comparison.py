@@ -24,12 +24,12 @@ from oddsmith.logs.table import Log
 
 __all__ = ["Comparison", "HeldOut"]
 
-_BLOCK_SHARE = 0.02  # of the rows so far
+_BLOCK_SHARE = 0.02  # block size as a share of the rows so far
 _LEAST_BLOCK = 8
-_MOST_COMPARED = 256  # rows of a block
+_MOST_COMPARED = 256  # maximum number of rows compared per block
 _LEAST_ROWS = 50
-_MARGIN = 0.02  # of the logging policy's value, which "not worse" allows
-_UPPER = 0.975  # the quantile at the upper end of a 95 % interval
+_MARGIN = 0.02  # margin of "not worse", as a share of the logging policy's value
+_UPPER = 0.975  # quantile for the upper end of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class HeldOut:
         mean = (self._total + 0.5) / (self._seen + 1)
         for places, odds in answers(self._policy, state, part, counted=True):
             drawn = part.arm[places][:, None]
-            # policies that read no context answer once for all rows
+            # a policy that reads no context returns one row for all contexts
             shape = (len(places), odds.propensities.shape[-1])
             own = np.broadcast_to(odds.propensities, shape)
             expected = np.broadcast_to(self._expected(state, odds, mean), shape)
@@ -183,10 +183,11 @@ class HeldOut:
         difference = float(weights @ used.differences)
         squares = weights**2 * (used.differences - difference) ** 2
         variance = float(squares.sum())
-        # Student's quantile, for as many rows as make up the variance
+        # Student's quantile with the effective number of rows that determine the
+        # variance
         counted = variance**2 / max(float((squares**2).sum()), 1e-300)
         quantile = float(stdtrit(max(counted - 1, 1.0), _UPPER))
-        # one more row could have the largest weight of all
+        # be cautious: the next row could have the largest weight so far
         size = np.sqrt(weights @ used.rewards**2)
         largest = np.abs(used.ratios - 1).max() * size * weights.max()
         spread = quantile * float(np.sqrt(variance + largest**2))

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pyarrow.csv import CSVStreamingReader
 
 
-_START = 65_536  # bytes in which delimiters are looked for
-_BLOCK = 2**20  # bytes that are unpacked at a time to count them
+_START = 65_536  # bytes to read in order to detect the delimiter
+_BLOCK = 2**20  # bytes to decompress at a time when counting them
 _WITH_COMMA = re.compile(r"(?<![^;\t\n])-?\d+,\d+(?![^;\t\r\n])")
 _WITH_POINT = re.compile(r"(?<![^;\t\n])-?\d+\.\d+(?![^;\t\r\n])")
 _YES_NO = ("yes", "no", "y", "n", "ja", "nein", "oui", "non", "si", "sí")
@@ -82,7 +82,8 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
         texts += column_list(found.get(name, []))
     arm = str(found["arm"])
     if arm in schema.names and pa.types.is_null(schema.field(arm).type):
-        texts.append(arm)  # all arms are one with the name NA
+        # type null means that every arm is named NA: read the names as text
+        texts.append(arm)
     for column in texts:
         if column in schema.names:
             types[column] = pa.string()
@@ -215,7 +216,7 @@ def _signs(path: Path) -> tuple[str, str]:
     return delimiter, ","
 
 
-# as readers take them
+# texts that CSV readers take for missing or special values
 _MISSING = frozenset(
     ("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity")
 )
@@ -242,7 +243,7 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
             plain_writer.writerow(header)
         if list(columns) != header:
             raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
-        # Python 3.11 and 3.12 leave a carriage return without quotes
+        # Python 3.11 and 3.12 do not quote a carriage return
         writer = quoting_writer if _has_returns(columns) else plain_writer
         writer.writerows(zip(*columns.values(), strict=True))
     text.flush()
@@ -282,7 +283,7 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[ob
             yield from _wide_columns(name, value, names)
         elif name != "propensity" or log.propensities is None:
             yield name, _cells(value)
-    # the header is the only place for the names of the arms
+    # without these columns, the file would not contain the names of the arms
     if arms is not None and log.propensities is None and log.eligible is None:
         for arm in arms:
             yield f"eligible.{arm}", ["true"] * len(log)
@@ -327,7 +328,7 @@ def _context_columns(
 
 
 def _json(context: Context) -> str:
-    # null without a space is a missing field
+    # the space distinguishes the context null from a missing field
     return " null" if context is None else json.dumps(encode(context))
 
 

@@ -53,7 +53,7 @@ _OWN = (
     "unit",
     "metric",
 )
-_ROUNDED = 1e-4  # Vowpal Wabbit's odds are float32, so sums of many miss 1 by this much
+_ROUNDED = 1e-4  # tolerance for sums: propensities of Vowpal Wabbit are float32
 
 
 def looks_like(event: Mapping[str, object]) -> bool:
@@ -85,7 +85,8 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
             raise error.shift(first, str(path)) from error
         present: dict[str, Any] = {"reward": [None] * len(rows)}
         for name, values in columns.items():
-            # rows without a slate have slot 0
+            # drop columns without values, except `slate`: rows without a slate have
+            # slot 0
             if name == "slate" or any(value is not None for value in values):
                 present[name] = values
         own = events[0].get("oddsmith", {})
@@ -362,7 +363,7 @@ def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
         c = _vw_context(context, eligible_arms, names, features)
         if context is not None and c is not context:
             own["context"] = encode(context)
-        # the drawn arm first
+        # Vowpal Wabbit expects the drawn arm first
         order = np.argsort(eligible_arms != row["arm"], kind="stable")
         odds = row["propensities"][eligible_arms][order].tolist()
         event: dict[str, object] = {}

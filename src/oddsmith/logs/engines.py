@@ -22,7 +22,7 @@ from oddsmith.core.names import check_choice
 __all__ = ["ENGINES", "each"]
 
 ENGINES = ("serial", "local", "dask", "ray", "spark")
-# whose joblib backends give back each result as it finishes
+# engines whose joblib backend returns each result as soon as it is ready
 _STREAM = ("local", "dask")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "serial": ("threadpoolctl",),
@@ -98,7 +98,7 @@ def _parallel(
             settings["return_as"] = "generator_unordered"
             yield from joblib.Parallel(**settings)(tasks)
             return
-        # other backends return some results at a time
+        # other backends return a list, so submit a few tasks at a time
         size = 4 * (workers or joblib.cpu_count())
         for start in range(0, len(tasks), size):
             yield from joblib.Parallel(**settings)(tasks[start : start + size])
@@ -116,13 +116,13 @@ def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
     elif engine == "spark":
         from joblibspark import register_spark
 
-        # local workers find the same packages
+        # local workers need the same Python to find the same packages
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         register_spark()
     backend = engine
     if engine == "local":
         backend = "loky"
-        # joblib replaces a worker that grew by a new one
+        # ignore the warning that joblib restarted a worker whose memory grew
         resources.enter_context(warnings.catch_warnings())
         warnings.filterwarnings(
             "ignore", message="A worker stopped while some jobs", category=UserWarning
@@ -142,7 +142,7 @@ def _connect_dask(workers: int | None, resources: ExitStack) -> None:
         if dask.config.get("scheduler-address", None):
             resources.enter_context(Client())
             return
-        # a free port: clusters may stand side by side
+        # use a free port, because several clusters may run on one machine
         here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
         cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **here)
         resources.enter_context(closing(cluster))

@@ -43,8 +43,8 @@ def files_in(folder: Path, form: str | None) -> list[Path]:
     return files
 
 
-_LOOKS = 16  # places of a text file at which lines are counted
-_LOOK = 65_536  # bytes each
+_LOOKS = 16  # number of positions at which the lines of a text file are sampled
+_LOOK = 65_536  # bytes per sample
 
 
 def lines_in(path: Path) -> int:

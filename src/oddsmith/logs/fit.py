@@ -33,7 +33,8 @@ __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source and its row groups (None: all)."""
-_MOST_ASKED_AGAIN = 20_000  # rows for whose comparison fixed experts are asked again
+# maximum number of rows for which fixed experts predict again to compare policies
+_MOST_ASKED_AGAIN = 20_000
 _LEARNT = (
     "propensity",
     "propensities",
@@ -58,7 +59,7 @@ class _Counts(NamedTuple):
     certain: bool = True
     floor: float = np.inf
     computed: int = 0
-    # names of offered arms, for a policy without names
+    # offered arm names, if the policy has no names of its own
     arms: frozenset[tuple[str, ...] | None] = frozenset()
 
     def __add__(self, other: "_Counts") -> "_Counts":  # type: ignore[override]
@@ -196,7 +197,8 @@ def fit_log(
             results[place] = result
             _, counts = result
             bar.advance(counts.learnt + counts.waiting)
-    # sums in the order of the pieces, whichever came first
+    # merge in the order of the pieces, so that sums do not depend on which worker
+    # finished first
     ordered = [results[place] for place in range(len(pieces))]
     merged = policy.merge(*(state for state, _ in ordered))
     return _fit(merged, reduce(_Counts.__add__, (counts for _, counts in ordered)))
@@ -287,7 +289,8 @@ def _fold(
         start = state if prior is None else prior
         decisions = decisions_for(policy, start, log, places)
         return fold(policy, state, decisions, log.reward)
-    # experts that learn, or weights that fade: predictions depend on earlier rewards
+    # learn row by row: experts that learn and weights that decay depend on earlier
+    # rewards
     for row in log.split(1):
         decision = decision_for(policy, state, row, places)
         state = policy.update(state, decision, float(row.reward[0]))
@@ -298,7 +301,7 @@ def _fold(
 
 def _count(log: Log, known: Log, *, computed: bool) -> "_Counts":
     floor: float = np.inf
-    # only the whole log can be deterministic
+    # one piece of a log cannot show that the logging policy is deterministic
     kind: LogKind = "unknown" if log.propensity is None else "drawn"
     if log.propensities is not None:
         kind = "exact"

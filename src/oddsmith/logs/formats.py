@@ -240,7 +240,7 @@ class LogReader:
         logs: list[Log] = []
         places: list[_Place] = []
         parts.reverse()
-        while parts:  # pieces leave memory as they become logs
+        while parts:  # pop, so that each piece can be freed once it is a log
             place, piece, names = parts.pop()
             if names is None and piece.arms is None:
                 names = arms

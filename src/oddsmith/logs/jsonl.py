@@ -91,7 +91,8 @@ def _columns(
                 columns[name] = _contexts(theirs, columns[name])
     if "index" in rows[0]:
         columns["arm"] = [row.get("index") for row in rows]
-    # an absent mask allows all arms; without log weights, no expert slept
+    # a missing mask allows all arms; missing log weights mean that all experts made
+    # predictions
     if "eligible" in columns:
         columns["eligible"] = _fill_lists(
             columns["eligible"], True, columns.get("offered")

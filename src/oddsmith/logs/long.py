@@ -229,7 +229,7 @@ def _drawn_row(table: _Table, rows: Sequence[int]) -> int:
     """The one row of a decision whose arm was drawn."""
     flags = table.column("drawn")
     for row in rows:
-        if flags[row] not in (0, 1):  # equal to false and true
+        if flags[row] not in (0, 1):  # 0 and 1 are equal to false and true
             raise BrokenLog(
                 "drawn", row, f"must be true or false; got {flags[row]!r:.60}"
             )

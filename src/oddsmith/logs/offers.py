@@ -51,7 +51,7 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
                 "offered", row, f"must be a list of names; got {names!r:.60}"
             )
         key = tuple(names)
-        # 1, 1.0 and True are equal keys
+        # check the type too: 1, 1.0 and True are equal as dict keys
         is_text = all(type(name) is str for name in key)
         if not is_text or key not in known:
             try:
@@ -66,7 +66,7 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
 
 def _features_column(rows: Collection[object]) -> list[Features]:
     """The features of each row by name, None where nothing is known."""
-    given = list(rows)  # in memory together, so that no two of them have one id
+    given = list(rows)  # keep all rows in memory, in order to detect duplicate ids
     known: dict[int, Features] = {}
     column: list[Features] = []
     for row, features in enumerate(given):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 
-_BUFFER = 2**20  # bytes read at a time
+_BUFFER = 2**20  # bytes per read
 
 
 def read_pieces(
@@ -96,8 +96,8 @@ def _open(path: Path) -> "ParquetFile":
     from pyarrow import parquet
 
     try:
-        # pages are read as they are needed: buffered ahead, all row groups would be in
-        # memory at once
+        # read pages when they are needed: pre-buffering would load all row groups into
+        # memory
         file = parquet.ParquetFile(
             path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER
         )

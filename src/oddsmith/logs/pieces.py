@@ -111,7 +111,7 @@ def log_of(
             columns["features"] = by_name(columns["features"], offers, arms)
         return Log(
             **columns,
-            # with offers, each row has its own names
+            # with offers, each row has its own arm names
             arms=arms if offers is None else None,
             experts=experts if "advice" in columns else None,
             metrics=piece.metrics if "metric" in columns else None,
@@ -161,7 +161,7 @@ def found_columns(
     for name in COLUMNS:
         theirs = layout.columns.get(name, name)
         if not theirs and name not in _NEEDED:
-            continue  # left out
+            continue  # the caller has excluded this column
         wanted = column_list(theirs)
         absent = [column for column in wanted if column not in present]
         if not absent:
@@ -189,7 +189,8 @@ def found_columns(
                 )
     slate_columns = found.keys() & {"slate", "slot"}
     if len(slate_columns) == 1 and not slate_columns & layout.columns.keys():
-        # the word has another meaning there: our two columns come together
+        # ignore a lone `slate` or `slot`: our files have both or none, so here it means
+        # something else
         del found[slate_columns.pop()]
     if layout.only is None:
         return found

@@ -14,8 +14,9 @@ _WIDTH = 24
 LINE_EVERY_S = 30.0
 """Seconds between lines, where no terminal is, of work that may take minutes: `every`
 of `progress`."""
-_PATIENCE = 0.5  # seconds before anything is shown, so that short work stays silent
-_REFRESH = 0.1  # seconds between two states of a bar
+# seconds before the progress is shown, so that short tasks print nothing
+_PATIENCE = 0.5
+_REFRESH = 0.1  # seconds between two updates of the bar
 
 
 class Bar:
@@ -89,7 +90,8 @@ class Bar:
         seconds = now - self._start
         if self._total is None:
             return f"{self._what} {self._done:,}, {_span(seconds)} "
-        total = max(self._total, self._done, 1)  # a total may be an estimate
+        # the total may be an estimate that is too small
+        total = max(self._total, self._done, 1)
         n_full = _WIDTH * self._done // total
         bar = "█" * n_full + "·" * (_WIDTH - n_full)
         per_step = seconds / max(self._done, 1)

@@ -60,7 +60,7 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
         value = slot_column(value)
     try:
         array = np.asarray(value)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # the lists have different lengths
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
         array = _numbers(name, value)
@@ -68,7 +68,8 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
         raise InvalidInput(
             f"column {name}: must have {ndim} axes; got shape {array.shape}"
         )
-    with np.errstate(invalid="ignore"):  # NaN as a whole number is found below
+    with np.errstate(invalid="ignore"):
+        # the check below rejects NaN in integer columns
         column = array.astype(kind, copy=False)
     if kind is not np.float64 and array.dtype != kind and array.size:
         is_same = (column == array).reshape(len(array), -1).all(axis=1)
@@ -111,7 +112,7 @@ def drawn_entries(columns: npt.NDArray[T], arm: Ints) -> npt.NDArray[T]:
 
 
 _GROUPS = ("policy", "control", None)
-_ROUNDING = 1e-9  # by which sums of odds may miss 1
+_ROUNDING = 1e-9  # tolerance for sums of propensities
 _REWARD = "must be in [0, 1], or NaN"
 _PROPENSITY = f"must be in [{LEAST_PROPENSITY:g}, 1]"
 _NEXT = {
@@ -279,7 +280,7 @@ def _number(value: object) -> object:
         return np.nan
     if isinstance(value, float | int | np.number | np.bool_):
         return value
-    # JSON has no number for infinity
+    # JSON has no number for infinity, so files contain text
     if isinstance(value, str) and value in ("inf", "-inf"):
         return float(value)
     raise TypeError(f"{type(value).__name__}")
@@ -308,7 +309,7 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
     """Return times in UTC as datetime64[us], or numbers as they are."""
     try:
         array = np.asarray(value)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # the lists have different lengths
         array = np.asarray(value, dtype=object)
     if array.dtype.kind == "M":
         moments = array.astype("datetime64[us]")

@@ -26,7 +26,7 @@ def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:
     column = np.empty(len(rows), dtype=object)
     for row, slate in enumerate(rows):
         if slate is None or slate != slate:
-            continue  # the column has None already
+            continue  # the column already contains None
         if not isinstance(slate, str) or not slate:
             raise BrokenLog(
                 "slate",

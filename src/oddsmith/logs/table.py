@@ -126,7 +126,7 @@ class Log:
         if propensity is None and self.propensities is not None:
             propensity = drawn_entries(self.propensities, self.arm)
         if propensity is not None:
-            # sums of odds have rounding
+            # clip, because sums of propensities may exceed 1 by rounding
             object.__setattr__(self, "propensity", np.minimum(propensity, 1.0))
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
@@ -252,7 +252,7 @@ class Log:
         >>> log.state_of(auto(["mail", "call"], size="small")).learnt
         1
         """
-        # imported here, because `fit` imports this module
+        # imported here to avoid a cycle, because `fit` imports this module
         from oddsmith.logs.fit import fit_log
 
         return fit_log(policy, self).state
@@ -402,9 +402,10 @@ class Log:
 
 _NAMES = ("arms", "experts", "metrics")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-# fields of a decision that have other names here, or none
+# fields of a decision that are stored under another name, or not at all
 _DECISIONS_OWN = ("index", "arms", "advisers")
-# absence means all arms, no expert slept, no features, decided alone
+# columns that may be missing: then all arms are eligible, no expert failed, there are
+# no features or no slates
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 
 

@@ -40,11 +40,13 @@ SIZES: dict[str, tuple[Learner, ...]] = {
     "large": (_curved(256), Forest(64)),
 }
 _RECENT = Forest(16, window=256)
-_PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}  # over a size's learners and their blend
+# prior weights of the learners per size; the last one is the blend
+_PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}
 
 
-_SHARE_OF_LEARNERS = 0.01  # of the prior, where there are models
-_PREFIX = "auto: "  # of the learners' names, where there are models
+# prior weight of all learners together, next to the user's models
+_SHARE_OF_LEARNERS = 0.01
+_PREFIX = "auto: "  # prefix for the names of the learners, next to the user's models
 
 
 @overload

@@ -41,7 +41,7 @@ class BetaThompsonSampling(OverArms):
 
     @property
     def explores(self) -> bool:
-        return self.gamma > 0  # without it, odds underflow in the end
+        return self.gamma > 0  # with gamma = 0, propensities can underflow to 0
 
     def odds(
         self,

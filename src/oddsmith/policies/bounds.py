@@ -61,7 +61,7 @@ class Bounded(PolicyWrapper):
     caps: Any = 1.0
     cap_groups: Any = ()
 
-    weighs_ballots = False  # its ballots are bounded already
+    weighs_ballots = False  # its ballots already satisfy the bounds
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
@@ -99,7 +99,7 @@ class Bounded(PolicyWrapper):
         shares = [group.at_most for group in self.cap_groups]
         if not self.policy.explores or min([*caps, *shares], default=1.0) == 0:
             return False
-        # the arms of the groups are known in a call only
+        # which arms belong to a group is only known per call
         if by_name:
             return bool(sum(self.floors.values()) < min([1.0, *shares]))
         if not self.floors.ndim:
@@ -271,7 +271,7 @@ class Bounded(PolicyWrapper):
             return self._limits_of(low, high, members, eligible)
         for group, mine in zip(self.cap_groups, members & eligible, strict=True):
             if (mine == eligible).all():
-                continue  # its cap does not bind
+                continue  # the cap on all arms has no effect
             share = group.at_most / max(int(mine.sum()), 1)
             low = np.where(mine, np.minimum(low, share), low)
         return self._limits_of(low, high, members, eligible)
@@ -295,7 +295,7 @@ def reads_features(policy: Policy) -> bool:
 
 def _project_rows(propensities: Array, limits: Limits) -> Array:
     """Return the closest odds within bounds and caps of groups (…, K), row by row."""
-    _ = limits.uniform  # raises where no odds can meet the bounds
+    _ = limits.uniform  # raises if no propensities can satisfy the bounds
     shape = propensities.shape
     *lead, n_arms = shape
     n_groups = limits.at_most.shape[-1]
@@ -374,4 +374,5 @@ def _of_arms(offer: Offer, what: str, bounds: Any) -> Array:
     return np.full(len(offer.arms), float(bounds))
 
 
-_FREE = {"floors": 0.0, "caps": 1.0}  # of arms that a table does not name
+# floor and cap of arms that the table does not contain
+_FREE = {"floors": 0.0, "caps": 1.0}

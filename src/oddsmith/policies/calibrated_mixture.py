@@ -37,10 +37,11 @@ __all__ = ["CalibratedMixture", "MixtureState"]
 AVERAGE = "average"
 """The name of the member that chooses by the mean of the calibrated predictions."""
 _AVERAGE_ETA = 0.25
-_LARGEST_WEIGHT = 20.0  # of a reward in the estimated values
-_LARGEST_DEFICIT = 12.0  # nats
-_SHARE_AFTER_LOG = 0.9  # of experts that vote with the logging policy
-_LEAST = 1e-6  # the average's prediction is kept this far from 0 and 1
+_LARGEST_WEIGHT = 20.0  # maximum weight of a reward in the estimated values
+_LARGEST_DEFICIT = 12.0  # maximum deficit in nats
+# total weight of experts that vote like the logging policy, after learning a log
+_SHARE_AFTER_LOG = 0.9
+_LEAST = 1e-6  # the average's prediction is clipped to [_LEAST, 1 - _LEAST]
 
 
 class MixtureState(NamedTuple):
@@ -211,11 +212,11 @@ class CalibratedMixture(ByAdvice, OverExperts):
         if change.share == 0:
             return changed, state
         if change.place == len(self.prior):
-            # with more members the rate of the values is larger
+            # more members increase the learning rate, so rescale the values
             ratio = self._rate(state) / np.maximum(changed._rate(state), 1e-300)
             state = state._replace(values=state.values * ratio[..., None])
             state = _with_place(state)
-        # without the expert itself, the others have all of the prior
+        # distribute the prior of this expert over the others
         others = np.delete(changed.prior, change.place)
         with np.errstate(divide="ignore"):
             log_others = np.log(others / others.sum())
@@ -243,7 +244,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
         if advice is None:
             return decision
         record = _split_record(advice, self.adviser_count(decision))
-        members = np.append(places, record.distances.shape[-1])  # the average is last
+        # the average is the last member
+        members = np.append(places, record.distances.shape[-1])
         is_new = members < 0
         is_new_expert = places < 0
         predictions = np.where(is_new, np.nan, record.predictions[..., members])

@@ -57,7 +57,8 @@ class EpochGreedy(OverExperts):
     scale: float = 1.0
 
     weighs_ballots = True
-    importance_weighted = True  # rewards are divided by the odds they were drawn with
+    # learning divides rewards by the propensity of the drawn arm
+    importance_weighted = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,7 +139,7 @@ class EpochGreedy(OverExperts):
             )
         estimates = ballots * column(reward) / column(decision.propensity)
         asleep = np.isnan(estimates)
-        if asleep.any():  # experts without a vote get the mean of the others
+        if asleep.any():  # an expert without prediction gets the mean of the others
             n_awake = (~asleep).sum(axis=-1, keepdims=True)
             total = np.where(asleep, 0.0, estimates).sum(axis=-1, keepdims=True)
             mean = total / np.maximum(n_awake, 1)

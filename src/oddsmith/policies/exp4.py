@@ -27,7 +27,8 @@ class OverBallots(MultiplicativeWeights):
     write `exploration`."""
 
     weighs_ballots = True
-    importance_weighted = True  # rewards are divided by the odds they were drawn with
+    # learning divides rewards by the propensity of the drawn arm
+    importance_weighted = True
 
     def exploration(self, n_arms: int | Ints) -> Real:
         """The part of the odds (…) that is uniform over this many eligible arms."""

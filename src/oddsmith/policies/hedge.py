@@ -81,7 +81,7 @@ class Hedged(ByAdvice, PolicyWrapper):
 
     weighs_ballots = True
     importance_weighted = True
-    explores = False  # an arm that no member wants has odds 0
+    explores = False  # an arm without a vote has propensity 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, GeneralizedThompsonSampling):
@@ -185,7 +185,7 @@ class Hedged(ByAdvice, PolicyWrapper):
             log_weights=_first(decision.log_weights, n),
         )
         inner = self.policy.with_advisers(state.current, of_policy, places)
-        members = np.append(places, n)  # GTS, which is the last one
+        members = np.append(places, n)  # GTS is the last member
         votes = np.where(places < 0, np.nan, advice[..., n + places])
         rates = np.where(members < 0, 0.0, bonus[..., n + members])
         own_advice = np.concatenate([votes, advice[..., -1:]], axis=-1)

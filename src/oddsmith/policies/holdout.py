@@ -120,7 +120,8 @@ class Holdout:
         The hash does not depend on the share: a unit of the control group stays in it
         when the share grows.
         """
-        # NUL keeps units apart from ids of decisions, which contain none
+        # decision ids never contain NUL, so the hash of a unit never equals that of a
+        # decision
         return "control" if uniforms(f"group\x00{key}") < share else "policy"
 
     def assign(

@@ -12,7 +12,7 @@ from oddsmith.policies.parts.counts import CountState, OverArms
 
 __all__ = ["KLUCB", "kl_upper"]
 
-_NEARLY = 1 - 2**-53  # the largest number below 1
+_NEARLY = 1 - 2**-53  # the largest float below 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,8 @@ class LinUCB(OverFeatures):
         bounds = self.bounds(state, context, eligible)
         if not isinstance(context, AnyOffer):
             return Odds(greedy_odds(bounds, eligible))
-        # the order of an offer means nothing: ties share
+        # arms with equal bounds share the propensity, because the order of an offer has
+        # no meaning
         return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
 
     def bounds(

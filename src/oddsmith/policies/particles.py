@@ -28,13 +28,14 @@ from oddsmith.policies.parts.langevin import Target, sweep
 
 __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
 
-# particles are resampled when fewer than this share of them carry the weight
+# resample if the effective share of particles falls below this
 _FEW = 0.5
-_TOO_FEW = 0.125  # a reward that leaves fewer than this is learnt in several strides
+# learn a reward in several steps if fewer than this share would remain after one
+_TOO_FEW = 0.125
 _STRIDES = 64
 _BISECTIONS = 20
-# parts of the particles' and of the prior's variance, added to the covariance of few
-# particles, so that it has an inverse
+# Shares of the particles' and the prior's variance that are added to the covariance, so
+# that it is invertible even with few particles.
 _ROOM_OF_PARTICLES = 1e-9
 _ROOM_OF_PRIOR = 1e-18
 

@@ -48,7 +48,8 @@ class ProbitThompsonSampling(OverPosterior):
 
     noise: float = 1.0
 
-    orderless = False  # each reward is added to an approximation
+    # the order of rewards matters, because each one updates an approximation
+    orderless = False
     scale = "probit score"
 
     def __post_init__(self) -> None:

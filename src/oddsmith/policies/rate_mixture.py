@@ -24,7 +24,7 @@ from oddsmith.policies.parts.advice import ByAdvice
 
 __all__ = ["RateMixture", "RateState"]
 
-_ROUNDING = 1e-13  # by which losses may differ that are equal
+_ROUNDING = 1e-13  # losses that differ by less are equal, up to rounding
 
 
 class RateState(NamedTuple):

@@ -29,7 +29,7 @@ __all__ = [
     "uniform",
 ]
 
-# a learning rate at which a millionth of a nat of loss decides which expert leads
+# with this learning rate, a difference of 1e-6 nats decides which expert leads
 _DECIDED = 1e6
 
 

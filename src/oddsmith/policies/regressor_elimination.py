@@ -63,7 +63,7 @@ class RegressorElimination(OverExperts):
     threshold: Literal["sharp", "original"] = "sharp"
     context_odds: Any = None
 
-    takes_offers = False  # its sample of contexts is about one set of arms
+    takes_offers = False  # the sample of contexts belongs to one fixed set of arms
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -265,7 +265,7 @@ def balance_and_passes(
     size = float(context_odds @ proposed.sum(axis=-1))
     n_alive = ballots.shape[1]
     mass = np.full(n_alive, 1 / n_alive)
-    # one step away from `start`, because a mass of 0 would stay 0
+    # mix in some uniform mass, because the updates never increase a mass of 0
     if start is not None and start[keep].sum() > 0:
         mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
     passes = 0

@@ -107,7 +107,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
             return state
         unit, factor = grown_unit(state.unit, np.asarray(reward))
         kept = np.asarray(factor)[..., None] ** 2
-        # a prior of 0 stays 0: its logarithm times 1 - 1 is no number
+        # 0 times the log of a prior of 0 is NaN: ignore the warning here
         with np.errstate(invalid="ignore"):
             converted = kept * state.log_weights + (1 - kept) * self.log_prior
         log_weights = np.where(kept < 1, converted, state.log_weights)

@@ -30,7 +30,7 @@ class PolicyWrapper(Policy):
         wrapper keeps something beside it."""
         return state
 
-    if not TYPE_CHECKING:  # their types are those of Policy
+    if not TYPE_CHECKING:  # the type checker uses the types that Policy declares
         bank = property(attrgetter("policy.bank"))
         arms = property(attrgetter("policy.arms"))
         in_place = property(attrgetter("policy.in_place"))

@@ -15,7 +15,7 @@ from oddsmith.theory.constants import log_inverse
 
 __all__ = ["Departure", "critical_rate", "departure", "hedged_bound"]
 
-# that are tried: the best is at most a hundredth off the best there is
+# grid of candidate values: its best is within 1 % of the true optimum
 _POWERS = np.geomspace(1e-4, 1.0, 2000)
 
 
@@ -111,7 +111,7 @@ def departure(
         rewards = np.full_like(table, r)
         losses_by_reward.append(loss(table, rewards))
     losses = np.stack(losses_by_reward)
-    worse = losses[:, 1] - losses[:, 0]  # by reward and arm
+    worse = losses[:, 1] - losses[:, 0]  # excess loss per reward and arm
     chances = np.stack([1 - mean, mean])
     if not np.isfinite(worse).all():
         raise OutOfDomain(

@@ -199,7 +199,7 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
         return 0.0
     if n_arms == 1 or slope(0.0) <= 0:
         return 1.0
-    # the optimum of the simplified form (3.6)
+    # optimum of the simplified bound (3.6)
     ratio = sqrt(n_arms) * learning / (2 * exploration)
     simple = ratio ** (2 / 3)
     low = log(min(simple, 1.0)) - 7.0

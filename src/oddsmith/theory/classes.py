@@ -66,7 +66,7 @@ _KINDS = {
     "linear": _Kind(Coefficient(1.0, -expm1(-0.5)), 1.0, _PARAMETERS),
     "logistic": _Kind(Coefficient(0.5, 0.5), 1 / 8, _PARAMETERS),
 }
-_RADII = 400  # that are tried before the best one is refined
+_RADII = 400  # number of radii to try before refining the best one
 
 
 def covered_class_bound(
@@ -135,7 +135,7 @@ def cover_radius(
         size = _log_size(log_cover, exp(x))
         return size + rate * exp(2 * x)
 
-    # there the error is a ten-thousandth of a nat: nothing left to gain
+    # at the smallest radius the error is 1e-4 nats, so smaller radii cannot help
     narrow = 100 * sqrt(rate)
     lowest = min(-1.0, -log(narrow))
     grid = np.linspace(lowest, 0.0, _RADII).tolist()

@@ -34,7 +34,7 @@ def tight_coefficient(loss: AnyLoss) -> Coefficient:
     """
     if isinstance(loss, Certificate):
         return loss.best()
-    # scale invariance: a loss divided by beta needs eta times beta
+    # scale invariance: if the loss is divided by beta, eta must be multiplied by beta
     if isinstance(loss, Scaled):
         inner = tight_coefficient(loss.loss)
         return Coefficient(inner.eta * loss.beta, inner.c)
@@ -104,7 +104,7 @@ def _certificate(loss: Loss | str) -> Certificate:
     function = loss_function(loss)
     try:
         hash(function)
-    except TypeError:  # an own loss that is an object without a hash
+    except TypeError:  # a custom loss that is not hashable cannot be cached
         return certify(function)
     return _cached_certify(function)
 

@@ -244,7 +244,7 @@ def certify(
             n=n,
             rewards=rewards,
         )
-    mass = np.diff(l0) - np.diff(l1)  # ∫ w over each cell, exactly
+    mass = np.diff(l0) - np.diff(l1)  # integral of w over each cell, exactly
     cell_weight = mass / (grid[1] - grid[0])
     weight = np.concatenate([cell_weight, weight_at(loss, grid)])
     around = np.pad(cell_weight, 1, mode="edge")
@@ -305,7 +305,7 @@ def _counterexample(condition: str, loss: Loss, f: float, g: float) -> Counterex
     return Counterexample(condition, f, g, mean, square)
 
 
-_BETWEEN = tuple(k / 8 for k in range(9))  # rewards that are tried
+_BETWEEN = tuple(k / 8 for k in range(9))  # rewards to test
 
 
 def _broken_between(loss: Loss, grid: Array, scale: float) -> Counterexample | None:

@@ -108,7 +108,7 @@ def kappa2(
                 f"normalisation; got {beta}"
             )
         check_range(low, high)
-        # g at the top, g at the bottom
+        # values of g at the top and at the bottom of the range
         upper = _square_kappa2(low, high)
         lower = _square_kappa2(1 - high, 1 - low)
         return max(upper, lower)

@@ -344,7 +344,8 @@ def trace_loss(loss: Loss) -> Formula | None:
 def _trace(loss: Any) -> Formula | None:
     try:
         return Formula.of(_node(loss(_G, _R)))
-    except Exception:  # user code that needs numbers: perhaps for the reward alone
+    except Exception:
+        # user code may accept numbers only: try an expression for the reward alone
         pass
     try:
         zero = _node(loss(_G, 0.0))

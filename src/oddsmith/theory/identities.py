@@ -16,7 +16,8 @@ __all__ = ["Field", "Ratio", "TooLarge"]
 Monomial: TypeAlias = tuple[tuple[int, int], ...]
 Polynomial: TypeAlias = dict[Monomial, Fraction]
 
-_TERMS = 20_000  # of a product before like terms are added; more would take long
+# maximum terms of a product before collecting like terms; more would be too slow
+_TERMS = 20_000
 _ONE: Polynomial = {(): Fraction(1)}
 
 

@@ -21,9 +21,9 @@ __all__ = ["Interval", "Number"]
 
 Number: TypeAlias = "Interval | Array | Fraction | float | int"
 
-_TERMS = 15  # of exp; |x| <= 0.35 leaves 0.35^15/15! e^0.35 < 2e-19
-_LN2 = 0.6931471805599453  # the double below ln 2; the next one is above
-_LARGEST = 700.0  # exp of more is called infinite, of less than its negative 0
+_TERMS = 15  # terms of the series of exp; for |x| <= 0.35 the remainder is below 2e-19
+_LN2 = 0.6931471805599453  # the largest double below ln 2
+_LARGEST = 700.0  # beyond this, exp is rounded to infinity, and below minus this to 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,8 @@ def _exp(x: Array) -> Interval:
     for n in reversed(range(_TERMS)):
         series = series * rest + Fraction(1, factorial(n))
     series = series + _REMAINDER
-    scale = np.ldexp(1.0, k.astype(np.int64))  # exact, as 2^±1010 is a normal number
+    # exact, because 2^±1010 is a normal float
+    scale = np.ldexp(1.0, k.astype(np.int64))
     series_low = _down(series.lo * scale)
     series_high = _up(series.hi * scale)
     low = np.where(x < -_LARGEST, 0.0, series_low)

@@ -11,7 +11,7 @@ from oddsmith.core.losses import Loss
 
 __all__ = ["VANISHING", "least_ratio", "loss_values", "slopes", "weight_at"]
 
-VANISHING = 1e-5  # a weight below this share of the largest counts as 0
+VANISHING = 1e-5  # a weight below this share of the largest weight counts as 0
 _NEAR = 1e-4
 
 
@@ -19,7 +19,7 @@ def loss_values(loss: Loss, grid: Array, reward: float) -> Array:
     """The losses of the predictions on the grid, checked."""
     try:
         values: Array = np.asarray(loss(grid, reward), dtype=np.float64)
-    except Exception as error:  # whatever user code raises becomes one sentence
+    except Exception as error:  # report any exception of a user's loss as one sentence
         raised = f"{type(error).__name__}: {error}"
         raise InvalidInput(
             "loss must take an array of predictions and a reward; it raised "
@@ -72,7 +72,7 @@ def least_ratio(loss: Loss, low: float, high: float, eta: float) -> float:
     on_diagonal = rate / 2 - variance / 2
     best = float(on_diagonal.min())
     if best <= 0 or weight.min() <= VANISHING * weight.max():
-        # eta is beyond its critical value, or w vanishes somewhere
+        # eta is above its critical value, or w is 0 somewhere
         return min(best, 0.0)
     ratio = _ratio(loss, eta, high)
     values = ratio(grid[:, None], grid[None, :])

@@ -20,12 +20,15 @@ from oddsmith.theory.intervals import Interval
 
 __all__ = ["Attempt", "Proof", "prove"]
 
-_CELLS = 40_000  # of the range of predictions, before a proof is given up
-_THINNEST = 1e-12  # cell, as a share of the range
-_BOXES = 12_000  # of mean and prediction, before a smaller c is tried
-_BLOCK = 4096  # boxes in one piece of work, so that it stays in the cache
-_SHARES = (0.999, 0.98, 0.8)  # of c as it was estimated: what proofs aim at
-_SLACK = 1 + 1e-12  # for a dozen roundings of sums and products of positive numbers
+# maximum number of cells for the range of predictions before giving up the proof
+_CELLS = 40_000
+_THINNEST = 1e-12  # smallest cell as a share of the range
+_BOXES = 12_000  # maximum number of boxes (mean, prediction) before trying a smaller c
+_BLOCK = 4096  # boxes per block, so that a block stays in the cache
+# try to prove these shares of the estimated c, largest first
+_SHARES = (0.999, 0.98, 0.8)
+# covers the rounding of about twelve sums and products of positive numbers
+_SLACK = 1 + 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +150,9 @@ class Proof:
         skew = v * (f * 2 - 1) * a.power(3)
         third = third + skew * d
         largest = Interval.of(w.magnitude * eta)
-        reach = largest * d.magnitude * _SLACK  # |eta lhat|
+        reach = largest * d.magnitude * _SLACK  # upper bound of |eta lhat|
         small = reach.hi < 1
-        growth = 1 / (1 - reach)  # at least exp(reach)
+        growth = 1 / (1 - reach)  # upper bound of exp(reach)
         bound = reach.power(2) * growth * second
         fourth = bound * Fraction(1, 24)
         rate = Interval.of(eta)
@@ -436,7 +439,7 @@ def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> floa
     variance = np.where(holds_half, 0.25, largest)
     cells = np.arange(len(edges) - 1)
     i, j = np.meshgrid(cells, cells, indexing="ij")
-    # the edges of two cells that are farthest apart, and the nearest ones
+    # the largest and the smallest distance between two cells
     right = j >= i
     far_row = np.where(right, i, i + 1)
     far_column = np.where(right, j + 1, j)

@@ -16,7 +16,7 @@ __all__ = [
     "squarecb_bound",
 ]
 
-# the share by which regressor elimination's balance may miss its condition
+# relative tolerance for the balance condition of regressor elimination
 BALANCE_SLACK = 1e-3
 
 
@@ -40,7 +40,7 @@ def feelgood_bound(
     """2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta) (theory
     5.1); `gamma` is λ."""
     check_problem(n_arms, steps)
-    best = tight_coefficient(loss)  # whose c is that of 2 eta here
+    best = tight_coefficient(loss)  # in this theorem, 2 eta takes the place of eta
     log_prior = log_inverse(prior)
     cost = n_arms / (2 * best.c) + 0.25
     optimism = sqrt(log_prior / (steps * cost))

@@ -15,7 +15,7 @@ from oddsmith.theory.coefficients import tight_coefficient
 
 __all__ = ["FLOOR", "better_bound", "sampling_floor", "thompson_bound"]
 
-# times B^(1/3) T^(2/3): a lower bound of what GTS loses in the worst world
+# FLOOR · B^(1/3) T^(2/3) is a lower bound of the worst-case regret of GTS
 FLOOR = 0.146
 
 

@@ -123,7 +123,7 @@ class TabularPosteriorSampling(EpisodicPolicy):
         """The plans (…, M, H, S, K) of M models from the posterior, which follow from
         the seed and the counts."""
         rng = np.random.default_rng([self.seed, episodes])
-        # the draws are an axis of their own before the states
+        # the axis of draws comes before the axis of states
         axis = counts.wins.ndim - 2
         copies = []
         for part in counts:

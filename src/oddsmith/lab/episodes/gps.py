@@ -97,7 +97,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         object.__setattr__(self, "prior", checked_prior(self.prior, tuple(models)))
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=0, high=1))
         check_choice("explore", self.explore, _EXPLORE)
-        assert self._charging is not None  # which checks loss, eta and optimism
+        assert self._charging is not None  # the property checks loss, eta and optimism
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -286,7 +286,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         """The charged log weights after the move from the last state to `place`: log
         loss of its probability."""
         table = self._log_transitions[:, state.members.step - 1]
-        # (N, …) to (…, N)
+        # move the models from the first axis to the last
         chances = table[:, state.place, state.action, place]
         logs = np.moveaxis(chances, 0, -1)
         try:

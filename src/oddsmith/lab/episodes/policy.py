@@ -35,7 +35,8 @@ class Members(NamedTuple):
         """The odds (…, K) of the next action: policies vote for their best Q (…, N, K),
         the uniform member for all."""
         uniform: Real = self.uniform
-        # at the first step all rows have the same share: a float, for compiled twins
+        # at the first step all rows have the same share; the compiled kernels need it
+        # as a float
         if self.step == 0 or self.uniform.ndim == 0:
             uniform = float(self.uniform.flat[0])
         propensities, _ = weights.vote(self.log_weights, q, uniform, eligible)
@@ -70,7 +71,7 @@ class Members(NamedTuple):
         by_uniform = self.uniform / n_eligible
         total = by_policies + by_uniform
         is_possible = total > 0
-        # an action that no member would have drawn leaves only the uniform one
+        # if no member would have drawn the action, exploration did
         safe_total = np.where(is_possible, total, 1.0)
         share = np.where(is_possible, by_uniform / safe_total, 1.0)
         return Members(log_weights, np.asarray(share), self.step + 1)

@@ -27,7 +27,7 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["EpisodeRun", "simulate_episodes"]
 
-_MOST = 100_000_000  # run-steps of one simulation
+_MOST = 100_000_000  # maximum run-steps per simulation
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def simulate_episodes(
     shape = (episodes, model.horizon, runs)
     steps = _empty_steps(shape, model.n_actions, keep)
     checks = StepChecks((runs, model.n_actions), odds_check(policy))
-    # of one episode, for checks at its end
+    # data of one episode, checked at its end
     rewards = np.zeros((model.horizon, runs))
     states = np.zeros((model.horizon + 1, runs), dtype=np.int64)
     name = type(world).__name__
@@ -154,7 +154,7 @@ def simulate_episodes(
             check_rewards_in_range(world, rewards)
             check_states(world, states, model.n_states)
     except Exception:
-        # a value that is wrong is often the cause
+        # report an invalid value first, because it often causes the exception
         checks.flush()
         check_rewards_in_range(world, rewards)
         check_states(world, states, model.n_states)

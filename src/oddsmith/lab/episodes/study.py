@@ -32,7 +32,7 @@ from oddsmith.logs.engines import each
 
 __all__ = ["EpisodeStudy", "read_episode_study"]
 
-_POINTS = 60  # episodes of a curve, evenly on a log scale
+_POINTS = 60  # number of episodes per curve, evenly spaced on a log scale
 _REGRET = (
     "the best policy's value in the first state minus the value of what is played from "
     "there"
@@ -65,7 +65,7 @@ class EpisodeStudy:
     runs: int
     seed: int
     problems: dict[str, EpisodeProblem]
-    policies: dict[tuple[str, str], EpisodicPolicy]  # by world and name
+    policies: dict[tuple[str, str], EpisodicPolicy]  # policies by world and name
 
     def run(
         self, out: Path | str, *, engine: str = "local", workers: int | None = None
@@ -158,7 +158,8 @@ def read_episode_study(path: Path) -> EpisodeStudy:
     policies = {}
     for world, problem in problems.items():
         for name, table in tables.items():
-            # every world asks for all keys of the policy
+            # use new Keys per world, so that each one reports keys that it does not
+            # know
             policy_keys = Keys(table.values, f"policies.{name}")
             policies[world, name] = read_episode_policy(policy_keys, problem)
     keys.close()

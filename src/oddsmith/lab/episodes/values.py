@@ -50,7 +50,7 @@ def per_decision(log: EpisodeLog, target: object) -> Terms:
     weights = step_weights(log, target)
     gain = (weights * log.rewards).sum(axis=1) / horizon
     loss = (weights * (1 - log.rewards)).sum(axis=1) / horizon
-    # the target's probability of actions that the log could not draw, by step
+    # per step, the target's probability of actions that the log could not draw
     is_impossible = log.propensities <= 0
     missing_odds = (_target_odds(log, target) * is_impossible).sum(axis=-1)
     unsupported = missing_odds * log.is_played

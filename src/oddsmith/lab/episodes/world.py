@@ -13,7 +13,7 @@ from oddsmith.lab.worlds.world import Bernoulli, Noise
 
 __all__ = ["EpisodicWorld", "chain", "random_model", "riverswim"]
 
-# actions of chain and riverswim
+# action numbers in chain and riverswim
 _LEFT = 0
 _RIGHT = 1
 
@@ -65,7 +65,7 @@ class EpisodicWorld:
         rewards = noise(self.model.rewards[step, states, actions], rng)
         moves = self.model.transitions[step, states, actions]
         cumulative = moves.cumsum(axis=-1)
-        # the total differs from 1 by rounding
+        # scale by the total, which may differ from 1 by rounding
         thresholds = rng.random(len(states))[:, None] * cumulative[:, -1:]
         following = (cumulative > thresholds).argmax(axis=-1)
         return rewards, following.astype(np.int64)

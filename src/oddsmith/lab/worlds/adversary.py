@@ -42,7 +42,7 @@ class AdaptiveAdversary(World):
             return self.world.context(step, runs, rng)
         means = self.world.table
         n_contexts = len(means)
-        # every context (X,) in every run (X, runs)
+        # ask the policy about every context in every run: shape (contexts, runs)
         contexts = np.broadcast_to(np.arange(n_contexts)[:, None], (n_contexts, runs))
         odds = history.policy.odds(history.state, contexts, step=step)
         expected = (odds.propensities * means[:, None, :]).sum(axis=-1)

@@ -72,7 +72,7 @@ def _openml(name: str, *, seed: int) -> ClassificationWorld:
     datasets = _datasets()
     try:
         data = datasets.fetch_openml(name, as_frame=True, parser="liac-arff")
-    # the network and the reader raise errors of many kinds
+    # download and parser raise many types of errors
     except Exception as error:
         raise InvalidInput(
             f"openml:{name} must be a data set that can be fetched; "

@@ -21,8 +21,9 @@ ARTICLE_COLUMNS = ("quality", "z0", "z1", "z2")
 """Columns of an article, of the same law; quality is the decisive one."""
 _INTERCEPT = -0.5
 _QUALITY = 1.2
-_SPREAD = {"x": 0.3, "z": 0.4, "xz": 0.5}  # standard deviations of the other weights
-# streams of their own, apart from those of a simulation
+# standard deviations of the other weights, per group
+_SPREAD = {"x": 0.3, "z": 0.4, "xz": 0.5}
+# separate random streams, so that the world does not depend on the simulation's draws
 _ARTICLES = 20160
 _TRUTH = 20161
 

@@ -11,7 +11,8 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["PageWorld"]
 
-_ITEMS = 20162  # a stream of its own, apart from those of visitors and clicks
+# separate random stream, so that items do not depend on visitors and clicks
+_ITEMS = 20162
 _ITEM_COLUMNS = ("quality", "z0", "z1")
 _LIKES = 1.5
 _QUALITY = 1.0

@@ -12,7 +12,8 @@ from oddsmith.lab.worlds.world import History, World
 
 __all__ = ["DrawnTruth", "TableWorld", "random_table"]
 
-_TRUTHS = 20130  # a stream of its own, apart from those of a simulation
+# separate random stream, so that the truth does not depend on the simulation's draws
+_TRUTHS = 20130
 
 
 def random_table(

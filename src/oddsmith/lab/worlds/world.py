@@ -27,7 +27,7 @@ class World:
     """Contexts for `runs` independent runs, and the true mean reward of every arm in
     them."""
 
-    # a property for the type checker; at run time, each world's own field
+    # declare a property for the type checker; at run time each world has its own field
     if TYPE_CHECKING:
 
         @property
@@ -99,6 +99,6 @@ class Beta:
         a = self.strength * inner
         b = self.strength * (1 - inner)
         rewards = rng.beta(a, b)
-        # means of 0 and 1 leave no room to scatter
+        # means of 0 and 1 allow no noise, because rewards stay in [0, 1]
         has_room = (means > 0) & (means < 1)
         return np.where(has_room, rewards, means)

@@ -25,10 +25,10 @@ from oddsmith.core.arrays import Array, Bools
 
 __all__ = ["Calibration", "calibrated", "distances", "first_calibration", "logits"]
 
-_LEAST = 1e-6  # predictions are kept this far from 0 and 1
+_LEAST = 1e-6  # predictions are clipped to [_LEAST, 1 - _LEAST]
 _SLOPE = 0.3
 _LEAST_SLOPE = 0.02
-_PRIOR = np.array([0.05, 0.0, 1.0])  # H_0: its entries for a², a b and b²
+_PRIOR = np.array([0.05, 0.0, 1.0])  # initial H_0: entries for a², a b and b²
 _FORGOTTEN = 1e-4
 _MOST_EVIDENCE = 20.0
 

@@ -27,9 +27,11 @@ LARGEST = 2.0**13
 """The largest vote over the odds; larger ones are clipped."""
 _LAMBDAS = 0.5 ** np.arange(1, 17)
 _COSTS = -np.log1p(-_LAMBDAS) - _LAMBDAS
-_ENOUGH = 100  # rewards for a sentence
-_HIDDEN = 0.5  # of the weight 1 that a policy has on average if its arms are drawn
-_NAMED = 3  # hidden policies that are named
+_ENOUGH = 100  # number of rewards needed for a statement
+# A policy's mean importance weight is 1 if its arms are drawn. Below this, report the
+# policy as hidden.
+_HIDDEN = 0.5
+_NAMED = 3  # maximum number of hidden policies named in the text
 
 
 class Choices(NamedTuple):

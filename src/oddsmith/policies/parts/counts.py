@@ -67,7 +67,7 @@ class OverArms(Policy):
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """One more reward of the drawn arm."""
         arm = decision.number
-        # one decision: no mask needed
+        # fast path for one decision, which needs no mask
         if isinstance(arm, int) and state.pulls.ndim == 1:
             pulls = state.pulls.copy()
             sums = state.sums.copy()

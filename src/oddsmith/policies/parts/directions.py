@@ -45,7 +45,7 @@ def shared_best(
         drawn = np.where(eligible[..., None, :], drawn, -np.inf)
     top = drawn.max(axis=-1, keepdims=True)
     spread = np.sqrt(values[..., -1]) + np.abs(means).max(axis=-1)
-    # arms that differ by rounding alone are the same
+    # count arms as tied if they differ only by rounding
     wins = drawn >= top - 1e-9 * spread[..., None, None]
     shares = wins / wins.sum(axis=-1, keepdims=True)
     mean: Array = shares.mean(axis=-2)
@@ -77,7 +77,7 @@ def symmetric_root(covariance: Array) -> Array:
 def _root(covariance: Array) -> tuple[Array, Array]:
     """S with S S = covariance, and the eigenvalues (…, d)."""
     values, vectors = np.linalg.eigh(covariance)
-    # smaller ones are rounding, whose root would not be small
+    # eigenvalues below this are rounding errors, and their roots would be too large
     least = 1e-13 * values[..., -1:]
     values = np.where(values > least, values, 0.0)
     scaled = vectors * np.sqrt(values)[..., None, :]

@@ -36,7 +36,7 @@ class Family(Protocol):
            [2.]]))
     """
 
-    scale: ClassVar[str] = "reward"  # what predictions are called in explanations
+    scale: ClassVar[str] = "reward"  # name of the predictions' scale in explanations
 
     def predict(self, theta: Array, features: Array) -> Array:
         """Mean rewards (…, M, K) of arms with these features (…, K, d), by parameters

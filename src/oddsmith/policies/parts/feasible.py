@@ -243,7 +243,8 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
     room = np.broadcast_to(limits.high - limits.low, shape)
     group_room = at_most - _by_group(members, limits.low)
     excessive = (group_room < -FEASIBLE).any(axis=-1)
-    unfollowed = np.ones((*shape[:-1], 1))  # the part of the ballot
+    # share of the ballot that is not yet assigned
+    unfollowed = np.ones((*shape[:-1], 1))
     while True:
         full = group_room <= ROUNDING
         open_to = (room > ROUNDING) & ~(members & full[..., None]).any(axis=-2)
@@ -261,7 +262,8 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
             until_group.min(axis=-1, keepdims=True),
         )
         step = np.where(follows, np.minimum(step, unfollowed), step)
-        step = np.where(step < np.inf, step, 0.0)  # nothing rises any more
+        # an infinite step means that no propensity grows any more
+        step = np.where(step < np.inf, step, 0.0)
         rise = step * rates
         reached = until_full <= step
         odds = np.where(reached, limits.high, np.minimum(odds + rise, limits.high))

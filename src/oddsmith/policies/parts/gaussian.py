@@ -94,7 +94,7 @@ class OverFeatures(Policy):
 
     in_place = True
     orderless = True
-    scale = "linear score"  # what θ·φ is a mean of
+    scale = "linear score"  # explanations call the mean of θ·φ a linear score
 
     def __post_init__(self) -> None:
         dim = checked_dim(self.dim, self.schema, self.arm_schema)
@@ -212,7 +212,8 @@ class OverFeatures(Policy):
         arms = np.asarray(decision.number, dtype=np.int64)
         batch = mean.shape[:-2]
         question = decision.question
-        if isinstance(question, Offer):  # the features of the other arms do not matter
+        # learning needs only the features of the drawn arm
+        if isinstance(question, Offer):
             features = self.features(question.only(int(arms)))
             first = np.zeros(1, np.int64)
             return (first, first), features
@@ -245,7 +246,7 @@ class OverFeatures(Policy):
         mean = state.mean.reshape(n, -1, self.dim)
         covariance = state.covariance.reshape(n, -1, self.dim, self.dim)
         mean[place] += step[:, None] * spread
-        # its outer product is symmetric to the last bit
+        # an outer product of one vector is exactly symmetric
         root = np.sqrt(shrink)[:, None] * spread
         covariance[place] -= root[:, :, None] * root[:, None, :]
         return GaussianState(state.mean, state.covariance, state.learnt + 1)

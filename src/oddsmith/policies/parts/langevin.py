@@ -10,11 +10,13 @@ from oddsmith.policies.parts.families import Family
 
 __all__ = ["Target", "sweep"]
 
-# the best acceptance rate of Langevin moves (Roberts and Rosenthal 1998)
+# optimal acceptance rate of Langevin proposals (Roberts and Rosenthal 1998)
 _ACCEPTANCE = 0.574
-# log step per unit of acceptance: a sweep is short and must find its step at once
+# change of the log step per unit of acceptance: large, because a sweep has few moves to
+# adapt the step
 _GAIN = 2.0
-# at 2, a Gaussian target of the particles' covariance is proposed without memory
+# Limits of the step. With step 2, a proposal for a Gaussian target with the particles'
+# covariance does not depend on the current point.
 _STEPS = (1e-4, 2.0)
 
 
@@ -80,7 +82,7 @@ def sweep(
     n, d = theta.shape
     root = np.linalg.cholesky(covariance)
     low, high = _STEPS
-    # the best step for a Gaussian target of this covariance
+    # optimal step for a Gaussian target with this covariance
     step = min(high, 2.72 * d ** (-1 / 3))
     density, gradient = target.log_density(theta)
     drift = gradient @ root
@@ -90,8 +92,8 @@ def sweep(
         proposal = theta + (0.5 * step * drift + np.sqrt(step) * noise) @ root.T
         proposed, gradient = target.log_density(proposal)
         onward = gradient @ root
-        # in the coordinates L⁻¹θ the way forth is z, the way back z + (√h/2)(drift +
-        # onward)
+        # In coordinates L⁻¹θ, the forward move is z, and the reverse move is z +
+        # (√h/2)(drift + onward).
         back = noise + 0.5 * np.sqrt(step) * (drift + onward)
         lengths = (noise**2).sum(axis=-1) - (back**2).sum(axis=-1)
         ratio = proposed - density + 0.5 * lengths

@@ -24,7 +24,7 @@ def laplace_step(
     >>> s.round(4), h.round(4)
     (array([0.4011]), array([0.2402]))
     """
-    # s is between them, because σ is between 0 and 1
+    # bracket for s, because σ is between 0 and 1
     low = eta * (reward - 1)
     high = eta * reward
     s = (low + high) / 2
@@ -40,12 +40,12 @@ def laplace_step(
         low = np.where(excess < 0, s, low)
         high = np.where(excess < 0, high, s)
         newton = s - step
-        # Newton's steps do not shrink: halve the bracket instead
+        # if Newton's steps do not shrink, bisect the bracket instead
         slow = size > last / 2
         last = np.where(slow, high - low, size)
         outside = (newton <= low) | (newton >= high)
         following = np.where(slow | outside, (low + high) / 2, newton)
-        # finished rows stay, while others of the batch go on
+        # do not change converged rows while other rows of the batch continue
         s = np.where(done, s, following)
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
@@ -67,7 +67,8 @@ class OverLogistic(OverFeatures):
 
     eta: float = 1.0
 
-    orderless = False  # each reward is added to an approximation
+    # the order of rewards matters, because each one updates an approximation
+    orderless = False
     scale = "log-odds"
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     top = awake.max(axis=-2, keepdims=True)
     weights = np.exp(awake - np.where(np.isfinite(top), top, 0.0))
     total = weights.sum(axis=-2, keepdims=True)
-    # arms without any weight are left out below
+    # avoid dividing by 0; arms without weight are dropped below
     shares = weights / np.where(total > 0, total, 1.0)
     shares = np.where(total > 0, shares, 1.0)
     means = oracle(shares, np.where(opinions, predictions, 0.0))

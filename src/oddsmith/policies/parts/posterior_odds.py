@@ -52,7 +52,7 @@ class OverPosterior(OverFeatures):
 
     @property
     def explores(self) -> bool:
-        return bool(self.gamma)  # without it, odds underflow in the end
+        return bool(self.gamma)  # with gamma = 0, propensities can underflow to 0
 
     def odds(
         self,

@@ -14,9 +14,9 @@ __all__ = [
     "sums",
 ]
 
-_FEW = 64  # arms up to which plain floats are faster than arrays
-FEASIBLE = 1e-12  # largest excess of a sum of bounds over 1, and of the odds
-ROUNDING = 1e-14  # room below a bound, or below 1, that counts as none
+_FEW = 64  # up to so many arms, Python floats are faster than arrays
+FEASIBLE = 1e-12  # tolerance for the sum of bounds and the sum of propensities
+ROUNDING = 1e-14  # a smaller distance to a bound, or to 1, counts as 0
 
 
 def project(
@@ -71,8 +71,8 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
         beyond = below | above
         if not beyond.any():
             return odds
-        # once the others give way, those on the side that lacks more can only move
-        # further beyond their bound
+        # Fix the arms on the side with the larger deficit at their bounds. When the
+        # other arms change to balance the sum, these can only move further beyond.
         missing = np.clip(odds, low, high) - odds
         lack = sums(np.where(beyond, missing, 0.0))
         below = below & (lack >= 0)
