@@ -25,8 +25,8 @@ from oddsmith.core.errors import InvalidInput, NoExploration, NoVersion
 from oddsmith.core.explanation import ArmExplanation, Explanation
 from oddsmith.core.names import Arms, arm_names
 from oddsmith.core.policy import Policy, check_policy, fold
-from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.prediction_clip import clip_counts
 from oddsmith.experts.roster import bank_of_one
 from oddsmith.files import disk
 from oddsmith.files import state as saving

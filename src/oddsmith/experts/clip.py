@@ -9,7 +9,7 @@ from oddsmith.core.arrays import Array, Bools, check_range
 from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import ExpertFailed
 from oddsmith.core.experts import Experts, check_bank
-from oddsmith.core.prediction_clip import CLIP
+from oddsmith.experts.prediction_clip import CLIP
 from oddsmith.experts.wrapper import Wrapper
 
 __all__ = ["Clipped"]

@@ -23,7 +23,6 @@ from oddsmith.core.experts import (
 )
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer, Offer
-from oddsmith.core.prediction_clip import CLIP
 from oddsmith.core.weights import greedy
 from oddsmith.experts.model_frames import (
     NAMES,
@@ -31,6 +30,7 @@ from oddsmith.experts.model_frames import (
     check_arms_differ,
     order_columns,
 )
+from oddsmith.experts.prediction_clip import CLIP
 
 __all__ = ["ModelExperts"]
 

@@ -14,8 +14,8 @@ from oddsmith.core.decision import Context, State
 from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, MissingExtra
 from oddsmith.core.experts import Experts
 from oddsmith.core.names import check_names
-from oddsmith.core.prediction_clip import CLIP
 from oddsmith.experts.models import ModelExperts
+from oddsmith.experts.prediction_clip import CLIP
 
 __all__ = ["OnnxExperts"]
 

@@ -30,9 +30,9 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.experts import Experts, arms_needed, refuse_offer
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import AnyOffer, Offer
-from oddsmith.core.prediction_clip import CLIP
 from oddsmith.core.weights import greedy
 from oddsmith.experts.fit_cache import Refits, TrainingRows, settings, unfitted
+from oddsmith.experts.prediction_clip import CLIP
 from oddsmith.experts.ring import FIRST, PACE, latest, longer, next_refit
 
 __all__ = ["RefittedExperts", "RefittedState"]

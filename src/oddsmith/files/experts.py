@@ -12,12 +12,12 @@ from oddsmith.core.errors import BadFile, ExpertFailed, InvalidInput, OddsmithEr
 from oddsmith.core.experts import Experts, check_bank
 from oddsmith.core.names import check_names
 from oddsmith.core.offer import Offer
-from oddsmith.core.prediction_clip import CLIP
 from oddsmith.experts.clip import Clipped
 from oddsmith.experts.encoder import Encoded
 from oddsmith.experts.guard.process import Isolated
 from oddsmith.experts.linear import LinearExperts
 from oddsmith.experts.onnx import OnnxExperts
+from oddsmith.experts.prediction_clip import CLIP
 from oddsmith.files.build import Bank, BuildContext, bank_of
 from oddsmith.files.factories import from_factory
 from oddsmith.files.keys import Keys

@@ -7,7 +7,7 @@ import numpy as np
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import State
 from oddsmith.core.policy import Policy
-from oddsmith.core.prediction_clip import ClipCount, clip_counts
+from oddsmith.experts.prediction_clip import ClipCount, clip_counts
 from oddsmith.policies.exp4 import OverBallots
 from oddsmith.policies.wrapper import PolicyWrapper
 

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 
 from oddsmith.core.experts import Experts
 from oddsmith.core.names import count_of as counted_things
-from oddsmith.core.prediction_clip import ClipCount
 from oddsmith.evaluation.draws import ALARM, Standing
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.prediction_clip import ClipCount
 from oddsmith.policies.roster import active_experts
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.routes.route import (

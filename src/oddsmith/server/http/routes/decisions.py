@@ -13,9 +13,9 @@ from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import OddsmithError
 from oddsmith.core.exact_json import Json, encode
-from oddsmith.core.prediction_clip import clip_counts
 from oddsmith.core.weights import awake_weights
 from oddsmith.experts.guard.guard import Guarded
+from oddsmith.experts.prediction_clip import clip_counts
 from oddsmith.server.experiment.experiment import EVERYTHING, Experiment
 from oddsmith.server.fold.accounts import Account
 from oddsmith.server.fold.decisions import ListEntry, PageQuery, page_of
