@@ -1,4 +1,4 @@
-"""Arms that were added to a policy file: the log keeps its first policy, and records
+"""Arms that were added to a policy file. The log keeps its first policy, and records
 the new arms."""
 
 import logging
@@ -62,7 +62,8 @@ def served_arms(store: Store, position: int) -> Arms | None:
 def arms_after(
     steps: Sequence[Step], arms: Arms | None, experiment: str
 ) -> Arms | None:
-    """Return the arms after these steps of a fold, and log new ones."""
+    """Return the arms after these steps of a fold, and report new ones in the service's
+    log."""
     for step in steps:
         names = None
         if isinstance(step.item, Line):

@@ -16,11 +16,11 @@ _DAY_S = 86_400.0
 
 
 class Assigner:
-    """Assigns decisions by the design of an experiment.
+    """Assigns decisions according to the design of an experiment.
 
-    `uniforms` are those of the experiment: units keep their groups on every replica and
-    after restarts. `clock` is read for shares that depend on the day since `started`,
-    the time of the first decision.
+    `uniforms` are the experiment's random numbers: units keep their groups on every
+    replica and after restarts. `clock` is used for shares that depend on the day since
+    `started`, the time of the first decision.
     """
 
     def __init__(
@@ -36,22 +36,22 @@ class Assigner:
 
     @property
     def control(self) -> Control | None:
-        """What the policy is compared with; None where the design names nothing."""
+        """The control that the policy is compared with; None if the design has none."""
         return self.design.control
 
     @property
     def has_units(self) -> bool:
-        """Whether units are assigned, not decisions."""
+        """Whether units are assigned instead of decisions."""
         holdout = self.design.holdout
         return holdout is not None and holdout.by == "unit"
 
     @property
     def reports_control(self) -> bool:
-        """Whether the control's decisions are the caller's, and reported."""
+        """Whether the caller makes the control's decisions and reports them."""
         return self.control is not None and self.control.kind == "incumbent"
 
     def share(self) -> float:
-        """The share of the control at this time."""
+        """Current share of the control."""
         holdout = self.design.holdout
         if holdout is None:
             return 0.0
@@ -71,10 +71,11 @@ class Assigner:
         unit: str | None,
         slate: str | None = None,
     ) -> Assignment | None:
-        """The odds of the draw of a decision, and what is recorded beside them; None
-        where nothing but the policy decides, or the caller draws the control.
+        """Return the propensities of a decision's draw, with the values to record
+        beside them.
 
-        All slots of a slate are in one group.
+        None if only the policy decides, or if the caller draws the control. All slots
+        of a slate belong to one group.
         """
         control = self.control
         if control is None or self.reports_control:
@@ -97,8 +98,8 @@ class Assigner:
     def record_report(
         self, decision: Decision, unit: str | None, *, is_incumbent: bool
     ) -> Decision:
-        """A decision where the caller draws the control: its group, the incumbent's or
-        the policy's, and the share of the holdout."""
+        """Return a decision with its group (the incumbent's or the policy's) and the
+        share of the holdout, for experiments in which the caller draws the control."""
         if not self.reports_control or self.design.holdout is None:
             return decision
         group: Group = "control" if is_incumbent else "policy"

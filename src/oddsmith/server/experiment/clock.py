@@ -1,6 +1,6 @@
-"""The time of events, windows and erasing: that of the machine, or of a database.
+"""The time of events, windows and erasing, from the machine or from a database.
 
-Alarms: calls at times of the service's clock, by one timer for all experiments.
+Alarms: calls at times of the service's clock, with one timer for all experiments.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ if hasattr(time, "CLOCK_BOOTTIME"):  # continues while a machine is suspended
 
 
 class Alarms:
-    """Alarms of one event loop; without any, nothing wakes.
+    """Alarms of one event loop; without alarms, no timer runs.
 
-    The loop's own time goes on while a machine sleeps or a clock is put forward by
-    hand, or it does not: so the clock is looked at once a second.
+    The loop's own time may or may not advance while a machine is suspended or its clock
+    is set. So the clock is read once a second.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -37,7 +37,7 @@ class Alarms:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, when: float, ring: Callable[[], None]) -> None:
-        """Call `ring` once the clock shows `when`."""
+        """Call `ring` when the clock reaches `when`."""
         heappush(self._alarms, (when, next(self._numbers), ring))
         if self._timer is None or self._alarms[0][0] == when:
             self._wind()
@@ -58,11 +58,10 @@ class Alarms:
 
 
 class Clock:
-    """Seconds since 1970 as they were at the start, plus what a steady clock has
-    counted since.
+    """Seconds since 1970 at the start, plus the seconds since then by a steady clock.
 
-    Setting the machine's clock does not move it, so no reward window closes early and
-    no event comes before its cause. `adopt` moves it to the machine's clock.
+    Setting the machine's clock does not change this clock, so no reward window closes
+    early and no event precedes its cause. `adopt` sets it to the machine's clock.
 
     >>> Clock(wall=lambda: 1000.0, steady=iter([5.0, 7.5]).__next__)()
     1002.5
@@ -78,19 +77,20 @@ class Clock:
         self._offset = wall() - steady()
 
     def __call__(self) -> float:
-        """Now."""
+        """Return the current time."""
         return self._offset + self.steady()
 
     def adopt(self) -> None:
-        """Go on from what the machine's clock shows now."""
+        """Continue from the current time of the machine's clock."""
         self._offset = self.wall() - self.steady()
 
 
 class DatabaseClock(Clock):
-    """The clock of a database, which all replicas share whatever their machines show.
+    """The clock of a database, which all replicas share even if their machines' clocks
+    differ.
 
-    It is that of the service until `look` first asks the database, and counts by the
-    steady clock of this machine from one look to the next.
+    It starts with the clock of the service until `look` first asks the database.
+    Between two looks it counts by the steady clock of this machine.
 
     >>> clock = DatabaseClock(Clock(lambda: 9.0, lambda: 0.0), lambda: 5000.0)
     >>> clock.look()
@@ -105,8 +105,8 @@ class DatabaseClock(Clock):
         super().__init__(lambda: self._difference + clock.steady(), clock.steady)
 
     def look(self) -> None:
-        """Ask the database. A clock that was set by more than `JUMP` is not followed
-        by itself."""
+        """Ask the database for its time. If its clock was set by more than `JUMP`, the
+        new time is not adopted automatically."""
         before = self.steady()
         answer = self._ask()
         self._difference = answer - (before + self.steady()) / 2

@@ -1,4 +1,5 @@
-"""ClockHold: erasing and closing of windows wait while the clock may be wrong."""
+"""ClockHold: suspend erasing and the closing of windows while the clock may be
+wrong."""
 
 import json
 import logging
@@ -26,8 +27,8 @@ ADVICE = (
 
 
 class ClockMark(NamedTuple):
-    """A `ConfigurationChange` of the clock: what it showed at a start, the time of the
-    newest event before, and whether the operator confirmed the clock."""
+    """A `ConfigurationChange` about the clock: its time at a start, the time of the
+    last event before, and whether the operator confirmed the clock."""
 
     time: float
     before: float
@@ -35,12 +36,13 @@ class ClockMark(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Until when the clock is doubted, by itself."""
+        """Time when the doubt about the clock ends by itself."""
         return -inf if self.trusted else self.time + HOLD
 
     @property
     def sentence(self) -> str:
-        """How far the clock was from the newest event, and until when that matters."""
+        """Describe how far the clock was from the last event, and until when this
+        matters."""
         return (
             f"the clock was {_distance(self.time - self.before)} the newest event at a "
             f"start, so contexts are not erased and reward windows not closed until "
@@ -49,7 +51,7 @@ class ClockMark(NamedTuple):
 
 
 def last_mark(reading: Reading) -> ClockMark | None:
-    """The last mark of a log; None if there is none."""
+    """Return the last mark of a log; None if there is none."""
     marks = reading.of_setting(CLOCK)
     if not marks:
         return None
@@ -58,14 +60,15 @@ def last_mark(reading: Reading) -> ClockMark | None:
 
 
 class ClockHold:
-    """The doubt whether the clock of an experiment is right.
+    """Tracks whether the clock of an experiment can be trusted.
 
-    At a start the clock is compared with the newest event. If it is more than `HOLD`
-    after it, or more than `JUMP` before it, nothing is erased and no window is closed
-    for `HOLD`: a store that was idle looks the same as a clock that is ahead. A mark in
-    the log keeps that over restarts. While the service runs, the same happens when the
-    machine's clock is set by more than `JUMP`; at the end the new time is adopted. A
-    clock that is set back to where the log was is adopted at once.
+    At a start the clock is compared with the last event. If it is more than `HOLD`
+    after the event, or more than `JUMP` before it, nothing is erased and no window is
+    closed for `HOLD`. This is necessary because a store that was idle looks the same as
+    a clock that is ahead. A mark in the log preserves the doubt over restarts. While
+    the service runs, the same happens if the machine's clock is set by more than
+    `JUMP`; at the end the new time is adopted. If a clock is set back to the time of
+    the log, it is adopted at once.
     """
 
     def __init__(self, name: str, store: Store, clock: Clock) -> None:
@@ -80,7 +83,8 @@ class ClockHold:
         self._jump_end = inf  # by the steady clock
 
     def begin(self, *, trusts: bool) -> None:
-        """Compare the clock with the log; the operator may vouch for it (`trusts`)."""
+        """Compare the clock with the log. With `trusts`, the operator confirms that the
+        clock is right."""
         newest = self._store.newest()
         self._began = self._clock.steady()
         self._mark = None
@@ -109,7 +113,8 @@ class ClockHold:
 
     @property
     def reason(self) -> str:
-        """Why erasing and closing of windows wait; empty where they go on."""
+        """Return the reason why erasing and the closing of windows are suspended; empty
+        if they are not."""
         steady = self._clock.steady()
         if self._mark is not None and steady >= self._mark_end:
             self._mark = None
@@ -127,7 +132,7 @@ class ClockHold:
         return "" if self._mark is None else f"{self._mark.sentence}. {ADVICE}"
 
     def check(self) -> None:
-        """Refuse what must not be done by a wrong clock."""
+        """Raise if the clock may be wrong."""
         if reason := self.reason:
             raise StoreFailed(f"contexts cannot be erased: {reason}")
 
@@ -146,7 +151,7 @@ class ClockHold:
         )
 
     def _fits(self, now: float) -> bool:
-        """Whether a time agrees with the log before the start."""
+        """Return whether a time agrees with the log before the start."""
         if self._before is None:
             return False
         return _agree(now, self._before, self._clock.steady() - self._began)
@@ -163,13 +168,13 @@ class ClockHold:
         )
 
     def _trust(self) -> ClockMark:
-        """A mark that ends the doubt, also after a restart."""
+        """Return a mark that ends the doubt, also after a restart."""
         now = self._clock()
         before = now if self._before is None else self._before
         return ClockMark(now, before, True)
 
     def _write(self, mark: ClockMark, *, wait: bool = False) -> None:
-        """Put a mark into the log."""
+        """Write a mark into the log."""
         value = {"before": mark.before, "trusted": mark.trusted}
         key = f"{mark.time:.3f} {secrets.token_hex(4)}"
         event = ConfigurationChange(CLOCK, value, mark.time, key)
@@ -186,7 +191,8 @@ class ClockHold:
 
 
 def _agree(now: float, event: float, since: float = 0.0) -> bool:
-    """Whether a clock may be right, by an event some time before."""
+    """Return whether a clock may be right, given the time of an event and the seconds
+    since."""
     return -JUMP <= now - event <= HOLD + since
 
 

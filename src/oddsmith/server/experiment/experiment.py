@@ -59,7 +59,8 @@ class DrawnAdvice(NamedTuple):
 
 
 class Experiment:
-    """One experiment, made in a running event loop; `begin` before and `end` after use.
+    """One experiment, made in a running event loop; await `begin` before use and `end`
+    after it.
 
     While it is idle, it wakes only to close windows and to erase contexts. `settings`
     come from the policy file, or from the last `change` in the log.
@@ -117,7 +118,7 @@ class Experiment:
         return self.follower.now.arms
 
     def check_restored(self) -> None:
-        """Raise while there is no state."""
+        """Raise `Restoring` while there is no state."""
         if self.follower.now.state is None:
             raise Restoring(
                 f"experiment {self.name!r} is not ready: {self.follower.trouble}"
@@ -129,7 +130,7 @@ class Experiment:
         return [one.advice for one in self.last_advice if one.policy is policy]
 
     def names_of(self, decision: Decision) -> Sequence[str]:
-        """Return the arms of a decision; arms that were added later are left out."""
+        """Return the names of a decision's arms, without arms that were added later."""
         offered: Sequence[str] | None = decision.arms
         if offered:
             return offered
@@ -291,7 +292,8 @@ class Experiment:
             self.clock_hold.begin(trusts=self.setup.trusts_clock)
 
     async def _follow_clock(self) -> None:
-        """Follow the clock of the database; if it does not answer, keep counting."""
+        """Follow the clock of the database. If it does not answer, continue with the
+        steady clock."""
         while isinstance(self.clock, DatabaseClock):
             await asyncio.sleep(_CLOCK_EVERY)
             with suppress(StoreFailed):
@@ -306,7 +308,7 @@ class Experiment:
                 await self.take_settings()
 
     def _wake(self) -> None:
-        """Take notice of new events on disk."""
+        """Continue with new events on disk."""
         self.follower.wake()
         if self._windows is not None:
             self._windows.wake()
@@ -328,7 +330,7 @@ class Experiment:
         return erased
 
     async def erase(self, age: float) -> int:
-        """Erase older contexts after they are learnt; return their number."""
+        """Erase older contexts after their rewards are learned; return their number."""
         self.clock_hold.check()
         if self.follower.now.in_place:
             # learn from the contexts before erasing them: a refold starts after this

@@ -138,7 +138,7 @@ class Follower:
 
     @property
     def lag_s(self) -> float:
-        """Seconds that the oldest event waits that is not in the state yet."""
+        """Age in seconds of the oldest event that the state does not contain."""
         return max(0.0, self._clock() - self._oldest)
 
     def forget(self, *, for_good: bool = False) -> None:
@@ -153,7 +153,7 @@ class Follower:
         self._wake.set()
 
     async def run(self, poll: float | None) -> None:
-        """Follow the log for ever.
+        """Follow the log forever.
 
         `poll` is the number of seconds between two looks for events of other replicas;
         without it, only `wake` starts a look.
@@ -193,7 +193,7 @@ class Follower:
                 await self.save()
 
     async def wait_for(self, position: int) -> None:
-        """Wait until the state knows all events up to a position."""
+        """Wait until the state contains all events up to a position."""
         if self.now.position < position:
             self._wake.set()
             await self._waiters.wait(position)

@@ -1,5 +1,5 @@
-"""Reward windows: after its window, a decision without a reward gets the default reward
-as an event."""
+"""Reward windows: if a decision has no reward when its window closes, an event gives it
+the default reward."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,10 +61,10 @@ class Windows:
         self._wake.set()
 
     async def run(self, alarms: Alarms | None) -> None:
-        """Close windows for ever.
+        """Close windows forever.
 
         Sleep until the next window closes or an event is written. Without `alarms`,
-        look all the time, because other replicas open windows, too.
+        check continuously, because other replicas open windows, too.
         """
         while True:
             self._wake.clear()

@@ -61,9 +61,9 @@ class Writes:
 class Writer:
     """Appends the events of many requests, with one hand-over to the store per batch.
 
-    `written` is called after each batch. After decisions alone it is called a little
-    later, once for many batches: there is seldom anything to learn from them, but
-    rewards may have come before their decisions.
+    `written` is called after each batch. After a batch of decisions alone it is called
+    later, once for many batches: such batches rarely contain anything to learn, except
+    rewards that arrived before their decisions.
     """
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
@@ -139,8 +139,8 @@ class Writer:
             written.add_done_callback(partial(self._tell, batch, begun, True))
 
     def _give_back(self, batch: list[_Waiting], error: Exception) -> None:
-        """Fail a batch that the store does not take. If only one of its events cannot
-        be written, write each request by itself."""
+        """Fail a batch that the store does not accept. If only one of its events cannot
+        be written, write each request separately."""
         if len(batch) == 1 or isinstance(error, StoreFailed):
             self._fail(batch, error)
             self._loop.call_soon(self._send)

@@ -1,4 +1,4 @@
-"""Events that survive: an append-only store, and the state as a fold over it."""
+"""Durable events: an append-only store, and the state as a fold over it."""
 
 from oddsmith.server.store.events import (
     Activation,

@@ -1,5 +1,5 @@
-"""back_up: a store as one file, as of one moment, while a service writes; the file is a
-store in SQLite itself."""
+"""back_up: copy a store into one file, as of one moment, while a service writes. The
+file is itself a SQLite store."""
 
 import json
 import sqlite3
@@ -37,8 +37,8 @@ __all__ = [
 
 
 class Contents(NamedTuple):
-    """What a store holds: events by kind up to `head`, the last one at `last` (seconds
-    since 1970), its epoch."""
+    """Contents of a store: events by kind up to `head`, the time of the last one
+    (seconds since 1970), and its epoch."""
 
     experiment: str | None
     head: int
@@ -48,11 +48,11 @@ class Contents(NamedTuple):
 
 
 def back_up(place: str, out: Path, *, experiment: str | None = None) -> Contents:
-    """Write the store at a place into a new file, which only its owner may read; what
-    the file holds.
+    """Write the store at a place into a new file that only its owner may read; return
+    the contents of the file.
 
-    It appears under its name when all of it is on disk. `verify`, `export`, `history`
-    and `doctor` read it as it is; to go on with it, it is restored.
+    The file gets its name when it is completely on disk. `verify`, `export`, `history`
+    and `doctor` can read it directly. To continue with it, restore it.
     """
     out = Path(out)
     with closing(open_reader(place, experiment)) as reading, new_file(out) as part:
@@ -79,7 +79,7 @@ def mark_as_backup(part: Path, now: float) -> None:
 
 
 def contents_of(reading: StoreReader) -> Contents:
-    """What a store holds."""
+    """Return the contents of a store."""
     head = reading.head()
     last = None
     for line in reading.lines(head - 1, head):
@@ -90,8 +90,8 @@ def contents_of(reading: StoreReader) -> Contents:
 
 
 class RestoredStore(NamedTuple):
-    """What the new store holds, when its backup was made, and the positions of damaged
-    snapshots, which it lacks."""
+    """Contents of the new store, the time of its backup, and the positions of damaged
+    snapshots, which were skipped."""
 
     contents: Contents
     made: float
@@ -101,11 +101,11 @@ class RestoredStore(NamedTuple):
 def restore_backup(
     file: Path, to: str, *, experiment: str | None = None
 ) -> RestoredStore:
-    """Make a store of a backup: a new file, or a new experiment of a database
+    """Create a store from a backup: a new file, or a new experiment of a database
     (postgresql://…).
 
-    `experiment` is its name from now on (default: the one it had). The backup is read
-    through and checked first.
+    `experiment` is its new name (default: the old one). The whole backup is read and
+    checked first.
     """
     file = Path(file)
     with closing(_checked(file)) as backup:
@@ -129,7 +129,7 @@ def restore_backup(
 
 
 def _checked(file: Path) -> SQLiteReader:
-    """The backup, if it is one and whole."""
+    """Open a backup; raise if the file is not a complete one."""
     reader = SQLiteReader(file)
     try:
         found = file_facts(file)
@@ -151,8 +151,7 @@ def _checked(file: Path) -> SQLiteReader:
 
 
 def _damaged(backup: SQLiteReader) -> list[int]:
-    """The positions of snapshots that are not what they were; the log is folded in
-    their place."""
+    """Return the positions of damaged snapshots; the log is folded instead."""
     damaged = []
     for snapshot in backup.snapshots():
         try:
@@ -165,7 +164,7 @@ def _damaged(backup: SQLiteReader) -> list[int]:
 def _new_facts(
     backup: SQLiteReader, facts: BackupFacts, name: str | None
 ) -> dict[str, str]:
-    """The rows of `meta` that differ from those of the backup."""
+    """Return the rows of `meta` that differ from those of the backup."""
     about = dict(backup.about)
     if name is not None:
         about["experiment"] = name

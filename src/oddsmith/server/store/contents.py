@@ -1,9 +1,8 @@
-"""What a store keeps once, by its digest: lists of names, and what was known of arms
-(rows of features).
+"""Values that a store contains once, by digest: lists of names, and features of arms.
 
-A row of features is mostly known already. So its digest is made from the values, which
-is much faster than to write them as text, and the text is made only where the row has
-to be written.
+Most rows of features are already stored. So the digest is computed from the values,
+which is much faster than formatting them as text. The text is made only if the row must
+be written.
 """
 
 import json
@@ -42,29 +41,28 @@ _WHOLE = 2**63  # Python may refuse to convert longer integers to text
 
 
 class Content(NamedTuple):
-    """A text that is kept once, and its digest in hexadecimal."""
+    """A text that is stored once, with its hexadecimal digest."""
 
     digest: str
     body: str
 
 
 class FeatureRow(NamedTuple):
-    """What was known of an arm, its values or already their text, and its digest in
-    hexadecimal."""
+    """Features of an arm, as values or as text, with their hexadecimal digest."""
 
     digest: str
     content: dict[str, Any] | list[Any] | str
 
     @property
     def body(self) -> str:
-        """The row as text."""
+        """Return the row as text."""
         if isinstance(self.content, str):
             return self.content
         return written(encode(self.content))
 
 
 def text_of(body: str) -> Content:
-    """A text with its digest."""
+    """Return a text with its digest."""
     return Content(blake2b(body.encode(), digest_size=DIGEST).hexdigest(), body)
 
 
@@ -111,7 +109,7 @@ def _exact(row: Any) -> bytes | None:
 
 
 def parts_of(joined: bytes | None) -> list[str]:
-    """The digests, in hexadecimal, that stand side by side."""
+    """Split concatenated digests; return them in hexadecimal."""
     digits = (joined or b"").hex()
     return [
         digits[first : first + 2 * DIGEST]
@@ -120,11 +118,11 @@ def parts_of(joined: bytes | None) -> list[str]:
 
 
 class Leases:
-    """The times with which rows of features were written last, by the one that writes;
-    after a failure, none.
+    """Cache of the times at which rows of features were last written; a failure clears
+    it.
 
-    A row's time in the table is more than that of any decision that offered it, less
-    `LEASE`.
+    The time of a row in the table is at most `LEASE` seconds before the last decision
+    that offered it.
 
     >>> leases, row = Leases(), feature_row({"topic": "sports"})
     >>> [len(leases.due([row], time)) for time in (0.0, 59.0, 60.0, 30.0)]
@@ -135,7 +133,7 @@ class Leases:
         self._times: dict[str, float] = {}
 
     def due(self, rows: Sequence[FeatureRow], time: float) -> list[FeatureRow]:
-        """Which of these rows must be written, now that they are offered at this
+        """Return the rows that must be written, because they are offered at this
         time."""
         times = self._times
         due = [row for row in rows if times.get(row.digest, -inf) + LEASE <= time]
@@ -146,14 +144,14 @@ class Leases:
         return due
 
     def end(self, before: float = inf) -> None:
-        """Rows with an earlier time may be gone."""
+        """Forget rows with an earlier time, because they may be erased."""
         self._times = {
             digest: time for digest, time in self._times.items() if time >= before
         }
 
 
 def _plain_value(value: object) -> object:
-    """An array, or a number of numpy's, as a list or a number."""
+    """Convert a numpy array or number to a list or number."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""What can happen: the kinds of events, checked when they are made.
+"""The kinds of events, validated when they are constructed.
 
 `sender` is the name of the key that sent an event; empty for the service itself. Times
 are for people and for erasing old contexts: no state ever depends on them.
@@ -74,10 +74,10 @@ _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
 class DecisionSummary(NamedTuple):
-    """What a list says of a decision beside its line: the odds of its arm, its unit,
-    and whether an incumbent acted.
+    """Fields of a decision for a list, in addition to its line: the propensity of its
+    arm, its unit, and whether an incumbent acted.
 
-    `slate` and `slot` are there where it was made together with others.
+    `slate` and `slot` are set if it was made together with others.
     """
 
     unit: str | None
@@ -88,8 +88,8 @@ class DecisionSummary(NamedTuple):
 
 
 class OwnDraw(NamedTuple):
-    """What the policy would have done where an incumbent acted: the number of the arm,
-    and the odds (K,)."""
+    """The draw that the policy would have made when an incumbent acted: the index of
+    the arm, and the propensities (K,)."""
 
     would: int
     odds: Array
@@ -97,14 +97,14 @@ class OwnDraw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """A decision as an event of the log. It adds to the `Decision` the id, the time,
-    the sender, and the position of the state that decided (`seen`).
+    """A decision as an event. It adds to the `Decision` the id, the time, the sender,
+    and the position of the state that decided (`seen`).
 
-    `votes` (N, K) are the ballots behind its odds. A `deferred` decision counts only
-    once it is activated. With `shadow` an incumbent acted: arm and odds are the
-    incumbent's, and `own` is the draw of the policy. Where a `unit` keeps its decision,
-    its decisions are numbered by `turn`, from 1 on; decisions of one `slate` were made
-    together, each for a `slot`.
+    `votes` (N, K) are the ballots behind its propensities. A `deferred` decision counts
+    only after its activation. If `shadow`, an incumbent acted: arm and propensities are
+    the incumbent's, and `own` is the draw of the policy. If a `unit` keeps its
+    decision, its decisions are numbered by `turn`, starting at 1. Decisions of one
+    `slate` were made together, each for a `slot`.
     """
 
     kind: ClassVar[DecisionKind] = "decision"
@@ -163,7 +163,7 @@ class DecisionMade:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A deferred decision was shown: from now on it counts."""
+    """A deferred decision was shown; it counts from now on."""
 
     kind: ClassVar[DecisionKind] = "activation"
     id: str
@@ -176,8 +176,8 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The reward of a decision in [0, 1], or with the rule "sum" one part of it, known
-    by its key."""
+    """The reward of a decision in [0, 1]; with the rule "sum", one part of it,
+    identified by its key."""
 
     kind: ClassVar[DecisionKind] = "reward"
     id: str
@@ -193,8 +193,8 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class DefaultReward:
-    """The reward window of a decision has closed: `value` counts unless a reward has
-    come, or comes later."""
+    """The reward window of a decision has closed. `value` counts unless there is a
+    reward, now or later."""
 
     kind: ClassVar[DecisionKind] = "default"
     id: str
@@ -208,10 +208,10 @@ class DefaultReward:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Another value in place of a decision's reward, as if it had been that from the
-    start; the last one counts.
+    """Replaces the reward of a decision, as if it had been this value from the start;
+    the last correction counts.
 
-    `key` names the correction, so that repeating the call has no effect.
+    `key` identifies the correction, so that repeating the call has no effect.
     """
 
     kind: ClassVar[DecisionKind] = "correction"
@@ -228,10 +228,10 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class MetricAmount:
-    """The amount of a metric of a decision, in the metric's unit; or with a `part` one
-    of several amounts, which are added up.
+    """The amount of a metric of a decision, in the metric's unit; with a `part`, one of
+    several amounts that are added up.
 
-    Amounts are events of their own: they come before, with, or after the reward.
+    Amounts are separate events: they may come before, with, or after the reward.
     """
 
     kind: ClassVar[DecisionKind] = "metric"
@@ -254,8 +254,9 @@ class MetricAmount:
 
 @dataclass(frozen=True, slots=True)
 class MetricCorrection:
-    """Another amount in place of a metric's, as if it had been that from the start; the
-    last one counts. `correction` names it, so that a repeat has no effect."""
+    """Replaces the amount of a metric, as if it had been this value from the start; the
+    last correction counts. `correction` identifies it, so that repeating it has no
+    effect."""
 
     kind: ClassVar[DecisionKind] = "metric_correction"
     id: str
@@ -305,7 +306,7 @@ class ExpertChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationChange:
-    """A setting of the experiment has another value from here on; `key` names the
+    """A setting of the experiment has a new value from here on; `key` identifies the
     change."""
 
     setting: str
@@ -355,7 +356,7 @@ def _check_metric(decision: str, name: str, value: float, time: float) -> None:
 
 
 def _check_part(what: str, text: str, *, empty: bool = False) -> None:
-    """Refuse a text that does not fit into a key behind the name of a metric."""
+    """Raise if a text cannot be a part of a metric's key."""
     _check_name(what, text, empty=empty)
     if len(text) > _LONGEST_PART:
         raise InvalidInput(
@@ -364,7 +365,7 @@ def _check_part(what: str, text: str, *, empty: bool = False) -> None:
 
 
 def metric_of(key: str) -> str:
-    """The name of the metric in the key of its events.
+    """Return the name of the metric in the key of its events.
 
     >>> metric_of("revenue:order-7"), metric_of("revenue")
     ('revenue', 'revenue')
@@ -373,8 +374,8 @@ def metric_of(key: str) -> str:
 
 
 def is_id(text: object) -> bool:
-    """Whether a store can keep this as an id or a name: 1 to 256 characters, without
-    NUL and lone surrogates.
+    """Return whether a text can be stored as an id or a name: 1 to 256 characters,
+    without NUL and lone surrogates.
 
     >>> [is_id(text) for text in ("visit/7 é", "", "a" * 257, "\\x00", "\\ud800")]
     [True, False, False, False, False]
@@ -385,7 +386,7 @@ def is_id(text: object) -> bool:
 def _check_name(
     what: str, name: str, time: float = 0.0, *, empty: bool = False
 ) -> None:
-    """Refuses a name that cannot be kept, and the time of an event that is none."""
+    """Raise if a name cannot be stored, or if the time of an event is invalid."""
     if not (isinstance(name, str) and (_ID.fullmatch(name) or (empty and not name))):
         allowed = f"1 to {LONGEST_ID} characters, without NUL and lone surrogates"
         raise InvalidInput(f"{what} must be a string of {allowed}; got {name!r:.60}")

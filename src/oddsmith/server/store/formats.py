@@ -1,5 +1,5 @@
-"""The formats of stores that this version knows: the tables of each, and how a store
-gets from one to the next."""
+"""The store formats that this version supports: the tables of each, and the migrations
+between them."""
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
@@ -75,7 +75,7 @@ Piece: TypeAlias = tuple[Table, list[tuple[Any, ...]]]
 
 @cache
 def tables_of(schema: Path) -> tuple[Table, ...]:
-    """The tables that a file of SQL makes, `meta` left out.
+    """Return the tables that a SQL file creates, without `meta`.
 
     >>> [table.name for table in tables_of(SCHEMAS["oddsmith store 3"])]
     ['events', 'contexts', 'features', 'names', 'snapshots']

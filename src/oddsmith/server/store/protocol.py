@@ -1,5 +1,5 @@
-"""The Store protocol: what any place for events must promise, and the light lines it is
-read by."""
+"""The Store protocol: the guarantees of every event store, and the lines that are read
+from it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -50,15 +50,15 @@ __all__ = [
 
 
 class Draw(NamedTuple):
-    """The arm of a decision, its number, the odds (K,) of all arms and which were
-    eligible (None: all).
+    """The draw of a decision: its arm and index, the propensities (K,) of all arms, and
+    the mask of eligible arms (None: all).
 
-    `names` are those of arms that came with the call. Where an incumbent acted
-    (`shadow`), arm and odds are its, and `own` is what the policy would have done, if
-    that was kept. `votes` (N,) is what each expert gave the arm, NaN for one that
-    slept; None where votes are not recorded. `control` (K,) are the odds of the
-    experiment's control, `holdout` its share in the draw, and `group` the side that
-    decided for the `unit`.
+    `names` are the names of arms that came with the call. If an incumbent acted
+    (`shadow`), arm and propensities are the incumbent's, and `own` is the draw that the
+    policy would have made, if recorded. `votes` (N,) contains each expert's vote for
+    the arm, NaN for experts without a prediction; None if votes are not recorded.
+    `control` (K,) contains the propensities of the experiment's control, `holdout` its
+    share of the draw, and `group` the side that decided for the `unit`.
     """
 
     arm: str
@@ -83,7 +83,7 @@ class Draw(NamedTuple):
         shadow: bool = False,
         votes: Array | None = None,
     ) -> "Draw":
-        """What a decision was drawn from.
+        """Return the draw of a decision.
 
         >>> Draw.of(
         ...     Decision(1, None, None, "b", np.array([0.25, 0.75]), index=1)
@@ -109,24 +109,24 @@ class Draw(NamedTuple):
 
     @property
     def odds_drawn(self) -> float:
-        """The odds of the arm that was drawn."""
+        """Propensity of the drawn arm."""
         return float(self.odds[self.number])
 
     @property
     def n_eligible(self) -> int:
-        """The number of arms that the caller allowed."""
+        """Number of arms that the caller allowed."""
         if self.eligible is None:
             return len(self.odds)
         return int(np.count_nonzero(self.eligible))
 
 
 class ContextErased(StoreFailed):
-    """A policy that learns from contexts was to be folded over one that was erased."""
+    """The context of a decision was erased, but the policy must learn from it."""
 
 
 class Erased:
-    """The context of a decision after it was erased: to read it is refused; fixed
-    experts never read it."""
+    """Takes the place of an erased context. Reading it raises; fixed experts never read
+    it."""
 
     def _refuse(self, *_: object) -> NoReturn:
         learns = "a policy that learns from contexts"
@@ -166,13 +166,14 @@ or, rewriting history, there."""
 
 
 class Line(NamedTuple):
-    """An event without the decision's body: what the bookkeeping of rewards needs.
+    """An event without the body of a decision: the fields that the bookkeeping of
+    rewards needs.
 
-    `id` is the decision's, or the name of an expert or a setting; `value` a reward, a
-    default, a correction or a prior share; `seen` is the position of the state that a
-    decision was made with; `sender` the name of the key that sent it, None for the
-    service itself; `body` the JSON of what else an event has that is no decision; `arm`
-    what was drawn.
+    `id` is the decision's, or the name of an expert or a setting. `value` is a reward,
+    a default, a correction or a prior share. `seen` is the position of the state that
+    made a decision. `sender` is the name of the key that sent the event, None for the
+    service itself. `body` is the JSON of other fields of events that are not decisions.
+    `arm` is the drawn arm.
     """
 
     position: int
@@ -189,17 +190,18 @@ class Line(NamedTuple):
 
     @property
     def of_decision(self) -> bool:
-        """Whether it is about a decision, and not about the experts or the settings."""
+        """Whether the event is about a decision, not about experts or settings."""
         return self.kind in DECISION_KINDS
 
     @property
     def of_metric(self) -> bool:
-        """Whether it is an amount of a metric, in the metric's unit."""
+        """Whether the event is an amount of a metric, in the metric's unit."""
         return self.kind in ("metric", "metric_correction")
 
     @property
     def of_policy(self) -> bool:
-        """Whether the policy changed: an expert came or went, or arms were added."""
+        """Whether the policy changed: an expert was added or retired, or arms were
+        added."""
         return self.kind in ("expert added", "expert retired") or (
             self.kind,
             self.id,
@@ -213,7 +215,7 @@ class Line(NamedTuple):
 
 
 def decision_line(lines: Iterable[Line]) -> Line | None:
-    """The first decision among these lines; None where there is none."""
+    """Return the first decision among these lines; None if there is none."""
     for line in lines:
         if line.kind == "decision":
             return line
@@ -221,8 +223,8 @@ def decision_line(lines: Iterable[Line]) -> Line | None:
 
 
 class Receipt(NamedTuple):
-    """The answer of a store to an event. It adds the position in the log, or the
-    refusal; `new` is False for an event that was there before.
+    """The answer of a store to an event: its position in the log, or the refusal. `new`
+    is False for an event that was stored before.
 
     A `parked` reward or activation counts once its decision is in the log.
     """
@@ -233,7 +235,7 @@ class Receipt(NamedTuple):
     parked: bool = False
 
     def accepted(self) -> int:
-        """The position; a refused event raises."""
+        """Return the position; raise if the event was refused."""
         if self.refused is not None:
             raise self.refused
         return self.position
@@ -259,10 +261,10 @@ class BackupFacts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a decision's odds were made from: ballots (N, K) if they were kept; `shadow`
-    where an incumbent acted.
+    """The inputs of a decision's propensities: ballots (N, K), if recorded; `shadow` if
+    an incumbent acted.
 
-    `own` is what the policy would have done in its place.
+    `own` is the draw that the policy would have made instead.
     """
 
     votes: Array | None
@@ -271,10 +273,10 @@ class Evidence(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A reward window: opened by a decision, or by the activation of a deferred one, at
-    this position and time.
+    """A reward window, opened at this position and time by a decision or by the
+    activation of a deferred one.
 
-    `closed` if a default was written, or with the rule "first" a reward.
+    It is `closed` if a default was written, or with the rule "first" a reward.
     """
 
     position: int
@@ -284,7 +286,7 @@ class Window(NamedTuple):
 
 
 class Foldable(Protocol):
-    """What a fold reads of a store."""
+    """The methods of a store that a fold uses."""
 
     rule: Rule
     """How rewards of one decision make one."""
@@ -300,27 +302,28 @@ class Foldable(Protocol):
     """The declarations of metrics, as JSON by name."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
-        """The lines with after < position <= until, in order."""
+        """Yield the lines with after < position <= until, in order."""
 
     def history(self, ids: Sequence[str], until: int) -> list[Line]:
-        """All lines about these decisions up to `until`, in order."""
+        """Return all lines about these decisions up to `until`, in order."""
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        """The decisions made at these positions, in the order asked for; an erased
+        """Return the decisions made at these positions, in this order; an erased
         context is `Erased`."""
 
     def draws(self, positions: Sequence[int]) -> list[Draw | None]:
-        """What the arms of the decisions at these positions were drawn from, in this
-        order; None for a damaged one."""
+        """Return the draws of the decisions at these positions, in this order; None for
+        a damaged one."""
 
     def decisions_with_draws(
         self, positions: Sequence[int]
     ) -> list[tuple[Decision, Draw | None]]:
-        """What `decisions` and `drawn` tell of these positions, from one reading."""
+        """Return the results of `decisions` and `draws` for these positions, from a
+        single read."""
 
 
 class Reading(Foldable, Protocol):
-    """What can be read of a store without the policy it belongs to."""
+    """The methods of a store that need no policy."""
 
     about: dict[str, Any]
     """The facts about the experiment that were given when the store was made: JSON."""
@@ -342,121 +345,119 @@ class Reading(Foldable, Protocol):
     """Of a backup, and of what was restored from one; else None."""
 
     def head(self) -> int:
-        """The last position that readers may see; 0 if there is none."""
+        """Return the last position that readers may see; 0 if there is none."""
 
     def hold_up(self) -> HoldUp | None:
-        """The oldest transaction that keeps events from readers; None where no
-        transaction can."""
+        """Return the oldest transaction that hides events from readers; None for stores
+        without such transactions."""
 
     def writers(self) -> list[str]:
-        """The programs that have the store open for writing, each in words."""
+        """Describe the programs that have the store open for writing."""
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
-        """What the odds of the decisions at these positions were made from, in the
-        order asked for."""
+        """Return the inputs of the propensities of the decisions at these positions, in
+        this order."""
 
     def lines_back(self, before: int, limit: int) -> list[Line]:
-        """The last lines before a position, the newest first, at most `limit`."""
+        """Return at most `limit` lines before a position, newest first."""
 
     def summaries(self, positions: Sequence[int]) -> list[DecisionSummary]:
-        """What a list says of the decisions at these positions, in the order asked for;
-        no context is read."""
+        """Return summaries of the decisions at these positions, in this order, without
+        reading contexts."""
 
     def newest(self) -> Line | None:
-        """The last event with a time of the service's clock; None if there
-        is none.
+        """Return the last event with a time of the service's clock; None if there is
+        none.
 
-        Settings are written by other clocks, too: they do not count, but for `CLOCK`.
+        Changes of settings do not count, except for `CLOCK`, because their times may
+        come from other clocks.
         """
 
     def tally(self) -> dict[EventKind, int]:
-        """How many events there are of each kind, up to the head; what was counted
-        before is not counted again."""
+        """Return the number of events by kind up to the head. Counts are cached."""
 
     def changes(self) -> list[Line]:
-        """What changed the policy, in order: experts that came and went, arms that were
-        added."""
+        """Return the changes of the policy, in order: experts added or retired, and
+        arms added."""
 
     def of_setting(self, setting: str) -> list[Line]:
-        """The changes of a setting, in order; the body of each has its value."""
+        """Return the changes of a setting, in order; the body of each contains its
+        value."""
 
     def of_unit(self, unit: str) -> list[Line]:
-        """The decisions of a unit that keeps its own, the first one first."""
+        """Return the decisions of a unit that keeps its own, oldest first."""
 
     def of_slate(self, slate: str) -> list[Line]:
-        """The decisions that were made together for the slots of a slate, in the order
-        of the slots."""
+        """Return the decisions of a slate, in the order of its slots."""
 
     def has_slates(self) -> bool:
-        """Whether some decisions are slots of a slate."""
+        """Return whether some decisions are slots of a slate."""
 
     def windows(self, after: int, limit: int) -> list[Window]:
-        """The reward windows that opened after a position, in order, at most
-        `limit`."""
+        """Return at most `limit` reward windows that opened after a position, in
+        order."""
 
     def snapshots(self) -> list[Snapshot]:
-        """The snapshots, oldest first."""
+        """Return the snapshots, oldest first."""
 
     def content(self, position: int) -> bytes:
-        """What was kept as the snapshot at this position; `DamagedSnapshot` where it is
-        no longer what it was."""
+        """Return the content of the snapshot at this position; raise `DamagedSnapshot`
+        if it has changed."""
 
     def close(self) -> None:
-        """Let go of everything; a store writes what is queued first."""
+        """Release all resources; a store writes its queue first."""
 
 
 class Store(Reading, Protocol):
-    """The events of one experiment in one total order of positions: above 0, in the
-    order of reading, maybe with gaps.
+    """The events of one experiment in one total order. Positions are above 0, increase
+    in the order of reading, and may have gaps.
 
-    An implementation promises:
+    An implementation guarantees:
 
-    1. What `append` answered is on disk, and survives a power cut. Events that could
-       not be written are not answered, the future raises `StoreFailed`; sending them
-       again is safe.
-    2. An event is kept once: (id, kind, key) is unique. A repeat gives the position of
-       the first and changes nothing; a repeat with another value is refused with
-       `Conflict`. Decisions are known by id alone, and where units keep theirs by unit
-       and turn: the first one counts. Slots of a slate that are appended together are
-       kept together: where the first one was there before, so are all, or they are
-       refused with `Conflict`. A correction of a decision that has no reward and no
-       default is refused with `InvalidInput`. A refused event does not harm the others
-       of its batch. A reward or an activation without its decision is kept, and
-       `parked`.
+    1. Events that `append` has answered are on disk and survive a power failure. If events
+       could not be written, the future raises `StoreFailed`; sending them again is safe.
+    2. An event is stored once: (id, kind, key) is unique. A repeat returns the position of
+       the first one and changes nothing; a repeat with another value is refused with
+       `Conflict`. Decisions are identified by id alone, or by unit and turn if units keep
+       their decisions: the first one counts. Slots of a slate that are appended together
+       are stored together: if the first one was stored before, all were, or they are
+       refused with `Conflict`. A correction of a decision without a reward or default is
+       refused with `InvalidInput`. A refused event does not affect the rest of its batch. A
+       reward or activation without its decision is stored, and `parked`.
     3. Positions only grow in the order in which readers may see them: once a reader has
-       seen `head()`, nothing new appears at or below it. (A sequence number that is
-       handed out before commit does not promise that.)
-    4. Lines and decisions never change. Only contexts can go, by `erase`, and what was
-       known of arms with them.
-    5. It belongs to the policy it was made with, and to one rule for rewards and late
-       ones: others are refused.
-    6. If a store cannot write, `write_trouble` contains the reason. It tries to recover
-       by itself.
+       seen `head()`, nothing new appears at or below it. (Sequence numbers assigned before
+       the commit do not guarantee this.)
+    4. Lines and decisions never change. Only `erase` removes data: contexts, and features
+       of arms with them.
+    5. The store belongs to the policy that it was made with, and to one rule for rewards
+       and late rewards: others are refused.
+    6. If a store cannot write, `write_trouble` contains the reason. It tries to recover by
+       itself.
     """
 
     @property
     def write_trouble(self) -> str:
-        """Why the last write did not go well, or the next one cannot; empty if all is
-        well. Never waits."""
+        """The reason why the last write failed or the next one cannot succeed; empty if
+        there is none. Never waits."""
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Receipts in the order of `events`, once all of them are committed, in that
-        order; from any thread."""
+        """Return receipts in the order of `events`, once all of them are committed in
+        that order. Can be called from any thread."""
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         """Save a snapshot, and delete older ones (`retained_positions`)."""
 
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time, and features that no
-        other needs; returns how many."""
+        other decision needs; return the number of contexts."""
 
 
 class DamagedSnapshot(BadFile):
-    """The content of a snapshot is not what was kept."""
+    """The content of a snapshot differs from what was saved."""
 
 
 def line_of(event: Event, position: int = 0) -> Line:
-    """The light line of an event.
+    """Return an event without the body of a decision.
 
     >>> from oddsmith.server.store.events import Reward
     >>> line_of(Reward("a", 1.0, time=9.0))[:5]

@@ -64,7 +64,7 @@ _LONG = 60.0
 
 
 class Queries(NamedTuple):
-    """The statements of one database; comments name the parameters of each."""
+    """The SQL statements of one database; the comments list the parameters of each."""
 
     head: str
     lines: str  # parameters: after, until, limit
@@ -93,14 +93,15 @@ def snapshot_digest(snapshot: Snapshot, content: bytes) -> bytes:
 
 
 class StoreReader(Reading, ABC):
-    """`Reading` by the queries of one database; a subclass has them, and `_fetch`."""
+    """Implements `Reading` with the queries of one database; subclasses define them and
+    `_fetch`."""
 
     queries: ClassVar[Queries]
     _metrics: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """The declarations of metrics; read once."""
+        """Declarations of metrics, read once."""
         if self._metrics is None:
             self._metrics = metrics_of(self)
         return self._metrics

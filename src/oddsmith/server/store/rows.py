@@ -1,9 +1,9 @@
-"""The rows of a store: what is written of an event, and how a decision is read back.
+"""The rows of a store: how events are written, and how decisions are read back.
 
-A decision is a line of JSON and its numbers as they lie in memory (float64,
-little-endian): exact as `to_json` is, in half the room and half the time. Votes come
-last. The context is kept apart, so that it can be erased; lists of names and the
-features of arms are kept once, by their digests.
+A decision is a line of JSON plus its numbers as they are in memory (float64,
+little-endian). This is as exact as `to_json`, with half the size and half the time.
+Votes come last. The context is stored separately, so that it can be erased. Lists of
+names and features of arms are stored once, by digest.
 """
 
 import json
@@ -68,7 +68,7 @@ _NO_ARM = dict(WHOLE)
 
 
 def unpack_votes(form: Form, content: bytes) -> Array:
-    """The ballots that `pack_votes` wrote."""
+    """Return the ballots that `pack_votes` wrote."""
     n_arms, kind = form
     if kind == "f8":
         return (
@@ -84,8 +84,8 @@ def unpack_votes(form: Form, content: bytes) -> Array:
 
 
 def votes_on(arm: int, form: Form, content: bytes) -> Array:
-    """What each expert gives one arm (N,), of the ballots that `pack_votes` wrote; NaN
-    for an expert that slept.
+    """Return each expert's vote for one arm (N,), from the ballots that `pack_votes`
+    wrote; NaN for experts without a prediction.
 
     >>> votes_on(1, (2, "u1"), b"\\x01\\xff\\x00")
     array([ 1., nan,  0.])
@@ -101,7 +101,7 @@ def votes_on(arm: int, form: Form, content: bytes) -> Array:
 
 
 def shared(cast: Bools) -> Array:
-    """Ballots in which the arms of each expert share its vote."""
+    """Return ballots in which the arms of each expert share its vote equally."""
     shares: Array = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1)
     return shares
 
@@ -114,19 +114,19 @@ _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
 class ContextRow(NamedTuple):
-    """What is erased of a decision: digests of features, and the JSON of the
-    context."""
+    """The part of a decision that can be erased: digests of features, and the JSON of
+    the context."""
 
     features: bytes | None
     body: str | None
 
 
 class EventRow(NamedTuple):
-    """An event as a store writes it: the columns of `events`, and what lies in other
+    """An event as a store writes it: the columns of `events`, and the content for other
     tables.
 
     It adds the bytes of a decision: `body` is its JSON, `numbers` are its arrays.
-    `context`, `names` and `features` have tables of their own.
+    `context`, `names` and `features` belong to other tables.
     """
 
     kind: EventKind
@@ -170,8 +170,8 @@ columns_of: Callable[[EventRow], tuple[object, ...]] = attrgetter(*COLUMNS)
 
 
 def row_of(event: Event, rule: Rule) -> EventRow:
-    """What is written of an event; whatever cannot be written, or must not with this
-    rule, is refused here."""
+    """Return the row of an event; raise if it cannot be written, or not with this
+    rule."""
     if not isinstance(event, DecisionMade):
         if rule != "sum" and isinstance(event, Reward) and event.key:
             raise InvalidInput(
@@ -261,8 +261,8 @@ def row_of(event: Event, rule: Rule) -> EventRow:
 
 
 def _control_facts(decision: Decision) -> dict[str, Any]:
-    """The odds of the control as the number of an arm, "uniform" or a list, the share
-    of the holdout, and by unit the group."""
+    """Return the facts about the control: its propensities (index of an arm, "uniform"
+    or a list), its share, and the group if units are assigned."""
     return {
         "odds": _short_odds(decision.control, decision.eligible),
         "holdout": decision.holdout,
@@ -285,7 +285,7 @@ def _short_odds(control: Array | None, eligible: Bools | None) -> Any:
 
 
 def _control_odds(odds: Any, plain: Mapping[str, Any]) -> Array | None:
-    """The odds (K,) that `_control_facts` wrote."""
+    """Return the propensities (K,) that `_control_facts` wrote."""
     if odds is None:
         return None
     n_arms = len(plain["propensities"])
@@ -304,11 +304,11 @@ def _control_odds(odds: Any, plain: Mapping[str, Any]) -> Array | None:
 def _offer(
     decision: Decision, plain: dict[str, Any]
 ) -> tuple[Content, tuple[FeatureRow, ...]]:
-    """The names of the arms that were offered, and what was known of all of them, or of
-    the drawn one.
+    """Return the names of the offered arms, and the features of all of them or of the
+    drawn one.
 
-    Of arms that are fixed, what was known lies beside the decision, with the names of
-    those it was known of.
+    If arms are fixed, features are stored beside the decision, with the names of their
+    arms.
     """
     names = text_of(
         written(list(decision.features if decision.arms is None else decision.arms))
@@ -330,7 +330,7 @@ def _offer(
 
 
 class AnotherValue(Conflict):
-    """An event that was kept with the value `first` comes again with another one.
+    """An event with the value `first` was repeated with another value.
 
     >>> row = row_of(Reward("visit-7", 0.6, time=0.0), "first")
     >>> print(AnotherValue(row, 0.5).in_units(RewardScale(0.0, 20.0)))
@@ -343,7 +343,8 @@ class AnotherValue(Conflict):
         super().__init__(self._sentence(first, row.value))
 
     def in_units(self, scale: RewardScale) -> Conflict:
-        """Return the error in the caller's units; shares of the weight have none."""
+        """Return the error in the caller's units; shares of the weight have no
+        units."""
         got = self.row.value
         if self.row.kind not in ("reward", "default", "correction"):
             return self
@@ -367,10 +368,10 @@ def repeated(
     *,
     parked: bool = False,
 ) -> Receipt:
-    """The receipt of a row that was there before, at this position, with this value
-    and body.
+    """Return the receipt of a row that was stored before, at this position, with this
+    value and body.
 
-    A decision is known by its id, or its unit, and may come again with another body.
+    A decision is identified by its id or unit, and may be repeated with another body.
     """
     if value != row.value:
         return Receipt(position, False, AnotherValue(row, value), parked)
@@ -383,7 +384,7 @@ def repeated(
 
 
 def unrewarded(row: EventRow) -> Receipt:
-    """The receipt of a correction that has nothing to correct."""
+    """Return the receipt of a correction without a reward to correct."""
     return Receipt(
         0,
         False,
@@ -392,7 +393,7 @@ def unrewarded(row: EventRow) -> Receipt:
 
 
 class DecisionRow(NamedTuple):
-    """The columns of a decision; `there` is whether its context is there."""
+    """The columns of a decision; `there` is whether its context still exists."""
 
     plain: dict[str, Any]
     numbers: bytes
@@ -414,7 +415,7 @@ class DecisionRow(NamedTuple):
 
 
 def digests_of(row: DecisionRow) -> list[str]:
-    """Return the digests of the features that are there."""
+    """Return the digests of the features that still exist."""
     return parts_of(row.features)
 
 

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class WriteTrouble:
-    """The trouble of one store as a sentence, empty where there is none."""
+    """The current fault of one store as a sentence; empty if there is none."""
 
     def __init__(self, where: object) -> None:
         self.text = ""

@@ -1,5 +1,5 @@
-"""upgrade: a store of an older format becomes one of the current format, in one
-transaction, with a backup first."""
+"""upgrade: convert a store of an older format to the current one, in one transaction,
+after a backup."""
 
 import asyncio
 import sqlite3
@@ -33,8 +33,8 @@ _BEGIN = "begin immediate"
 
 
 class UpgradeResult(NamedTuple):
-    """The formats before and after, which are the same where there was nothing to do,
-    and the backups made."""
+    """The formats before and after (equal if nothing had to be done), and the
+    backups."""
 
     was: str
     now: str
@@ -42,12 +42,12 @@ class UpgradeResult(NamedTuple):
 
 
 def upgrade(place: str, *, backup: Path | None) -> UpgradeResult:
-    """Bring the store in a file, or all experiments of a database, to the current
+    """Convert the store in a file, or all experiments of a database, to the current
     format.
 
-    `backup` is a new file, or for a database a folder, in which each experiment gets
-    one; None makes none. A store that is in use is refused. Killed at any moment, it
-    has done all of it or nothing.
+    `backup` is a new file, or for a database a folder, in which each experiment gets a
+    file; None makes no backup. A store that is in use is refused. If the upgrade is
+    killed, it has changed everything or nothing.
     """
     if is_address(place):
         return asyncio.run(_upgrade_database(place, backup))
@@ -103,7 +103,8 @@ def _upgrade_file(
 
 
 def _steps(where: object, was: str) -> list[Migration]:
-    """The migrations to the current format; what cannot be brought there is refused."""
+    """Return the migrations to the current format; raise if there are none for this
+    format."""
     steps = steps_from(was)
     check_format(where, steps[-1].to if steps else was)
     return steps
@@ -167,7 +168,7 @@ async def _upgrade_tables(
 
 
 async def _back_up_all(connection: Connection, folder: Path, format: str) -> list[Path]:
-    """A backup of each experiment, by the tables of their format."""
+    """Back up each experiment, with the tables of its format."""
     backups = []
     experiments = (
         "select number, name from experiments where name not like '.%' order by name"

@@ -1,4 +1,4 @@
-"""An experiment of a database as a file, and back: its rows in pieces, with their
+"""Copy an experiment of a database to a file and back: its rows in pieces, with their
 positions."""
 
 import asyncio
@@ -29,12 +29,12 @@ _RESTORING = 0x6F646473
 async def copy_experiment(
     connection: Connection, number: int, part: Path, schema: Path
 ) -> None:
-    """Write the rows of an experiment, as of now, into an empty file with the tables of
+    """Write the current rows of an experiment into an empty file with the tables of
     this schema.
 
-    They are read in one transaction that sees one moment and locks nothing; of the
-    events, those below the window of finished transactions, so that what is not there
-    yet comes after what is.
+    They are read in one transaction that sees one moment and locks nothing. Only events
+    below every open transaction are copied, so that all missing events come after the
+    copied ones.
     """
     await connection.execute("begin isolation level repeatable read read only")
     # force the index, whatever the table statistics say
@@ -67,8 +67,8 @@ async def copy_experiment(
 async def _pieces(
     connection: Connection, number: int, table: Table, border: int
 ) -> AsyncGenerator[Sequence[tuple[Any, ...]], None]:
-    """The rows of a table that belong to events below the border, in the order of its
-    key, few at a time."""
+    """Yield the rows of a table that belong to events below the border, in the order of
+    its key, few at a time."""
     columns = ", ".join(table.columns)
     key = ", ".join(table.key)
     below = f"and position < {border} " if "position" in table.columns else ""
@@ -96,11 +96,11 @@ async def add_experiment(
     head: int,
     pieces: Iterable[Piece],
 ) -> None:
-    """Make an experiment of rows, with their positions; those to come will be above
+    """Create an experiment from rows with their positions; new positions will be above
     `head`.
 
-    It gets its name when all of it is there. Pieces are transactions of their own: one
-    long one would keep the learners of all experiments in the database waiting.
+    It gets its name when it is complete. Each piece is a separate transaction, because
+    a single long one would block the learners of all experiments in the database.
     """
     await check_new(connection, name)
     hidden = f"{_UNFINISHED}{token_hex(8)}"
@@ -127,7 +127,7 @@ async def add_experiment(
 
 
 async def check_new(connection: Connection, name: str) -> None:
-    """Refuse the name of an experiment that is there."""
+    """Raise if an experiment has this name already."""
     if await connection.fetchval("select true from experiments where name = $1", name):
         raise InvalidInput(
             f"experiment must be a new one of the database; there is a {name!r} already"
@@ -152,7 +152,7 @@ async def _write(
 
 
 async def clear_away(connection: Connection, tables: Sequence[Table]) -> None:
-    """Delete what restores have left that were killed, or that failed on this
+    """Delete the rows of unfinished restores that were killed, or that failed on this
     connection."""
     left = await connection.fetch(
         "select number from experiments where starts_with(name, $1)", _UNFINISHED

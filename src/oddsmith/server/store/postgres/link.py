@@ -1,4 +1,4 @@
-"""The link of a store to its PostgreSQL server: a thread with an event loop,
+"""The connection of a store to its PostgreSQL server: a thread with an event loop,
 connections, and checks of both ends."""
 
 import asyncio
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class Connection(Protocol):
-    """What is used of a connection of asyncpg."""
+    """The part of an asyncpg connection that is used here."""
 
     def transaction(self) -> AbstractAsyncContextManager[object]: ...
     def get_server_version(self) -> tuple[Any, ...]: ...
@@ -95,8 +95,8 @@ class Connection(Protocol):
 
 
 class Link:
-    """Runs coroutines for other threads; hands out connections; `where` names the
-    experiment without any password."""
+    """Runs coroutines for other threads and opens connections; `where` names the
+    experiment without a password."""
 
     def __init__(self, url: str, experiment: str) -> None:
         address = database_of(url)
@@ -119,7 +119,7 @@ class Link:
         self._pool = self.run(self._make_pool())
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """What a coroutine gives, for any thread but the link's own."""
+        """Return the result of a coroutine, for any thread except the link's own."""
         if self._closed:
             work.close()
             raise StoreFailed(f"{self.where} cannot be used: it is closed")
@@ -129,8 +129,7 @@ class Link:
             raise StoreFailed(f"{self.where} cannot be used: it is closed") from error
 
     async def connect(self) -> Connection:
-        """A connection of one's own; while there is one, the tables are not
-        upgraded."""
+        """Open a separate connection. While it is open, the tables are not upgraded."""
         connection = await connect(self._url)
         try:
             if not await connection.fetchval(
@@ -187,7 +186,7 @@ class Link:
 
     async def _make_pool(self) -> Any:
         async def _reset(_: Connection) -> None:
-            """Nothing to undo: no statement here changes its session."""
+            """Do nothing, because no statement here changes its session."""
 
         async def _connect(*_: object, **__: object) -> Connection:
             return await self.connect()
@@ -209,7 +208,8 @@ class Link:
 
 
 def database_of(url: str) -> str:
-    """The address of a database without any password; what is no address is refused.
+    """Return the address of a database without a password; raise if it is not an
+    address.
 
     >>> database_of("postgresql://localhost/news")
     'postgresql://localhost/news'
@@ -226,7 +226,7 @@ def database_of(url: str) -> str:
 
 
 async def connect(url: str) -> Connection:
-    """A connection, whatever the tables there are of."""
+    """Open a connection, whatever the format of the tables."""
     try:
         connection: Connection = await _driver().connect(
             url, timeout=PATIENCE, server_settings=SESSION
@@ -240,8 +240,8 @@ async def connect(url: str) -> Connection:
 async def create_or_check_owner(
     connection: Connection, link: Link, mine: Mapping[str, str]
 ) -> int:
-    """The number of the experiment: a new one, with `mine` in its table `meta`, or one
-    whose owner is the same."""
+    """Return the number of the experiment: an existing one with the same owner, or a
+    new one with `mine` in its table `meta`."""
     async with connection.transaction():
         await make_tables(connection, link.where)
         name = link.experiment
@@ -264,7 +264,7 @@ async def create_or_check_owner(
 
 
 async def make_tables(connection: Connection, where: str) -> None:
-    """Make the tables in a transaction if they are not there; refuse those of another
+    """Create the tables in a transaction if there are none; raise if they have another
     format."""
     # take the lock, so that only one replica creates the tables
     await connection.execute("select pg_advisory_xact_lock($1)", _SCHEMA_LOCK)
@@ -285,11 +285,11 @@ async def make_tables(connection: Connection, where: str) -> None:
 async def hold_kernels(
     connection: Connection, where: str, experiment: int, own: str
 ) -> None:
-    """Lock the kernels of this replica while its connection lasts; refuse to write
-    beside replicas with others.
+    """Lock the kernels of this replica as long as its connection is open; raise if a
+    replica with other kernels is writing.
 
-    Each replica shares a lock of (experiment, its kernels). Where another replica holds
-    the lock of other kernels, that one cannot be had alone.
+    Each replica has a shared lock on (experiment, its kernels). If an exclusive lock on
+    other kernels cannot be acquired, another replica uses them.
     """
     await connection.execute(
         "select pg_advisory_lock_shared($1, $2)", experiment, KERNEL_LOCKS[own]
@@ -348,7 +348,7 @@ async def check_server(
 
 
 def server_errors() -> tuple[type[Exception], ...]:
-    """The errors of a server, or of the way to it."""
+    """Return the types of errors of a server, or of the connection to it."""
     driver = _driver()
     return (
         OSError,
@@ -359,13 +359,13 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def retryable_errors() -> tuple[type[Exception], ...]:
-    """Two transactions in each other's way: the one that was broken up may be tried
-    again."""
+    """Return the types of errors after which a transaction can be retried, because it
+    conflicted with another one."""
     return (_driver().DeadlockDetectedError, _driver().SerializationError)
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error in one line; a time-out has none."""
+    """Return the message of an error in one line; a timeout has none."""
     return " ".join(str(error).split()) or f"no answer ({type(error).__name__})"
 
 

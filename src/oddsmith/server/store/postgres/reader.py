@@ -1,11 +1,10 @@
-"""PostgresReader: what an experiment's store holds, read by the window of finished
+"""PostgresReader: read the store of an experiment without missing events of open
 transactions.
 
-Transactions get their numbers when they begin to write, and finish in any order. A
-reader of "all that is new since the last row I saw" would miss for ever what was begun
-before that row and finished after it. So a reader sees only rows of transactions older
-than every one that is still running (`pg_snapshot_xmin`): below that line nothing can
-come any more.
+Transactions get their numbers when they begin to write, but commit in any order. A
+reader of "all rows after the last one I saw" would miss rows of a transaction that
+began earlier and committed later. So a reader sees only rows of transactions that are
+older than every running one (`pg_snapshot_xmin`): no new rows can appear there.
 """
 
 import time
@@ -62,15 +61,16 @@ _Read: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 
 class OldestTransaction:
-    """Looks for the oldest open transaction; how old it is where the server does not
-    say, by when it was first seen."""
+    """Finds the oldest open transaction. If the server does not report its age, the age
+    is counted from the first time it was seen."""
 
     def __init__(self) -> None:
         self._number = ""
         self._since = 0.0
 
     def look(self, read: _Read) -> HoldUp:
-        """What holds up readers now; `read` gives the rows of a statement."""
+        """Return the transaction that holds up readers now; `read` returns the rows of
+        a statement."""
         rows = read(_OLDEST, patience=2.0)
         now = time.monotonic()
         if not rows:
@@ -102,7 +102,7 @@ _LINE = (
 
 
 class PostgresReader(StoreReader):
-    """The reading half of a store; needs neither the policy nor the right to write."""
+    """The reading half of a store; needs neither the policy nor write permission."""
 
     queries = Queries(  # $1 is the number of the experiment in all of them
         head=(
@@ -240,7 +240,7 @@ class PostgresReader(StoreReader):
         self._number: int = rows[0][0]
 
     def hold_up(self) -> HoldUp:
-        """The oldest transaction that is open on the server, and what it keeps from
+        """The oldest open transaction on the server, and the events that it hides from
         readers."""
         return self._oldest.look(self._link.fetch)
 
@@ -250,16 +250,15 @@ class PostgresReader(StoreReader):
         return float(now)
 
     def writers(self) -> list[str]:
-        """The server's processes of the replicas, which hold the lock of their
-        kernels."""
+        """The server processes of replicas, which have the lock of their kernels."""
         return [words for (words,) in self._fetch(_WRITERS)]
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connections to the server."""
         self._link.close()
 
     def copy(self, part: Path) -> None:
-        """Write the experiment as it is now into a file."""
+        """Write the current state of the experiment into a file."""
         self._link.run(self._copy_rows(part))
 
     async def _copy_rows(self, part: Path) -> None:

@@ -1,10 +1,10 @@
-"""How rows get into a PostgresStore, once: one statement for a whole group, so that it
-is one transaction.
+"""Write rows into a PostgresStore, each once: one statement, and so one transaction,
+for a whole group.
 
-Rows go in sorted by what makes them unique, so that two replicas that write the same
-events wait for each other in one order and do not block each other for ever. Their
-positions are those of the order in which they were given. Further slots of a slate go
-in behind its first one, if that is new. An id is that of a slate or of a decision.
+Rows are inserted in the order of their unique columns, so that two replicas that write
+the same events cannot deadlock. Their positions follow the order in which they were
+given. Further slots of a slate are inserted after its first one, if that is new. An id
+belongs either to a slate or to a decision.
 """
 
 from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ _UNIQUE = attrgetter("id", "kind", "key", "unit", "turn", "slate", "slot")
 async def write(
     connection: Connection, experiment: int, rows: Sequence[EventRow]
 ) -> list[Receipt]:
-    """Write the rows that are not there yet; returns the receipts of all."""
+    """Write the rows that are not stored yet; return the receipts of all."""
     receipts: dict[int, Receipt] = {
         i: unrewarded(rows[i]) for i in await _idle(connection, experiment, rows)
     }
@@ -146,8 +146,8 @@ async def write(
 
 
 def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
-    """The rows in groups for one statement each; a slate, which has at most 1,000
-    slots, is not cut."""
+    """Split the rows into groups, one per statement. A slate (at most 1,000 slots) is
+    never split."""
     while len(rows) > GROUP:
         end = GROUP
         while end > GROUP // 2 and (rows[end].slot or 1) > 1:
@@ -160,8 +160,8 @@ def groups_of(rows: Sequence[EventRow]) -> Iterator[Sequence[EventRow]]:
 async def _write_contents(
     connection: Connection, experiment: int, rows: Sequence[EventRow]
 ) -> None:
-    """Write the lists of names and the features that these rows refer to, as far as
-    they are not there yet."""
+    """Write the lists of names and the features that these rows need, unless they are
+    stored already."""
     names = {row.names.digest: row.names.body for row in rows if row.names is not None}
     if not names:
         return
@@ -184,8 +184,8 @@ def _columns(row: EventRow) -> tuple[object, ...]:
 
 
 def _decided_before(rows: Sequence[EventRow]) -> set[int]:
-    """Which rows come after their decision in the same group: one statement does not
-    see what it writes."""
+    """Return the indices of rows that follow their decision in the same group, because
+    a statement does not see the rows that it writes."""
     decided: set[str] = set()
     places = set()
     for i, row in enumerate(rows):
@@ -199,8 +199,8 @@ def _decided_before(rows: Sequence[EventRow]) -> set[int]:
 async def _idle(
     connection: Connection, experiment: int, rows: Sequence[EventRow]
 ) -> list[int]:
-    """Which rows correct a decision that has no reward, neither in the store nor before
-    them in the group."""
+    """Return the indices of corrections whose decision has no reward, neither in the
+    store nor earlier in the group."""
     ids = {row.id for row in rows if row.kind == "correction"}
     if not ids:
         return []

@@ -1,5 +1,5 @@
-"""PostgresStore: events in a PostgreSQL database that several replicas write, each in
-groups over one connection."""
+"""PostgresStore: events in a PostgreSQL database, written by several replicas in
+groups, each over one connection."""
 
 import asyncio
 import threading
@@ -44,18 +44,18 @@ _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
 
 class PostgresStore(PostgresReader):
-    """One experiment's store in a database that many experiments, processes and
+    """The store of one experiment, in a database that many experiments, processes and
     machines may share.
 
-    Whatever is queued while the last group was being written is the next group: one
-    statement, one transaction, one commit. Receipts come after the commit, with
-    `synchronous_commit` on. Positions are not dense: they are the number of the
-    transaction times 2²⁰ plus the place in it, and a position may be answered a moment
-    before `head` reaches it.
+    Events that are queued while a group is written form the next group: one statement,
+    one transaction, one commit. Receipts come after the commit, with
+    `synchronous_commit` on. Positions have gaps: a position is the number of the
+    transaction times 2²⁰ plus the row number in it. It may be returned a moment before
+    `head` reaches it.
 
-    When the server does not answer, callers get `StoreFailed` within two seconds; the
-    next call connects again. Without calls an attempt is made every second, until a
-    write goes well.
+    If the server does not answer, callers get `StoreFailed` within two seconds; the
+    next call reconnects. Without calls, the store tries every second until a write
+    succeeds.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -101,11 +101,11 @@ class PostgresStore(PostgresReader):
 
     @property
     def write_trouble(self) -> str:
-        """Why the last write did not go well; empty if it did."""
+        """The reason why the last write failed; empty if it succeeded."""
         return self._trouble.text
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Receipts in the order of `events`, once they are committed."""
+        """Return receipts in the order of `events`, once they are committed."""
         rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
@@ -138,10 +138,10 @@ class PostgresStore(PostgresReader):
         self._fetch(query, gone, *snapshot, digest, content, patience=60)
 
     def erase(self, before: float) -> int:
-        """Erase the contexts of decisions made before that time; returns how many.
+        """Erase the contexts of decisions made before that time; return their number.
 
-        The server overwrites their bytes when it uses the room again; its write-ahead
-        log and backups are its own.
+        The server overwrites the bytes when it reuses the space. Its write-ahead log
+        and its backups are not changed.
         """
         erased = self._erase("contexts", "time, position", before)
         # Features go last, so that every remaining context can still be read.
@@ -149,10 +149,10 @@ class PostgresStore(PostgresReader):
         return erased
 
     def _erase(self, table: str, key: str, before: float) -> int:
-        """Delete old rows in short transactions, which readers wait for.
+        """Delete old rows in short transactions, because readers wait for transactions.
 
-        A row that another replica gives a later time meanwhile is looked at again, and
-        stays.
+        A row that another replica gives a later time in the meantime is checked again
+        and stays.
         """
         query = (
             f"with gone as (delete from {table} where experiment = $1 and time < $2 "
@@ -165,7 +165,7 @@ class PostgresStore(PostgresReader):
         return erased
 
     def close(self) -> None:
-        """Write what is queued, then let go of the server."""
+        """Write the queue, then disconnect from the server."""
         with self._entry:
             is_first = not self._closed
             self._closed = True
@@ -251,8 +251,8 @@ class PostgresStore(PostgresReader):
                 future.set_exception(failure)
 
     def _try(self) -> None:
-        """If the last write failed, check by an entry without rows whether the store
-        can be written."""
+        """If the last write failed, test with an empty entry whether the store can be
+        written."""
         self._attempt = None
         with self._entry:
             if self._trouble.text and not self._closed:

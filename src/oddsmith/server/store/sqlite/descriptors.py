@@ -20,7 +20,8 @@ class _Connection(sqlite3.Connection):
     number: _Number | None = None
 
     def close(self) -> None:
-        """Close it, and what waits for the last connection to its file."""
+        """Close the connection, and the descriptors that wait for the last connection
+        to its file."""
         super().close()
         with _guard:
             number = self.number
@@ -32,11 +33,11 @@ class _Connection(sqlite3.Connection):
 def open_connection(
     path: Path, address: str | Path | None = None, *, uri: bool = False
 ) -> sqlite3.Connection:
-    """A connection to a file that starts no transaction by itself; `address` is what
-    SQLite calls the file (default: its path).
+    """Return a connection that starts no transaction by itself; `address` is SQLite's
+    name of the file (default: its path).
 
-    POSIX drops all locks of a process on a file as soon as the process closes any
-    descriptor of that file, and SQLite protects connections by such locks. So the
+    POSIX releases all locks of a process on a file as soon as the process closes any
+    descriptor of that file, and SQLite protects connections with such locks. So the
     connections to each file are counted, for `close_after_connections`.
     """
     with _guard:
@@ -55,8 +56,8 @@ def open_connection(
 
 
 def close_after_connections(descriptor: int) -> None:
-    """Unlock a descriptor of a database file, and close it once this process has no
-    connection to that file."""
+    """Unlock a descriptor of a database file, and close it when this process has no
+    more connections to that file."""
     import fcntl
 
     number = _number(os.fstat(descriptor))

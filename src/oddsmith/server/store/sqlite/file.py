@@ -34,8 +34,8 @@ __all__ = [
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether no file can be made beside this one, as SQLite does to read a write-ahead
-    log.
+    """Return whether no file can be created beside this one. SQLite needs to create one
+    to read a write-ahead log.
 
     >>> is_read_only(Path("folder that is not there") / "store")
     True
@@ -87,12 +87,12 @@ SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power failure
 
 
 class Lock:
-    """The right to a store's file, held until released or until the process ends,
-    however it ends.
+    """The write lock of a store's file, held until it is released or the process ends
+    in any way.
 
-    Two locks are held: one beside the file, by its name, which also holds while there
-    is no file yet; and one of the file itself, which other mounts and names of the same
-    file share.
+    It consists of two locks. One is a lock file with the name of the store, which works
+    even before the store exists. The other is on the store itself, which is shared by
+    other mounts and names of the same file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,10 +150,11 @@ class Lock:
 
 
 def check_names(path: Path) -> None:
-    """Refuse a store one of whose files has a second name.
+    """Raise if a file of the store has a second name.
 
-    SQLite finds the write-ahead log by the name of the store: under another name the
-    last events are not seen, and two processes write apart from each other.
+    SQLite finds the write-ahead log by the name of the store. Under another name the
+    last events would be missing, and two processes would write independently of each
+    other.
     """
     path = path.resolve()
     for suffix in ("", "-wal", "-shm"):

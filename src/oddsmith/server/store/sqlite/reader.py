@@ -24,7 +24,7 @@ _LINE = (
 
 
 class SQLiteReader(StoreReader):
-    """The reading half of a store; needs neither the policy nor the right to write."""
+    """The reading half of a store; needs neither the policy nor write permission."""
 
     queries = Queries(
         head="select coalesce(max(position), 0) from events",
@@ -114,25 +114,25 @@ class SQLiteReader(StoreReader):
         self._reader = threading.Lock()
 
     def close(self) -> None:
-        """Let go of the file after the last read: SQLite does not survive a connection
-        that is closed during one."""
+        """Close the file after the last read, because SQLite crashes if a connection is
+        closed during a read."""
         with self._reader:
             self._reading.close()
 
     def writers(self) -> list[str]:
-        """The process that has the lock of the file, if one has."""
+        """The process that has the lock of the file, if there is one."""
         holder = holder_of(self.path)
         return [] if holder is None else [f"process {holder}"]
 
     def copy(self, part: Path) -> None:
-        """Copy the file as it is now; a writer does not notice."""
+        """Copy the file as it is now, without affecting a writer."""
         with closing(connect(self.path, read_only=True)) as source:
             copy_file(source, part, "copying")
 
     def _fetch(
         self, query: str, *values: object, patience: float = 0.0
     ) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives; a file needs no patience."""
+        """Return the rows of a statement; for a file, `patience` has no effect."""
         plain = [
             json.dumps(value) if isinstance(value, list) else value for value in values
         ]

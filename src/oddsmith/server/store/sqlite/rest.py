@@ -1,4 +1,4 @@
-"""RestingStore: a SQLiteStore that has its files open only while it is called."""
+"""RestingStore: a SQLiteStore that opens its files only while it is used."""
 
 import os
 import threading

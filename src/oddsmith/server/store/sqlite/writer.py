@@ -1,5 +1,5 @@
-"""WritePath: the connection that writes a store's file; what broke it is known, told,
-and mended where that is safe."""
+"""WritePath: the writing connection of a store's file. It detects faults, reports them,
+and recovers where that is safe."""
 
 import os
 import sqlite3
@@ -109,7 +109,7 @@ class WritePath:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing."""
+        """Run a block in a transaction: commit all of it or nothing."""
         with self.lock, self._whole() as connection:
             yield connection
 
@@ -125,7 +125,8 @@ class WritePath:
             raise self.failed(error) from error
 
     def begin(self, patience: float = 0.0) -> None:
-        """Begin to write; the lock of another program is waited for so many seconds."""
+        """Begin to write; wait up to `patience` seconds for the lock of another
+        program."""
         try:
             self.connection.execute("begin immediate")
         except sqlite3.Error as error:
@@ -136,7 +137,7 @@ class WritePath:
 
     @contextmanager
     def patience(self, seconds: float = PATIENCE) -> Iterator[None]:
-        """Meanwhile statements wait for other programs."""
+        """Let statements in this block wait for the locks of other programs."""
         self.connection.execute(f"pragma busy_timeout = {round(1000 * seconds)}")
         try:
             yield
@@ -144,8 +145,8 @@ class WritePath:
             self.connection.execute("pragma busy_timeout = 0")
 
     def commit(self) -> None:
-        """What was begun is on disk, in the file that is found there after a
-        restart."""
+        """Commit, so that the changes are on disk and in the file that a restart will
+        find."""
         self.connection.execute("commit")
         self.commits += 1
         numbers = tuple(map(NUMBER, map(os.stat, self.names)))
@@ -160,7 +161,7 @@ class WritePath:
             raise StoreFailed(f"{self.path} could not be written: {self._displaced}")
 
     def failed(self, error: BaseException) -> BaseException:
-        """Undo what was begun; the error to tell."""
+        """Roll back, and return the error to report."""
         self._judge(error)
         self.leases.end()
         try:
@@ -175,12 +176,11 @@ class WritePath:
         return error
 
     def look(self, reading: threading.Lock) -> float:
-        """Look for trouble, and try to be well again if it is time to; returns the
-        seconds until the next look.
+        """Check for faults, and try to recover if it is time to; return the seconds
+        until the next check.
 
-        `reading` is the lock of the connection that reads. The right to write is never
-        waited for: a caller may have it for a write that the thread which looks has to
-        commit.
+        `reading` is the lock of the reading connection. Never wait for the write lock:
+        a caller may hold it for a write that the checking thread has to commit.
         """
         if not self.trouble or self._displaced or self._is_final:
             return 1.0
@@ -204,13 +204,13 @@ class WritePath:
         return max(0.0, min(1.0, self._due - time.monotonic()))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         with self._telling:
             self._is_closed = True
         self.connection.close()
 
     def _judge(self, error: BaseException) -> None:
-        """What an error says of the connection and of the file."""
+        """Decide what an error means for the connection and the file."""
         if isinstance(error, BadFile):
             self._fault = str(error)
             self._is_suspect = True
@@ -230,8 +230,8 @@ class WritePath:
             self._is_suspect = True
 
     def _open_again(self, reading: threading.Lock) -> None:
-        """Another connection. That which reads stays open, so what failed is not taken
-        for written by a recovery."""
+        """Open another writing connection. The reading one stays open, so that SQLite
+        does not recover the failed write as if it had been committed."""
         with suppress(sqlite3.Error):
             self.connection.close()
         self.connection = connect(self.path)
@@ -246,10 +246,10 @@ class WritePath:
         self._is_suspect = False
 
     def _sync_anew(self) -> None:
-        """Put what the write-ahead log holds into the file, and sync it there.
+        """Copy the write-ahead log into the file, and sync the file.
 
-        After a failed sync the system may take for written what is not on the disk;
-        whatever comes after that in the log would be lost with it in a power cut.
+        After a failed sync, the system may report data as written that is not on the
+        disk. Everything after it in the log would be lost with it in a power failure.
         """
         with self.patience():
             (held, *_) = self.connection.execute(
@@ -270,8 +270,8 @@ class WritePath:
 
 
 def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
-    """What became of the files of an open store, if they are not where they were; else
-    empty."""
+    """Describe what happened to the files of an open store if they were moved, replaced
+    or deleted; empty if not."""
     for name, number in zip(names, numbers, strict=True):
         try:
             if NUMBER(os.stat(name)) == number:
@@ -289,10 +289,11 @@ def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
 
 
 def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
-    """Put the write-ahead log of an open store out of the way of a file that took the
-    store's place, and back again.
+    """Move the write-ahead log of an open store away from a file that replaced the
+    store, and back again.
 
-    SQLite takes the log that it finds beside a file for that file's own, and its index.
+    SQLite would use a log, and its index, that it finds beside a file as that file's
+    own.
     """
     name, log = names
     index = log.removesuffix("-wal") + "-shm"
@@ -308,5 +309,5 @@ def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether another program's lock is in the way."""
+    """Return whether the lock of another program caused an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
