@@ -121,7 +121,7 @@ class Leases:
     """Cache of the times at which rows of features were last written; a failure clears
     it.
 
-    The time of a row in the table is at most `LEASE` seconds before the last decision
+    The time of a row in the table is less than `LEASE` seconds before the last decision
     that offered it.
 
     >>> leases, row = Leases(), feature_row({"topic": "sports"})

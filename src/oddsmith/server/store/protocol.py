@@ -414,25 +414,27 @@ class Store(Reading, Protocol):
 
     An implementation guarantees:
 
-    1. Events that `append` has answered are on disk and survive a power failure. If events
-       could not be written, the future raises `StoreFailed`; sending them again is safe.
-    2. An event is stored once: (id, kind, key) is unique. A repeat returns the position of
-       the first one and changes nothing; a repeat with another value is refused with
-       `Conflict`. Decisions are identified by id alone, or by unit and turn if units keep
-       their decisions: the first one counts. Slots of a slate that are appended together
-       are stored together: if the first one was stored before, all were, or they are
-       refused with `Conflict`. A correction of a decision without a reward or default is
-       refused with `InvalidInput`. A refused event does not affect the rest of its batch. A
-       reward or activation without its decision is stored, and `parked`.
+    1. Events that `append` has answered are on disk and survive a power failure. If
+       events could not be written, the future raises `StoreFailed`; sending them again
+       is safe.
+    2. An event is stored once: (id, kind, key) is unique. A repeat returns the position
+       of the first one and changes nothing; a repeat with another value is refused with
+       `Conflict`. Decisions are identified by id alone, or by unit and turn if units
+       keep their decisions: the first one counts. Slots of a slate that are appended
+       together are stored together: if the first one was stored before, all were, or
+       they are refused with `Conflict`. A correction of a decision without a reward or
+       default is refused with `InvalidInput`. A refused event does not affect the rest
+       of its batch. A reward or activation without its decision is stored, and
+       `parked`.
     3. Positions only grow in the order in which readers may see them: once a reader has
-       seen `head()`, nothing new appears at or below it. (Sequence numbers assigned before
-       the commit do not guarantee this.)
-    4. Lines and decisions never change. Only `erase` removes data: contexts, and features
-       of arms with them.
-    5. The store belongs to the policy that it was made with, and to one rule for rewards
-       and late rewards: others are refused.
-    6. If a store cannot write, `write_trouble` contains the reason. It tries to recover by
-       itself.
+       seen `head()`, nothing new appears at or below it. (Sequence numbers assigned
+       before the commit do not guarantee this.)
+    4. Lines and decisions never change. Only `erase` removes data: contexts, and
+       features of arms with them.
+    5. The store belongs to the policy that it was made with, and to one rule for
+       rewards and late rewards: others are refused.
+    6. If a store cannot write, `write_trouble` contains the reason. It tries to recover
+       by itself.
     """
 
     @property
