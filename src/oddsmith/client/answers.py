@@ -17,8 +17,8 @@ __all__ = [
     "one_of",
     "read_batch",
     "read_record",
-    "read_slate_records",
     "read_slate",
+    "read_slate_records",
     "refusal",
 ]
 
