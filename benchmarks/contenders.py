@@ -7,7 +7,7 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.games import Game, Round
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 
 
 class Player(Protocol):
@@ -60,7 +60,7 @@ class OursOnOffers(Ours):
 
     def act(self, now: Round, uniform: float) -> int:
         self.step += 1
-        offer = offered(
+        offer = make_offer(
             now.shared if len(now.shared) else None,
             dict(zip(now.names, now.own, strict=True)),
         )

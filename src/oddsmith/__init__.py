@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from oddsmith.agent.slate import Slot
     from oddsmith.client import AsyncClient, Client
     from oddsmith.contexts.metrics import Metric
-    from oddsmith.contexts.offers import offered
+    from oddsmith.contexts.offers import make_offer
     from oddsmith.contexts.rewards import RewardScale, binarize
     from oddsmith.contexts.schema import Schema
     from oddsmith.core import errors as errors
@@ -140,7 +140,7 @@ __all__ = [
     "fold",
     "hedged",
     "log_loss",
-    "offered",
+    "make_offer",
     "read_log",
     "read_policy",
     "replay",
@@ -170,7 +170,7 @@ _NAMES = {
     "oddsmith.agent.agent": "Agent",
     "oddsmith.agent.slate": "Slot",
     "oddsmith.client": "AsyncClient Client",
-    "oddsmith.contexts.offers": "offered",
+    "oddsmith.contexts.offers": "make_offer",
     "oddsmith.contexts.metrics": "Metric",
     "oddsmith.contexts.rewards": "RewardScale binarize",
     "oddsmith.core.decision": "Decision Odds",

@@ -22,7 +22,7 @@ ARMS: dict[str, tuple[Any, str]] = {
     "bytes": (b"sports", "a list of names"),
     "a number": (3, "a list of names"),
     "a set, which has no order": ({"a", "b"}, "a list of names"),
-    "an offer": (od.offered(None, ["a"]), "give its arms"),
+    "an offer": (od.make_offer(None, ["a"]), "give its arms"),
     "twice": (["a", "b", "a"], "distinct; got 'a' twice"),
     "twice as number and text": ([1, "1"], "distinct; got '1' twice"),
     "twice in a frame": (pd.DataFrame({"arm": ["x", "x"]}), "distinct"),

@@ -96,7 +96,7 @@ def given_the_earlier(
             joined: Any = np.append(context, place)
         else:
             joined = {**(context or {}), "slot": place}
-        question = joined if arms is None else od.offered(joined, arms)
+        question = joined if arms is None else od.make_offer(joined, arms)
         mask = (
             None
             if place == 1

@@ -81,7 +81,7 @@ def test_names_for_each_row_in_every_form(arms: Any) -> None:
 
 def test_a_name_alone_is_no_list_of_names() -> None:
     with pytest.raises(od.InvalidInput, match="a list of names"):
-        od.offered(None, np.array("a"))
+        od.make_offer(None, np.array("a"))
 
 
 RECORDS: dict[str, dict[str, Any]] = {
@@ -169,18 +169,18 @@ def test_features_may_come_later_and_memories_of_arms_stay() -> None:
         decision = agent.decide(None, arms=["good", "bad"])
         agent.learn(decision, decision.arm == "good")
     before = bank.predict(
-        agent.state.experts, od.offered(None, ["good", "bad", "new"])
+        agent.state.experts, od.make_offer(None, ["good", "bad", "new"])
     )[0]
     features = {"good": [1.0, 0.0], "bad": [0.0, 1.0], "new": [1.0, 1.0]}
-    ignored = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
+    ignored = bank.predict(agent.state.experts, od.make_offer([9.0], features))[0]
     # of numbers nothing has been learnt yet
     np.testing.assert_array_equal(ignored, before)
     agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 1)
-    after = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
+    after = bank.predict(agent.state.experts, od.make_offer([9.0], features))[0]
     assert after[0] > after[1] + 0.3  # what was learnt by name stays
     for _ in range(5):
         agent.learn(agent.decide([9.0], arms={"new": features["new"]}), 1)
-    later = bank.predict(agent.state.experts, od.offered([9.0], features))[0]
+    later = bank.predict(agent.state.experts, od.make_offer([9.0], features))[0]
     assert later[2] > before[2] + 0.1
     assert np.isfinite(agent.decide([9.0], arms={"a": [1.0]}).propensities).all()
 

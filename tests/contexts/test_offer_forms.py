@@ -44,20 +44,20 @@ def test_every_form_of_arms_gives_the_same_odds(form: str) -> None:
 
 
 def test_an_offer_says_what_there_is_to_choose_from() -> None:
-    offer = od.offered({"hour": 9}, FORMS["dict"])
+    offer = od.make_offer({"hour": 9}, FORMS["dict"])
     assert isinstance(offer, od.Offer)
     assert arm_records(offer) == [
         {"hour": 9, "topic": "sports", "age": 2.0},
         {"hour": 9, "topic": "tech", "age": 0.5},
     ]
     with pytest.raises(od.InvalidInput, match="'hour' in both"):
-        arm_records(od.offered({"hour": 9}, {"a": {"hour": 3}}))
+        arm_records(od.make_offer({"hour": 9}, {"a": {"hour": 3}}))
     schemas = (
         od.Schema(numbers=("hour",)),
         od.Schema(numbers=("age",), categories=("topic",), buckets=2),
     )
     assert arm_rows(offer, *schemas)[:, :2].tolist() == [[9.0, 2.0], [9.0, 0.5]]
-    assert arm_rows(od.offered([1.0], {"a": [2.0, None], "b": None}))[0].tolist()[
+    assert arm_rows(od.make_offer([1.0], {"a": [2.0, None], "b": None}))[0].tolist()[
         :2
     ] == [1.0, 2.0]
 
@@ -141,7 +141,7 @@ def test_an_agent_takes_a_state() -> None:
     first = taught(od.auto())
     second = od.Agent(first.policy, seed=1, state=first.state)
     arms = ["arm 0", "arm 1", "new"]
-    odds = first.policy.odds(first.state, od.offered([0.1, 0.2], arms)).propensities
+    odds = first.policy.odds(first.state, od.make_offer([0.1, 0.2], arms)).propensities
     assert second.decide([0.1, 0.2], arms=arms).propensities.tolist() == odds.tolist()
     with pytest.raises(od.InvalidInput, match="state must be one of"):
         od.Agent(od.policies.UCB1(2), seed=1, state=first.state)

@@ -70,7 +70,7 @@ def test_odds_by_name_do_not_depend_on_the_order_and_are_equal_for_equal_rows(
 
 
 def by_arm(agent: od.Agent, x: Any, arms: Any) -> dict[str, float]:
-    offer = od.offered(x, arms)
+    offer = od.make_offer(x, arms)
     odds = agent.policy.odds(agent.state, offer, step=agent.steps + 1).propensities
     return dict(zip(offer.arms, odds.tolist(), strict=True))
 
@@ -90,7 +90,7 @@ def test_no_arm_falls_below_gamma_over_k(
     agent = AGENTS.setdefault(case, taught(policy))
     step = agent.steps + 1
     odds = policy.odds(
-        agent.state, od.offered(context(rng), arms), step=step
+        agent.state, od.make_offer(context(rng), arms), step=step
     ).propensities
     inner: Any = policy.policy if isinstance(policy, od.Windowed) else policy
     assert odds.shape == (n,)
@@ -303,7 +303,7 @@ def test_a_decision_goes_through_json_and_can_be_learnt_then(arms: Any) -> None:
     other.learn(read, 1)
     assert other.decide({"hour": 9}, arms=arms).propensities.tolist() == pytest.approx(
         agent.policy.odds(
-            agent.state, od.offered({"hour": 9}, arms)
+            agent.state, od.make_offer({"hour": 9}, arms)
         ).propensities.tolist()
     )
 

@@ -126,14 +126,14 @@ def test_models_are_asked_as_their_owners_would(kind: str) -> None:
     )
     said = directly(model, ARMS, kind != "pipeline")
     np.testing.assert_allclose(
-        bank.predict((), od.offered(CONTEXT, ARMS))[0], said, atol=1e-12
+        bank.predict((), od.make_offer(CONTEXT, ARMS))[0], said, atol=1e-12
     )
     np.testing.assert_allclose(
-        bank.predict((), od.offered(CONTEXT, frame))[0], said, atol=1e-12
+        bank.predict((), od.make_offer(CONTEXT, frame))[0], said, atol=1e-12
     )
     # alone, with whole columns missing
     for place, (name, features) in enumerate(ARMS.items()):
-        alone = bank.predict((), od.offered(CONTEXT, {name: features}))
+        alone = bank.predict((), od.make_offer(CONTEXT, {name: features}))
         np.testing.assert_allclose(alone, [[said[place]]], atol=1e-12)
 
 
@@ -168,7 +168,9 @@ def test_one_call_for_each_model_and_batch() -> None:
     mixed = agent.decide_batch([CONTEXT] * 4, arms=[ARMS, few, ARMS, few])
     # a call for each number of arms
     assert [model.sizes for model in models.values()] == [[6, 24, 4, 12]] * 2
-    odds = agent.policy.odds(agent.state, od.offered(CONTEXT, few), step=7).propensities
+    odds = agent.policy.odds(
+        agent.state, od.make_offer(CONTEXT, few), step=7
+    ).propensities
     np.testing.assert_allclose(mixed.propensities[1, :2], odds, atol=1e-12)
 
 
@@ -184,7 +186,7 @@ def test_a_batch_whose_first_context_is_not_known() -> None:
         [None, CONTEXT], arms=[names, {"a": ARMS["known"], "b": None}]
     )
     one = agent.policy.odds(
-        agent.state, od.offered(CONTEXT, {"a": ARMS["known"], "b": None})
+        agent.state, od.make_offer(CONTEXT, {"a": ARMS["known"], "b": None})
     ).propensities
     np.testing.assert_allclose(many.propensities[1], one, atol=1e-12)
 
@@ -202,5 +204,5 @@ def test_a_booster_of_an_array_has_no_names() -> None:
         }
     )
     with pytest.raises(od.InvalidInput, match="got a dict, whose order means nothing"):
-        bank.predict((), od.offered({"hour": 9.0}, {"a": {"age_h": 2.0}}))
-    assert bank.predict((), od.offered([9.0], {"a": [2.0]})).shape == (1, 1)
+        bank.predict((), od.make_offer({"hour": 9.0}, {"a": {"age_h": 2.0}}))
+    assert bank.predict((), od.make_offer([9.0], {"a": [2.0]})).shape == (1, 1)

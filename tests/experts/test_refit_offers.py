@@ -56,12 +56,12 @@ def test_arms_of_the_call_are_what_a_direct_fit_to_the_drawn_rows_says(
         .fit(np.stack(rows[last]), np.array(rewards[last]))
         .predict(asked)
     )
-    predictions: Any = agent.policy.odds(agent.state, od.offered(x, arms)).advice
+    predictions: Any = agent.policy.odds(agent.state, od.make_offer(x, arms)).advice
     np.testing.assert_allclose(
         predictions, np.clip(said, 1e-4, 1 - 1e-4)[None], atol=1e-12
     )
     many = agent.decide_batch([x, x, x], arms=[arms, {"alone": np.zeros(3)}, arms])
-    odds = agent.policy.odds(agent.state, od.offered(x, arms)).propensities
+    odds = agent.policy.odds(agent.state, od.make_offer(x, arms)).propensities
     np.testing.assert_allclose(many.propensities[[0, 2]], [odds, odds], atol=1e-12)
     assert many.propensities[1].tolist() == [1.0] + [0.0] * (len(arms) - 1)
 
@@ -91,7 +91,7 @@ def test_features_with_names_and_arms_of_which_nothing_is_known(tmp_path: Any) -
             zip(
                 arms,
                 agent.policy.odds(
-                    agent.state, od.offered({"hour": 3}, arms)
+                    agent.state, od.make_offer({"hour": 3}, arms)
                 ).propensities,
                 strict=True,
             )
@@ -112,7 +112,7 @@ def test_arms_of_the_call_and_fixed_ones_are_not_mixed_up() -> None:
     with pytest.raises(od.InvalidInput, match="need them with the call"):
         agent.decide([1.0, 2.0])
     with pytest.raises(od.InvalidInput, match="of fixed arms cannot choose"):
-        fixed.predict(fixed.init(), od.offered([1.0], ["a", "b", "c"]))
+        fixed.predict(fixed.init(), od.make_offer([1.0], ["a", "b", "c"]))
     with pytest.raises(
         od.InvalidInput, match="arm_schema is for arms that come with the call"
     ):

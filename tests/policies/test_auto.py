@@ -245,7 +245,7 @@ def test_another_recipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
         od.BadFile,
         match=(
             rf"experts\.recipe was {RECIPE}.*, is {RECIPE + 1}.* in this version.*"
-            r"oddsmith fit learn the log anew"
+            r"oddsmith fit learn the log again"
         ),
     ):
         od.Agent.load(tmp_path / "agent.npz", later)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.contexts import is_table, length, rows, short_repr
@@ -91,7 +91,7 @@ def call_of(
         if eligible is not None:
             mask = eligible_mask(names, eligible)
         return Call(context, context, mask, names)
-    offer = offered(context, arms)
+    offer = make_offer(context, arms)
     if names is None:
         check_takes_offers(policy)
         if eligible is not None:
@@ -147,14 +147,14 @@ def _offers(contexts: Context, arms: Any, n: int) -> list[Offer]:
     context."""
     single_contexts = [single(context) for context in rows(contexts)]
     if not _is_each(arms):
-        shared = offered(None, arms)
+        shared = make_offer(None, arms)
         return [replace(shared, context=context) for context in single_contexts]
     if len(arms) != n:
         raise InvalidInput(
             f"arms must be one offer for all, or one for each of {n} contexts; got "
             f"{len(arms)}"
         )
-    return list(map(offered, single_contexts, arms))
+    return list(map(make_offer, single_contexts, arms))
 
 
 def _batch_call(offers: Sequence[Offer], mask: Bools | None) -> Call:

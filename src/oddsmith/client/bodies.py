@@ -7,7 +7,7 @@ from datetime import date, time, timedelta
 import numpy as np
 
 from oddsmith.agent.slate import Slot
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.core.contexts import is_table, one, plain, short_repr, simple
 from oddsmith.core.errors import InvalidInput
 
@@ -37,7 +37,7 @@ def offered_json(arms: object) -> object:
     """Arms of a call for JSON: names with their features, or names alone."""
     if arms is None:
         return None
-    offer = offered(None, arms)
+    offer = make_offer(None, arms)
     features = offer.features
     if features is None:
         return list(offer.arms)

@@ -144,7 +144,7 @@ _NUMBERS = frozenset((NUMBER, MEASURE))
 
 
 class NewColumn(NamedTuple):
-    """A column that a context needs: the name of its key, for the order, the key, and
+    """A column that a context needs: the name of its key (for the order), the key and
     the part of the key's values."""
 
     name: str
@@ -236,8 +236,8 @@ def _row(places: Places, record: Mapping[str, object], schema: Schema | None) ->
 
 
 def _fill(places: Places, row: Array, facts: Iterable[Fact]) -> None:
-    """Facts written into a blank row, which has one entry too many: place -1, for what
-    has no column."""
+    """Facts written into a blank row, which has one extra entry: place -1 takes values
+    without a column."""
     known = places.named
     for name, form, value in facts:
         if form == GAP:

@@ -195,12 +195,12 @@ class _Parser:
             _refuse(
                 self._here.place, f"must be at most {_DEEPEST} levels deep; got more"
             )
-        return self._joined("or", self._both, depth)
+        return self._join_parts("or", self._both, depth)
 
     def _both(self, depth: int) -> Condition:
-        return self._joined("and", self._one, depth)
+        return self._join_parts("and", self._one, depth)
 
-    def _joined(
+    def _join_parts(
         self, word: str, part: Callable[[int], Condition], depth: int
     ) -> Condition:
         parts = [part(depth)]

@@ -31,7 +31,7 @@ class Metric:
 
     `better` is the direction of improvement. A guardrail has a `limit`: the largest
     harm that is accepted, relative to the control's value (0.1 is 10 %), or absolute
-    where `is_absolute`. `action` says what a breach does. `matters` is the smallest
+    where `is_absolute`. `action` is the response to a breach. `matters` is the smallest
     lift worth having. A `ratio` metric is the sum of one metric over that of another.
 
     >>> revenue = Metric("revenue", role="primary", display_unit="EUR", cap=250.0)

@@ -27,8 +27,8 @@ def numbers(
     """The context as float64 (…, d), NaN where a number is missing; what is no number
     is refused by its column.
 
-    Tables and their rows stand for their columns in order; a dict has no order, and is
-    refused: `instead` says what to do about it.
+    Tables and their rows stand for their columns in order; a dict has no order and is
+    rejected; the error ends with the advice `instead`.
 
     >>> numbers([[1, None], [2, True]])
     array([[ 1., nan],

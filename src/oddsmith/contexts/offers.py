@@ -20,7 +20,7 @@ __all__ = [
     "encoded_offer",
     "feature_numbers",
     "named_rows",
-    "offered",
+    "make_offer",
 ]
 
 
@@ -96,14 +96,14 @@ class Encoder(Protocol):
         ...
 
 
-def offered(context: Any, arms: Any) -> Offer:
-    """The offer of these arms: a dict of name to features, a list of names, or a data
-    frame with a row for each arm.
+def make_offer(context: Any, arms: Any) -> Offer:
+    """Return the offer of these arms: a dict of name to features, a list of names, or a
+    data frame with a row for each arm.
 
     A pandas frame names its rows by the column `arm`, or by its index; a polars one by
     the column `arm`.
 
-    >>> offered(None, ["a", 7]).arms
+    >>> make_offer(None, ["a", 7]).arms
     ('a', '7')
     """
     if isinstance(arms, Offer | OfferBatch):

@@ -189,8 +189,7 @@ class Places:
                 self.unmarked.append(key)
 
     def key(self, name: object) -> Key:
-        """The columns of a name, kept in `named`; of one never seen, those that it has
-        not."""
+        """The columns of a name, cached in `named`. A new name has none yet."""
         name = str(name)
         digest = digest_of(self.salt, "name", name)
         known = self._keys.get(digest) or Key(digest)

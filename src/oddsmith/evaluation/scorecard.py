@@ -247,7 +247,7 @@ def score_metrics(
 
     `targets` and `control` are odds (T, K) or (K,), as of `arm_target`. All intervals
     hold together at `level`: each of m has 1 - (1 - level)/m. `anytime` ones are valid
-    at every look, for the mean effect of the rows so far, and need a `cap` or an upper
+    at every look (the mean effect of the rows so far) and need a `cap` or an upper
     end for each metric; ratio metrics have `one_look` intervals. Where units return,
     one-look intervals are by unit. Rows without an amount and a default are left out.
 

@@ -122,8 +122,8 @@ def difference(saved: Json, given: Json, path: str = "policy") -> str:
             "make something else of rewards"
         )
         return (
-            f"{learners} (oddsmith export and oddsmith fit learn the log anew, for a "
-            "store that starts from that)"
+            f"{learners} (oddsmith export and oddsmith fit learn the log again in a "
+            "new store)"
         )
     was, now = _excerpts(repr(saved), repr(given))
     return f"{path} was {was}, is {now}"

@@ -55,8 +55,8 @@ def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
     table.close()
     if arms is None:
         raise InvalidInput(
-            "flag must stand in a file with arms, for a flag's values are theirs; got "
-            "it without"
+            "flag needs arms in the same file, because each arm has a flag value; got "
+            "flag without arms"
         )
     if set(given) != set(arms):
         missing, strange = (
@@ -106,8 +106,8 @@ class PolicyFile:
     """What a policy file says. `table` is the TOML as it was read; `seed` is None where
     the file has none.
 
-    `arms` are None where they come with the call; `arm_schema` then says how their
-    features become numbers. `bench` are experts that are no part of the policy, but may
+    `arms` are None where they come with the call; `arm_schema` then encodes their
+    features as numbers. `bench` are experts that are no part of the policy, but may
     join it while it is served, by name. `flag_values` are what arms stand for in a
     feature flag; their names where there are none. `design` is the experiment around
     the policy: control, holdout, metrics and segments.
@@ -156,12 +156,12 @@ def read_policy(
     path = Path(path)
     keys = read_toml(path)
     try:
-        return _read(keys, path, world, arms)
+        return _parse_policy(keys, path, world, arms)
     except OddsmithError as error:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _read(
+def _parse_policy(
     keys: Keys, path: Path, world: BuildContext | None, given: Sequence[str] | None
 ) -> PolicyFile:
     name = keys.text("name", path.stem)
@@ -375,7 +375,7 @@ def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]
 def _per_arm(
     keys: Keys, what: str, default: float, arms: tuple[str, ...]
 ) -> float | list[float]:
-    """The bound of all arms, also of those that are added later, or one for each."""
+    """One bound for all arms, later ones included, or a bound for each arm."""
     if not isinstance(keys.get(what, default), dict):
         return keys.number(what, default, low=0, high=1)
     table = keys.table(what)

@@ -37,7 +37,7 @@ class Comparison:
     """The value of the fitted policy less that of the logging policy.
 
     `difference` has the 95 % confidence interval from `low` to `high`; `logged` is the
-    mean reward of the compared rows, of which there are `rows`. The `verdict` is
+    mean reward of the compared rows, and `rows` is their number. The `verdict` is
     "better", "not worse" (by more than 2 % of `logged`), "worse", or "cannot be told".
     """
 

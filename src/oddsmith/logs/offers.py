@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.core.arrays import Bools, Ints
 from oddsmith.core.errors import BrokenLog, InvalidInput
 from oddsmith.logs.knowledge import FeatureKind
@@ -55,7 +55,7 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
         is_text = all(type(name) is str for name in key)
         if not is_text or key not in known:
             try:
-                checked = offered(None, list(key)).arms
+                checked = make_offer(None, list(key)).arms
             except InvalidInput as error:
                 raise BrokenLog("offered", row, str(error)) from error
             known[checked] = checked
@@ -82,7 +82,7 @@ def _features_column(rows: Collection[object]) -> list[Features]:
             )
         if id(features) not in known:
             try:
-                known[id(features)] = offered(None, features).features
+                known[id(features)] = make_offer(None, features).features
             except InvalidInput as error:
                 raise BrokenLog("features", row, str(error)) from error
         column.append(known[id(features)])
@@ -207,7 +207,7 @@ def everywhere(log: "Log", arms: object) -> tuple[tuple[str, ...], Features]:
             "log must be about arms that do not change; it has the names that each row "
             "offered"
         )
-    offer = offered(None, arms)
+    offer = make_offer(None, arms)
     names = offer.arms if log.arms is None else tuple(log.arms)
     differences = sorted(set(names) ^ set(offer.arms))
     if differences:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.core import kernels
 from oddsmith.experts import Curves, LearningExperts, PooledRidge, Ridge, SharedExperts
 
@@ -39,7 +39,7 @@ def record(rng: np.random.Generator) -> Any:
 
 def offer(rng: np.random.Generator) -> Any:
     names = [f"a{int(i)}" for i in rng.choice(9, 4, replace=False)]
-    return offered(record(rng), {name: record(rng) for name in names})
+    return make_offer(record(rng), {name: record(rng) for name in names})
 
 
 def played(policy: Any, question: Any, choice: str) -> tuple[list[Any], Any]:

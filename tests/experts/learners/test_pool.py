@@ -9,7 +9,7 @@ import pytest
 
 import oddsmith as od
 from experts.learners.plain_learners import prior_of
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.core.decision import Decision
 from oddsmith.experts.learners import PooledForest, PooledRidge, SharedExperts
 from oddsmith.experts.learners.features import Curves
@@ -171,7 +171,7 @@ def learnt(experts: SharedExperts, steps: int, names: int, seed: int = 0) -> Any
     state = experts.init()
     for step in range(steps):
         arms = [f"a{int(i)}" for i in rng.choice(names, 3, replace=False)]
-        offer = offered(rng.random(2), {arm: rng.random(2) for arm in arms})
+        offer = make_offer(rng.random(2), {arm: rng.random(2) for arm in arms})
         decision = Decision(
             step, offer.context, None, int(rng.integers(3)), np.full(3, 1 / 3)
         )
@@ -188,14 +188,14 @@ def test_a_popular_arm_is_learnt_without_features(any_kernels: str) -> None:
             step, None, None, arm, np.array([0.5, 0.5]), arms=("good", "bad")
         )
         state = experts.update(state, decision, float(arm == 0))
-    means = experts.predict(state, offered(None, ["bad", "good", "new"]))
+    means = experts.predict(state, make_offer(None, ["bad", "good", "new"]))
     assert (means[:, 1] > means[:, 2]).all()
     assert (means[:, 2] > means[:, 0]).all()
 
 
 def test_features_of_the_drawn_arm_are_learnt_as_an_offer_of_it_alone() -> None:
     experts = bank()
-    offer = offered([1.0], {"a": [0.1, 0.2], "b": [0.3, 0.4]})
+    offer = make_offer([1.0], {"a": [0.1, 0.2], "b": [0.3, 0.4]})
     decision = Decision(
         1,
         offer.context,
@@ -237,7 +237,7 @@ def test_regressions_see_how_an_arm_differs_from_those_beside_it() -> None:
         )
         state = experts.update(state, decision, float(("x", "y", "z")[arm] == best))
     means = experts.predict(
-        state, offered(None, {"x": [40.1], "y": [40.9], "z": [40.5]})
+        state, make_offer(None, {"x": [40.1], "y": [40.9], "z": [40.5]})
     )[0]
     assert means[1] > means[2] + 0.1 > means[0] + 0.2
 
@@ -258,7 +258,7 @@ def test_equal_rows_have_equal_beliefs_in_every_order() -> None:
         context = rng.random(2)
         features = {f"a{i}": rng.random(2) for i in range(n_arms)}
         features["twin one"] = features["twin two"] = rng.random(2)
-        offer = offered(context, features)
+        offer = make_offer(context, features)
         means = dict(
             zip(offer.arms, experts.predict(state, offer).T.tolist(), strict=True)
         )
@@ -266,7 +266,7 @@ def test_equal_rows_have_equal_beliefs_in_every_order() -> None:
         names = list(features)
         rng.shuffle(names)
         again = experts.predict(
-            state, offered(context, {name: features[name] for name in names})
+            state, make_offer(context, {name: features[name] for name in names})
         )
         assert dict(zip(names, again.T.tolist(), strict=True)) == means
 
@@ -282,7 +282,10 @@ def test_equal_rows_have_equal_beliefs_in_every_order() -> None:
 )
 def test_another_form_is_no_dead_end(context: Any, features: Any) -> None:
     experts = bank()
-    state, offer = learnt(experts, 30, 5), offered(context, {"a": features, "a1": None})
+    state, offer = (
+        learnt(experts, 30, 5),
+        make_offer(context, {"a": features, "a1": None}),
+    )
     assert np.isfinite(experts.predict(state, offer)).all()
     decision = Decision(
         9,
@@ -296,16 +299,16 @@ def test_another_form_is_no_dead_end(context: Any, features: Any) -> None:
     state = experts.update(state, decision, 1.0)
     assert np.isfinite(experts.predict(state, offer)).all()
     assert np.isfinite(
-        experts.predict(state, offered([0.1, 0.2], {"a1": [0.1, 0.2]}))
+        experts.predict(state, make_offer([0.1, 0.2], {"a1": [0.1, 0.2]}))
     ).all()
 
 
 def test_nothing_known_of_context_or_arm_is_no_error() -> None:
     experts = bank()
     state = learnt(experts, 40, 5)
-    assert np.isfinite(experts.predict(state, offered(None, ["a1", "new"]))).all()
+    assert np.isfinite(experts.predict(state, make_offer(None, ["a1", "new"]))).all()
     assert np.isfinite(
-        experts.predict(state, offered([0.1, None], {"a1": None, "a2": [None, 0.3]}))
+        experts.predict(state, make_offer([0.1, None], {"a1": None, "a2": [None, 0.3]}))
     ).all()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.core.decision import Decision
 from oddsmith.experts.learners import PooledRidge, SharedExperts
 from oddsmith.experts.learners.evidence import shares
@@ -141,7 +141,7 @@ def learnt(n: int, seed: int, *, taste: bool) -> tuple[SharedExperts, Any]:
 def offer_of(device: int, *, first: int) -> Any:
     """Goods of each group, under names that nobody has seen before."""
     goods = {f"{first + i}": {"group": group} for i, group in enumerate(GROUPS)}
-    return offered({"device": DEVICES[device]}, goods)
+    return make_offer({"device": DEVICES[device]}, goods)
 
 
 @pytest.mark.parametrize("seed", range(3))

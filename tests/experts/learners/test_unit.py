@@ -7,7 +7,7 @@ import pytest
 
 import oddsmith as od
 from experts.learners.plain_learners import learnt
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.experts.learners import Forest, LearningExperts, PooledRidge, Ridge
 from oddsmith.experts.learners.features import Curves
 from oddsmith.experts.learners.pool import Remembered, Sizes
@@ -37,7 +37,7 @@ def of_offers(size: float) -> tuple[Any, Any]:
     for x in rng.normal(size=60).tolist():
         decision = agent.decide({"x": x}, arms=("a",))
         agent.learn(decision, float(rng.choice([0.0, 0.25, 1.0]) * size))
-    offer = offered({"x": 0.3}, ["a", "b"])
+    offer = make_offer({"x": 0.3}, ["a", "b"])
     return agent.state.experts, policy.experts.advise(agent.state.experts, offer)
 
 

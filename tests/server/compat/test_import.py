@@ -16,7 +16,7 @@ import pytest
 
 import oddsmith as od
 from logs.personalizer_logs import assert_rows, event, world, write
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.server.audit.log_export import export
 from oddsmith.server.audit.proof import verify
 from oddsmith.server.compat.personalizer.log import events
@@ -205,7 +205,7 @@ def test_it_learns(tmp_path: Path) -> None:
     }
     for time, best in (("morning", "sports"), ("evening", "tech")):
         context = {"timeOfDay": time, "user.age": 12.0}
-        odds = opened.policy.odds(state, offered(context, arms))
+        odds = opened.policy.odds(state, make_offer(context, arms))
         assert list(arms)[int(np.argmax(odds.propensities))] == best
 
 

@@ -122,7 +122,7 @@ def test_two_stores_share_no_digest_and_say_the_same(tmp_path: Path) -> None:
                 {digest for part in digests(state) for digest in part.digests.tolist()}
             )
             said.append(
-                policy().odds(state, od.offered({"city": "c1"}, ARMS)).propensities
+                policy().odds(state, od.make_offer({"city": "c1"}, ARMS)).propensities
             )
     assert len(found[0]) == len(found[1]) > 5
     assert not found[0] & found[1]

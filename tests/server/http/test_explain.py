@@ -33,7 +33,7 @@ def test_predictions_of_all_arms_are_those_of_the_state_it_was_made_with(
         assert served.get("/v1/decisions/asked")["features"] == offered
         bank = policy.bank
         assert bank is not None
-        means = bank.predict(state.experts, od.offered({"hour": 5}, offered))
+        means = bank.predict(state.experts, od.make_offer({"hour": 5}, offered))
         rows = {row["expert"]: row for row in record["experts"]}
         for name, row in zip(bank.names, means, strict=True):
             predictions = rows[name]["predictions"]

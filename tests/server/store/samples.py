@@ -92,7 +92,7 @@ def offer_of(id: str, seed: int = 0) -> od.Offer | None:
         dict(zip(names, rows, strict=True)),
         dict.fromkeys(names) | {names[0]: rows[0]},
     ]
-    return od.offered(None, kinds[rng.integers(3)])
+    return od.make_offer(None, kinds[rng.integers(3)])
 
 
 def append(store: Store, *events: Event) -> list[int]:

@@ -89,8 +89,8 @@ def compared(
 def chart(
     bars: Sequence[tuple[str, Span]], *, zero: str = "", most: float = inf
 ) -> str:
-    """Draw intervals below each other, one per line, for a terminal. A value of NaN is
-    written as refused.
+    """Draw intervals in a terminal, one per line. A value of NaN is written as
+    refused.
 
     With `zero`, the axis includes 0, which is marked in every line and has this name.
     The axis ends at `most`: a value beyond it is written after an arrow.

@@ -252,7 +252,7 @@ class Differences:
         """A reward in [0, 1] in the caller's units."""
         return self.scale.low + reward * (self.scale.high - self.scale.low)
 
-    def settled(self) -> "Differences":
+    def settled_copy(self) -> "Differences":
         """A copy in which no row waits."""
         now = self.copy()
         now._settle()
@@ -266,7 +266,7 @@ class Differences:
 
     def comparisons(self, level: float) -> Iterator[Comparison]:
         """All comparisons, each at this level."""
-        now = self.settled()
+        now = self.settled_copy()
         for metric, candidate in now.pairs:
             yield now.compare(metric, candidate, level)
 

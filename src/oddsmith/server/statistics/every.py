@@ -76,7 +76,7 @@ class Sums:
         return cls(scale, NamedArms(arms), differences=differences)
 
     def is_of(self, about: Mapping[str, Any]) -> bool:
-        """Whether the metrics are those that are declared."""
+        """Whether the metrics are the declared ones."""
         declared = Sums.of(about).differences.metrics
         return self.differences.metrics == declared
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from oddsmith.contexts.offers import offered
+from oddsmith.contexts.offers import make_offer
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.decision import LEAST_PROPENSITY
@@ -301,7 +301,7 @@ def _arms(row: dict[str, Any]) -> dict[str, Any]:
     """The names of the actions, and their features."""
     if "offered" not in row:
         raise _broken("c must have a _tag for each action, which is its name; got none")
-    names = offered(None, row["offered"]).arms
+    names = make_offer(None, row["offered"]).arms
     features = dict(zip(names, row["features"].values(), strict=True))
     has_features = any(features.values())
     return {"arms": names, "features": features if has_features else None}

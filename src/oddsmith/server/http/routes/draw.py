@@ -406,8 +406,7 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
         )
     if message.unit is None and has_units:
         raise InvalidInput(
-            f"unit must be given, for the holdout of experiment {name!r} is by unit; "
-            "got none"
+            f"unit must be given: experiment {name!r} holds out by unit; got none"
         )
     if message.id is not None and sticky:
         raise InvalidInput(

@@ -19,7 +19,7 @@ _LEVEL = 0.95
 async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
     """Compare the policy and each arm with the control."""
     position = experiment.follower.now.position
-    differences = experiment.follower.sums.differences.settled()
+    differences = experiment.follower.sums.differences.settled_copy()
     candidates = dict.fromkeys(candidate for _, candidate in differences.pairs)
     arms = [candidate for candidate in candidates if candidate != POLICY]
     control = experiment.design.control
