@@ -342,9 +342,7 @@ def categorical(contexts: object) -> set[str]:
     if not is_table(contexts):
         return set()
     is_arrow = hasattr(contexts, "column_names")
-    kinds = contexts.dtypes
-    if is_arrow:
-        kinds = contexts.schema.types
+    kinds = contexts.schema.types if is_arrow else contexts.dtypes
     columns = set()
     for name, kind in zip(_names(contexts), kinds, strict=True):
         if str(kind).casefold().startswith(("categ", "dictionary")):
