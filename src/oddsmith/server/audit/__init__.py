@@ -1,5 +1,5 @@
-"""Proof: whether every decision of a store follows, the store as a log, and what is
-wrong with it in plain words."""
+"""Audit: check that every decision of a store follows from its events, export the store
+as a log, and diagnose problems."""
 
 from oddsmith.server.audit.doctor import Finding, doctor
 from oddsmith.server.audit.log_export import Exported, export

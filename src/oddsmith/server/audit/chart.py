@@ -1,4 +1,5 @@
-"""Chart: facts about a store for `oddsmith doctor`, from one pass and one fold."""
+"""Chart: facts about a store for `oddsmith doctor`, from a single read and a single
+fold."""
 
 from array import array
 from collections import Counter
@@ -51,11 +52,11 @@ class Chart:
     """Facts about a store; times are in seconds.
 
     If there is no judge or the fold failed, `folded` is None, and `why` the reason.
-    `lost` are ids with events since the store was restored, but without a decision.
-    `choices` compares experts over the last decisions with votes and rewards.
-    `statistics` names the statistics that the last snapshot lacks. Of the last
-    decisions, `redrawn` follow from their odds, seed and id; those at the positions
-    `other_draws` do not.
+    `lost` contains ids with events since the store was restored, but without a
+    decision. `choices` compares experts over the last decisions with votes and rewards.
+    `statistics` describes statistics that the last snapshot lacks. Among the last
+    decisions, `redrawn` counts those that follow from their propensities, seed and id;
+    `other_draws` contains the positions of the others.
     """
 
     reading: Reading
@@ -142,7 +143,7 @@ def chart_of(reading: Reading, place: str, now: float) -> Chart:
 
 
 def _redraw(chart: Chart, records: Mapping[int, DecisionRecord]) -> None:
-    """Draw the last decisions again."""
+    """Repeat the draws of the last decisions."""
     if not records:
         return
     draws = Draws(chart.reading)

@@ -1,4 +1,4 @@
-"""The checks of single records: the draw, the odds, the experts."""
+"""Checks of single records: the draw, the propensities and the experts."""
 
 from collections.abc import Sequence
 from math import inf, isnan
@@ -37,7 +37,7 @@ _VOTES = 1e-6  # larger tolerance, because votes can change steeply with the pre
 
 
 class Draws:
-    """The draws of a store, by its seed and over its arms."""
+    """Repeats the draws of a store with its seed and arms."""
 
     def __init__(self, reading: Reading) -> None:
         about = reading.about
@@ -47,7 +47,8 @@ class Draws:
             self._uniform = Uniforms(about["seed"])
 
     def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:
-        """Check that seed and id draw the arm from the recorded odds."""
+        """Check that seed and id give the recorded arm with the recorded
+        propensities."""
         number = decision.number
         odds = decision.propensities
         arms = decision.arms or self._arms_at(line.seen or 0)
@@ -100,8 +101,9 @@ class Draws:
 def check_incumbent(answer: CheckResult, evidence: Evidence) -> CheckResult:
     """Return the result for a decision of an incumbent.
 
-    Its odds cannot be checked, but the draw that the policy would have made can. The
-    service records it in shadow mode, from a history, and after a client's fallback.
+    The incumbent's propensities cannot be checked, but the draw that the policy would
+    have made can. The service records this draw in shadow mode, for imported histories,
+    and after the fallback of a client.
     """
     if answer is None and evidence.shadow and evidence.own is None:
         return Untested(
@@ -113,7 +115,7 @@ def check_incumbent(answer: CheckResult, evidence: Evidence) -> CheckResult:
 def check_sleep(
     decision: Decision, votes: Array | None, log_weights: Array, tolerance: float
 ) -> CheckResult:
-    """Check that an expert without a prediction has no vote, and that the log weights
+    """Check that experts without a prediction have no vote, and that the log weights
     are recorded."""
     advice = decision.advice
     recorded = decision.log_weights
@@ -147,7 +149,7 @@ def check_odds(
     state: State,
     tolerance: float,
 ) -> CheckResult:
-    """Check that recorded votes, weighed by the state, give the recorded odds.
+    """Check that recorded votes, weighed by the state, give the recorded propensities.
 
     With tolerance 0, they must be equal to the last bit.
     """
@@ -183,7 +185,7 @@ def check_odds(
 
 
 def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
-    """Check that odds are equal, up to a tolerance."""
+    """Check that propensities are equal, up to a tolerance."""
     by = how_far(recorded, follows)
     if by <= tolerance:
         return None
@@ -191,7 +193,7 @@ def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
 
 
 class Opinions(NamedTuple):
-    """Predictions (N, K) of experts that are asked again, with their votes if they are
+    """Predictions (N, K) of experts that predict again, with their votes if they are
     known.
 
     `matters` is a mask of experts with a weight.
@@ -208,10 +210,10 @@ SPEAKS_NOW = Untested("an expert slept in it that speaks now", excused=True)
 
 
 def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:
-    """Check that the experts predict what was recorded, to 1e-9.
+    """Check that the experts predict the recorded values, to 1e-9.
 
-    An expert without a recorded prediction is not compared: it may have failed, or been
-    late.
+    An expert without a recorded prediction is not compared, because it may have failed
+    or timed out.
     """
     advice = decision.advice
     column = now.predictions[:, decision.number]
@@ -245,7 +247,7 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
 def _are_ties(predictions: Array, votes: Array, ballots: Array) -> Bools:
     """Return a mask of experts whose recorded arms are as good as the current ones.
 
-    Only whole votes, and votes in the same shares, can be compared.
+    Only votes for a single arm, or shared equally, can be compared.
     """
     known = np.where(np.isnan(predictions), 0.0, predictions)
     shares = np.sort(votes, axis=1)
@@ -257,10 +259,8 @@ def _are_ties(predictions: Array, votes: Array, ballots: Array) -> Bools:
 
 
 def how_far(recorded: Array, follows: Array) -> float:
-    """Return the largest difference, relative for numbers above 1.
-
-    It is inf if they cannot be compared.
-    """
+    """Return the largest difference, relative for numbers above 1; inf if they cannot
+    be compared."""
     if recorded.shape != follows.shape:
         return inf
     is_float = recorded.dtype.kind == "f"
@@ -277,7 +277,7 @@ def _sums_to_one(odds: Array) -> bool:
 
 
 def _some(values: Array) -> str:
-    """Format the first numbers, each to its last digit."""
+    """Format the first numbers, with all digits."""
     numbers = [_number(value) for value in values[:8]]
     if len(values) > 8:
         numbers.append("…")

@@ -106,7 +106,7 @@ class StateCheck:
         self.level = Level("states")
 
     def check_head(self, head: int) -> None:
-        """Report snapshots after the last event, whose events are gone."""
+        """Report snapshots beyond the last event, because their events are missing."""
         for position in self._snapshots:
             if position > head:
                 recorded = f"a snapshot of position {position:,}"

@@ -33,8 +33,8 @@ _ROWS = 5000
 
 
 class Exported(NamedTuple):
-    """The rows of a log, with the numbers of rewards, incumbent's odds and erased
-    contexts.
+    """The rows of a log, with the numbers of rewards, of decisions by an incumbent, and
+    of erased contexts.
 
     Three kinds of decisions are left out: `unshown` ones were deferred and never
     activated; `without` have no context, if contexts are required; `impossible` ones
@@ -56,16 +56,16 @@ class Exported(NamedTuple):
 def export(
     reading: Reading, path: Path | str, *, contexts_only: bool = False
 ) -> Exported:
-    """Write the store's decisions as a log, by the suffix of `path`: Parquet, CSV, JSON
-    lines or dsjson.
+    """Write the store's decisions as a log. The suffix of `path` selects Parquet, CSV,
+    JSON lines or dsjson.
 
     Rewards are the values of the decisions as of the last event; NaN if a decision does
-    not count yet. The odds of an incumbent are its own. Advice has a column for every
-    expert of the roster; an expert that joined later has no predictions before. If
-    experts joined a policy whose votes cannot be weighed again from the store, there is
-    no advice. An arm that was added later was not eligible before. With
-    `contexts_only`, decisions with an erased context are left out. Rows are in the
-    order of the states of the decisions.
+    not count yet. The propensities of an incumbent's decision are the incumbent's.
+    Advice has a column for every expert of the roster; an expert that joined later has
+    no predictions before. If experts joined a policy whose votes cannot be weighed
+    again from the store, there is no advice. An arm that was added later was not
+    eligible before. With `contexts_only`, decisions with an erased context are left
+    out. Rows are in the order of the states of the decisions.
     """
     total = Exported()
 
@@ -225,7 +225,8 @@ class _Outcomes:
             account.take(line, settled)
 
     def columns(self, ids: Sequence[str]) -> dict[str, Any]:
-        """The column of amounts, NaN where none came, and the metrics' names."""
+        """Return the column of amounts (NaN if there is none) and the names of the
+        metrics."""
         if not self._names:
             return {}
         amounts = np.full((len(ids), len(self._names)), np.nan)
@@ -236,8 +237,8 @@ class _Outcomes:
 
 
 def _experiment_columns(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """The columns of an experiment with a control. A decision from before it had one is
-    compared with itself."""
+    """Return the columns of an experiment with a control. If a decision was made before
+    there was a control, its own propensities take the place of the control's."""
     if all(one.holdout is None for one in decisions):
         return {}
     control = [

@@ -1,6 +1,7 @@
-"""verify: prove that every decision of a store follows from its events.
+"""verify: check that every decision of a store follows from its events.
 
-A panel asks the real experts of the policy again, in the contexts of old decisions.
+A panel asks the policy's real experts to predict again, in the contexts of old
+decisions.
 """
 
 from collections import Counter
@@ -67,11 +68,12 @@ class Panel:
         self._patient: Policy | None = None
 
     def check_advice(self, visit: Visit) -> CheckResult:
-        """Check that the experts predict what was recorded."""
+        """Check that the experts predict the recorded values."""
         return self._run(visit, self._check_advice)
 
     def check_odds(self, visit: Visit) -> CheckResult:
-        """Check that the policy, with its models, gives the recorded odds, to 1e-9."""
+        """Check that the policy, with its models, gives the recorded propensities, to
+        1e-9."""
         return self._run(visit, self._check_odds)
 
     def _run(
@@ -132,7 +134,7 @@ class Panel:
         return same_odds(decision.propensities, follows, CLOSE)
 
     def _odds(self, policy: Policy, state: State, decision: Decision) -> Odds:
-        """Return the odds of a policy whose experts have no time limit."""
+        """Return the propensities of a policy whose experts have no time limit."""
         if policy.bank is not None:
             if policy is not self._patient_of:
                 bank = _without_guard(policy.bank)
@@ -170,21 +172,21 @@ def verify(
     """Check that events have no gap, that facts and snapshots are consistent, and that
     every decision follows, at three levels.
 
-    1. The draw: seed and id select the arm from the recorded odds.
-    2. The odds: recorded votes, weighed by the fold of all events up to the recorded
-       position, give the recorded odds to the last bit. This needs no models, because
-       the store contains the judge of its policy. Other builds of the arithmetic can
-       round differently; `tolerance` allows for them.
-    3. The experts, if `policy` is given (and `bench`, the experts that joined): asked
-       again in the recorded context, they predict what was recorded, to 1e-9. Experts
-       that learn are folded. Odds without recorded votes are recomputed from them.
+    1. The draw: seed and id select the arm from the recorded propensities.
+    2. The propensities: recorded votes, weighed by the fold of all events up to the
+       recorded position, give the recorded propensities to the last bit. This needs no
+       models, because the store contains the judge of its policy. Other builds of the
+       arithmetic can round differently; `tolerance` allows for them.
+    3. The experts, if `policy` is given (and `bench`, the experts that joined): in the
+       recorded context, they predict the recorded values again, to 1e-9. Experts that
+       learn are folded. Without recorded votes, propensities are recomputed from them.
 
-    `facts` contains name, arms, units of rewards and seed of the policy file: the store
-    must agree.
+    `facts` contains name, arms, units of rewards and seed of the policy file, which
+    must equal those of the store.
 
-    Levels 1 and 2 take one pass, and level 3 another one. Memory grows by a few bytes
-    per decision. Level 3 takes as long as the experts took to decide. Progress is shown
-    on a terminal; level 3 also writes a line to standard error every 30 s.
+    Levels 1 and 2 read the store once, and level 3 once more. Memory grows by a few
+    bytes per decision. Level 3 takes as long as the experts took to decide. Progress is
+    shown on a terminal; level 3 also writes a line to standard error every 30 s.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
     # check the states first, because the head may grow meanwhile
@@ -199,7 +201,7 @@ def verify(
 
 @dataclass
 class _Proof:
-    """The levels while they are computed."""
+    """The levels of a proof while they are computed."""
 
     reading: Reading
     head: int
@@ -235,7 +237,7 @@ class _Proof:
         self._check_events()
 
     def weigh_again(self, tolerance: float, *, models: bool) -> None:
-        """Check draws, odds and states, by the judge."""
+        """Check draws, propensities and states, with the judge."""
         reading = self.reading
         arbiter = self.arbiter
         contexts = Contexts()
@@ -255,7 +257,7 @@ class _Proof:
     def ask_again(
         self, policy: Policy, bench: Mapping[str, Experts], tolerance: float
     ) -> None:
-        """Check the experts, and odds without recorded votes."""
+        """Check the experts, and propensities without recorded votes."""
         panel = Panel()
         total = self.counts["decision"]
         start = start_of(self.reading, policy)
@@ -339,14 +341,14 @@ def _damaged(why: object) -> Differs:
 
 
 def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:
-    """Whether only the policy's own models can recompute the odds."""
+    """Return whether only the policy's own models can recompute the propensities."""
     if visit.evidence.shadow:
         return False
     return arbiter is None or visit.evidence.votes is None
 
 
 def _check_state(visit: Visit) -> CheckResult:
-    """Check that the state of a decision was there before it."""
+    """Check that the state of a decision existed before the decision."""
     if has_earlier_state(visit.line):
         return None
     return Differs(f"the state at position {visit.line.seen}", "one before it")

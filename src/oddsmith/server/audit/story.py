@@ -1,4 +1,4 @@
-"""story: the events of one decision and its reward."""
+"""story: list the events of one decision and its reward."""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -49,9 +49,10 @@ class Happening(NamedTuple):
 class Story:
     """The history of a decision, with values in the caller's units.
 
-    If only later events are there, the fields about the decision are None. It counts
-    from the position `counts_since` on, and with this `reward` from `reward_since` on
-    (later, if a late reward counts as it arrives). An erased `context` is "erased".
+    If only later events are in the store, the fields about the decision are None. The
+    decision counts from the position `counts_since` on, and with this `reward` from
+    `reward_since` on (later, if a late reward counts as it arrives). An erased
+    `context` is "erased".
     """
 
     id: str
@@ -71,11 +72,11 @@ class Story:
     reward_since: int | None = None
 
     def record(self) -> dict[str, object]:
-        """The story as JSON."""
+        """Return the story as JSON."""
         return asdict(self) | {"happenings": [one._asdict() for one in self.happenings]}
 
     def __str__(self) -> str:
-        """The story in sentences."""
+        """Format the story as sentences."""
         if self.position is None or self.odds is None or self.propensity is None:
             return f"There is no decision {self.id!r} yet: what came for it waits."
         how = "an incumbent's choice, by its odds" if self.shadow else "drawn"
@@ -158,7 +159,7 @@ def story_of(reading: Reading, id: str) -> Story:
 
 
 def _odds(decision: Decision, arms: Any) -> dict[str, float]:
-    """Return the odds by name, or by number if the store has no names."""
+    """Return the propensities by name, or by number if the store has no names."""
     shares = decision.propensities.tolist()
     names = range(len(shares))
     if arms and len(arms) == len(shares):
@@ -167,7 +168,7 @@ def _odds(decision: Decision, arms: Any) -> dict[str, float]:
 
 
 def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
-    """Add a line to the account, and return its effect."""
+    """Add a line to the account, and describe its effect."""
     before = account.counts
     is_late = account.default is not None
     account.take(line)

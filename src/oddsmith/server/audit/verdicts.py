@@ -52,8 +52,7 @@ class Miss(NamedTuple):
 
 @dataclass
 class Level:
-    """One level of a proof: the numbers of records that were checked, and that
-    followed.
+    """One level of a proof: the number of checked records, and of those that followed.
 
     `untested` counts other records by reason; `lacking` is the number of untested ones
     that a complete store would allow to check. `misses` are the first records that do
@@ -95,7 +94,7 @@ class Level:
             self.misses.append(miss)
 
     def record(self) -> dict[str, object]:
-        """The level as JSON."""
+        """Return the level as JSON."""
         return {
             "checked": self.checked,
             "followed": self.followed,
@@ -136,7 +135,7 @@ class VerifyReport(NamedTuple):
         return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
 
     def record(self) -> dict[str, object]:
-        """The verdict as JSON."""
+        """Return the verdict as JSON."""
         return {
             "experiment": self.experiment,
             "holds": self.holds,

@@ -1,5 +1,4 @@
-"""Every decision of a store with the state it was made with, by one fold over all
-events.
+"""Every decision of a store with the state that made it, by one fold over all events.
 
 If a correction, or a reward after a default, rewrites a state, it is folded again from
 a recent state in memory. Snapshots of the store are not used, except for one before any
@@ -68,7 +67,8 @@ class StateAt(NamedTuple):
 
 
 class Stops(NamedTuple):
-    """Positions, in order, and the function that gets the state at each of them."""
+    """Positions, in order, and the function that is called with the state at each of
+    them."""
 
     positions: Sequence[int]
     tell: Callable[[int, StateAt], None]
@@ -153,7 +153,7 @@ def _lines_at(reading: Reading, positions: Sequence[int]) -> Iterator[Line]:
 
 
 def has_earlier_state(line: Line) -> bool:
-    """Whether the state that a decision names was there before it."""
+    """Return whether the state that a decision refers to existed before it."""
     return line.seen is not None and 0 <= line.seen < line.position
 
 
@@ -183,7 +183,7 @@ def read_decisions(reading: Reading, positions: Sequence[int]) -> list[DecisionR
 
 
 class StateCursor:
-    """The state at one position after the other, each at or after the last."""
+    """Returns the states at given positions, which must not decrease."""
 
     def __init__(
         self, reading: "Ahead", start: FoldState, change: Change | None

@@ -45,7 +45,7 @@ class Exposure(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """The value of a decision from a position on."""
+    """The value of a decision from this position on."""
 
     value: float
     is_default: bool
@@ -59,19 +59,19 @@ class Account:
     A decision is *settled* by the line that completes it: the decision itself, its
     activation if it was deferred, and a reward or a default. With the rules
     "first_at_close" and "sum" it needs the default, which closes the window. The
-    position of that line never changes again. The *value* is the last correction, else
-    the reward (the first; with "sum" the sum of the parts, clipped to [0, 1]), else the
-    default. Parts are added up in the user's units; `zero` is the user's 0 on the scale
-    from 0 to 1.
+    position of that line never changes again. The *value* is the last correction if
+    there is one, otherwise the reward, otherwise the default. The reward is the first
+    one, or with "sum" the sum of the parts, clipped to [0, 1]. Parts are added up in
+    the user's units; `zero` is the user's 0 on the scale from 0 to 1.
 
     A reward that changes the value of a settled decision is late. If late rewards
     "rewrite", the decision counts once, where it was settled, with the new value. If
-    they count as they "arrive", it counts there with its value at that time, and each
-    late reward replaces the value at the position of the reward. A correction always
-    rewrites.
+    they count as they "arrive", the decision counts where it was settled with its value
+    at that time, and each late reward replaces the value at its own position. A
+    correction always rewrites.
 
-    With `weights`, amounts of metrics are parts, too: weight times amount, on the scale
-    from 0 to 1; the reward is then settled when the window closes.
+    With `weights`, amounts of metrics are parts as well: weight times amount, on the
+    scale from 0 to 1. Then the reward is settled when the window closes.
 
     >>> account = Account("first", "arrives")
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0))
@@ -125,16 +125,16 @@ class Account:
 
     @classmethod
     def of(cls, store: Foldable) -> "Account":
-        """An account by the rules of a store."""
+        """Return an empty account with the rules of a store."""
         return cls(store.rule, store.late, store.zero, store.reward_weights)
 
     @property
     def has_reward(self) -> bool:
-        """Whether a reward came, or an amount that the reward is made from."""
+        """Whether there is a reward, or an amount that the reward is computed from."""
         return bool(self.parts) or any(self._amounts())
 
     def take(self, line: Line) -> None:
-        """Take the next line."""
+        """Add the next line."""
         if self.weights:
             self.totals.take(line)
         if line.kind == "decision":
@@ -164,7 +164,7 @@ class Account:
         return self.rule == "first" and bool(self.parts) and not self.weights
 
     def _turn(self, line: Line) -> None:
-        """Note the value after a line, if it has changed."""
+        """Record the value after a line, if it has changed."""
         value = self._uncorrected
         is_default = not self.has_reward
         if self._turns:
@@ -176,7 +176,7 @@ class Account:
 
     @property
     def counts(self) -> tuple[Count, ...]:
-        """The counts after the lines so far; none before the decision is settled."""
+        """The counts after the lines so far; empty before the decision is settled."""
         if not self.settled:
             return ()
         first = self._turns[0]
@@ -222,7 +222,7 @@ class Account:
         return min(1.0, max(0.0, total))
 
     def _amounts(self) -> Iterator[float]:
-        """What amounts of metrics add to the reward."""
+        """Yield the contributions of metric amounts to the reward."""
         for name, weight in self.weights.items():
             amount = self.totals.value(name)
             if amount is not None:

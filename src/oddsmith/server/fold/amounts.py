@@ -1,5 +1,5 @@
-"""The amounts of one decision's metrics: from its lines, in order, where in the log
-each counts, and with what."""
+"""The metric amounts of one decision: their values, and the positions in the log where
+they count."""
 
 from collections.abc import Mapping
 from math import fsum
@@ -12,8 +12,8 @@ __all__ = ["Amount", "AmountAccount", "Totals"]
 
 
 class Amount(NamedTuple):
-    """A step of the fold: a metric of the decision made at `made` has this `value` from
-    `position` on, in place of `before`; None where it had none."""
+    """A step of the fold: from `position` on, a metric of the decision made at `made`
+    has this `value`. It replaces `before`, which is None for the first value."""
 
     position: int
     made: int
@@ -23,8 +23,8 @@ class Amount(NamedTuple):
 
 
 class Totals:
-    """The amounts of a decision by metric: the last correction, else the sum of the
-    parts."""
+    """The amounts of a decision by metric: the last correction if there is one,
+    otherwise the sum of the parts."""
 
     __slots__ = ("_corrections", "_parts")
 
@@ -33,7 +33,7 @@ class Totals:
         self._corrections: dict[str, float] = {}
 
     def take(self, line: Line) -> None:
-        """Take the next line."""
+        """Add the next line."""
         if not line.of_metric or line.value is None:
             return
         name = metric_of(line.key)
@@ -43,11 +43,11 @@ class Totals:
             self._corrections[name] = line.value
 
     def names(self) -> dict[str, None]:
-        """The metrics that have an amount, in the order of their lines."""
+        """Return the metrics that have an amount, in the order of their lines."""
         return dict.fromkeys([*self._parts, *self._corrections])
 
     def value(self, name: str) -> float | None:
-        """The amount of a metric; None where none has come."""
+        """Return the amount of a metric; None if there is none."""
         if name in self._corrections:
             return self._corrections[name]
         if name in self._parts:
@@ -56,11 +56,12 @@ class Totals:
 
 
 class AmountAccount:
-    """What the metrics of a decision are worth.
+    """The steps of a decision's metric amounts.
 
-    The amount of a metric is its last correction, else the sum of its parts. It counts
-    once the decision was shown, where it arrives; a metric with a default has that from
-    the line on that settles the reward, until an amount comes.
+    The amount of a metric is its last correction if there is one, otherwise the sum of
+    its parts. It counts where it arrives, but not before the decision was shown. A
+    metric with a default has it from the line that settles the reward until the first
+    amount.
 
     >>> account = AmountAccount({"revenue": 0.0})
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0), settled=0)
@@ -90,7 +91,7 @@ class AmountAccount:
         self.steps: list[Amount] = []
 
     def take(self, line: Line, settled: int) -> None:
-        """Take the next line; `settled` is the position where the reward is settled, 0
+        """Add the next line; `settled` is the position where the reward was settled, 0
         before."""
         if line.kind == "decision":
             self._made = line.position
@@ -108,7 +109,7 @@ class AmountAccount:
             self._note(line.position, name)
 
     def _note(self, position: int, name: str) -> None:
-        """Note a step where the amount is another one."""
+        """Add a step if the amount has changed."""
         value = self._totals.value(name)
         if value is None:
             value = self._defaults[name]

@@ -28,7 +28,7 @@ class PageQuery(NamedTuple):
 
     @property
     def chooses(self) -> bool:
-        """Whether some decisions are left out."""
+        """Whether the query leaves out some decisions."""
         return self.arm is not None or self.rewarded is not None
 
 
@@ -59,8 +59,8 @@ class _Match(NamedTuple):
 def page_of(store: Reading, until: int, query: PageQuery) -> Page:
     """Return the last decisions before a position, as of the log up to `until`.
 
-    If some are left out, a page contains the matches among 5,000 decisions, maybe none.
-    The next page continues there.
+    If the query leaves out some decisions, a page contains the matches among 5,000
+    decisions, possibly none. The next page continues from there.
     """
     start = until + 1
     if query.before is not None:

@@ -1,7 +1,7 @@
 """The judge of a policy: its weights, exploration and bounds without its models.
 
-A judge turns recorded votes into the odds of the policy, bit for bit, and learns the
-same weights from recorded advice. It can be stored as a few lines of JSON.
+A judge computes the propensities of the policy from recorded votes, bit for bit, and
+learns the same weights from recorded advice. It can be stored as a few lines of JSON.
 """
 
 from dataclasses import asdict, replace

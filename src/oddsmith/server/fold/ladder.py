@@ -25,7 +25,7 @@ class Ladder:
         self._steps = 0
 
     def keep(self, folded: FoldState, steps: int) -> None:
-        """Keep a copy of this state, if it is time for one.
+        """Save a copy of this state, if it is time for one.
 
         `steps` is the number of steps since the last call.
         """
@@ -54,12 +54,12 @@ class Ladder:
         return None
 
     def forget(self, for_good: bool) -> None:
-        """Forget all states; with `for_good`, keep none from now on."""
+        """Delete all states; with `for_good`, save none from now on."""
         self._states = []
         self._is_off = self._is_off or for_good
 
     def cut(self, position: int) -> None:
-        """Forget the states from this position on, because history was rewritten."""
+        """Delete the states from this position on, because history was rewritten."""
         self._states = [one for one in self._states if one.position < position]
 
 

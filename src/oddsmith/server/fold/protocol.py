@@ -17,11 +17,11 @@ Item: TypeAlias = Count | Exposure | Amount | Line
 
 
 class Step(NamedTuple):
-    """A step of a fold: a decision that is made, shown or counts, an amount of a
-    metric, or a change of the policy.
+    """A step of a fold: a decision is made, shown or counts, a metric gets an amount,
+    or the policy changes.
 
-    `decision` is the decision that counts. If statistics are kept, `drawn` contains the
-    odds of the decision.
+    `decision` is the decision that counts. If statistics are folded, `drawn` contains
+    its propensities.
     """
 
     item: Item
@@ -30,22 +30,22 @@ class Step(NamedTuple):
 
 
 class Statistics(Protocol):
-    """Statistics of the log up to a position: the same live, on replicas, after
-    restarts and corrections."""
+    """Statistics of the log up to a position. They are the same live, on replicas, and
+    after restarts and corrections."""
 
     def copy(self) -> Self:
         """Return a copy that can be changed without changing this one."""
 
     def take(self, step: Step) -> None:
-        """Take the next step of a fold."""
+        """Add the next step of a fold."""
 
     def note_update(
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
-        """Take the policy and the state after a decision has counted."""
+        """Add the policy and the state after a decision has counted."""
 
     def is_of(self, about: Mapping[str, Any]) -> bool:
-        """Whether they are statistics of a store with these facts."""
+        """Return whether these are the statistics of a store with these facts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics as a snapshot contains them."""
@@ -58,8 +58,8 @@ class StatisticsKind(Protocol):
         """Return empty statistics for a store with these facts."""
 
     def from_json(self, kept: Mapping[str, Any] | None) -> Statistics | None:
-        """Return the statistics that `to_json` wrote; None if there are none, or of
-        another form."""
+        """Return the statistics that `to_json` wrote; None if there are none, or if
+        they have another form."""
 
 
 _S = TypeVar("_S", bound=Statistics)

@@ -1,4 +1,4 @@
-"""Compare the policies of experts, in a sentence, by the state of Hedged or by the
+"""Compare the policies of experts in a sentence, from the state of Hedged or the
 statistics of the log."""
 
 import numpy as np
@@ -15,9 +15,10 @@ _WHETHER = "Whether the best predictor has the best policy is not told"
 
 
 def choices_sentence(experiment: Experiment) -> str:
-    """Return the sentence, in the units of rewards; empty without two weighed experts.
+    """Return the sentence, in the units of rewards; empty if fewer than two experts are
+    weighed.
 
-    The caller must lock a state that is written in place.
+    The caller must hold the lock of a state that is updated in place.
     """
     now = experiment.follower.now
     checks = experiment.follower.sums.checks

@@ -173,11 +173,11 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]
 
 
 def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:
-    """Decisions by arm.
+    """Number of decisions by arm.
 
     If there are more than `ARMS` arms, the last ones are one series, so that no count
-    ever goes down. Arms that come with calls are one series, because there can be any
-    number of them.
+    ever decreases. Arms that come with calls are one series, because their number is
+    unbounded.
     """
     samples: list[tuple[str, float]] = []
     for one in scrapes:
@@ -194,7 +194,7 @@ def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:
 
 
 def expert_failures(scrapes: Sequence[Scrape]) -> Family:
-    """Failures by expert and kind."""
+    """Number of failures by expert and kind."""
     samples: list[tuple[str, float]] = []
     for one in scrapes:
         name = one.experiment.name

@@ -17,7 +17,8 @@ _NEARLY_ALL = 0.95
 
 
 class Young(NamedTuple):
-    """Decisions with an open window at the last event, and those with a reward."""
+    """The number of decisions whose window was open at the last event, and how many of
+    them have a reward."""
 
     shown: int = 0
     rewarded: int = 0
@@ -42,7 +43,8 @@ def young(sums: Sums, window: float | None) -> Young:
 
 
 def open_windows(sums: Sums, settings: Settings) -> f.OpenWindowsCheck:
-    """Check whether early rewards bias the state while missing rewards still wait.
+    """Check whether the state is biased because early rewards count while others are
+    still missing.
 
     This happens with the rule "first", if rewards of open windows count, at least 5 %
     of the decisions wait, and closed windows often had no reward. If nearly all closed

@@ -1,4 +1,4 @@
-"""NamedArms: the arms that have sums of their own."""
+"""NamedArms: the arms that have their own sums."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,11 +20,11 @@ class NamedArms:
     """Named arms, with the position of the first decision that their sums include.
 
     If an experiment has at most 50 arms, all of them are named from the start.
-    Otherwise the 20 arms with the most recent draws are named. Looks are taken after
-    10, 20, 40, 80 and then every 100 draws. Earlier draws count half after each of the
-    first looks, and then after every tenth look. A look is taken at a line of the log,
-    so all replicas name the same arms. It uses earlier draws only, so luck in later
-    draws does not select an arm.
+    Otherwise the 20 arms with the most recent draws are named. They are selected again
+    after 10, 20, 40, 80 and then every 100 draws. Earlier draws count half after each
+    of the first selections, and then after every tenth one. Selections happen at lines
+    of the log, so all replicas name the same arms. A selection uses earlier draws only,
+    so luck in later draws does not select an arm.
 
     >>> named = NamedArms(None)
     >>> for position in range(1, 11):
@@ -61,7 +61,8 @@ class NamedArms:
             self.since = dict.fromkeys(arms, 0)
 
     def draw(self, arm: str, position: int) -> None:
-        """Count a draw of an arm at this position; take a look if it is time."""
+        """Count a draw of an arm at this position; select the named arms again if it is
+        time."""
         if self.are_fixed:
             return
         self.draws[arm] = self.draws.get(arm, 0) + 1

@@ -34,8 +34,9 @@ class ArmSum(NamedTuple):
 class ArmCounts:
     """Sums by arm.
 
-    When there are more than 10,000 arms, the rarer half (of equals the older arms)
-    moves to `others`. Later rewards of their earlier decisions count there, too.
+    When there are more than 10,000 arms, the half with fewer draws (among equals, the
+    older arms) moves to `others`. Later rewards of their earlier decisions are also
+    added there.
 
     >>> counts = ArmCounts()
     >>> counts.draw(7, "news")
@@ -83,7 +84,7 @@ class ArmCounts:
         return counts
 
     def _forget_rare(self) -> None:
-        """Move the rarer half of the arms to `others`."""
+        """Move the half of the arms with fewer draws to `others`."""
         known = self.by_name
         rarest = sorted(known, key=lambda arm: (known[arm].decided, known[arm].since))
         for arm in rarest[: _NAMED // 2]:

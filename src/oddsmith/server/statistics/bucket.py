@@ -1,4 +1,4 @@
-"""Bucket: sums over the decisions of some seconds, in all and by arm."""
+"""Bucket: sums over the decisions of a time interval, in total and by arm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ __all__ = ["ArmDraw", "ArmRow", "Bucket"]
 
 
 class ArmDraw(NamedTuple):
-    """The position of a decision, the arm that it drew, and the odds of that arm."""
+    """The position of a decision, its arm, and the propensity of that arm."""
 
     position: int
     arm: str
@@ -22,8 +22,8 @@ class ArmDraw(NamedTuple):
 class ArmRow:
     """Sums over the decisions of one arm that were made at position `since` or later.
 
-    `odds` adds up its odds in all decisions, drawn or not. `weighted` adds up
-    reward / odds, and `squares` adds up (reward / odds)².
+    `odds` sums its propensities over all decisions, whether or not they drew the arm.
+    `weighted` sums reward / propensity, and `squares` sums (reward / propensity)².
     """
 
     since: int = 0
@@ -62,10 +62,11 @@ class ArmRow:
 
 @dataclass(slots=True)
 class Bucket:
-    """Decisions shown, counted (by a default among them), and the sum of their rewards.
+    """The number of decisions shown, of decisions that count, of those that count by
+    default, and the sum of rewards.
 
-    `looks` is the number of the look at which its arms were named; `last` is the
-    position of the last of its decisions. `others` has the sums of arms without a row.
+    `looks` is the number of the selection at which its arms were named; `last` is the
+    position of its last decision. `others` contains the sums of arms without a row.
     """
 
     shown: float = 0.0
@@ -90,7 +91,8 @@ class Bucket:
     def show(
         self, draw: ArmDraw, odds: Mapping[str, float], named: NamedArms, position: int
     ) -> None:
-        """Add a decision that was shown at this position, with the odds of all arms."""
+        """Add a decision that was shown at this position, with the propensities of all
+        arms."""
         if self.looks != named.looks:
             self._name(named, position)
         made = draw.position
@@ -133,8 +135,9 @@ class Bucket:
     def add(self, other: "Bucket", named: NamedArms) -> None:
         """Add the sums of another bucket.
 
-        A reward does not contain the bucket of its decision. So if an arm has a row in
-        only one of the two, later rewards of its decisions are added to `others`.
+        A reward does not tell which bucket contains its decision. So if an arm has a
+        row in only one of the two, later rewards of its decisions are added to
+        `others`.
         """
         if not named.are_fixed and self.shown:
             after = max(self.last, other.last) + 1
@@ -167,7 +170,8 @@ class Bucket:
         return self.others
 
     def _name(self, named: NamedArms, position: int) -> None:
-        """Add rows for newly named arms; the least drawn arms lose theirs."""
+        """Add rows for newly named arms, and remove those of arms that are no longer
+        named."""
         self.looks = named.looks
         new = [arm for arm in named.since if arm not in self.arms]
         since = 0

@@ -1,9 +1,9 @@
-"""Calibration: bets against each expert that its prediction of the drawn arm is the
-mean reward, as sums in any order.
+"""Calibration: bets against the hypothesis that an expert's prediction for the drawn
+arm is the mean reward. The order of rewards does not matter.
 
 The bets are those of `CalibrationMonitor` with the directions 1 (bias) and 2f - 1
-(over- and under-confidence). These directions do not depend on other rewards, so the
-terms of a reward that changes can be subtracted and added again.
+(over- and under-confidence). These directions do not depend on other rewards, so if a
+reward changes, its terms can be subtracted and added again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class CalibrationResult(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A reward with the predictions for it; `times` is -1 to subtract it."""
+    """A reward with the predictions for it; `times` is -1 to subtract the row."""
 
     advice: Array
     reward: float
@@ -53,10 +53,10 @@ class _Row(NamedTuple):
 class Calibration:
     """Sums for the first 100 experts.
 
-    `bets` contains ln(1 + λ d (r - f)) of all bets (bets, N), in units; `losses` (N,)
-    the losses, in units; `scored` (N,) the number of rewards. Rewards are added in
-    batches: sums of units do not depend on the order. Arrays are never changed in
-    place.
+    `bets` (bets, N) contains ln(1 + λ d (r - f)) of all bets, and `losses` (N,) the
+    losses, both as integers (multiples of a small unit). `scored` (N,) is the number of
+    rewards. Rewards are added in batches; integer sums do not depend on the order.
+    Arrays are never changed in place.
     """
 
     names: tuple[str, ...] = ()
@@ -78,7 +78,8 @@ class Calibration:
     def count(
         self, count: Count, decision: Decision, names: Sequence[str], loss: Loss
     ) -> None:
-        """Add a reward; `names` are the experts, maybe with some that joined later."""
+        """Add a reward; `names` are the experts, possibly with some that joined
+        later."""
         if decision.advice is None:
             return
         if len(self.names) < min(len(names), _MOST):
@@ -120,7 +121,7 @@ class Calibration:
         return cls(names, bets, losses=table[_BETS], scored=table[_BETS + 1])
 
     def _current(self) -> "Calibration":
-        """Return a copy in which no reward waits."""
+        """Return a copy to which all waiting rewards are added."""
         now = self.copy()
         now._settle()
         return now

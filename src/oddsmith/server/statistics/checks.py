@@ -1,5 +1,5 @@
-"""Checks of the log: arms follow the logged odds, experts predict mean rewards and
-choose well, and rewards arrive."""
+"""Checks of the log: arms follow the logged propensities, experts predict mean rewards
+and choose well, and rewards arrive."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,8 +28,8 @@ _NUMBERS = (
 
 @dataclass(slots=True)
 class Checks:
-    """Bets against the logged odds and the experts, estimated choices of experts, and
-    counts.
+    """Bets against the logged propensities and the experts, estimated choices of
+    experts, and counts.
 
     `shown` counts decisions, `counted` those with a reward, and `defaults` those whose
     reward is a default. `last_reward` is the time of the last reward that is not a
@@ -62,7 +62,7 @@ class Checks:
     def show(
         self, time: float, arm: str, odds: Mapping[str, float], named: NamedArms
     ) -> None:
-        """Add a decision that was shown, with the odds of all arms."""
+        """Add a decision that was shown, with the propensities of all arms."""
         if self.looks != named.looks:
             self.looks = named.looks
             self.bets.name(list(named.since), few=named.are_fixed)

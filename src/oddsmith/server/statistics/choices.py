@@ -1,8 +1,8 @@
-"""ChoiceSums: what each expert's policy would earn and lose, estimated by recorded
-votes over recorded odds, as sums in any order.
+"""ChoiceSums: estimates of what each expert's policy would gain and lose, from recorded
+votes and propensities. The order of rewards does not matter.
 
-The four sums of `policies.parts.choices` are kept in whole units, so the terms of a
-reward that changes can be subtracted and added again. Gains and losses are rounded down
+The four sums of `policies.parts.choices` are stored as integers, so if a reward
+changes, its terms can be subtracted and added again. Gains and losses are rounded down
 and squares are rounded up, so that intervals remain valid.
 """
 
@@ -28,7 +28,8 @@ _UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]
 
 
 class _Row(NamedTuple):
-    """A reward with the votes and odds of its arm; `times` is -1 to subtract it."""
+    """A reward with the votes and propensities of its arm; `times` is -1 to subtract
+    the row."""
 
     votes: Array
     odds: float
@@ -38,11 +39,11 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class ChoiceSums:
-    """Sums (4, 1 + N) over n rewards for the first 100 experts, in units.
+    """Sums (4, 1 + N) over n rewards for the first 100 experts, as integers.
 
-    The first column belongs to an expert without any prediction. An expert without a
-    prediction chooses as the policy did, so an expert that joins starts from this
-    column. Rewards are added in batches: sums of units do not depend on the order.
+    Column 0 is for an expert that never predicts. Without a prediction, an expert is
+    counted as choosing like the policy, so an expert that joins starts from this
+    column. Rewards are added in batches; integer sums do not depend on the order.
     Arrays are never changed in place.
     """
 
@@ -60,7 +61,7 @@ class ChoiceSums:
         return ChoiceSums(self.n, self.sums, self.waiting.copy())
 
     def count(self, count: Count, drawn: Draw) -> None:
-        """Add the reward of a decision with recorded votes and odds."""
+        """Add the reward of a decision with recorded votes and propensities."""
         odds = drawn.odds_drawn
         if drawn.votes is None or not odds > 0:
             return
@@ -76,7 +77,7 @@ class ChoiceSums:
     def choices(self, names: Sequence[str], predictor: int, present: Bools) -> Choices:
         """Compare the first experts of a policy.
 
-        Experts that are not `present` are never called the best.
+        Experts that are not `present` are never reported as the best.
         """
         now = self._current()
         sums = _widen(now.sums, len(names))[:, 1 : 1 + len(names)] / _UNITS
@@ -95,7 +96,7 @@ class ChoiceSums:
         return cls(given["n"], unpack_units(given["sums"]).reshape(4, -1))
 
     def _current(self) -> "ChoiceSums":
-        """Return a copy in which no reward waits."""
+        """Return a copy to which all waiting rewards are added."""
         now = self.copy()
         now._settle()
         return now
@@ -123,8 +124,8 @@ class ChoiceSums:
 
 
 def _widen(sums: Ints, n_experts: int) -> Ints:
-    """Return the sums with at least this many experts, new ones without a
-    prediction."""
+    """Return the sums with at least this many experts; new ones start without
+    predictions."""
     more = 1 + n_experts - sums.shape[1]
     if more <= 0:
         return sums

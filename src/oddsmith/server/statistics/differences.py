@@ -1,9 +1,9 @@
 """Differences between the policy and the control, folded for every metric and
 candidate.
 
-Rows wait until some are added at once; sums are whole units, so that they do not depend
-on when. What `oddsmith evaluate` computes from an export is computed here by the same
-functions, from the same rows.
+Rows are added in batches. Sums are integers, so they do not depend on the batches. The
+results equal those of `oddsmith evaluate` from an export, because both use the same
+functions and rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,8 +44,8 @@ _UNIT = RewardScale(0.0, 1.0)
 
 
 class Comparison(NamedTuple):
-    """A candidate against the control in one metric, in the metric's unit; without
-    intervals where `refused` says why."""
+    """A candidate compared with the control in one metric, in the metric's unit. If
+    `refused` gives a reason, there are no intervals."""
 
     metric: Metric
     candidate: str
@@ -58,8 +58,8 @@ class Comparison(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row of the sums: the drawn arm, and the odds (K,) of draw, candidate and
-    control. `sign` is -1 for a row that is taken out."""
+    """A row of the sums: the drawn arm, and the propensities (K,) of draw, candidate
+    and control. `sign` is -1 to subtract the row."""
 
     arm: int
     odds: Array
@@ -71,7 +71,7 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Mean:
-    """The sums of one policy in one metric: Σ w r, Σ w, and of a control the bets on
+    """The sums of one policy in one metric: Σ w r, Σ w, and for the control the bets on
     its mean."""
 
     total: float = 0.0
@@ -80,16 +80,16 @@ class _Mean:
 
     @property
     def value(self) -> float:
-        """Σ w r / Σ w."""
+        """Return Σ w r / Σ w."""
         return self.total / self.weight
 
     def add(self, weights: Array, reward: Array, sign: int) -> None:
-        """Add rows, or take them out."""
+        """Add rows, or subtract them if `sign` is -1."""
         self.total += sign * float(weights @ reward)
         self.weight += sign * float(weights.sum())
 
     def bet(self, weights: Array, reward: Array, sign: int) -> None:
-        """Add what rows add to the bets."""
+        """Add the terms of rows to the bets."""
         self.bets = self.bets + sign * mean_units(weights, reward)
 
 
@@ -97,7 +97,7 @@ class _Mean:
 class _Pair:
     """The sums of one candidate and metric: paired bets and both means.
 
-    Bets on the control's mean, which all candidates share, are those of the policy's
+    All candidates share the bets on the control's mean, which belong to the policy's
     pair.
     """
 
@@ -106,12 +106,12 @@ class _Pair:
     control: _Mean = field(default_factory=_Mean)
 
     def copy(self) -> "_Pair":
-        """The same sums, to go on from."""
+        """Return a copy that can be changed without changing this one."""
         paired = PairedSums(self.paired.rows, self.paired.units)
         return _Pair(paired, replace(self.target), replace(self.control))
 
     def add(self, rows: list[_Row], *, bets: bool) -> None:
-        """Add rows, or take them out; with `bets`, those on the control's mean, too."""
+        """Add or subtract rows; with `bets`, also the bets on the control's mean."""
         for sign in (1, -1):
             some = [row for row in rows if row.sign == sign]
             if some:
@@ -146,8 +146,8 @@ class _Pair:
     def compare(
         self, metric: Metric, candidate: str, level: float, mean: _Mean
     ) -> Comparison:
-        """The comparison at this level, for all looks; `mean` has the bets on the
-        control's mean."""
+        """Return the comparison at this level, anytime-valid; `mean` contains the bets
+        on the control's mean."""
         nothing = Effect(float("nan"), float("nan"), float("nan"))
         rows = self.paired.rows
         none = Comparison(metric, candidate, rows, np.nan, np.nan, nothing, nothing)
@@ -181,7 +181,8 @@ class _Pair:
 
 @dataclass(slots=True)
 class _Unit:
-    """A unit in a group: the share of the control when it came, and its totals."""
+    """A unit in a group: the share of the control when it was assigned, and its
+    totals."""
 
     group: int
     share: float
@@ -192,7 +193,7 @@ class _Unit:
 class Differences:
     """The comparisons of all candidates and metrics.
 
-    A decision counts in a metric once it has an amount of it. Where units or pages are
+    A decision counts in a metric once it has an amount of it. If units or pages are
     assigned to groups, a unit is one row, with the total of its amounts.
     """
 
@@ -208,8 +209,10 @@ class Differences:
         metrics: Mapping[str, Mapping[str, Any]],
         scale: RewardScale | None = None,
     ) -> "Differences":
-        """No rows yet, of an experiment with these metrics, as JSON. The reward is a
-        metric in the units of `scale`, unless it is declared."""
+        """Return empty sums for an experiment with these metrics, given as JSON.
+
+        The reward is a metric in the units of `scale`, unless it is declared as one.
+        """
         read = {name: Metric.from_json(one) for name, one in metrics.items()}
         has_primary = any(one.role == "primary" for one in read.values())
         reward = Metric(
@@ -221,7 +224,7 @@ class Differences:
         return cls({REWARD: reward} | read, scale=scale or _UNIT)
 
     def copy(self) -> "Differences":
-        """The same, to go on from."""
+        """Return a copy that can be changed without changing this one."""
         return Differences(
             self.metrics,
             {key: pair.copy() for key, pair in self.pairs.items()},
@@ -234,7 +237,7 @@ class Differences:
         )
 
     def count(self, count: Count, drawn: Draw, arms: tuple[str, ...] | None) -> None:
-        """A reward counts, or turns into another."""
+        """Add a reward, or replace an earlier one."""
         value = self._in_units(count.value)
         before = None if count.before is None else self._in_units(count.before)
         self._take(REWARD, value, before, drawn, arms)
@@ -242,30 +245,30 @@ class Differences:
     def count_amount(
         self, amount: Amount, drawn: Draw, arms: tuple[str, ...] | None
     ) -> None:
-        """An amount of a metric counts, or turns into another."""
+        """Add an amount of a metric, or replace an earlier one."""
         metric = self.metrics.get(amount.metric)
         if metric is None or not metric.is_bounded:
             return
         self._take(amount.metric, amount.value, amount.before, drawn, arms)
 
     def _in_units(self, reward: float) -> float:
-        """A reward in [0, 1] in the caller's units."""
+        """Convert a reward in [0, 1] to the caller's units."""
         return self.scale.low + reward * (self.scale.high - self.scale.low)
 
     def settled_copy(self) -> "Differences":
-        """A copy in which no row waits."""
+        """Return a copy to which all waiting rows are added."""
         now = self.copy()
         now._settle()
         return now
 
     def compare(self, metric: str, candidate: str, level: float) -> Comparison:
-        """A comparison at this level, without rows that wait."""
+        """Return a comparison at this level, without waiting rows."""
         mean = self.pairs[metric, POLICY].control
         pair = self.pairs[metric, candidate]
         return pair.compare(self.metrics[metric], candidate, level, mean)
 
     def comparisons(self, level: float) -> Iterator[Comparison]:
-        """All comparisons, each at this level."""
+        """Yield all comparisons, each at this level."""
         now = self.settled_copy()
         for metric, candidate in now.pairs:
             yield now.compare(metric, candidate, level)
@@ -298,7 +301,7 @@ class Differences:
     def _take_unit(
         self, name: str, value: float, before: float | None, drawn: Draw
     ) -> None:
-        """A unit's total changes by the change of one of its decisions."""
+        """Change a unit's total by the change of one of its decisions."""
         share = drawn.holdout
         if not 0 < share < 1:
             return
@@ -327,7 +330,7 @@ class Differences:
             self._settle()
 
     def _settle(self) -> None:
-        """Add the rows that wait."""
+        """Add the waiting rows."""
         for key, rows in self.waiting.items():
             if rows:
                 pair = self.pairs.setdefault(key, _Pair())
@@ -335,7 +338,7 @@ class Differences:
         self.waiting = {}
 
     def to_json(self) -> dict[str, Any]:
-        """What a snapshot contains of them."""
+        """Return the sums as a snapshot contains them."""
         now = self.copy()
         now._settle()
         pairs = [
@@ -359,7 +362,7 @@ class Differences:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Differences":
-        """What `to_json` gave."""
+        """Return the sums that `to_json` wrote."""
         low, high = given["scale"]
         read = cls.of(given["metrics"], RewardScale(low, high))
         for name, candidate, rows, target, control, paired, bets in given["pairs"]:
@@ -385,15 +388,15 @@ _CONTROL_ODDS: Array = np.array([0.0, 1.0])
 
 
 def _control_of(drawn: Draw) -> Array | None:
-    """The odds of the control; in shadow mode those of the incumbent."""
+    """Return the propensities of the control; in shadow mode those of the incumbent."""
     if drawn.control is not None:
         return drawn.control
     return drawn.odds if drawn.shadow else None
 
 
 def _policy_of(drawn: Draw, control: Array) -> Array | None:
-    """What the policy would draw from: its own odds where an incumbent acted, else its
-    part of the mixture; None where that was not kept."""
+    """Return the policy's propensities: its own if an incumbent acted, otherwise its
+    part of the mixture. None if they were not recorded."""
     if drawn.shadow:
         return None if drawn.own is None else drawn.own.odds
     if drawn.holdout == 0:

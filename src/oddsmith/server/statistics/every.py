@@ -34,8 +34,8 @@ FORM = "series, values with weights, checks; shares of experts; choices; differe
 
 @dataclass(slots=True)
 class Sums:
-    """Statistics of the log up to a position: the same live, on replicas, after
-    restarts and after corrections.
+    """Statistics of the log up to a position. They are the same live, on replicas, and
+    after restarts and corrections.
 
     `scale` converts rewards to the caller's units. If `shadow` is true, an incumbent
     has acted. Copies share their parts until one of them changes.
@@ -76,7 +76,7 @@ class Sums:
         return cls(scale, NamedArms(arms), differences=differences)
 
     def is_of(self, about: Mapping[str, Any]) -> bool:
-        """Whether the metrics are the declared ones."""
+        """Return whether the metrics are the declared ones."""
         declared = Sums.of(about).differences.metrics
         return self.differences.metrics == declared
 
@@ -86,7 +86,7 @@ class Sums:
         return replace(self, **parts, failures=dict(self.failures))
 
     def take(self, step: Step) -> None:
-        """Take the next step of a fold."""
+        """Add the next step of a fold."""
         item = step.item
         if isinstance(item, Count):
             self._count(item, step.drawn)
@@ -178,7 +178,7 @@ class Sums:
         setattr(self, part, getattr(empty, part))
 
     def _odds(self, drawn: Draw) -> dict[str, float]:
-        """Return the odds by arm, without arms that were added later."""
+        """Return the propensities by arm, without arms that were added later."""
         values = drawn.odds.tolist()
         names = drawn.names or self.named.arms or map(str, range(len(values)))
         return dict(zip(names, values, strict=False))
@@ -220,8 +220,8 @@ class Sums:
     def from_json(cls, given: Mapping[str, Any] | None) -> "Sums | None":
         """Return the sums that `to_json` wrote.
 
-        None if there are none, or of another form, or if a part failed in another
-        version.
+        None if there are none, if they have another form, or if a part failed in
+        another version.
         """
         if given is None or given.get("form") != FORM:
             return None

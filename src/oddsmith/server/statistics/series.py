@@ -1,9 +1,10 @@
 """Series: sums by time. A reward counts in the bucket of its decision.
 
-A decision is written into one bucket of 10 seconds. These buckets are kept for an hour.
-Older ones are added to buckets of 5 minutes, which are kept for a day, and to those of
-all time. Buckets of 5 minutes are then added to buckets of an hour, which are kept for
-a week. A range is its own buckets plus the finer ones that are younger.
+A decision is added to a bucket of 10 seconds. These buckets are stored for an hour.
+Older ones are added to buckets of 5 minutes, which are stored for a day, and to the
+buckets of all time. Buckets of 5 minutes are then added to buckets of an hour, which
+are stored for a week. To read a range, add its own buckets and the finer ones that are
+younger.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,8 +36,8 @@ _NUMBERS = ("newest", "oldest", "each")
 class Ring:
     """Buckets by number.
 
-    A copy shares its buckets, except for those in `_own`, with the original. While it
-    is `_shared`, it also shares the dict: most batches write into one bucket of one
+    A copy shares its buckets with the original, except for those in `_own`. While it is
+    `_shared`, it also shares the dict, because most batches change one bucket of one
     ring.
     """
 
@@ -77,7 +78,8 @@ class Ring:
     def add(
         self, parts: Iterable[tuple[int, Bucket]], each: int, named: NamedArms
     ) -> None:
-        """Add finer buckets; `each` of them make one bucket of this ring."""
+        """Add finer buckets; `each` is the number of them in one bucket of this
+        ring."""
         for index, bucket in parts:
             self.at(index // each).add(bucket, named)
 

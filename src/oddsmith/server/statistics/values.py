@@ -1,13 +1,13 @@
-"""Values: the estimated rewards of targets, with intervals that hold at all times.
+"""Values: the estimated rewards of targets, with anytime-valid intervals (confidence
+sequences).
 
-Targets are the logging policy (`served`), uniform odds over eligible arms, each named
-arm, and in shadow mode the policy's own odds. A reward with weight w = π(a)/p(a) adds
-to three families of bets: on w r and on w (1 - r) (`evaluation.mean_bounds`), and that
-the mean weight is above 1 (`evaluation.bets`). Sums do not depend on the order, so the
-terms of a reward that changes can be subtracted. Where w is 0 all terms are constants,
-so only the target of the drawn arm is updated. Bets that the mean weight is below 1
-need Σ w alone: w is never below 0, and the logged odds determine its variance
-(`_deflation`).
+Targets are the logging policy (`served`), uniform random over eligible arms, each named
+arm, and in shadow mode the policy itself. A reward with weight w = π(a)/p(a) is added
+to three families of bets: on w r and on w (1 - r) (`evaluation.mean_bounds`), and on a
+mean weight above 1 (`evaluation.bets`). Sums do not depend on the order, so if a reward
+changes, its terms can be subtracted. If w is 0 all terms are constants, so only the
+target of the drawn arm is updated. Bets on a mean weight below 1 need only Σ w, because
+w is never below 0 and the logged propensities determine its variance (`_deflation`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ POLICY = "policy"
 
 
 class _Row(NamedTuple):
-    """A target (an arm's if `is_arm`), with the weight and the reward of a row."""
+    """A row of a target (an arm's if `is_arm`), with its weight and reward."""
 
     is_arm: bool
     name: str
@@ -144,7 +144,7 @@ class Target:
         return Value(name, kind, n, ess, value, low, high, is_cut=value != mean)
 
     def _deflation(self) -> float:
-        """Return an e-value against weights with mean 1 - missing, at all times.
+        """Return an anytime-valid e-value against weights with mean 1 - missing.
 
         X = 1 - missing - w is at most 1, so that E exp(λ X) <= exp((e^λ - 1 - λ) Var w)
         (Bennett), and Σ Var w is at most Σ E[w² | x] - (Σ E w)² / n.
@@ -170,7 +170,7 @@ class Target:
 
 
 def _logarithms(weights: Array, rewards: Array) -> Ints:
-    """Return ln(1 + λ (x - c)) of all bets, in units (rows, bets).
+    """Return ln(1 + λ (x - c)) of all bets (rows, bets), as integers.
 
     Weights and rewards have the shape (rows, 1).
     """
@@ -187,7 +187,7 @@ def _logarithms(weights: Array, rewards: Array) -> Ints:
 class Values:
     """Sums of all targets.
 
-    Rows are counted in `waiting` and added in batches: sums of units do not depend on
+    Rows are counted in `waiting` and added in batches; integer sums do not depend on
     the order.
     """
 
@@ -215,7 +215,7 @@ class Values:
     def count(
         self, count: Count, drawn: Draw, odds: Mapping[str, float], named: NamedArms
     ) -> None:
-        """Add the reward of a decision, with the odds of all arms by name."""
+        """Add the reward of a decision, with the propensities of all arms by name."""
         self._own()
         if self.looks != named.looks:
             self._name(named)
@@ -276,7 +276,7 @@ class Values:
         self.waiting = {}
 
     def _current(self) -> "Values":
-        """Return a copy in which no row waits."""
+        """Return a copy to which all waiting rows are added."""
         now = self.copy()
         now._settle()
         return now
@@ -284,8 +284,8 @@ class Values:
     def estimates(
         self, named: NamedArms, level: float, *, shadow: bool
     ) -> Iterator[Value]:
-        """Yield the value of each target: the policy only in shadow mode, arms in their
-        order."""
+        """Yield the value of each target: the policy in shadow mode only, and arms in
+        their order."""
         now = self._current()
         yield now.plain[SERVED].value(SERVED, SERVED, level)
         if shadow:
@@ -295,11 +295,12 @@ class Values:
             yield now.arms.get(arm, Target()).value(arm, "arm", level)
 
     def policy(self) -> Target:
-        """Return the sums of the policy's own odds."""
+        """Return the sums of the policy's own propensities."""
         return self._current()._policy()
 
     def _policy(self) -> Target:
-        """Return the sums of the policy: those of `served` until an incumbent acts."""
+        """Return the sums of the policy, which are those of `served` until an incumbent
+        acts."""
         served = self.plain[SERVED].copy()
         served.squares = float(served.n)
         return self.plain.get(POLICY, served)
@@ -307,7 +308,8 @@ class Values:
     def _support(
         self, made: int, drawn: Draw, odds: Mapping[str, float], named: NamedArms
     ) -> None:
-        """Add the terms that follow from the logged odds, whichever arm was drawn."""
+        """Add the terms that the logged propensities determine, whichever arm was
+        drawn."""
         able = [True] * len(odds)
         if drawn.eligible is not None:
             able = drawn.eligible.tolist()
@@ -341,9 +343,9 @@ class Values:
                     target.missing += 1
 
     def _name(self, named: NamedArms) -> None:
-        """Begin the targets of newly named arms.
+        """Create the targets of newly named arms.
 
-        A new arm of a fixed set of arms could not be drawn in earlier rows.
+        If the arms are fixed, a new arm could not be drawn in earlier rows.
         """
         self._settle()
         self.looks = named.looks
@@ -388,9 +390,9 @@ class Values:
 
 
 def _policy_weight(drawn: Draw, p: float) -> float:
-    """Return the weight of the policy's own odds over p.
+    """Return the weight of the policy's own propensity over p.
 
-    1 if the policy drew the arm itself; 0 if its odds were not recorded.
+    1 if the policy drew the arm itself; 0 if its propensities were not recorded.
     """
     if not drawn.shadow:
         return 1.0
@@ -400,8 +402,8 @@ def _policy_weight(drawn: Draw, p: float) -> float:
 
 
 def _policy_support(drawn: Draw) -> tuple[float, float]:
-    """Return E[w² | x] of the policy's own odds, and their mass on arms that could not
-    be drawn."""
+    """Return E[w² | x] of the policy's own propensities, and their mass on arms that
+    could not be drawn."""
     if not drawn.shadow:
         return 1.0, 0.0
     if drawn.own is None:
