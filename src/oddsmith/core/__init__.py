@@ -1,4 +1,4 @@
-"""Algorithm 1 with exact odds: losses, weights, odds and decisions, experts, policies,
-and GTS itself."""
+"""Core of the library: losses, weights, propensities, decisions, experts, policies and
+GTS (Algorithm 1)."""
 
 __all__: list[str] = []

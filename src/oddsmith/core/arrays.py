@@ -1,4 +1,4 @@
-"""Array types, and the checked ways in for numbers that come from outside."""
+"""Array types and validation of numbers that users pass in."""
 
 from math import prod
 from typing import TypeAlias
@@ -38,7 +38,8 @@ def number(
     open_low: bool = False,
     open_high: bool = False,
 ) -> float:
-    """`value` as a finite float within [low, high], without the ends that are open.
+    """Return `value` as a finite float in [low, high]; `open_low` and `open_high`
+    exclude the ends.
 
     >>> number("gamma", 0.1, low=0, high=1)
     0.1
@@ -69,7 +70,7 @@ def number(
 
 
 def whole(what: str, value: object, *, low: int = 1, high: int | None = None) -> int:
-    """`value` as a whole number of at least `low` (and at most `high`, if given).
+    """Return `value` as an integer of at least `low` and, if given, at most `high`.
 
     >>> whole("steps", 100)
     100
@@ -89,7 +90,7 @@ def whole(what: str, value: object, *, low: int = 1, high: int | None = None) ->
 
 
 def check_range(low: float, high: float) -> None:
-    """Refuses a range of probabilities that is not 0 <= low < high <= 1."""
+    """Raise InvalidInput unless 0 <= low < high <= 1."""
     number("low", low, low=0, high=1)
     number("high", high, low=0, high=1)
     if not low < high:
@@ -97,7 +98,7 @@ def check_range(low: float, high: float) -> None:
 
 
 def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
-    """`value` as a float64 array of finite numbers (with `ndim` axes, if given)."""
+    """Return `value` as a float64 array of finite numbers, with `ndim` axes if given."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
@@ -118,8 +119,8 @@ def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
 
 
 def simplex(what: str, value: object, *, n: int, over: str) -> Array:
-    """`value` as n probabilities that sum to 1 (within 1e-9, or 1e-6 in float32; then
-    normalised).
+    """Return `value` as n probabilities, normalised. Their sum must be 1 within 1e-9
+    (1e-6 in float32).
 
     An array that sums to 1 up to rounding is returned as it is, so that normalising
     twice changes no bit.
@@ -148,7 +149,7 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
 
 
 def flat_rows(rows: Array) -> Array:
-    """Rows (…, d) as (n, d), without a copy where they are contiguous; d may be 0."""
+    """Reshape rows (…, d) to (n, d), without a copy if they are contiguous; d may be 0."""
     if rows.ndim == 1:
         return rows[None]
     *lead, d = rows.shape
@@ -156,8 +157,8 @@ def flat_rows(rows: Array) -> Array:
 
 
 def row_products(rows: Array, columns: Array) -> Array:
-    """rows (…, d) times columns (d, N), (…, N), where what a row gives is a function of
-    that row alone.
+    """Multiply rows (…, d) by columns (d, N). The result (…, N) of a row does not
+    depend on the other rows, to the last bit.
 
     One matrix product for all rows would give equal rows unequal results, by their
     place and by how many there are.
@@ -167,7 +168,7 @@ def row_products(rows: Array, columns: Array) -> Array:
 
 
 def _short_repr(value: object) -> str:
-    """A short repr with the type, for error messages."""
+    """Return a short repr with the type, for error messages."""
     text = repr(value)
     if len(text) > 60:
         text = text[:57] + "…"

@@ -1,5 +1,5 @@
-"""Checks of what a policy returns: its odds, and its state after learning; and of what
-its loss returns.
+"""Validation of a policy's propensities, of its state after learning, and of the values
+of its loss.
 
 They run wherever odds enter (an agent, a simulation, an evaluation, a service), because
 a policy may be the user's own, or ask the user's experts.
@@ -31,7 +31,7 @@ _FEW = 64  # up to this many arms, Python is faster than numpy
 def check_odds(
     policy: object, odds: Odds, *, eligible: Bools | None = None, step: Step = None
 ) -> Odds:
-    """The odds, unless they are no distribution over the eligible arms.
+    """Return the odds, or raise if a row is not a distribution over the eligible arms.
 
     >>> check_odds(None, Odds(np.array([0.5, 0.5])), step=3).propensities
     array([0.5, 0.5])
@@ -59,15 +59,15 @@ def check_odds(
 
 
 class Fault(NamedTuple):
-    """The first wrong entry of an array: its place, and what is wrong with it."""
+    """First invalid entry of an array: its index and the reason."""
 
     place: tuple[int, ...]
     text: str
 
 
 def odds_fault(odds: Array, eligible: Bools | None = None) -> Fault | None:
-    """The first row of odds (…, K) that is no distribution, and what is wrong with it;
-    None where all rows are."""
+    """Return the first row of odds (…, K) that is not a distribution, with the reason;
+    None if all rows are."""
     n_arms = odds.shape[-1]
     totals = odds.reshape(-1, n_arms) @ np.ones(n_arms)
     sums_to_1 = np.abs(totals - 1) <= _SUM
@@ -92,8 +92,8 @@ def odds_fault(odds: Array, eligible: Bools | None = None) -> Fault | None:
 
 
 def range_fault(values: Array) -> Fault | None:
-    """The place of the first number outside [0, 1] (or NaN), and the number; None where
-    there is none."""
+    """Return the first number outside [0, 1] (or NaN) with its index; None if there is
+    none."""
     if values.min() >= 0 and values.max() <= 1:
         return None
     is_inside = (values >= 0) & (values <= 1)
@@ -102,15 +102,15 @@ def range_fault(values: Array) -> Fault | None:
 
 
 def _first_place(is_wrong: Bools) -> tuple[int, ...]:
-    """The index of the first True."""
+    """Return the index of the first True."""
     return tuple(np.argwhere(is_wrong)[0].tolist())
 
 
 def check_losses(
     policy: Any, losses: object, advice: Array, step: Step = None
 ) -> Array:
-    """The losses (…, N) of advice, NaN for sleepers alone; refused unless they are
-    numbers above -inf for all others.
+    """Return the losses (…, N) of the predictions. Raise unless they are numbers above
+    -inf, or NaN for experts without a prediction.
 
     >>> check_losses(None, np.array([0.25, 0.1]), np.array([0.5, np.nan]))
     array([0.25,  nan])
@@ -141,7 +141,8 @@ def check_losses(
 
 
 def check_state(policy: object, state: State, verb: str = "update") -> State:
-    """The state after learning, unless there is none, or its weights are no numbers."""
+    """Return the state after learning, or raise if it is None or its weights are not
+    numbers."""
     if state is None:
         raise InvalidInput(
             f"{verb} of {policy_name(policy)} must return the state, even if it was "
@@ -159,7 +160,8 @@ def check_state(policy: object, state: State, verb: str = "update") -> State:
 
 
 def policy_name(policy: object) -> str:
-    """The class of a policy; of wrappers, with the one inside."""
+    """Return the class name of a policy; for a wrapper, also that of the wrapped
+    policy."""
     name = type(policy).__name__
     inner = getattr(policy, "policy", None)
     if inner is None:
@@ -168,7 +170,7 @@ def policy_name(policy: object) -> str:
 
 
 def _where(step: Step, place: tuple[int, ...]) -> str:
-    """The step and the row of a batch, in words."""
+    """Describe the step and the row of a batch for an error message."""
     parts = []
     if step is not None:
         steps = np.asarray(step)

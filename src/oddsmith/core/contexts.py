@@ -1,5 +1,5 @@
-"""Contexts in every form that users bring, read in one way: dicts, tables and their
-rows, arrays and lists.
+"""Conversion of contexts from dicts, tables, rows of tables, arrays and lists to one
+form.
 
 One context has names (a dict, a row of a pandas frame, of a structured array) or is an
 array. A batch is a table (pandas, polars, pyarrow), a list or an array with one more
@@ -48,7 +48,7 @@ _NO_NUMBERS = (*_TIMES, bytes, bytearray, complex, np.complexfloating)
 
 
 def missing(value: object) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA.
+    """Return whether a value is None, NaN, NaT or pandas.NA.
 
     >>> [missing(value) for value in (None, float("nan"), np.datetime64("NaT"), 0, "")]
     [True, True, True, False, False]
@@ -69,7 +69,7 @@ def missing(value: object) -> bool:
 
 
 def plain(value: object) -> Any:
-    """A value of a table as Python has it, None where it is missing."""
+    """Convert a value of a table to a Python value; a missing value becomes None."""
     kind = type(value)
     if kind is str or kind is int or kind is bool:
         return value
@@ -90,8 +90,8 @@ def plain(value: object) -> Any:
 
 
 def simple(value: object) -> object:
-    """A value of an uncommon kind as the nearest common one: exact numbers as floats,
-    periods and UUIDs as text.
+    """Convert a value of an uncommon type to a common one: Decimal and Fraction to
+    float, periods and UUIDs to text.
 
     Everything else is as it was.
 
@@ -111,7 +111,7 @@ def simple(value: object) -> object:
 
 
 def as_number(column: object, value: object) -> float:
-    """A number; NaN for what is missing, infinite or huge."""
+    """Convert a value to a float. Missing, infinite and huge values become NaN."""
     if type(value) is float or type(value) is int:
         if -HUGE < value < HUGE:
             return float(value)
@@ -134,7 +134,8 @@ def as_number(column: object, value: object) -> float:
 
 
 def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
-    """The refusal of a value, in one sentence: the column, what it holds, what to do.
+    """Return the error for an invalid value: the column, the value and what to do, in
+    one sentence.
 
     >>> print(unreadable("user", {"age": 3}, "a number or text"))
     context column 'user' must be a number or text; got a dict: give each entry a column
@@ -164,7 +165,7 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
 
 
 def short_repr(value: object) -> str:
-    """The beginning of a value's repr, on one line; of a table its type."""
+    """Return the beginning of a value's repr on one line; for a table, its type."""
     if hasattr(value, "columns"):
         return f"a {type(value).__name__}"
     return " ".join(repr(value).split())[:60]
@@ -178,8 +179,7 @@ RowPlaces: TypeAlias = slice | npt.NDArray[np.bool_] | npt.NDArray[np.integer]
 
 
 class NamedRow(dict[str, object]):
-    """One row of a table: a dict in the order of the table's columns, with None where a
-    value is missing.
+    """A row of a table as a dict in column order; missing values are None.
 
     Unlike those of other dicts, its values may stand for an array: their order is the
     table's.
@@ -187,7 +187,7 @@ class NamedRow(dict[str, object]):
 
 
 def is_table(context: object) -> TypeGuard[Any]:
-    """Whether this is a pandas, polars or pyarrow table.
+    """Return whether this is a pandas, polars or pyarrow table.
 
     >>> import pandas as pd
     >>> is_table(pd.DataFrame({"age": [3]})), is_table([{"age": 3}])
@@ -199,13 +199,13 @@ def is_table(context: object) -> TypeGuard[Any]:
 
 
 def is_series(context: object) -> TypeGuard[Any]:
-    """Whether this is a column or a row of a pandas table."""
+    """Return whether this is a column or a row of a pandas table."""
     return hasattr(context, "iloc") and not hasattr(context, "columns")
 
 
 def one(context: Any) -> Any:
-    """One context: a row of a table as a `NamedRow`, a dict with None for NA and NaT,
-    columns and tensors as arrays.
+    """Convert one context: a row of a table to `NamedRow`, NA and NaT in a dict to
+    None, columns and tensors to arrays.
 
     Everything else is as it was.
 
@@ -238,7 +238,7 @@ def _is_structured_row(context: Any) -> bool:
 
 
 def _with_none(context: dict[Any, Any]) -> dict[Any, Any]:
-    """A dict with None for the NA and NaT of pandas; NaN stays."""
+    """Replace NA and NaT of pandas in a dict by None; NaN stays."""
     has_pandas = "pandas" in sys.modules
     if not has_pandas or _USUAL.issuperset(map(type, context.values())):
         return context
@@ -249,8 +249,8 @@ def _with_none(context: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def is_batch(context: object) -> bool:
-    """Whether this is a table, a list, an array of more than one axis, or one of
-    objects or structured rows."""
+    """Return whether this is a batch: a table, a list, an array with several axes, or
+    an array of objects or structured rows."""
     if isinstance(context, np.ndarray):
         has_rows = context.ndim > 1 or context.dtype == np.object_
         return has_rows or bool(context.dtype.names)
@@ -260,7 +260,7 @@ def is_batch(context: object) -> bool:
 def as_array(
     context: object, dtype: type[np.generic] | None = None
 ) -> npt.NDArray[Any]:
-    """The context as numpy has it; rows of different lengths are refused.
+    """Convert the context to a numpy array; raise if rows differ in length.
 
     >>> as_array([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -281,8 +281,8 @@ def as_array(
 
 
 def has_names(context: object) -> bool:
-    """Whether values have names: a dict, a row or a table with names, or a list that
-    begins with one of these."""
+    """Return whether values have names: a dict, a row or table with named columns, or a
+    list that starts with one of these."""
     if type(context) is dict or isinstance(context, Mapping):
         return True
     if isinstance(context, np.ndarray | np.void):
@@ -298,7 +298,7 @@ def has_names(context: object) -> bool:
 
 
 def _innermost_first(context: object) -> object:
-    """The first entry of the first entry of lists in each other, a few levels down."""
+    """Return the first innermost entry of nested lists, down to a few levels."""
     for _ in range(_DEEP):
         if not isinstance(context, list | tuple) or not context:
             break
@@ -307,7 +307,7 @@ def _innermost_first(context: object) -> object:
 
 
 def rows(contexts: Any) -> Sequence[Any]:
-    """The contexts of a batch, one by one.
+    """Return the contexts of a batch as a sequence.
 
     >>> import pandas as pd
     >>> rows(pd.DataFrame({"age": [3, None], "city": ["Rome", None]}))
@@ -333,7 +333,7 @@ def rows(contexts: Any) -> Sequence[Any]:
 
 
 def categorical(contexts: object) -> set[str]:
-    """The names of the columns that a table says are categories, of whatever kind.
+    """Return the names of the columns with a categorical type in a table.
 
     >>> import pandas as pd
     >>> categorical(pd.DataFrame({"shop": pd.Categorical([7, 12]), "age": [3, 4]}))
@@ -351,7 +351,7 @@ def categorical(contexts: object) -> set[str]:
 
 
 def length(contexts: Any) -> int:
-    """How many contexts there are in a batch, at least one."""
+    """Return the number of contexts in a batch, at least 1."""
     is_rows = (
         isinstance(contexts, Sequence)
         or hasattr(contexts, "__array__")
@@ -372,8 +372,8 @@ def length(contexts: Any) -> int:
 
 
 def take_rows(contexts: Any, places: RowPlaces) -> Any:
-    """The contexts of a batch at `places`: a slice, a mask or an array of numbers;
-    tables stay tables."""
+    """Select the contexts of a batch at `places`: a slice, a mask or an array of
+    numbers. A table stays a table."""
     if isinstance(contexts, np.ndarray):
         return contexts[places]
     numbers = np.arange(len(contexts))[places]
@@ -388,7 +388,8 @@ def take_rows(contexts: Any, places: RowPlaces) -> Any:
 
 
 def join_batches(batches: Sequence[Any]) -> Any:
-    """One batch after the other: an array of arrays, else the list of all contexts."""
+    """Concatenate batches: arrays to one array, everything else to a list of all
+    contexts."""
     if len(batches) == 1:
         return batches[0]
     if all(isinstance(batch, np.ndarray) for batch in batches):
@@ -401,7 +402,8 @@ def _row(names: Sequence[object], values: Iterable[object]) -> NamedRow:
 
 
 def _are_names(names: Sequence[object]) -> bool:
-    """Whether columns are named by text; tables made of bare arrays number theirs."""
+    """Return whether column names are text; tables made from arrays number their
+    columns."""
     return any(isinstance(name, str) for name in names)
 
 
@@ -420,7 +422,7 @@ def _names(table: Any) -> list[object]:
 
 
 def _columns(table: Any) -> list[list[object]]:
-    """The columns of a table as lists."""
+    """Return the columns of a table as lists."""
     if hasattr(table, "iloc"):
         return [table.iloc[:, place].tolist() for place in range(table.shape[1])]
     if hasattr(table, "to_dicts"):

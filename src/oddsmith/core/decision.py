@@ -1,4 +1,5 @@
-"""Odds and Decision: what a policy returns, and what learning needs of a drawn arm."""
+"""Odds and Decision: a policy's propensities, and the record that learning needs for a
+drawn arm."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,13 +25,13 @@ __all__ = [
 ]
 
 Context: TypeAlias = Any
-"""Whatever the experts accept: policies never look at it."""
+"""Any type that the experts accept: policies pass contexts through unchanged."""
 State: TypeAlias = Any
-"""A NamedTuple tree of arrays and ints, made by `init`; a policy's has a field
-`learnt`, the number of rewards."""
+"""A NamedTuple tree of arrays and ints, made by `init`. The state of a policy has a
+field `learnt`, the number of rewards."""
 
 LEAST_PROPENSITY = 1e-12
-"""The least propensity of a drawn arm that any input may state.
+"""The smallest propensity of a drawn arm that inputs may contain.
 
 Estimates divide by it and by its square: 1e12 and 1e24 are exact enough in float64,
 where 1e-160 squared is 0. A generator with 53 bits draws such an arm once in 10^12
@@ -38,12 +39,12 @@ decisions, so a smaller number is a mistake of the sender.
 """
 
 Step: TypeAlias = int | Ints | None
-"""The number of a decision, from 1 on; one for each row of a batch; None where it is
-not counted."""
+"""The number of a decision, from 1 on (one per row of a batch), or None if decisions
+are not counted."""
 
 
 class Odds(NamedTuple):
-    """A policy's distribution over arms, and what it wants back with the reward.
+    """A policy's distribution over arms, and the values that its update needs later.
 
     `propensities` (…, K) sum to 1; `advice` (…, N, K) is what each expert predicts of
     each arm; `bonus` (…, N) is one arm-free number per expert; `log_weights` (…, N) are
@@ -57,8 +58,8 @@ class Odds(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """All that learning needs: what was decided, with which odds, and what the experts
-    predicted of the drawn arm.
+    """Record of a decision for learning: the arm, the propensities and the experts'
+    predictions for the drawn arm.
 
     `advice` (…, N) is the drawn column; NaN in it marks a sleeper. `index` is the arm's
     number where `arm` is a name. Where arms came with the call, `arms` are the names
@@ -97,8 +98,8 @@ class Decision(NamedTuple):
 
     @property
     def question(self) -> Any:
-        """What the policy was asked: the offer, or the context where arms did not come
-        with the call."""
+        """Return the input of the policy: the offer if the call had arms, else the
+        context."""
         if self.arms is None:
             return self.context
         if self.propensities.ndim == 1:
@@ -112,14 +113,14 @@ class Decision(NamedTuple):
 
     @property
     def number(self) -> Any:
-        """The drawn arm as a number (…), whether or not arms have names."""
+        """Return the number of the drawn arm (…), also if arms have names."""
         if self.index is None:
             return self.arm
         return self.index
 
     @property
     def propensity(self) -> Any:
-        """The probability with which the drawn arm was drawn (…)."""
+        """Return the propensity of the drawn arm (…)."""
         if self.propensities.ndim == 1:
             return float(self.propensities[self.number])
         arm = np.asarray(self.number)[..., None]
@@ -127,13 +128,14 @@ class Decision(NamedTuple):
         return drawn[..., 0]
 
     def by_number(self) -> "Decision":
-        """The same decision with the arm as a number, which policies expect."""
+        """Return the decision with the arm as a number, as policies expect."""
         if self.index is None:
             return self
         return self._replace(arm=self.index, index=None)
 
     def to_json(self) -> str:
-        """Strict JSON, exact: `from_json` gives the same decision to the last bit."""
+        """Return strict JSON from which `from_json` restores the decision to the last
+        bit."""
         try:
             fields = {
                 name: _WRITE.get(name, _to_list)(value)
@@ -148,7 +150,7 @@ class Decision(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Decision":
-        """The decision that `to_json` wrote."""
+        """Read the decision that `to_json` wrote."""
         try:
             fields = json.loads(text)
             if not isinstance(fields, dict) or not _REQUIRED.issubset(fields):
@@ -170,8 +172,8 @@ class Decision(NamedTuple):
 
     @classmethod
     def stack(cls, decisions: Iterable["Decision"]) -> "Decision":
-        """One decision with a new leading axis from decisions of equal shapes; arm sets
-        may differ, they are padded."""
+        """Stack decisions of equal shapes along a new leading axis. Shorter arm sets
+        are padded."""
         rows = list(decisions)
         if not rows:
             raise InvalidInput("decisions must not be empty; got 0 of them")
@@ -187,8 +189,7 @@ class Decision(NamedTuple):
         return cls(**values)
 
     def rows(self) -> "list[Decision]":
-        """The decisions along the first axis, one by one (the way back from
-        `stack`)."""
+        """Split the decision along the first axis, the inverse of `stack`."""
         n = len(self.propensities)
         advisers: Any = None
         if self.advisers is not None:
@@ -232,8 +233,7 @@ class Decision(NamedTuple):
 
 
 def check_rewards(decision: Decision, reward: object) -> Real:
-    """A float for one decision, an array for decisions with batch axes; all in [0,
-    1]."""
+    """Return rewards in [0, 1] as a float for one decision, or an array for a batch."""
     shape = decision.propensities.shape[:-1]
     if isinstance(reward, float | int) and not shape and 0 <= reward <= 1:
         return float(reward)
@@ -262,8 +262,8 @@ def check_rewards(decision: Decision, reward: object) -> Real:
 
 
 def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The parts' columns by name, each a list with one entry per part, or absent where
-    no part has it.
+    """Collect the columns of the parts by name, one list entry per part. Omit columns
+    that no part has.
 
     Different numbers of arms are padded: odds with 0, eligible arms with False. Where
     some parts have masks, all get one. `log_weights` are absent where no expert slept,
@@ -301,7 +301,7 @@ def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _align_arms(columns: dict[str, list[Any]], n_parts: int) -> None:
-    """Pads odds to the same number of arms, and makes masks where they are needed."""
+    """Pad propensities to the same number of arms, and add masks for the padding."""
     missing = [None] * n_parts
     odds = columns.get("propensities", missing)
     masks = columns.setdefault("eligible", missing)
@@ -321,7 +321,7 @@ def _align_arms(columns: dict[str, list[Any]], n_parts: int) -> None:
 
 
 def _fill_log_weights(columns: dict[str, list[Any]]) -> None:
-    """NaN for log weights that some parts lack, where all parts have advice."""
+    """Fill missing log weights with NaN if all parts have advice."""
     log_weights = columns.get("log_weights", [])
     advice = columns.get("advice", [None])
     if all(values is None for values in log_weights):
@@ -345,14 +345,14 @@ def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
 
 
 def _pad_arms(values: Array, n_arms: int) -> Array:
-    """Values (…, K) with 0 for further arms."""
+    """Pad values (…, K) with 0 for further arms."""
     more = n_arms - values.shape[-1]
     no_padding = [(0, 0)] * (values.ndim - 1)
     return np.pad(values, [*no_padding, (0, more)])
 
 
 def _to_list(value: Any) -> Any:
-    """A number or name, or an array of them as a list."""
+    """Convert a number, a name or an array of them to a list."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return value
@@ -365,7 +365,7 @@ def _to_array(value: Any) -> Any:
 
 
 def _to_names(value: Any) -> Any:
-    """The names of arms as a tuple, or a tuple for each row of a batch."""
+    """Return the names of arms as a tuple, or one tuple per row of a batch."""
     if isinstance(value[0], str):
         return tuple(value)
     return [tuple(row) for row in value]
@@ -398,7 +398,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _stack_column(name: str, values: list[Any]) -> Any:
-    """The values of a field of several decisions as one value of their batch."""
+    """Stack a field of several decisions into one value for the batch."""
     if name in ("context", "arms", "features"):
         return values
     if name == "advisers":

@@ -1,5 +1,5 @@
-"""Draw an arm: uniform numbers from seed and decision id, and `draw`, the only place
-where an arm is picked."""
+"""Drawing an arm: uniform numbers from a seed and the decision id, and `draw`, the only
+function that picks an arm."""
 
 from bisect import bisect_left, bisect_right
 from hashlib import blake2b
@@ -17,8 +17,8 @@ __all__ = ["Uniforms", "draw", "pick"]
 
 
 class Uniforms:
-    """Uniform numbers in [0, 1) from (seed, decision id) by one keyed hash, so that any
-    draw can be re-derived.
+    """Uniform numbers in [0, 1) by a keyed hash of (seed, decision id), so that each
+    draw can be reproduced.
 
     >>> Uniforms(7)(1) == Uniforms(7)(1) != Uniforms(8)(1)
     True
@@ -34,7 +34,7 @@ class Uniforms:
         self._keyed = blake2b(digest_size=8, key=key).copy
 
     def __call__(self, decision_id: int | str) -> float:
-        """53 random bits as a number in [0, 1)."""
+        """Return 53 random bits as a number in [0, 1)."""
         if isinstance(decision_id, str):
             message = decision_id.encode()
         else:
@@ -46,8 +46,8 @@ class Uniforms:
 
 
 def pick(propensities: Array, uniform: Real) -> Any:
-    """The arm (…) drawn by a uniform number in [0, 1): the first whose cumulative odds
-    exceed uniform · total.
+    """Return the arm (…) that a uniform number in [0, 1) draws: the first whose
+    cumulative propensity exceeds uniform · total.
 
     An arm with odds 0 is never picked.
 
@@ -83,8 +83,8 @@ def draw(
     eligible: Bools | None = None,
     step: Step = None,
 ) -> Decision:
-    """The decision that `uniform` draws from `odds`: pure, and the only function that
-    picks an arm."""
+    """Return the decision that `uniform` draws from `odds`. This pure function is the
+    only one that picks an arm."""
     arm = pick(odds.propensities, uniform)
     if not isinstance(arm, int):
         return _batch_decision(odds, context, arm, eligible, step)
@@ -107,7 +107,8 @@ def draw(
 def _batch_decision(
     odds: Odds, context: Context, arm: Ints, eligible: Bools | None, step: Step
 ) -> Decision:
-    """The decision that draws the arms of a batch (…), with its axes in all fields."""
+    """Return the decision for the drawn arms (…) of a batch, with batch axes in all
+    fields."""
     shape = arm.shape
     eligible = _with_axes(eligible, shape)
     step = None if step is None else np.broadcast_to(step, shape)
@@ -121,7 +122,7 @@ def _batch_decision(
 
 
 def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
-    """advice[…, :, arm[…]] as (…, N)."""
+    """Return advice[…, :, arm[…]] with shape (…, N)."""
     if advice is None:
         return None
     n_experts, n_arms = advice.shape[-2:]
@@ -131,7 +132,7 @@ def _drawn_column(advice: Array | None, arm: Ints) -> Array | None:
 
 
 def _with_axes(value: Any, shape: tuple[int, ...]) -> Any:
-    """An array (…, n) with the batch axes `shape`."""
+    """Broadcast an array (…, n) to the batch axes `shape`."""
     if value is None:
         return None
     return np.broadcast_to(value, (*shape, value.shape[-1]))

@@ -1,4 +1,5 @@
-"""The exceptions of oddsmith, each one clear sentence: what, got, allowed.
+"""Exceptions of oddsmith. Each message states what is wrong, what was given and what is
+allowed.
 
 OddsmithError
 ├── InvalidInput (ValueError)       an argument has the wrong shape, range, sum, type or name
@@ -54,7 +55,7 @@ __all__ = [
 
 
 class OddsmithError(Exception):
-    """Base of everything oddsmith raises on purpose."""
+    """Base class of all exceptions that oddsmith raises on purpose."""
 
 
 class InvalidInput(OddsmithError, ValueError):
@@ -62,15 +63,15 @@ class InvalidInput(OddsmithError, ValueError):
 
 
 class NoEligibleArm(InvalidInput):
-    """A decision was asked for with nothing to choose from."""
+    """A decision has no eligible arm."""
 
 
 class Infeasible(InvalidInput):
-    """Floors and caps that no distribution over the eligible arms can meet."""
+    """No distribution over the eligible arms satisfies the floors and caps."""
 
 
 class BrokenLog(InvalidInput):
-    """A row of a log breaks a rule.
+    """A row of a log is invalid.
 
     >>> print(
     ...     BrokenLog("reward", 7, "must be in [0, 1]; got 3").shift(100, "march.csv")
@@ -93,30 +94,31 @@ class BrokenLog(InvalidInput):
         return BrokenLog, (self.column, self.row, self.rule, self.source)
 
     def shift(self, by: int, source: str) -> "BrokenLog":
-        """The same for the row of a whole file that is read in pieces."""
+        """Return the same error with the row number in the whole file, after reading it
+        in pieces."""
         return BrokenLog(self.column, self.row + by, self.rule, source)
 
 
 class NoSuchRow(InvalidInput, IndexError):
-    """A log has no row of that number."""
+    """The log has no row with this number."""
 
 
 class Conflict(InvalidInput):
-    """An event that was stored before comes again with another value: the first one
-    stays."""
+    """An event is already stored with another value. The stored value remains."""
 
 
 class OutOfDomain(InvalidInput):
-    """A loss is not a number where an expert did predict."""
+    """The loss of an expert's prediction is not a number."""
 
 
 class AllExpertsRefuted(OddsmithError):
-    """A reward has probability zero under every awake expert that has weight."""
+    """The reward has probability 0 under every expert that has weight and made a
+    prediction."""
 
 
 class ExpertFailed(OddsmithError):
-    """An expert bank returned something that is not (…, N, K) numbers; a guard counts
-    it under its `kind`.
+    """An expert bank returned something other than numbers (…, N, K). A guard counts
+    the failure by its `kind`.
 
     >>> ExpertFailed("expert 'net' must give 3 numbers; got 2", kind="shape").kind
     'shape'
@@ -128,27 +130,27 @@ class ExpertFailed(OddsmithError):
 
 
 class OrderMatters(OddsmithError):
-    """States cannot be merged: their posterior is defined by the order of events."""
+    """States cannot be merged, because the posterior depends on the order of events."""
 
 
 class TooLarge(OddsmithError, MemoryError):
-    """A cover that does not fit into the memory it was given."""
+    """A cover does not fit into the given memory."""
 
 
 class NotPortable(OddsmithError, TypeError):
-    """Part of a policy has no name that means the same in another process."""
+    """A part of the policy has no name that is valid in another process."""
 
 
 class BadFile(OddsmithError, ValueError):
-    """A file is not what it should be, or belongs to another policy."""
+    """A file is invalid, or belongs to another policy."""
 
 
 class StoreFailed(OddsmithError):
-    """Events could not be written or read; what was not answered may be sent again."""
+    """Events could not be read or written. Calls without an answer may be repeated."""
 
 
 class ServiceError(OddsmithError):
-    """A decision service refused, failed or did not answer.
+    """A decision service returned an error or did not answer.
 
     `status` is that of HTTP, 0 where no answer came; `code` is the service's word for
     it.
@@ -166,11 +168,11 @@ class ServiceError(OddsmithError):
 
 
 class MissingExtra(OddsmithError, ImportError):
-    """An optional package is needed."""
+    """An optional package is not installed."""
 
 
 def import_extra(module: str, needed: str, extra: str) -> ModuleType:
-    """A module of an optional package; where it is not installed, one sentence:
+    """Import a module of an optional package. If it is missing, raise MissingExtra:
     `needed` "the extra oddsmith[…]".
 
     >>> import_extra("json.decoder", "answers need", "client").__name__
@@ -183,22 +185,22 @@ def import_extra(module: str, needed: str, extra: str) -> ModuleType:
 
 
 class OddsmithWarning(UserWarning):
-    """Base of oddsmith's warnings."""
+    """Base class of oddsmith's warnings."""
 
 
 class NoExploration(OddsmithWarning):
-    """The policy has no floor under its odds, so its log will not support off-policy
-    evaluation."""
+    """The propensities have no positive lower bound, so the log will not support
+    off-policy evaluation."""
 
 
 class NoVersion(OddsmithWarning):
-    """Models without a version are saved by name and class only, so other models of
-    that name would be accepted."""
+    """Models without a version are saved by name and class only, so a different model
+    of the same name would be accepted."""
 
 
 def place_of(error: BaseException, *, frames: int = 1) -> str:
-    """The type of an exception and where it was raised, the innermost frames first; not
-    its message.
+    """Return the type of an exception and the innermost frames of its traceback,
+    without its message.
 
     The message may hold the data for which it was raised, which has no place in a log.
 

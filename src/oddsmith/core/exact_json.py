@@ -1,5 +1,4 @@
-"""Exact JSON for values: what is written comes back equal, to the last bit, type and
-shape included.
+"""Exact JSON: decoding gives the same values to the last bit, with type and shape.
 
 Numbers, strings, lists and dicts are themselves; NaN is null where a float is expected.
 What JSON has no word for is tagged: {"$array": …, "dtype": …}, {"$tuple": …},
@@ -37,7 +36,8 @@ Json: TypeAlias = (
 
 
 def encode_floats(values: Array) -> Json:
-    """Nested lists of numbers; NaN as null, infinities as "inf" and "-inf".
+    """Encode an array of floats as nested lists; NaN becomes null, infinities become
+    "inf" and "-inf".
 
     >>> encode_floats(np.array([0.5, np.nan, -np.inf]))
     [0.5, None, '-inf']
@@ -54,14 +54,14 @@ def encode_floats(values: Array) -> Json:
 
 
 def decode_floats(values: Json) -> Array:
-    """The float64 array that `encode_floats` wrote (numpy reads "inf", and None as
-    NaN)."""
+    """Decode the float64 array that `encode_floats` wrote. numpy converts "inf" to
+    infinity and None to NaN."""
     return np.array(values, dtype=np.float64)
 
 
 def encode(value: object) -> Json:
-    """A JSON value for any mix of numbers, strings, arrays, lists, tuples, dicts and
-    rows of data frames.
+    """Encode numbers, strings, arrays, lists, tuples, dicts and rows of data frames as
+    a JSON value.
 
     >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
     {'age': 31, 'embedding': array([1., 2.], dtype=float32)}
@@ -114,7 +114,7 @@ def encode(value: object) -> Json:
 
 
 def _array(value: Any) -> Json:
-    """An array of numbers, text or times, or one such value of numpy."""
+    """Encode a numpy array or scalar of numbers, text or times."""
     if value.dtype == np.longdouble:
         value = value.astype(np.float64)  # JSON has no number type wider than float64
     if value.dtype.kind == "f":
@@ -131,7 +131,7 @@ def _has_objects(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _dict(value: dict[Any, Any]) -> Json:
-    """A dict; a row of a table, and one with unusual keys, is tagged."""
+    """Encode a dict. Rows of tables and dicts with unusual keys get a tag."""
     if isinstance(value, NamedRow):
         return {"$row": encode(dict(value))}
     is_usual = all(isinstance(name, str) and not name.startswith("$") for name in value)
@@ -141,7 +141,7 @@ def _dict(value: dict[Any, Any]) -> Json:
 
 
 def _offers(value: AnyOffer) -> Json:
-    """An offer, or a batch of them."""
+    """Encode an offer or a batch of offers."""
     if isinstance(value, OfferBatch):
         return {"$offers": [_offers(offer) for offer in value.offers]}
     context = encode(value.context)
@@ -150,8 +150,8 @@ def _offers(value: AnyOffer) -> Json:
 
 
 def _time(value: object) -> Json:
-    """A time to the microsecond; pandas and numpy may have nanoseconds, Python has
-    none."""
+    """Encode a time in microseconds: Python has no nanoseconds, although pandas and
+    numpy do."""
     moment = plain(value)
     if isinstance(moment, timedelta):
         return {"$span": [moment.days, moment.seconds, moment.microseconds]}
@@ -163,7 +163,8 @@ def _time(value: object) -> Json:
 
 
 def _rows(values: Sequence[object]) -> Json:
-    """Rows of one table with its names once; None for any other list."""
+    """Encode rows of one table with their column names stored once; None for any other
+    list."""
     table: list[NamedRow] = []
     for value in values:
         row = one(value)
@@ -177,7 +178,7 @@ def _rows(values: Sequence[object]) -> Json:
 
 
 def decode(value: Any) -> Any:
-    """The value that `encode` wrote."""
+    """Decode a value that `encode` wrote."""
     if isinstance(value, list):
         return [decode(inner) for inner in value]
     if not isinstance(value, dict):

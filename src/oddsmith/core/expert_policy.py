@@ -1,5 +1,5 @@
-"""What policies over experts share: their state, and the checked ways in for priors,
-advice and eligible arms."""
+"""Shared parts of policies over experts: their state, and validation of priors, advice
+and eligible arms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 Prior: TypeAlias = npt.ArrayLike | Mapping[str, float] | None
-"""N probabilities, in order or by the name of the expert; None: the same for all."""
+"""N prior probabilities, in order or by expert name; None for a uniform prior."""
 
 
 class ExpertState(NamedTuple):
-    """Log weights (…, N) relative to the leader, the number of rewards learnt, and the
-    experts' own state."""
+    """Log weights (…, N) relative to the leading expert, the number of rewards learnt,
+    and the experts' own state."""
 
     log_weights: Array
     learnt: int
@@ -51,7 +51,7 @@ class ExpertState(NamedTuple):
 
 
 def checked_prior(prior: object, names: Sequence[str]) -> Array:
-    """N probabilities in the order of the experts."""
+    """Return N prior probabilities in the order of the experts."""
     n = len(names)
     if prior is None:
         return np.full(n, 1.0 / n)
@@ -72,8 +72,7 @@ def checked_prior(prior: object, names: Sequence[str]) -> Array:
 
 
 def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
-    """Refuse advice whose shape is not that of the log weights it is about to
-    change."""
+    """Raise unless advice has the shape of the log weights that it will update."""
     if shape != log_weights.shape:
         raise InvalidInput(
             f"advice must have the state's shape {log_weights.shape}; got {shape}"
@@ -81,8 +80,8 @@ def check_advice(shape: tuple[int, ...], log_weights: Array) -> None:
 
 
 def check_eligible(eligible: Any, n_arms: int | None = None) -> None:
-    """Refuse an `eligible` that is neither None nor a boolean mask with at least one
-    arm in every row (of `n_arms`, if given)."""
+    """Raise unless `eligible` is None or a boolean mask with at least one arm per row
+    (of `n_arms`, if given)."""
     if eligible is None:
         return
     is_mask = (
@@ -104,8 +103,8 @@ def check_eligible(eligible: Any, n_arms: int | None = None) -> None:
 
 
 class OverExperts(Policy):
-    """A policy that asks experts: name it as base of a dataclass with the field
-    `experts`."""
+    """Base class of policies that call experts: a subclass is a dataclass with the
+    field `experts`."""
 
     experts: Experts
 
@@ -121,14 +120,15 @@ class OverExperts(Policy):
         return self.experts.arms
 
     def weights_of(self, state: State) -> Array:
-        """One number for each expert (…, N), with the state's batch axes."""
+        """Return the values per expert (…, N) with the state's batch axes."""
         log_weights: Array = state.log_weights
         return log_weights
 
     def advice(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """The experts' predictions and ballots (…, N, K), checked against the state."""
+        """Return the experts' predictions and ballots (…, N, K), after checking their
+        shapes against the state."""
         check_eligible(eligible)
         predictions, ballots = self.experts.advise(state.experts, context, eligible)
         log_weights = self.weights_of(state)
@@ -160,12 +160,13 @@ class OverExperts(Policy):
     def named_posterior(
         self, state: State, arms: Sequence[str] | None
     ) -> dict[str, Any]:
-        """The weight of each expert, by name."""
+        """Return the weight of each expert by name."""
         posterior = self.posterior(state).tolist()
         return dict(zip(self.experts.names, posterior, strict=True))
 
     def update_experts(self, state: State, decision: Decision, reward: Real) -> State:
-        """The experts' own state after one reward; fixed experts keep theirs."""
+        """Return the experts' own state after one reward; fixed experts have the same
+        state as before."""
         if not self.experts.learns:
             return state
         return _check_returned(self.experts.update(state, decision, reward), "update")
@@ -173,8 +174,8 @@ class OverExperts(Policy):
     def revise_experts(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        """The experts' own state after a reward they have learnt turned into another;
-        fixed experts keep theirs."""
+        """Return the experts' own state after correcting a reward that they have
+        already learnt; fixed experts have the same state as before."""
         if not self.experts.learns:
             return state
         revised = self.experts.revise(state, decision, before, reward)
@@ -183,7 +184,7 @@ class OverExperts(Policy):
 
 @dataclass(frozen=True, eq=False)
 class MultiplicativeWeights(OverExperts):
-    """The fields and bodies of policies with a weight for each expert.
+    """Base class of policies with one weight per expert.
 
     `prior` is N probabilities or a dict by expert name (None: uniform), and is replaced
     by N probabilities. A reward multiplies the weights by factors that the decision's
@@ -200,7 +201,7 @@ class MultiplicativeWeights(OverExperts):
 
     @cached_property
     def log_prior(self) -> Array:
-        """ln p (N,); -inf where the prior is 0."""
+        """Return the log prior ln p (N,); -inf for a prior of 0."""
         with np.errstate(divide="ignore"):
             log_prior: Array = np.log(self.prior)
         return log_prior
@@ -219,7 +220,8 @@ class MultiplicativeWeights(OverExperts):
     def with_expert_share(
         self, state: ExpertState, change: ExpertShare
     ) -> tuple[Self, ExpertState]:
-        """This policy with the share as prior and as weight of the expert."""
+        """Return this policy and its state with the given share as prior and weight of
+        the expert."""
         policy: Any = self
         prior = shared_prior(self.prior, change)
         log_weights = shared_log_weights(state.log_weights, self.prior, change)
@@ -229,24 +231,25 @@ class MultiplicativeWeights(OverExperts):
     def with_advisers(
         self, state: ExpertState, decision: Decision, places: Ints
     ) -> Decision:
-        """Experts that gave no advice are asleep in it."""
+        """Return the decision with advice for the current experts; those without advice
+        count as having made no prediction."""
         return in_places(decision, places, self.weights_of(state))
 
     def init(self, shape: tuple[int, ...] = ()) -> ExpertState:
-        """The prior, with batch axes `shape`."""
+        """Return the prior as a state with batch axes `shape`."""
         first = self.log_prior - self.log_prior.max()
         log_weights = np.broadcast_to(first, (*shape, len(first))).copy()
         return ExpertState(log_weights, 0, self.experts.init(shape))
 
     def posterior(self, state: ExpertState) -> Array:
-        """The weight (…, N) of each expert, normalised."""
+        """Return the normalised weight (…, N) of each expert."""
         return weights.posterior(state.log_weights)
 
     def reweigh(
         self, state: ExpertState, factors: Array, decision: Decision, reward: Real
     ) -> ExpertState:
-        """The state with log weights changed by `factors` (…, N), sleepers charged the
-        mix of the awake (5.12)."""
+        """Add `factors` (…, N) to the log weights. Experts without a prediction get the
+        mix of the others (5.12)."""
         asleep = np.isnan(factors)
         if asleep.any():
             if decision.log_weights is None:
@@ -263,8 +266,8 @@ class MultiplicativeWeights(OverExperts):
 
 
 def shared_prior(prior: Array, change: ExpertShare) -> Array:
-    """The prior (N,) after a change of experts: `share` for one, the others in
-    proportion.
+    """Return the prior (N,) after a change of experts: `share` for the changed one, and
+    the others in proportion.
 
     >>> shared_prior(np.array([0.5, 0.5]), ExpertShare(Experts(), (), 2, 0.2))
     array([0.4, 0.4, 0.2])
@@ -278,8 +281,9 @@ def shared_prior(prior: Array, change: ExpertShare) -> Array:
 
 
 def shared_log_weights(log_weights: Array, prior: Array, change: ExpertShare) -> Array:
-    """Log weights (…, N) after a change of experts, relative to the leader; if no other
-    has weight when one retires, the others begin at the prior (N,) that they had."""
+    """Return the log weights (…, N) after a change of experts, relative to the leader.
+    If an expert retires and no other has weight, the others restart at their prior
+    (N,)."""
     if change.place == log_weights.shape[-1]:
         none = np.full((*log_weights.shape[:-1], 1), -np.inf)
         wider = np.concatenate([log_weights, none], axis=-1)
@@ -302,8 +306,8 @@ def shared_log_weights(log_weights: Array, prior: Array, change: ExpertShare) ->
 
 
 def in_places(decision: Decision, places: Ints, log_weights: Array) -> Decision:
-    """A decision with the advice of other experts, in the order of these: expert i gave
-    column `places[i]`, and slept where that is -1.
+    """Reorder the advice of a decision for the current experts: expert i gets column
+    `places[i]`, or no prediction if that is -1.
 
     Sleepers are charged under the weights the decision was drawn with, or where it has
     none under `log_weights`, those of now.
@@ -347,7 +351,8 @@ def _check_returned(state: State, verb: str) -> State:
 
 
 def drawn_advice(decision: Decision, n_experts: int) -> Array:
-    """The advice (…, N) on the drawn arm that the decision carries."""
+    """Return the experts' predictions (…, N) for the drawn arm that the decision
+    contains."""
     advice = decision.advice
     if advice is None or advice.shape[-1] != n_experts:
         shape = None
@@ -360,7 +365,7 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
 
 
 def column(reward: Real) -> Real:
-    """A reward (…) as (…, 1), for arithmetic with one number per expert."""
+    """Reshape a reward (…) to (…, 1), for arithmetic with one number per expert."""
     if isinstance(reward, float):
         return reward
     return np.asarray(reward, dtype=np.float64)[..., None]
@@ -369,15 +374,16 @@ def column(reward: Real) -> Real:
 def drawn_losses(
     policy: OverExperts, loss: Loss, decision: Decision, reward: Real
 ) -> Array:
-    """The losses (…, N) of the experts' predictions of the drawn arm, NaN for sleepers
-    alone."""
+    """Return the losses (…, N) of the experts' predictions for the drawn arm; NaN for
+    experts without a prediction."""
     advice = drawn_advice(decision, len(policy.experts.names))
     losses = loss(advice, column(reward))
     return check_losses(policy, losses, advice, decision.step)
 
 
 def greedy_odds(scores: Array, eligible: Bools | None) -> Array:
-    """All mass on the first eligible arm of the highest score (…, K).
+    """Return propensities 1 for the first eligible arm with the highest score (…, K), 0
+    for all others.
 
     >>> greedy_odds(np.array([0.2, 0.7, 0.7]), None)
     array([0., 1., 0.])
@@ -391,7 +397,7 @@ def greedy_odds(scores: Array, eligible: Bools | None) -> Array:
 
 
 def mix_uniform(odds: Array, gamma: float, eligible: Bools | None) -> Array:
-    """(1 - γ) odds + γ/K over the eligible arms (…, K).
+    """Return (1 - γ) odds + γ/K over the eligible arms (…, K).
 
     >>> mix_uniform(np.array([1.0, 0.0]), 0.1, None)
     array([0.95, 0.05])

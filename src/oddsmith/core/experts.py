@@ -1,4 +1,4 @@
-"""Experts: a bank of N predictors of every arm's mean reward."""
+"""Experts: a bank of N predictors of the mean reward of every arm."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 AdviceAndOdds: TypeAlias = tuple[Array, Array, bool]
-"""Predictions (…, N, K), odds (…, K), and whether an expert lacks an opinion on an
-eligible arm."""
+"""Predictions (…, N, K), propensities (…, K), and whether an expert made no prediction
+for an eligible arm."""
 
 
 class Experts:
-    """N experts. The bodies here are those of fixed experts: name it as base, write
-    `names` and `predict`.
+    """Base class for N experts. A subclass defines `names` and `predict`; the other
+    methods are defaults for fixed experts.
 
     >>> class Coin(Experts):
     ...     names = ("fair", "loaded")
@@ -89,12 +89,12 @@ class Experts:
         learns = wraps = unversioned = takes_offers = False
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
-        """The state before any reward; fixed experts have none."""
+        """Return the state before any reward; fixed experts have none."""
         return ()
 
     def predict(self, state: State, context: Context) -> Array:
-        """f_i(x, a), mean rewards (…, N, K); NaN is "no opinion on this arm", a row of
-        NaN an expert asleep."""
+        """Predict mean rewards f_i(x, a) with shape (…, N, K). NaN means no prediction
+        for this arm; a row of NaN, none at all."""
         raise InvalidInput(
             f"experts must have predict; {type(self).__name__} has none: write it"
         )
@@ -102,8 +102,8 @@ class Experts:
     def advise(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Predictions and ballots, both (…, N, K): greedy on the predictions, ties
-        share the vote."""
+        """Return predictions and ballots, both (…, N, K). Each ballot is greedy on the
+        predictions, and ties share the vote."""
         predictions = self.predict(state, context)
         checked = _as_known_type(predictions, len(self.names), eligible)
         return checked, greedy(checked, eligible)
@@ -116,8 +116,8 @@ class Experts:
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """The same as `advise` and `weights.mix` in one compiled call, where there is
-        one; else None.
+        """Do `advise` and `weights.mix` in one compiled call; return None if there is
+        no compiled code.
 
         Override it only to be faster.
         """
@@ -129,38 +129,39 @@ class Experts:
         return checked, odds, is_asleep
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """The state after one reward; whatever can raise must come before the first
-        write."""
+        """Return the state after one reward. Raise before the first write, so that a
+        failed update changes nothing."""
         return state
 
     def revise(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        """The state after a reward that it has learnt turned from `before` into
-        `reward`: here it learns once more."""
+        """Return the state after the reward of a decision was corrected from `before`
+        to `reward`. By default, the experts learn it again."""
         return self.update(state, decision, reward)
 
     def begin_log(self, state: State) -> State:
-        """The state before it learns a log of another policy; most banks make no
-        difference."""
+        """Return the state before learning a log of another policy; by default the same
+        state."""
         return state
 
     def end_log(self, state: State) -> State:
-        """The state after the last row of the log, before live rewards."""
+        """Return the state after the last row of the log, before live rewards."""
         return state
 
     def follows_log(self, state: State) -> Bools:
-        """Which experts (N,) vote with the logging policy where a log says little."""
+        """Return which experts (N,) vote like the logging policy if a log has little
+        data."""
         return np.zeros(len(self.names), dtype=np.bool_)
 
     def prediction_bounds(self, state: State) -> Array | None:
-        """The least and the largest prediction (N, 2) that the bank clips each expert
-        to, ±inf where there is no clip; None if it clips none."""
+        """Return the lower and upper limit (N, 2) to which predictions are clipped,
+        ±inf for unclipped experts; None if none is clipped."""
         return None
 
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Experts, State]":
-        """This bank and its state with further arms, without data, behind the old
-        ones."""
+        """Return this bank and its state with further arms, which have no data yet,
+        appended."""
         raise InvalidInput(
             f"experts must be able to gain arms; {type(self).__name__} are made for "
             "the arms they have"
@@ -168,7 +169,7 @@ class Experts:
 
 
 def check_bank(what: str, experts: object) -> None:
-    """Refuse what is not a bank of experts."""
+    """Raise unless the object is an expert bank."""
     if not isinstance(experts, Experts):
         raise InvalidInput(
             f"{what} must be a bank of experts (name od.Experts as base); got "
@@ -179,7 +180,7 @@ def check_bank(what: str, experts: object) -> None:
 def refuse_offer(
     experts: Experts, context: object, instead: str = "make them without arms"
 ) -> None:
-    """Refuses arms that come with the call, where these experts have their own."""
+    """Raise if the call has its own arms although the experts were made for fixed arms."""
     if isinstance(context, AnyOffer):
         kind = type(experts).__name__
         raise InvalidInput(
@@ -189,7 +190,7 @@ def refuse_offer(
 
 
 def arms_needed(experts: Experts) -> InvalidInput:
-    """The refusal of a context without arms, where experts were made without arms."""
+    """Return the error for a context without arms if experts were made without arms."""
     kind = type(experts).__name__
     also = "in a stack give these the fixed arms of the others, or none to all"
     return InvalidInput(
@@ -199,7 +200,8 @@ def arms_needed(experts: Experts) -> InvalidInput:
 
 
 def failure_of(source: str, error: Exception) -> ExpertFailed:
-    """ExpertFailed for an exception that the user's code raised, in one sentence.
+    """Return an ExpertFailed that describes an exception of the user's code in one
+    sentence.
 
     >>> print(failure_of("expert 'net'", KeyError("hour")))
     expert 'net' raised KeyError: 'hour'
@@ -212,8 +214,8 @@ def failure_of(source: str, error: Exception) -> ExpertFailed:
 
 
 def as_floats(values: object, *, source: str) -> Array:
-    """`values` from outside code as floats, None as NaN; what is no real number is
-    ExpertFailed, in one sentence."""
+    """Convert `values` of user code to floats, None to NaN. Raise ExpertFailed for
+    values that are not real numbers."""
     try:
         floats = np.asarray(values)
         # numpy would silently drop the imaginary part, and convert dates to numbers of
@@ -231,15 +233,14 @@ def as_floats(values: object, *, source: str) -> Array:
 
 
 def as_predictions(values: object, *, n_experts: int, source: str) -> Array:
-    """`values` as floats (…, N, K) from outside code, or ExpertFailed in one
-    sentence."""
+    """Convert `values` of user code to predictions (…, N, K), or raise ExpertFailed."""
     predictions = as_floats(values, source=source)
     _check_shape(predictions, n_experts, source)
     return predictions
 
 
 def _check_shape(predictions: Array, n_experts: int, source: str) -> None:
-    """Refuse predictions that are not (…, n_experts, K) with at least one arm."""
+    """Raise unless predictions have shape (…, n_experts, K) with at least one arm."""
     shape = predictions.shape
     if shape[-2:-1] != (n_experts,) or shape[-1] == 0:
         wanted = f"predictions of shape (…, {n_experts}, K)"
@@ -247,8 +248,8 @@ def _check_shape(predictions: Array, n_experts: int, source: str) -> None:
 
 
 def no_infinity(predictions: Array, *, source: str) -> Array:
-    """The predictions before they are clipped, which would hide an infinite one: it is
-    no mean reward."""
+    """Return the predictions, or raise if one is infinite: clipping would hide the
+    error."""
     if np.isinf(predictions).any():
         raise ExpertFailed(
             f"{source} must give finite numbers; got an infinite one", kind="values"
@@ -259,8 +260,8 @@ def no_infinity(predictions: Array, *, source: str) -> Array:
 def checked_predictions(
     predictions: object, log_weights: Array, eligible: Bools | None
 ) -> Array:
-    """Predictions (…, N, K) in a type that the arithmetic knows, with batch axes and a
-    mask that fit."""
+    """Return predictions (…, N, K) as float32 or float64, after checking their batch
+    axes and the mask."""
     checked = _as_known_type(predictions, log_weights.shape[-1], eligible)
     # quick test: the sum of squares is infinite or NaN if any prediction is
     if not np.vdot(checked, checked) < np.inf:
@@ -285,8 +286,7 @@ def _check_axes(*axes: tuple[int, ...]) -> None:
 def _as_known_type(
     predictions: object, n_experts: int, eligible: Bools | None
 ) -> Array:
-    """Predictions (…, N, K) in a type that the arithmetic knows, with a mask that
-    fits."""
+    """Return predictions (…, N, K) as float32 or float64, after checking the mask."""
     if isinstance(predictions, np.ndarray) and predictions.dtype in _FLOATS:
         checked = predictions
     else:

@@ -1,5 +1,5 @@
-"""Explanations of one decision's odds: by experts and their votes, or by the belief
-about every arm."""
+"""Explanations of the propensities of one decision: by experts and their votes, or by
+the belief about each arm."""
 
 import textwrap
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _UNEQUAL = 1e-9  # votes that differ by less are ties, up to rounding
 
 
 class Explanation(NamedTuple):
-    """One decision's odds taken apart; print it for a table.
+    """Explanation of one decision's propensities by experts; `print` shows a table.
 
     propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, as long as an expert awake
     has weight; `posterior` counts sleepers too, `weights` do not. In `Bounded` the
@@ -38,8 +38,8 @@ class Explanation(NamedTuple):
     notes: Sequence[str] = ()
 
     def __str__(self) -> str:
-        """The ten heaviest experts' weight, vote and predictions of the likeliest arms,
-        exploration, odds; notes."""
+        """Format a table: weight, vote and predictions of the ten experts with the most
+        weight, exploration, propensities and notes."""
         if self.propensities.ndim != 1:
             return (
                 f"Explanation of shape {self.propensities.shape[:-1]} over "
@@ -65,7 +65,7 @@ class Explanation(NamedTuple):
         return "\n".join([_format_table(table), *notes])
 
     def _expert_row(self, expert: int, places: Ints) -> list[str]:
-        """An expert's name, weight, vote and predictions at `places`."""
+        """Return a row with an expert's name, weight, vote and predictions at `places`."""
         predictions = [
             "" if np.isnan(prediction) else f"{prediction:.4f}"
             for prediction in self.predictions[expert][places]
@@ -74,8 +74,7 @@ class Explanation(NamedTuple):
         return [self.names[expert], weight, self._vote_of(expert), *predictions]
 
     def _vote_of(self, expert: int) -> str:
-        """The arms that an expert votes for: "a = b" where they tie, else the largest
-        parts of its vote."""
+        """Describe an expert's vote: "a = b" for tied arms, else its largest parts."""
         parts = {
             arm: float(part)
             for arm, part in zip(self.arms, self.ballots[expert], strict=True)
@@ -100,8 +99,8 @@ class Explanation(NamedTuple):
 
 
 class ArmExplanation(NamedTuple):
-    """What a policy without experts believes of every arm (…, K), and the odds it makes
-    of that; print it for a table.
+    """Belief of a policy without experts about each arm (…, K), and the resulting
+    propensities; `print` shows a table.
 
     `mean` and `sd` are of the reward, or of what `scale` says; NaN without rewards.
     Log-odds and probit scores are any number, and so are linear scores: a straight line
@@ -117,7 +116,7 @@ class ArmExplanation(NamedTuple):
     propensities: Array
 
     def __str__(self) -> str:
-        """A row for each of the likeliest arms."""
+        """Format a table with one row for each of the likeliest arms."""
         if self.propensities.ndim != 1:
             return (
                 f"ArmExplanation of shape {self.propensities.shape[:-1]} over "
@@ -146,13 +145,13 @@ class ArmExplanation(NamedTuple):
 
 
 def _likeliest(propensities: Array, most: int) -> Ints:
-    """The numbers of the arms with the largest odds, as they come; of all where there
-    are no more than `most`."""
+    """Return the numbers of the arms with the largest propensities, in arm order; all
+    arms if there are at most `most`."""
     return np.sort(np.argsort(-propensities, kind="stable")[:most])
 
 
 def _format_table(rows: list[list[str]]) -> str:
-    """Rows of cells as lines with aligned columns; rows may end early."""
+    """Format rows of cells as lines with aligned columns; rows may have fewer cells."""
     n_columns = max(len(row) for row in rows)
     widths = [0] * n_columns
     for row in rows:
@@ -166,7 +165,8 @@ def _format_table(rows: list[list[str]]) -> str:
 
 
 def _cells(odds: Array, places: Ints) -> list[str]:
-    """The odds at `places`, and the sum of those elsewhere if there are more arms."""
+    """Format the propensities at `places`, and the sum of all others if there are more
+    arms."""
     cells = [f"{value:.4f}" for value in odds[places]]
     if len(places) < len(odds):
         cells.append(f"{odds.sum() - odds[places].sum():.4f}")

@@ -38,8 +38,8 @@ _BLOCK = 1024
 
 
 class Schedule(Protocol):
-    """gamma as a function of the step (1, 2, …), which may be an array (…); values in
-    [0, 1]."""
+    """Exploration gamma in [0, 1] as a function of the step (1, 2, …), which may be an
+    array (…)."""
 
     def __call__(self, step: int | Ints) -> Real: ...
 
@@ -70,7 +70,7 @@ class PowerSchedule:
 
 
 class LossTwin(NamedTuple):
-    """A loss that has compiled code, by its number in `kernels`, and its eta."""
+    """A loss with compiled code: its number in `kernels`, and its eta."""
 
     eta: float
     loss: int
@@ -78,8 +78,8 @@ class LossTwin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GeneralizedThompsonSampling(MultiplicativeWeights):
-    """Algorithm 1: follow an expert drawn from the posterior, mixed with a uniform
-    gamma; re-weigh all by their loss.
+    """Algorithm 1: follow an expert drawn from the posterior, explore uniformly with
+    probability gamma, and update all weights by the experts' losses.
 
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K
         w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
@@ -125,7 +125,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         number("discount", self.discount, low=0, high=1, open_low=True)
 
     def _check_learning(self) -> None:
-        """Refuse experts with an `update` of their own that do not set `learns`."""
+        """Raise if experts have an `update` of their own but do not set `learns`."""
         kind = type(self.experts)
         has_own_update = kind.update is not Experts.update and not self.experts.wraps
         if has_own_update and not self.experts.learns:
@@ -136,7 +136,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     @cached_property
     def loss_twin(self) -> LossTwin | None:
-        """The compiled twin of the update: log or square loss, scaled or not, without
+        """Return the loss with compiled code: log or square loss, also scaled, without
         optimism, share and discount; else None."""
         if self.optimism or self.share or self.discount < 1:
             return None
@@ -177,8 +177,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Exact propensities, with the predictions (advice), the optimism bonus, the
-        weights if an expert sleeps."""
+        """Return exact propensities with predictions, optimism bonus and, if an expert
+        made no prediction, weights."""
         if eligible is not None:
             check_eligible(eligible)
         gamma = (
@@ -210,7 +210,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The odds from the experts' predictions and ballots: their votes by weight,
+        """Return the propensities from predictions and ballots: the votes by weight,
         mixed with gamma."""
         predictions, ballots = advice
         gamma = (
@@ -229,8 +229,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
     ) -> ExpertState:
-        """Every expert is charged for its prediction of the drawn arm at decision time;
-        then the experts learn."""
+        """Update the weights by each expert's loss on the drawn arm, as predicted at
+        decision time; then the experts learn."""
         log_weights = self._reweigh(state.log_weights, decision, reward)
         own = self.update_experts(state.experts, decision, reward)
         return ExpertState(log_weights, state.learnt + 1, own)
@@ -238,8 +238,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def revise(
         self, state: ExpertState, decision: Decision, before: float, reward: float
     ) -> ExpertState:
-        """The weights as if the new reward had been the first, to rounding; an expert
-        that was refuted stays so."""
+        """Return the weights as if the corrected reward had arrived first, up to
+        rounding. An expert with weight 0 stays at 0."""
         old = self.factors(decision, before)
         new = self.factors(decision, reward)
         is_refuted = np.isneginf(old)
@@ -252,8 +252,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def fold(
         self, state: ExpertState, decisions: Decision, rewards: Array
     ) -> ExpertState:
-        """Many updates along a leading axis; where order does not matter, log factors
-        are added up block by block."""
+        """Learn many rewards along a leading axis. If order does not matter, log
+        factors are summed in blocks."""
         if not self.orderless:
             one_by_one: ExpertState = super().fold(state, decisions, rewards)
             return one_by_one
@@ -272,7 +272,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return ExpertState(log_weights, state.learnt + len(rewards), state.experts)
 
     def _total(self, block: Decision, rewards: Array, log_weights: Array) -> Array:
-        """The sum of a block's factors (N,), or (…, N) with batch axes."""
+        """Return the sum of a block's log factors (N,), or (…, N) with batch axes."""
         twin = self.loss_twin
         advice = block.advice
         has_log_twin = twin is not None and twin.loss == kernels.LOG
@@ -292,8 +292,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return total
 
     def merge(self, *states: ExpertState) -> ExpertState:
-        """One state that has learnt what these learnt from separate rewards, each
-        starting at the prior.
+        """Merge states that started at the prior and learnt different rewards into one.
 
         Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order
         of events.
@@ -325,7 +324,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation:
-        """The experts' votes and weights, and the part of gamma."""
+        """Explain the propensities by the experts' votes and weights, and by gamma."""
         advice = self.advice(state, context, eligible)
         return self.explain_advice(state, advice, context, eligible=eligible, step=step)
 
@@ -339,7 +338,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         step: Step = None,
         uniform: Array | None = None,
     ) -> Explanation:
-        """The explanation of the odds that `weigh` makes of this advice."""
+        """Explain the propensities that `weigh` returns for this advice."""
         predictions, ballots = advice
         gamma = np.asarray(self._gamma(state, step))
         n_arms = predictions.shape[-1]
@@ -368,7 +367,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return self.gamma_at(state.learnt + 1 if step is None else step)
 
     def gamma_at(self, step: int | Ints) -> Real:
-        """The exploration at this step (or steps)."""
+        """Return the exploration at this step (or steps)."""
         if isinstance(self.gamma, float):
             return self.gamma
         gamma = self.gamma(step)
@@ -382,7 +381,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return float(gamma)
 
     def _reweigh(self, log_weights: Array, decision: Decision, reward: Real) -> Array:
-        """The log weights after one decision (per batch row) and its reward."""
+        """Return the log weights after one decision (per batch row) and its reward."""
         twin = self.loss_twin
         advice = decision.advice
         if twin is None or advice is None or advice.shape != log_weights.shape:
@@ -402,7 +401,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def _reweigh_rows(
         self, log_weights: Array, decision: Decision, reward: Real
     ) -> Array:
-        """The compiled log weights of a batch.
+        """Return the log weights of a batch by compiled code.
 
         Rows that the compiled code leaves out are computed by numpy, as they are alone.
         """
@@ -438,8 +437,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         return heavier
 
     def factors(self, decision: Decision, reward: Real) -> Array:
-        """The log factors (…, N) of a reward: -η ℓ + λ bonus; those of sleeping experts
-        are the mix of the others (theory 5.12)."""
+        """Return the log factors (…, N) of a reward, -η ℓ + λ bonus. Experts without a
+        prediction get the mix of the others (theory 5.12)."""
         losses = drawn_losses(self, self.loss, decision, reward)
         factors = losses * -self.eta
         if self.optimism:
@@ -468,7 +467,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     @property
     def order_settings(self) -> str:
-        """The settings that decide whether order matters, in words."""
+        """Return the names of the settings for which the order of rewards matters."""
         experts = "fixed experts"
         if self.experts.learns:
             experts = "experts that learn"
@@ -476,8 +475,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
 
 def best_prediction(predictions: Array, eligible: Bools | None) -> Array:
-    """max_a f_i(x, a) over the eligible arms an expert knows (…, N); NaN for a
-    sleeper."""
+    """Return max_a f_i(x, a) over the eligible arms with a prediction (…, N); NaN for
+    an expert without any."""
     if eligible is not None:
         predictions = np.where(eligible[..., None, :], predictions, np.nan)
     best: Array = np.fmax.reduce(predictions, axis=-1).astype(np.float64)

@@ -1,5 +1,4 @@
-"""The one place where compiled twins are chosen: numba's when it is installed, else
-none.
+"""Selection of the compiled kernels: numba if it is installed, else numpy.
 
 The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as
 the numpy functions they replace. numba is imported on first use, never by `import
@@ -17,9 +16,9 @@ from oddsmith.core.names import check_choice
 __all__ = ["LOG", "SQUARE", "choice", "compiled", "name", "use"]
 
 LOG = 0
-"""The number of the log loss among the losses with a compiled twin."""
+"""The number of the log loss in compiled kernels."""
 SQUARE = 1
-"""The number of the square loss among them."""
+"""The number of the square loss in compiled kernels."""
 
 _CHOICES = ("auto", "numba", "numpy")
 _chosen: str | None = None
@@ -27,7 +26,7 @@ _twins: ModuleType | None = None
 
 
 def compiled() -> ModuleType | None:
-    """The module of compiled twins in use, or None: numpy does the work.
+    """Return the module of compiled kernels, or None if numpy is in use.
 
     >>> use("numpy"); compiled() is None
     True
@@ -39,20 +38,20 @@ def compiled() -> ModuleType | None:
 
 
 def choice() -> str:
-    """The choice in force: "auto", "numba" or "numpy"."""
+    """Return the current choice: "auto", "numba" or "numpy"."""
     compiled()
     return _chosen or "auto"
 
 
 def name() -> str:
-    """The kernels in use: "numba" or "numpy"."""
+    """Return the kernels in use: "numba" or "numpy"."""
     if compiled() is None:
         return "numpy"
     return "numba"
 
 
 def use(choice: str) -> None:
-    """Choose "numpy", "numba", or "auto": numba when it is installed."""
+    """Choose "numpy", "numba", or "auto" (numba if it is installed)."""
     global _chosen, _twins
     check_choice("kernels", choice, _CHOICES)
     twins = None

@@ -70,8 +70,8 @@ def log_loss(prediction: Array, reward: Real) -> Array:
 
 
 def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
-    """Σ_t log_loss (N,) of predictions (T, N) on rewards of 0 and 1, with one logarithm
-    for 16 rows; else None.
+    """Return Σ_t log_loss (N,) for predictions (T, N) and rewards of 0 and 1, with one
+    logarithm per 16 rows; else None.
 
     -Σ ln q = -ln Π q, where q is the probability given to the reward that came. None
     where digits may be lost: a reward in between, a prediction outside [0, 1] or
@@ -101,8 +101,8 @@ def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
 
 
 def domain(loss: Loss) -> tuple[float, float]:
-    """The predictions that a loss can score: [0, 1] where it is NaN outside, as log
-    loss is; else up to a million.
+    """Return the range of predictions for which a loss is defined: [0, 1] if it is NaN
+    outside, as log loss is, else up to a million.
 
     Beyond a million a square is no longer a loss to learn from: one such prediction
     would outweigh all others.
@@ -120,7 +120,8 @@ def domain(loss: Loss) -> tuple[float, float]:
 
 @cache
 def _special() -> ModuleType:
-    """scipy.special, which takes longer to import than all the rest: on first use."""
+    """Import scipy.special on first use, because it takes longer than all other
+    imports."""
     import scipy.special
 
     return scipy.special  # type: ignore[no-any-return]
@@ -145,8 +146,8 @@ class Scaled:
 
 
 def scaled(loss: Loss, beta: float) -> Scaled:
-    """loss / beta. With eta · beta in place of eta it gives the very same weights
-    (scale invariance).
+    """Return loss / beta. If eta is multiplied by beta, all weights are exactly the
+    same (scale invariance).
 
     >>> scaled(square_loss, 4.0)(np.array([0.5]), 1)
     array([0.0625])
@@ -155,4 +156,4 @@ def scaled(loss: Loss, beta: float) -> Scaled:
 
 
 LOSSES: dict[str, Loss] = {"log": log_loss, "square": square_loss}
-"""Losses by the names that files and commands use."""
+"""Losses by their names in files and commands."""

@@ -1,4 +1,4 @@
-"""Arms: their names, their numbers, and the mask of eligible arms."""
+"""Arms: their names, numbers and the mask of eligible arms."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -28,7 +28,7 @@ __all__ = [
 
 @lru_cache(maxsize=64)
 def numbered_experts(n: int) -> tuple[str, ...]:
-    """Names for experts that have none.
+    """Return default names for n experts.
 
     >>> numbered_experts(2)
     ('expert 0', 'expert 1')
@@ -37,14 +37,14 @@ def numbered_experts(n: int) -> tuple[str, ...]:
 
 
 def expert_names(names: Sequence[str], n: int) -> tuple[str, ...]:
-    """The names of n experts, checked; numbers where they have none."""
+    """Return the checked names of n experts, or default names."""
     if not len(names):
         return numbered_experts(n)
     return check_names("names", names, n=n)
 
 
 def wider_names(arms: Sequence[str], wider: object) -> tuple[str, ...]:
-    """The names of more arms, checked; the first ones must be the old ones."""
+    """Return the names after adding arms; the first ones must be the previous names."""
     names = check_names("arms", wider)
     if names[: len(arms)] != tuple(arms):
         raise InvalidInput(f"arms must begin with {list(arms)}; got {list(names)}")
@@ -52,7 +52,7 @@ def wider_names(arms: Sequence[str], wider: object) -> tuple[str, ...]:
 
 
 def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str, ...]:
-    """`names` as a tuple of distinct, non-empty strings (n of them, if given)."""
+    """Return `names` as a tuple of distinct, non-empty strings (n of them, if given)."""
     if isinstance(names, str) or not hasattr(names, "__iter__"):
         raise InvalidInput(f"{what} must be a sequence of names; got {names!r}")
     checked = tuple(
@@ -75,7 +75,7 @@ def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str,
 
 
 def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value that is none of the choices, with the most similar one.
+    """Raise if the value is not one of the choices, and suggest the most similar one.
 
     >>> check_choice("link", "logitt", ("identity", "logit"))
     Traceback (most recent call last):
@@ -91,8 +91,7 @@ def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` is most like, small and large letters alike; None
-    if it is like none of them.
+    """Return the most similar one of `names`, ignoring case; None if none is similar.
 
     A name that begins another, or whose letters are in another in the same order, is
     like it: ctx is context.
@@ -114,8 +113,8 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def count_of(n: int, noun: str, verbs: str = "") -> str:
-    """A number of things in words, and what one or many of them do: `verbs` are both,
-    as "is are".
+    """Return a count with its noun, and with the matching verb form if `verbs` has
+    singular and plural, as "is are".
 
     >>> count_of(1, "reward"), count_of(1200, "reward"), count_of(1, "event", "is are")
     ('1 reward', '1,200 rewards', '1 event is')
@@ -131,8 +130,8 @@ def count_of(n: int, noun: str, verbs: str = "") -> str:
 
 
 def resembling(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` is probably a slip of: a letter wrong, missing,
-    doubled or swapped with the next.
+    """Return the one of `names` of which `name` is probably a misspelling: one letter
+    wrong, missing, doubled or swapped.
 
     Names of eight letters or more may have two slips, those of two letters none. Case,
     spaces, - and _ do not count; the first letter of shorter names and all digits must
@@ -169,8 +168,8 @@ def _letters(name: str) -> str:
 
 
 def _slips(word: str, other: str) -> int:
-    """The least number of letters to add, drop, change or swap with the next (optimal
-    string alignment)."""
+    """Return the edit distance with swaps of adjacent letters (optimal string
+    alignment)."""
     table = [list(range(len(other) + 1))]
     for i, letter in enumerate(word):
         above = table[i]
@@ -189,8 +188,8 @@ def _slips(word: str, other: str) -> int:
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """The question for the end of a refusal, "; did you mean city?", or "" where no
-    name is near.
+    """Return the end of an error message, "; did you mean city?", or "" if no name is
+    similar.
 
     >>> hint("citty", ["age", "city"])
     '; did you mean city?'
@@ -202,8 +201,8 @@ def hint(name: str, names: Iterable[str]) -> str:
 
 
 def _abbreviates(word: str, other: str) -> bool:
-    """Whether a word of three letters or more has the first letter of the other, and
-    the rest of it in order."""
+    """Return whether a word of at least three letters abbreviates the other: same first
+    letter, other letters in order."""
     if not 3 <= len(word) < len(other) or word[0] != other[0]:
         return False
     letters = iter(other)
@@ -211,7 +210,7 @@ def _abbreviates(word: str, other: str) -> bool:
 
 
 class Arms(tuple[str, ...]):
-    """The names of the arms in order, distinct and not empty.
+    """The names of the arms in order; distinct and not empty.
 
     >>> arms = Arms(["sports", "politics", "tech"])
     >>> arms.number("tech"), arms.mask(["tech", "sports"])
@@ -223,7 +222,7 @@ class Arms(tuple[str, ...]):
 
     @cached_property
     def numbers(self) -> Mapping[object, int]:
-        """The number of each arm, by its name and by the number itself."""
+        """Return a map from each arm's name, and from its number, to the number."""
         numbers: dict[object, int] = {}
         for number, name in enumerate(self):
             numbers[name] = number
@@ -231,7 +230,7 @@ class Arms(tuple[str, ...]):
         return numbers
 
     def number(self, arm: object, what: str = "arm") -> int:
-        """The number of an arm; a name that no arm has is refused."""
+        """Return the number of an arm; raise if there is no such arm."""
         number = self.numbers.get(arm)
         if number is None:
             meant = hint(str(arm), self)
@@ -242,15 +241,15 @@ class Arms(tuple[str, ...]):
         return number
 
     def mask(self, chosen: Iterable[object], what: str = "eligible") -> Bools:
-        """Whether each arm is among these names or numbers (K,)."""
+        """Return a mask (K,) of the arms with these names or numbers."""
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[[self.number(arm, what) for arm in chosen]] = True
         return mask
 
 
 class OfferedArms(Arms):
-    """Names, checked before, of arms that came with the call: a whole number is the
-    name it became, no place.
+    """Names of arms that came with the call, already checked. A whole number is a name
+    here, not a position.
 
     >>> OfferedArms(("3", "0")).mask([0])
     array([False,  True])
@@ -261,8 +260,8 @@ class OfferedArms(Arms):
 
     @cached_property
     def numbers(self) -> Mapping[object, int]:
-        """The number of each arm, by its name, as text or as the whole number that it
-        is."""
+        """Return a map from each arm's name, as text or as a whole number, to its
+        position."""
         numbers: dict[object, int] = {}
         for number, name in enumerate(self):
             numbers[name] = number
@@ -279,12 +278,12 @@ def _is_whole(name: str) -> bool:
 
 
 def numbered_arms(n: int) -> tuple[str, ...]:
-    """Names for arms that have none."""
+    """Return default names for n arms."""
     return tuple(str(arm) for arm in range(n))
 
 
 def arm_names(n: int, arms: Sequence[str] | None) -> Sequence[str]:
-    """The names of n arms: `arms`, or their numbers where they have none."""
+    """Return `arms` as the names of n arms, or default names."""
     if arms is None:
         return numbered_arms(n)
     if len(arms) != n:

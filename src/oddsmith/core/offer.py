@@ -1,4 +1,4 @@
-"""Offer: a context, the names of the arms to choose from, and what is known of each."""
+"""Offer: a context with the arms to choose from and their features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ __all__ = ["AnyOffer", "Offer", "OfferBatch"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Offer:
-    """One context that holds for all arms, the arms' distinct names, and what is known
-    of each, by name.
+    """One context shared by all arms, the arms' distinct names, and the features of
+    each arm by name.
 
     `features` are dicts or arrays of numbers, all of one kind, None for an arm without
     features; or None. A record of a decision may hold those of the drawn arm
@@ -30,17 +30,17 @@ class Offer:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """The batch axes: none."""
+        """Return the batch axes: none."""
         return ()
 
     @property
     def offers(self) -> "tuple[Offer, ...]":
-        """This offer alone, as a batch has many."""
+        """Return this offer as a batch of one."""
         return (self,)
 
     def features_of(self, arm: str) -> Any:
-        """The features of an arm; refused where the record has those of the drawn arm
-        alone."""
+        """Return the features of an arm; raise if the record only has those of the
+        drawn arm."""
         if self.features is None:
             return None
         if arm not in self.features:
@@ -51,7 +51,7 @@ class Offer:
         return self.features[arm]
 
     def only(self, arm: int) -> "Offer":
-        """The offer of one arm alone."""
+        """Return an offer of this arm only."""
         name = self.arms[arm]
         features = None
         if self.features is not None:
@@ -61,7 +61,7 @@ class Offer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OfferBatch:
-    """Offers of equally many arms, side by side."""
+    """A batch of offers with equally many arms."""
 
     offers: tuple[Offer, ...]
 
@@ -75,19 +75,20 @@ class OfferBatch:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """The batch axes: how many offers there are."""
+        """Return the batch axes: the number of offers."""
         return (len(self.offers),)
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The names of the first offer's arms: as many as those of every other."""
+        """Return the arm names of the first offer; every other offer has equally many."""
         return self.offers[0].arms
 
     @property
     def context(self) -> list[Any]:
-        """The contexts, one for each offer."""
+        """Return the context of each offer."""
         return [offer.context for offer in self.offers]
 
 
 AnyOffer: TypeAlias = Offer | OfferBatch
-"""One offer, or a batch of them: what a context is where arms come with the call."""
+"""One offer or a batch of them, in the place of a context if arms come with the call.
+"""

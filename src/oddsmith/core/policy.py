@@ -1,5 +1,5 @@
-"""Policy: three verbs that turn contexts into odds and rewards into knowledge, and
-facts about them."""
+"""Policy: `init`, `odds` and `update` turn contexts into propensities and learn from
+rewards; class attributes state facts about the policy."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
@@ -23,8 +23,8 @@ _ODDS = "agent.policy.odds(agent.state, context) gives its odds and advice"
 
 
 class ExpertShare(NamedTuple):
-    """A change of one expert: `bank` has all experts from now on and `own` is its
-    state; the expert at `place` has this `share` of the weight, 0 if it retires.
+    """A change of one expert. `bank` has all experts after the change and `own` is its
+    state. The expert at `place` gets this `share` of the weight, 0 if it retires.
 
     A new expert is the last one.
     """
@@ -36,8 +36,8 @@ class ExpertShare(NamedTuple):
 
 
 class Policy:
-    """Name it as base, write `init`, `odds` and `update`, and state the facts that are
-    true; defaults promise nothing.
+    """Base class of policies: a subclass defines `init`, `odds` and `update`, and sets
+    the attributes that are true for it. The defaults promise nothing.
 
     The verbs have no side effects, except that `update` writes into the state it is
     given if the policy is `in_place`. A state is a NamedTuple tree of arrays and ints
@@ -115,11 +115,12 @@ class Policy:
 
     @property
     def unversioned(self) -> bool:
-        """Whether some models of its experts are known by name and class only."""
+        """Return whether some models of its experts have no version, so that only name
+        and class identify them."""
         return self.bank is not None and self.bank.unversioned
 
     def init(self, shape: tuple[int, ...] = ()) -> State:
-        """The state before any reward, with batch axes `shape`."""
+        """Return the state before any reward, with batch axes `shape`."""
         self._lacks("init", _WRITE)
 
     def odds(
@@ -130,13 +131,13 @@ class Policy:
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The distribution over arms: deterministic."""
+        """Return the distribution over arms, without randomness."""
         self._lacks("odds", _WRITE)
 
     def advice(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """The experts' predictions and ballots (…, N, K) in this context."""
+        """Return the experts' predictions and ballots (…, N, K) in this context."""
         self._lacks("advice", "it has no experts whose ballots it weighs")
 
     def cast(
@@ -146,8 +147,8 @@ class Policy:
         eligible: Bools | None = None,
         offer: AnyOffer | None = None,
     ) -> tuple[Array, Array]:
-        """The advice with the ballots that `weigh` mixes: those of the experts, unless
-        there are bounds."""
+        """Return the advice with the ballots that `weigh` mixes. They differ from the
+        experts' own only if there are bounds."""
         return advice
 
     def weigh(
@@ -160,22 +161,22 @@ class Policy:
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The odds from predictions and ballots (…, N, K) at hand, without asking
-        experts, of an offer or not.
+        """Return the propensities for given predictions and ballots (…, N, K), without
+        calling the experts.
 
         `uniform` (…, K) is the distribution of exploration; None: 1/K.
         """
         self._lacks("weigh", "odds(state, context) asks for what it needs")
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """The state after one reward (per batch row)."""
+        """Return the state after one reward (per batch row)."""
         self._lacks("update", _WRITE)
 
     def revise(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        """The state after the reward of a decision that it has learnt turned from
-        `before` into `reward`.
+        """Return the state after the reward of a learnt decision was corrected from
+        `before` to `reward`.
 
         Here the decision is learnt once more. Where the arithmetic allows it, a policy
         adds the difference alone.
@@ -183,8 +184,8 @@ class Policy:
         return self.update(state, decision, reward)
 
     def fold(self, state: State, decisions: Decision, rewards: Array) -> State:
-        """The state after rewards along a leading axis: one `update` after the other,
-        unless there is a faster way."""
+        """Return the state after rewards along a leading axis: by default, one `update`
+        per reward."""
         for decision, reward in zip(decisions.rows(), np.asarray(rewards), strict=True):
             value = reward
             if reward.ndim == 0:
@@ -194,16 +195,16 @@ class Policy:
         return state
 
     def begin_log(self, state: State) -> State:
-        """The state before it learns a log of another policy."""
+        """Return the state before learning a log of another policy."""
         return state
 
     def end_log(self, state: State) -> State:
-        """The state after the last row of the log, before live rewards."""
+        """Return the state after the last row of the log, before live rewards."""
         return state
 
     def complete(self, odds: Odds) -> Odds:
-        """`odds` with everything that the policy computes from propensities (EXP4.P's
-        bonus) computed again.
+        """Return `odds` with all values that follow from propensities computed again,
+        for instance the bonus of EXP4.P.
 
         Code that replaces propensities (bounds, an incumbent) calls this: the policy
         learns from the odds of the draw.
@@ -211,23 +212,22 @@ class Policy:
         return odds
 
     def merge(self, *states: State) -> State:
-        """One state that has learnt what these learnt from separate rewards, each
-        starting at the prior."""
+        """Merge states that started at the prior and learnt different rewards into one."""
         raise OrderMatters(
             "states can be merged only where a policy is mergeable; got "
             f"{type(self).__name__}"
         )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
-        """This policy and its state with further arms, without data, behind the old
-        ones."""
+        """Return this policy and its state with further arms, which have no data yet,
+        appended."""
         raise InvalidInput(
             f"policy must be able to gain arms; {type(self).__name__} is made for the "
             "arms it has"
         )
 
     def with_bank(self, bank: Experts) -> Self:
-        """This policy over another bank of as many experts."""
+        """Return this policy with another bank of equally many experts."""
         raise InvalidInput(
             f"policy must have experts that can be replaced; got {type(self).__name__}"
         )
@@ -235,7 +235,8 @@ class Policy:
     def with_expert_share(
         self, state: State, change: ExpertShare
     ) -> tuple[Self, State]:
-        """This policy and its state after an expert has joined, retired or come back.
+        """Return this policy and its state after an expert was added, retired or added
+        again.
 
         The others keep their proportions. Without this method a policy keeps the
         experts that it was made with.
@@ -243,12 +244,12 @@ class Policy:
         self._lacks("with_expert_share", "its experts cannot come and go")
 
     def adviser_count(self, decision: Decision) -> int:
-        """How many experts' advice a decision carries."""
+        """Return the number of experts whose advice a decision contains."""
         return 0 if decision.advice is None else decision.advice.shape[-1]
 
     def with_advisers(self, state: State, decision: Decision, places: Ints) -> Decision:
-        """A decision that other experts advised, as this policy reads it: expert i gave
-        column `places[i]` of the advice, or none where that is -1."""
+        """Reorder the advice of a decision for this policy's experts: expert i gets
+        column `places[i]`, or no prediction if that is -1."""
         n_missing = np.count_nonzero(places < 0)
         if n_missing:
             raise InvalidInput(
@@ -266,14 +267,14 @@ class Policy:
         )
 
     def posterior(self, state: State) -> Array:
-        """The probability (…, N) that each expert is the one to follow."""
+        """Return the posterior probability (…, N) of each expert."""
         self._lacks("posterior", "explain(context) shows its belief about each arm")
 
     def named_posterior(
         self, state: State, arms: Sequence[str] | None
     ) -> dict[str, Any]:
-        """The belief of a state without batch axes, by name: for experts their weights;
-        `arms` names the arms."""
+        """Return the belief of a state without batch axes by name: for experts, their
+        weights. `arms` are the names of the arms."""
         self._lacks("posterior", "explain(context) shows its belief about each arm")
 
     def explain(
@@ -284,7 +285,7 @@ class Policy:
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation | ArmExplanation:
-        """Why the odds are what they are in this context."""
+        """Explain the propensities in this context."""
         self._lacks("explain", _ODDS)
 
     def explain_advice(
@@ -297,7 +298,7 @@ class Policy:
         step: Step = None,
         uniform: Array | None = None,
     ) -> Explanation:
-        """The explanation of the odds that `weigh` makes of this advice."""
+        """Explain the propensities that `weigh` returns for this advice."""
         self._lacks("explain", _ODDS)
 
     def _lacks(self, verb: str, instead: str) -> NoReturn:
