@@ -98,7 +98,8 @@ def check_range(low: float, high: float) -> None:
 
 
 def finite(what: str, value: object, *, ndim: int | None = None) -> Array:
-    """Return `value` as a float64 array of finite numbers, with `ndim` axes if given."""
+    """Return `value` as a float64 array of finite numbers, with `ndim` axes if
+    given."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
@@ -149,7 +150,8 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
 
 
 def flat_rows(rows: Array) -> Array:
-    """Reshape rows (…, d) to (n, d), without a copy if they are contiguous; d may be 0."""
+    """Reshape rows (…, d) to (n, d), without a copy if they are contiguous; d may be
+    0."""
     if rows.ndim == 1:
         return rows[None]
     *lead, d = rows.shape

@@ -180,7 +180,8 @@ def check_bank(what: str, experts: object) -> None:
 def refuse_offer(
     experts: Experts, context: object, instead: str = "make them without arms"
 ) -> None:
-    """Raise if the call has its own arms although the experts were made for fixed arms."""
+    """Raise if the call has its own arms although the experts were made for fixed
+    arms."""
     if isinstance(context, AnyOffer):
         kind = type(experts).__name__
         raise InvalidInput(

@@ -65,7 +65,8 @@ class Explanation(NamedTuple):
         return "\n".join([_format_table(table), *notes])
 
     def _expert_row(self, expert: int, places: Ints) -> list[str]:
-        """Return a row with an expert's name, weight, vote and predictions at `places`."""
+        """Return a row with an expert's name, weight, vote and predictions at
+        `places`."""
         predictions = [
             "" if np.isnan(prediction) else f"{prediction:.4f}"
             for prediction in self.predictions[expert][places]

@@ -52,7 +52,8 @@ def wider_names(arms: Sequence[str], wider: object) -> tuple[str, ...]:
 
 
 def check_names(what: str, names: object, *, n: int | None = None) -> tuple[str, ...]:
-    """Return `names` as a tuple of distinct, non-empty strings (n of them, if given)."""
+    """Return `names` as a tuple of distinct, non-empty strings (n of them, if
+    given)."""
     if isinstance(names, str) or not hasattr(names, "__iter__"):
         raise InvalidInput(f"{what} must be a sequence of names; got {names!r}")
     checked = tuple(

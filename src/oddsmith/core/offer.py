@@ -80,7 +80,8 @@ class OfferBatch:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Return the arm names of the first offer; every other offer has equally many."""
+        """Return the arm names of the first offer; every other offer has equally
+        many."""
         return self.offers[0].arms
 
     @property

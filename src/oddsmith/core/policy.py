@@ -212,7 +212,8 @@ class Policy:
         return odds
 
     def merge(self, *states: State) -> State:
-        """Merge states that started at the prior and learnt different rewards into one."""
+        """Merge states that started at the prior and learnt different rewards into
+        one."""
         raise OrderMatters(
             "states can be merged only where a policy is mergeable; got "
             f"{type(self).__name__}"
